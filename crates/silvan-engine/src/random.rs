@@ -1,0 +1,145 @@
+//! Random streams: one per owner and purpose, derived from the seed by name.
+//!
+//! Two streams never share state, so what one host draws does not depend on what another does,
+//! nor on the number of threads. The generator is PCG32 (O'Neill 2014), its state and stream
+//! derived by SplitMix64 from (seed, purpose, owner).
+
+use rand_core::Rng;
+use rand_pcg::Pcg32;
+
+/// A deterministic stream of random numbers.
+#[derive(Debug, Clone)]
+pub struct Stream(Pcg32);
+
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Stream {
+    /// The stream of `owner` (a host or port number) for `purpose` ("destinations", "marking").
+    #[must_use]
+    pub fn new(seed: u64, purpose: &str, owner: u64) -> Self {
+        // FNV-1a over the name: fixed for all time, unlike the standard library's hasher.
+        let name = purpose.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        let mut mix = seed;
+        let mut mix = split_mix(&mut mix) ^ name;
+        let mut mix = split_mix(&mut mix) ^ owner;
+        let state = split_mix(&mut mix);
+        Self(Pcg32::new(state, split_mix(&mut mix)))
+    }
+
+    /// 32 random bits.
+    #[inline]
+    pub fn next_u32(&mut self) -> u32 {
+        self.0.next_u32()
+    }
+
+    /// Uniform in `0..bound`, without bias (Lemire 2019). A bound of zero gives zero.
+    #[inline]
+    pub fn below(&mut self, bound: u32) -> u32 {
+        let mut product = u64::from(self.next_u32()) * u64::from(bound);
+        if (product as u32) < bound {
+            let threshold = bound.wrapping_neg() % bound.max(1);
+            while (product as u32) < threshold {
+                product = u64::from(self.next_u32()) * u64::from(bound);
+            }
+        }
+        (product >> 32) as u32
+    }
+
+    /// True with probability `numerator / denominator`.
+    #[inline]
+    pub fn chance(&mut self, numerator: u32, denominator: u32) -> bool {
+        self.below(denominator) < numerator
+    }
+
+    /// An exponentially distributed span with the given mean, both in picoseconds.
+    ///
+    /// The one place where a logarithm enters the simulation: it is our own (see [`ln_q32`]),
+    /// in integers, because the platform's may differ in the last bit.
+    #[inline]
+    pub fn exponential(&mut self, mean_ps: u64) -> u64 {
+        let uniform = (u64::from(self.next_u32()) << 1) | 1; // odd 33-bit number, never 0
+        let minus_ln = ln_q32(1 << 33) - ln_q32(uniform);
+        ((u128::from(mean_ps) * u128::from(minus_ln)) >> 32) as u64
+    }
+
+    /// Fisher-Yates shuffle.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let pick = self.below(u32::try_from(last + 1).unwrap_or(u32::MAX)) as usize;
+            items.swap(last, pick);
+        }
+    }
+}
+
+/// Natural logarithm of an integer of 1 or more, as a fixed-point number with 32 fraction bits.
+///
+/// Computed bit by bit from the binary logarithm (square the mantissa, read the carry), so it
+/// uses integers alone. Its error is below 2^-28.
+#[must_use]
+pub fn ln_q32(value: u64) -> u64 {
+    let exponent = 63 - u64::from(value.max(1).leading_zeros());
+    let mut mantissa = value.max(1) << (63 - exponent); // 1.63 fixed point, in [1, 2)
+    let mut log2 = exponent << 32;
+    for bit in (0..32).rev() {
+        let square = (u128::from(mantissa) * u128::from(mantissa)) >> 63;
+        if square >> 64 != 0 {
+            log2 |= 1 << bit;
+            mantissa = (square >> 1) as u64;
+        } else {
+            mantissa = square as u64;
+        }
+    }
+    const LN_2_Q63: u128 = 0x58b9_0bfb_e8e7_bcd5;
+    ((u128::from(log2) * LN_2_Q63) >> 63) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_pinned_for_all_time() {
+        let draw = |seed, purpose, owner| {
+            let mut stream = Stream::new(seed, purpose, owner);
+            [stream.next_u32(), stream.next_u32(), stream.next_u32()]
+        };
+        assert_eq!(draw(1, "destinations", 0), draw(1, "destinations", 0));
+        assert_ne!(draw(1, "destinations", 0), draw(1, "destinations", 1));
+        assert_ne!(draw(1, "destinations", 0), draw(1, "arrivals", 0));
+        assert_ne!(draw(1, "destinations", 0), draw(2, "destinations", 0));
+    }
+
+    #[test]
+    fn logarithm_agrees_with_the_real_one() {
+        for value in [1, 2, 3, 10, 1_000, 1 << 33, u64::MAX] {
+            let ours = ln_q32(value) as f64 / 2f64.powi(32);
+            assert!((ours - (value as f64).ln()).abs() < 1e-8, "ln {value}: {ours}");
+        }
+    }
+
+    #[test]
+    fn draws_have_the_right_moments() {
+        let mut stream = Stream::new(7, "test", 0);
+        let n = 200_000;
+        let mean = (0..n).map(|_| stream.exponential(1_000_000) as f64).sum::<f64>() / f64::from(n);
+        assert!((mean / 1e6 - 1.0).abs() < 0.01, "exponential mean {mean}");
+        let mut counts = [0u32; 7];
+        (0..n).for_each(|_| counts[stream.below(7) as usize] += 1);
+        assert!(counts.iter().all(|&c| (f64::from(c) * 7.0 / f64::from(n) - 1.0).abs() < 0.03), "{counts:?}");
+        assert_eq!(stream.below(0), 0);
+        let mut deck: Vec<u32> = (0..52).collect();
+        stream.shuffle(&mut deck);
+        let mut sorted = deck.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..52).collect::<Vec<_>>());
+        assert_ne!(deck, sorted);
+    }
+}

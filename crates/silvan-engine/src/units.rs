@@ -1,0 +1,391 @@
+//! Quantities with units: [`Time`] in picoseconds, [`Bytes`], [`Rate`] in bits per second.
+//!
+//! All are integers, so that a run is the same on every machine. Each reads and writes itself
+//! as text with a unit ("150 us", "64 KiB", "13.5 Gbit/s"), which is also its form in a
+//! scenario file. Prefixes are decimal (k, M, G) or binary (Ki, Mi, Gi); `KB` is 1000 bytes.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A text that is not a quantity of the wanted kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a {kind}: {reason}; write for example \"{example}\"")]
+pub struct UnitError {
+    text: String,
+    kind: &'static str,
+    reason: String,
+    example: &'static str,
+}
+
+/// What one kind of quantity accepts: its units with their size in the smallest step.
+struct Kind {
+    name: &'static str,
+    example: &'static str,
+    /// The first unit of a given size is the one used for printing; largest last.
+    units: &'static [(&'static str, u128)],
+}
+
+const TIME: Kind = Kind {
+    name: "time",
+    example: "150 us",
+    units: &[
+        ("ps", 1),
+        ("ns", 1_000),
+        ("us", 1_000_000),
+        ("ms", 1_000_000_000),
+        ("s", 1_000_000_000_000),
+    ],
+};
+
+const BYTES: Kind = Kind {
+    name: "size",
+    example: "64 KiB",
+    units: &[
+        ("B", 1),
+        ("KB", 1_000),
+        ("kB", 1_000),
+        ("KiB", 1 << 10),
+        ("MB", 1_000_000),
+        ("MiB", 1 << 20),
+        ("GB", 1_000_000_000),
+        ("GiB", 1 << 30),
+    ],
+};
+
+const RATE: Kind = Kind {
+    name: "rate",
+    example: "16 Gbit/s",
+    units: &[
+        ("bit/s", 1),
+        ("B/s", 8),
+        ("kbit/s", 1_000),
+        ("kB/s", 8_000),
+        ("Mbit/s", 1_000_000),
+        ("MB/s", 8_000_000),
+        ("Gbit/s", 1_000_000_000),
+        ("GB/s", 8_000_000_000),
+        ("Tbit/s", 1_000_000_000_000),
+    ],
+};
+
+impl Kind {
+    fn error(&self, text: &str, reason: impl Into<String>) -> UnitError {
+        UnitError {
+            text: text.chars().take(60).collect(),
+            kind: self.name,
+            reason: reason.into(),
+            example: self.example,
+        }
+    }
+
+    /// Reads "12.5 us" exactly, in decimal, without a detour through floating point.
+    fn parse(&self, text: &str) -> Result<u64, UnitError> {
+        let trimmed = text.trim();
+        let split = trimmed
+            .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
+            .unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(split);
+        let unit = unit.trim();
+        if number.is_empty() {
+            return Err(self.error(text, "it does not start with a number"));
+        }
+        if unit.is_empty() {
+            return Err(self.error(text, "the unit is missing"));
+        }
+        let Some(&(_, size)) = self.units.iter().find(|(name, _)| *name == unit) else {
+            let known: Vec<&str> = self.units.iter().map(|(name, _)| *name).collect();
+            return Err(self.error(text, format!("unit `{unit}` is not one of {}", known.join(", "))));
+        };
+        let digits = number.replace('_', "");
+        let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
+        if whole.len() > 20 || fraction.len() > 15 || fraction.contains('.') {
+            return Err(self.error(text, "the number is malformed or too long"));
+        }
+        let parse = |s: &str| if s.is_empty() { Ok(0) } else { s.parse::<u128>() };
+        let (Ok(whole), Ok(part)) = (parse(whole), parse(fraction)) else {
+            return Err(self.error(text, "the number is malformed or too long"));
+        };
+        let scale = 10u128.pow(u32::try_from(fraction.len()).unwrap_or(0));
+        let scaled = part * size;
+        if !scaled.is_multiple_of(scale) {
+            return Err(self.error(text, format!("it is finer than 1 {}", self.units[0].0)));
+        }
+        let value = whole.checked_mul(size).and_then(|v| v.checked_add(scaled / scale));
+        value.and_then(|v| u64::try_from(v).ok()).ok_or_else(|| self.error(text, "it is too large"))
+    }
+
+    /// Writes a value in the largest unit that needs at most six decimals.
+    fn format(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = u128::from(value);
+        for &(name, size) in self.units.iter().rev() {
+            if value < size || (!size.is_power_of_two() && name == "kB") {
+                continue;
+            }
+            let rest = value % size;
+            if rest == 0 {
+                return write!(f, "{} {name}", value / size);
+            }
+            if !size.is_power_of_two() && (rest * 1_000_000) % size == 0 {
+                let decimals = format!("{:06}", rest * 1_000_000 / size);
+                return write!(f, "{}.{} {name}", value / size, decimals.trim_end_matches('0'));
+            }
+        }
+        write!(f, "{value} {}", self.units[0].0)
+    }
+}
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident, $kind:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub u64);
+
+        impl FromStr for $name {
+            type Err = UnitError;
+            fn from_str(text: &str) -> Result<Self, UnitError> {
+                $kind.parse(text).map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                $kind.format(self.0, f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl Visitor<'_> for Text {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        write!(f, "a {} with its unit, such as \"{}\"", $kind.name, $kind.example)
+                    }
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$name, E> {
+                        text.parse().map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_str(Text)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                let units: Vec<&str> = $kind.units.iter().map(|(name, _)| *name).collect();
+                let pattern = format!(r"^\s*[0-9_]*\.?[0-9_]+\s*({})\s*$", units.join("|"));
+                json_schema!({
+                    "type": "string",
+                    "description": format!("a {} with its unit", $kind.name),
+                    "pattern": pattern,
+                    "examples": [$kind.example],
+                })
+            }
+        }
+    };
+}
+
+quantity!(
+    /// A point in simulated time, or a span of it, in picoseconds. The last representable
+    /// instant, [`Time::NEVER`], is some 213 days away.
+    Time,
+    TIME
+);
+quantity!(
+    /// A number of bytes.
+    Bytes,
+    BYTES
+);
+quantity!(
+    /// A data rate in bits per second.
+    Rate,
+    RATE
+);
+
+impl Time {
+    /// The start of a run.
+    pub const ZERO: Self = Self(0);
+    /// Later than any event.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// A whole number of nanoseconds.
+    #[must_use]
+    pub const fn from_ns(ns: u64) -> Self {
+        Self(ns * 1_000)
+    }
+
+    /// A whole number of microseconds.
+    #[must_use]
+    pub const fn from_us(us: u64) -> Self {
+        Self(us * 1_000_000)
+    }
+
+    /// In seconds, for reports only: the simulation itself never computes with floats.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 * 1e-12
+    }
+
+    /// The span since `earlier`, zero if that lies ahead.
+    #[must_use]
+    pub const fn saturating_sub(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add for Time {
+    type Output = Self;
+    fn add(self, rhs: Self) -> Self {
+        Self(self.0 + rhs.0)
+    }
+}
+
+impl AddAssign for Time {
+    fn add_assign(&mut self, rhs: Self) {
+        self.0 += rhs.0;
+    }
+}
+
+impl Sub for Time {
+    type Output = Self;
+    fn sub(self, rhs: Self) -> Self {
+        Self(self.0 - rhs.0)
+    }
+}
+
+impl SubAssign for Time {
+    fn sub_assign(&mut self, rhs: Self) {
+        self.0 -= rhs.0;
+    }
+}
+
+/// The exact time a byte takes at some [`Rate`]: `num / den` picoseconds, in lowest terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BytePace {
+    num: u64,
+    den: u64,
+}
+
+impl Rate {
+    /// Gigabits per second, whole.
+    #[must_use]
+    pub const fn from_gbit(gbit: u64) -> Self {
+        Self(gbit * 1_000_000_000)
+    }
+
+    /// In Gbit/s, for reports only.
+    #[must_use]
+    pub fn as_gbit_f64(self) -> f64 {
+        self.0 as f64 * 1e-9
+    }
+
+    /// The time per byte at this rate. A rate of zero gives a pace that never ends
+    /// (scenarios refuse it; here it must merely not divide by zero).
+    #[must_use]
+    pub fn pace(self) -> BytePace {
+        let (num, den) = (8_000_000_000_000, self.0.max(1));
+        let (mut a, mut b) = (num, den);
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        BytePace { num: num / a, den: den / a }
+    }
+}
+
+impl BytePace {
+    /// A pace of zero: any number of bytes in no time (an unlimited drain, say).
+    pub const INSTANT: Self = Self { num: 0, den: 1 };
+
+    /// The time that `bytes` take, rounded up to whole picoseconds.
+    #[inline]
+    #[must_use]
+    pub fn time(self, bytes: u32) -> Time {
+        let product = u64::from(bytes) * self.num;
+        // Usual link rates divide evenly; a predictable branch is cheaper than a division.
+        if self.den == 1 { Time(product) } else { Time(product.div_ceil(self.den)) }
+    }
+
+    /// The time that `bytes` take, with the part of a picosecond left over from earlier calls
+    /// carried along in `carry`, so that a long sequence does not drift.
+    #[inline]
+    #[must_use]
+    pub fn time_carrying(self, bytes: u32, carry: &mut u64) -> Time {
+        let product = u64::from(bytes) * self.num;
+        if self.den == 1 {
+            return Time(product);
+        }
+        let total = product + *carry;
+        *carry = total % self.den;
+        Time(total / self.den)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn texts_are_read_exactly() {
+        assert_eq!("150 us".parse(), Ok(Time(150_000_000)));
+        assert_eq!("1.024us".parse(), Ok(Time(1_024_000)));
+        assert_eq!("64 KiB".parse(), Ok(Bytes(65_536)));
+        assert_eq!("13.5 Gbit/s".parse(), Ok(Rate(13_500_000_000)));
+        assert_eq!("2.5 GB/s".parse(), Ok(Rate(20_000_000_000)));
+        assert_eq!("1_000 B".parse(), Ok(Bytes(1_000)));
+    }
+
+    #[test]
+    fn wrong_texts_say_what_would_be_right() {
+        let message = |text: &str| text.parse::<Time>().map_err(|e| e.to_string());
+        let example = "write for example \"150 us\"";
+        assert_eq!(message("fast"), Err(format!("`fast` is not a time: it does not start with a number; {example}")));
+        assert_eq!(message("10"), Err(format!("`10` is not a time: the unit is missing; {example}")));
+        assert_eq!(
+            message("10 hours"),
+            Err(format!("`10 hours` is not a time: unit `hours` is not one of ps, ns, us, ms, s; {example}"))
+        );
+        assert_eq!(message("0.0001 ns"), Err(format!("`0.0001 ns` is not a time: it is finer than 1 ps; {example}")));
+        assert_eq!(message("99999999999 s"), Err(format!("`99999999999 s` is not a time: it is too large; {example}")));
+        assert!("1.2.3 us".parse::<Time>().is_err());
+    }
+
+    #[test]
+    fn paces_are_exact() {
+        assert_eq!(Rate::from_gbit(16).pace().time(2048), Time(1_024_000));
+        let pace = Rate(13_500_000_000).pace();
+        let mut carry = 0;
+        let total: u64 = (0..27_000).map(|_| pace.time_carrying(2048, &mut carry).0).sum();
+        assert_eq!(total, 27_000 * 2048 * 16_000 / 27, "nothing is lost over many packets");
+        assert_eq!(BytePace::INSTANT.time(4096), Time::ZERO);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(value in any::<u64>()) {
+            prop_assert_eq!(Time(value).to_string().parse::<Time>().ok(), Some(Time(value)));
+            prop_assert_eq!(Bytes(value).to_string().parse::<Bytes>().ok(), Some(Bytes(value)));
+            prop_assert_eq!(Rate(value).to_string().parse::<Rate>().ok(), Some(Rate(value)));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a run leaves behind: a summary, tables over time, an account in words.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+/// A named table of equally long columns, ready to become an Arrow record batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// `hosts`, `flows`, `links`, `latency`, ...
+    pub name: &'static str,
+    /// Columns in order; units are in their names, last (`time_ns`).
+    pub columns: Vec<Column>,
+}
+
+/// One column of a [`Table`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// With its unit, last.
+    pub name: &'static str,
+    /// The values.
+    pub values: Values,
+}
+
+/// The values of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    /// Counts, bytes, nanoseconds.
+    U64(Vec<u64>),
+    /// Small counts.
+    U32(Vec<u32>),
+    /// Ratios and rates.
+    F64(Vec<f64>),
+    /// Names, dictionary-encoded: `codes` index into `names`.
+    Name {
+        /// Per row, an index into `names`.
+        codes: Vec<u32>,
+        /// Each name once.
+        names: Arc<Vec<String>>,
+    },
+}
+
+/// What a finished run gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Totals and averages.
+    pub summary: Summary,
+    /// Time series and histograms.
+    pub tables: Vec<Table>,
+    /// What happened, in sentences.
+    pub account: Vec<String>,
+    /// Whatever was asked for and had no effect.
+    pub warnings: Vec<String>,
+}
+
+/// Totals over the whole run, and averages from the end of the warm-up to the end.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// Simulated time in nanoseconds.
+    pub simulated_ns: u64,
+    /// Averages are over the time from here to the end.
+    pub averages_from_ns: u64,
+    /// Events processed.
+    pub events: u64,
+    /// Packets that crossed a link, counted once per link.
+    pub packet_hops: u64,
+    /// Data packets injected and delivered.
+    pub packets_injected: u64,
+    /// See `packets_injected`.
+    pub packets_delivered: u64,
+    /// Still inside when the run ended.
+    pub packets_inside: u64,
+    /// Payload received by all hosts per time, after the warm-up.
+    pub throughput_gbit_s: f64,
+    /// Jain's index of the hosts' received throughput, over hosts that are anyone's destination.
+    pub jain_hosts: f64,
+    /// Jain's index of the flows' throughput, over named flows active to the end.
+    pub jain_flows: f64,
+    /// Packets marked by switches.
+    pub fecn_marks: u64,
+    /// Notifications that reached their source.
+    pub becn_received: u64,
+    /// Received throughput per host.
+    pub hosts: Vec<HostSummary>,
+    /// Received throughput per named flow.
+    pub flows: Vec<FlowSummary>,
+    /// Latency per class of traffic.
+    pub latency: Vec<LatencySummary>,
+}
+
+/// One host's averages after the warm-up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostSummary {
+    /// Its name.
+    pub host: String,
+    /// Payload received per time.
+    pub received_gbit_s: f64,
+    /// Payload sent per time.
+    pub sent_gbit_s: f64,
+}
+
+/// One named flow's averages after the warm-up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FlowSummary {
+    /// Its name.
+    pub flow: String,
+    /// Sender.
+    pub from: String,
+    /// Receiver.
+    pub to: String,
+    /// Payload received per time.
+    pub received_gbit_s: f64,
+    /// Payload received in all, in bytes, over the whole run.
+    pub received_bytes: u64,
+    /// When its last byte arrived, for flows with a given total that ended.
+    pub completed_ns: Option<u64>,
+}
+
+/// Packet latency of one class of traffic (a named flow, or one traffic pattern).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LatencySummary {
+    /// Name of the flow or traffic pattern.
+    pub class: String,
+    /// Counted from `generation` of the message or `injection` of the packet.
+    pub since: &'static str,
+    /// Number of packets.
+    pub count: u64,
+    /// Mean in nanoseconds.
+    pub mean_ns: f64,
+    /// Median in nanoseconds.
+    pub p50_ns: u64,
+    /// 99th percentile in nanoseconds.
+    pub p99_ns: u64,
+    /// Largest in nanoseconds.
+    pub max_ns: u64,
+}

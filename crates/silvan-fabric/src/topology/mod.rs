@@ -1,0 +1,167 @@
+//! Hosts, switches and the links between them.
+//!
+//! A [`Topology`] is plain data: generators (one file per family) and importers of real fabrics
+//! build it, [`Topology::validate`] checks it, routing and the model read it.
+
+use std::fmt;
+
+use silvan_engine::{Rate, Time};
+
+/// A host: source and sink of traffic, with one network port (port 1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// As shown in results and used in scenarios; unique among all nodes.
+    pub name: String,
+    /// What the subnet manager calls its port, in imported fabrics.
+    pub lid: Option<u16>,
+    /// Port GUID in imported fabrics.
+    pub guid: Option<u64>,
+}
+
+/// A switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Switch {
+    /// As shown in results and used in scenarios; unique among all nodes.
+    pub name: String,
+    /// Number of external ports; they are numbered 1..=ports, as on the device.
+    pub ports: u16,
+    /// What the subnet manager calls it, in imported fabrics.
+    pub lid: Option<u16>,
+    /// Node GUID in imported fabrics.
+    pub guid: Option<u64>,
+}
+
+/// A node by kind and index into [`Topology::hosts`] or [`Topology::switches`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodeRef {
+    /// Index into [`Topology::hosts`].
+    Host(u32),
+    /// Index into [`Topology::switches`].
+    Switch(u32),
+}
+
+/// One end of a link: a node and its port number (from 1; a host has port 1 only).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct End {
+    /// The node.
+    pub node: NodeRef,
+    /// Its port, from 1.
+    pub port: u16,
+}
+
+/// A full-duplex link: two directed channels of the same rate and delay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// One end.
+    pub a: End,
+    /// The other end.
+    pub b: End,
+    /// Data rate of each direction (after line coding).
+    pub rate: Rate,
+    /// Propagation delay of each direction; more than zero.
+    pub delay: Time,
+}
+
+/// A wired network.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Topology {
+    /// The family, for messages and reports ("4-ary 3-tree").
+    pub name: String,
+    /// All hosts; a host's index is its number everywhere in the model.
+    pub hosts: Vec<Host>,
+    /// All switches.
+    pub switches: Vec<Switch>,
+    /// All links, in no particular order.
+    pub links: Vec<Link>,
+    /// What a routing made for the family needs to know; empty for arbitrary graphs.
+    pub shape: Shape,
+}
+
+/// The regular structure of a generated topology, for the routings that rely on it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Shape {
+    /// Nothing is known beyond the graph.
+    #[default]
+    Arbitrary,
+    /// A parallel-ports generalised fat tree; see [`Pgft`].
+    FatTree(Pgft),
+}
+
+/// The parameters of a parallel-ports generalised fat tree PGFT(h; m; w; p) (Zahavi 2010).
+///
+/// Level 0 are the hosts; a node of level `l` has `m[l-1]` children below, and a node of level
+/// `l` has `w[l]` parents above, each joined by `p[l]` parallel links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pgft {
+    /// Children of a node per level, `m[0]` = hosts per leaf switch.
+    pub m: Vec<u16>,
+    /// Parents of a node per level, `w[0]` = leaf switches per host (1).
+    pub w: Vec<u16>,
+    /// Parallel links between a node and each parent, `p[0]` = 1.
+    pub p: Vec<u16>,
+}
+
+/// What is wrong with a topology, in terms of its nodes and ports.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TopologyError(pub String);
+
+impl fmt::Display for NodeRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(i) => write!(f, "host {i}"),
+            Self::Switch(i) => write!(f, "switch {i}"),
+        }
+    }
+}
+
+impl Topology {
+    /// The name of a node.
+    #[must_use]
+    pub fn name_of(&self, node: NodeRef) -> &str {
+        match node {
+            NodeRef::Host(i) => &self.hosts[i as usize].name,
+            NodeRef::Switch(i) => &self.switches[i as usize].name,
+        }
+    }
+
+    /// The host of a given name.
+    #[must_use]
+    pub fn host_named(&self, name: &str) -> Option<u32> {
+        self.hosts.iter().position(|h| h.name == name).and_then(|i| u32::try_from(i).ok())
+    }
+
+    /// What each port of each node is wired to: `peers[node][port - 1]`, hosts first, then
+    /// switches, with the index of the link.
+    #[must_use]
+    pub fn wiring(&self) -> Wiring {
+        let mut wiring = Wiring {
+            hosts: vec![None; self.hosts.len()],
+            switches: self.switches.iter().map(|s| vec![None; usize::from(s.ports)]).collect(),
+        };
+        for (index, link) in self.links.iter().enumerate() {
+            for (from, to) in [(link.a, link.b), (link.b, link.a)] {
+                let slot = match from.node {
+                    NodeRef::Host(i) => wiring.hosts.get_mut(i as usize),
+                    NodeRef::Switch(i) => wiring
+                        .switches
+                        .get_mut(i as usize)
+                        .and_then(|ports| ports.get_mut(usize::from(from.port).wrapping_sub(1))),
+                };
+                if let Some(slot) = slot {
+                    *slot = Some((to, index));
+                }
+            }
+        }
+        wiring
+    }
+}
+
+/// The far end and link index of every port; see [`Topology::wiring`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wiring {
+    /// For each host, what its port 1 is wired to.
+    pub hosts: Vec<Option<(End, usize)>>,
+    /// For each switch, what each port (index = port - 1) is wired to.
+    pub switches: Vec<Vec<Option<(End, usize)>>>,
+}

@@ -1,0 +1,98 @@
+//! Who sends what to whom, when.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Bytes, Rate, Time};
+
+/// One flow from a host to a host, with its own series of throughput over time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// As shown in results; by default "from->to".
+    pub name: Option<String>,
+    /// Name of the sending host.
+    pub from: String,
+    /// Name of the receiving host.
+    pub to: String,
+    /// When it starts; by default at once.
+    #[serde(default)]
+    pub start: Time,
+    /// When it stops; by default never.
+    pub stop: Option<Time>,
+    /// Size of a message; by default one packet.
+    pub message: Option<Bytes>,
+    /// Payload offered per time; by default as much as the host can inject.
+    pub rate: Option<Rate>,
+    /// Payload in all; by default without end.
+    pub total: Option<Bytes>,
+    /// How messages are spaced when `rate` is given.
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    /// Service level.
+    #[serde(default)]
+    pub sl: u8,
+}
+
+/// A pattern of traffic over a set of hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// As shown in results.
+    pub name: Option<String>,
+    /// Names of the sending hosts; by default all.
+    pub hosts: Option<Vec<String>>,
+    /// How destinations are chosen.
+    pub pattern: Pattern,
+    /// Payload offered per host and time; by default as much as the host can inject.
+    pub rate: Option<Rate>,
+    /// How messages are spaced when `rate` is given.
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    /// Size of a message; by default one packet.
+    pub message: Option<Bytes>,
+    /// When it starts; by default at once.
+    #[serde(default)]
+    pub start: Time,
+    /// When it stops; by default never.
+    pub stop: Option<Time>,
+    /// Service level.
+    #[serde(default)]
+    pub sl: u8,
+}
+
+/// How messages of a given rate are spaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Evenly.
+    #[default]
+    Periodic,
+    /// As a Poisson process.
+    Poisson,
+}
+
+/// How destinations are chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Pattern {
+    /// Each message to a host drawn at random.
+    Uniform {
+        /// Whether a host may draw itself.
+        #[serde(default)]
+        include_self: bool,
+    },
+    /// All to the given hosts; sender `i` sends to the `i mod n`-th of them.
+    Hotspots {
+        /// Names of the hotspots.
+        to: Vec<String>,
+    },
+    /// Host `i` to host `i + by` modulo the number of hosts.
+    Shift {
+        /// Distance.
+        by: u32,
+    },
+    /// One random permutation without fixed points, drawn from the seed.
+    Permutation,
+    /// Each message to the next host in turn, starting after oneself.
+    AllToAll,
+}
