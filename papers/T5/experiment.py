@@ -1,0 +1,47 @@
+"""One switch, one or two thresholds (Paper II, IV, figures 3, 4 and 7)."""
+
+from silvan.papers import figures, staged
+from silvan.papers.data import jain
+
+FLOWS = ("H1", "H2", "H3", "H6", "H7")
+CC = {"congestion.mechanism": "ib-cc", "congestion.marking.fill": "each"}
+CASES = {
+    "off": ("No congestion control", {}),
+    "one": ("One threshold", {**CC, "congestion.marking.hysteresis": "0 B"}),
+    "two": ("Two thresholds", {**CC, "congestion.marking.hysteresis": "2112 B"}),
+}
+
+
+def runs(quick):
+    step_s = staged.quick_or_full(quick)
+    return {name: ("star.toml", staged.overrides(5, step_s, **extra)) for name, (_, extra) in CASES.items()}
+
+
+def compare(results):
+    rate = {
+        name: {n: [staged.settled(run, f, n, 5) for f in FLOWS[:n]] for n in range(1, 6)}
+        for name, run in results.items()
+    }
+    off, one, two = rate["off"], rate["one"], rate["two"]
+    values = {"off_H1": off[5][0]}
+    for name, shares in (("off", off), ("two", two)):
+        for n in range(2, 6):
+            values[f"{name}_H2_of_{n}"] = shares[n][1]
+        for n in range(3, 6):
+            values[f"{name}_jain_of_{n}"] = jain(shares[n][1:])
+    values["one_H3_of_3"] = one[3][2]
+    values["one_H2_of_3"] = one[3][1]
+    values["one_H3_over_H2_of_3"] = one[3][2] / one[3][1]
+    values["one_H2_of_4"] = one[4][1]
+    values["one_H6_over_H3_of_4"] = one[4][3] / one[4][2]
+    values["one_last_is_largest_of_4"] = one[4][3] / max(one[4][1:3])
+    values["one_last_is_largest_of_5"] = one[5][4] / max(one[5][1:4])
+    return values
+
+
+def plot(results, out):
+    fig, axes = figures.figure(columns=3, size=(5.2, 3.8))
+    for ax, (name, (title, _)) in zip(axes, CASES.items(), strict=True):
+        smooth = 1 if name == "off" else max(1, round(results[name].duration_s / 5 / 0.05))
+        figures.throughput(ax, results[name], FLOWS, title, smooth=smooth)
+    figures.save(fig, out, "T5")

@@ -1,0 +1,56 @@
+"""Few marks and a slow timer: fairness takes long (Paper II, V, figure 12 against figure 11)."""
+
+from silvan.papers import figures
+from silvan.papers.data import jain_over_time, settling_s
+
+FLOWS = ("F1", "F2", "F3", "F4", "F5")
+SCENARIO = "../common/testbed-scenario-1.toml"
+CASES = {
+    "usual": {"congestion.mechanism": "ib-cc"},
+    "slow": {
+        "congestion.mechanism": "ib-cc",
+        "congestion.marking.marking_rate": 10,
+        "congestion.reaction.ccti_timer": 1500,
+    },
+}
+#: Throughput is averaged over this span before fairness is judged.
+WIDTH_S = 0.05
+
+
+def runs(quick):
+    # Settling is what is measured, so quick runs cannot be shorter.
+    return {name: (SCENARIO, extra) for name, extra in CASES.items()}
+
+
+def compare(results):
+    settling = {
+        (name, n): settling_s(run, FLOWS[1:n], n - 1.0, float(n), WIDTH_S)
+        for name, run in results.items()
+        for n in range(3, 6)
+    }
+    values = {f"slow_settling_{n}": settling["slow", n] for n in range(3, 6)}
+    values |= {f"longer_{n}": settling["slow", n] / max(settling["usual", n], 1e-3) for n in range(3, 6)}
+    return values
+
+
+def plot(results, out):
+    fig, axes = figures.figure(columns=2, rows=2)
+    titles = {"usual": "Marking_Rate 1, CCTI_Timer 150", "slow": "Marking_Rate 10, CCTI_Timer 1500"}
+    for ax, (name, title) in zip(axes, titles.items(), strict=False):
+        figures.throughput(ax, results[name], FLOWS, title, smooth=10)
+    for ax, name in zip(axes[2:], titles, strict=True):
+        fairness(ax, results[name])
+    figures.save(fig, out, "T6")
+
+
+def fairness(ax, run):
+    """Jain's index of the active contributors over time, step by step."""
+    for n in range(3, 6):
+        time_s, index = jain_over_time(run, FLOWS[1:n], n - 1.0, float(n), WIDTH_S)
+        ax.plot(n - 1 + time_s, index, label=f"{n - 1} contributors")
+    ax.axhline(0.99, color="0.5", linewidth=0.8)
+    ax.set_xlim(0, run.duration_s)
+    ax.set_ylim(0.5, 1.01)
+    ax.set_xlabel("time (s)")
+    ax.set_ylabel("Jain's index of the contributors")
+    ax.legend(frameon=False, loc="lower left")

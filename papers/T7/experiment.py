@@ -1,0 +1,33 @@
+"""CCTI_Timer of 2000 us: contributors do not settle between joins (Paper III, VII.B, figure 13)."""
+
+from silvan.papers import figures
+from silvan.papers.data import jain_over_time, settling_s
+
+FLOWS = ("F1", "F2", "F3", "F4", "F5")
+#: Throughput is averaged over this span before fairness is judged.
+WIDTH_S = 0.05
+
+
+def runs(quick):
+    # Settling is what is measured, so quick runs cannot be shorter.
+    extra = {"congestion.mechanism": "ib-cc", "congestion.reaction.ccti_timer": 1953}
+    return {"slow": ("../common/testbed-scenario-1.toml", extra)}
+
+
+def compare(results):
+    run = results["slow"]
+    return {f"settling_{n}": settling_s(run, FLOWS[1:n], n - 1.0, float(n), WIDTH_S) for n in range(3, 6)}
+
+
+def plot(results, out):
+    run = results["slow"]
+    fig, (left, right) = figures.figure(columns=2)
+    figures.throughput(left, run, FLOWS, "CCTI_Timer 2000 us", smooth=10)
+    for n in range(3, 6):
+        time_s, index = jain_over_time(run, FLOWS[1:n], n - 1.0, float(n), WIDTH_S)
+        right.plot(n - 1 + time_s, index, label=f"{n - 1} contributors")
+    right.axhline(0.99, color="0.5", linewidth=0.8)
+    right.set(xlim=(0, run.duration_s), ylim=(0.5, 1.01), xlabel="time (s)", ylabel="Jain's index of the contributors")
+    right.set_title("Fairness: above 0.99 is settled")
+    right.legend(frameon=False, loc="lower left")
+    figures.save(fig, out, "T7")

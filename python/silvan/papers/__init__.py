@@ -1,0 +1,28 @@
+"""The published experiments: run them, and set what comes out beside what was published.
+
+An experiment is a folder of ``papers/``, named by its id (``papers/T4``):
+
+* ``published.toml``: title, source, and one ``[[row]]`` per published number, with tolerance,
+  assumption and, where a number is known to be missed, the reason;
+* ``experiment.py``: ``runs(quick)`` names the runs, ``compare(results)`` computes the simulated
+  numbers from their results, ``plot(results, out)`` draws them in the shape of the published
+  figure;
+* its scenarios, or those it shares with others from ``papers/common``.
+
+Everything goes through :class:`silvan.Scenario` and :func:`silvan.run`, as for any user.
+"""
+
+from silvan.papers.catalogue import Experiment, PapersError, find_papers, list_experiments
+from silvan.papers.data import Results, RunData
+from silvan.papers.runner import Row, run_experiments
+
+__all__ = [
+    "Experiment",
+    "PapersError",
+    "Results",
+    "Row",
+    "RunData",
+    "find_papers",
+    "list_experiments",
+    "run_experiments",
+]

@@ -1,0 +1,202 @@
+"""Finds the experiments and reads what was published."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same parser under its older name
+    import tomli as tomllib
+
+#: How a simulated number is held against a published one, besides a relative tolerance.
+ONE_SIDED = ("at least", "at most")
+
+
+class PapersError(Exception):
+    """What is wrong with an experiment, or with the request for one."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published number and how close a simulated one must come."""
+
+    #: The name under which ``compare`` returns the simulated number.
+    key: str
+    #: What it is, for people.
+    quantity: str
+    unit: str
+    published: float
+    #: Relative tolerance, or ``at least`` or ``at most`` for orderings and bounds.
+    tolerance: float | str
+    #: The same for quick runs, where their shortness costs precision.
+    quick_tolerance: float | str
+    #: Where it was published.
+    source: str
+    #: What is assumed where the source is silent.
+    assumption: str
+    #: Why it is missed, where that is known.
+    reason: str
+
+    def verdict(self, simulated: float, quick: bool = False) -> str:
+        """``met`` or ``missed``."""
+        tolerance = self.quick_tolerance if quick else self.tolerance
+        if simulated != simulated:
+            return "missed"
+        if tolerance == "at least":
+            met = simulated >= self.published
+        elif tolerance == "at most":
+            met = simulated <= self.published
+        else:
+            met = abs(simulated - self.published) <= float(tolerance) * abs(self.published)
+        return "met" if met else "missed"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published experiment: its folder, its title, and its published numbers."""
+
+    id: str
+    title: str
+    source: str
+    folder: Path
+    #: What is run and compared, in a few sentences.
+    about: str
+    #: Rough wall time of a full and of a quick run on one core, in seconds.
+    full_seconds: float
+    quick_seconds: float
+    rows: tuple[Published, ...]
+
+    @cached_property
+    def code(self) -> ModuleType:
+        """Its ``experiment.py``."""
+        module = load_module(self.folder / "experiment.py", f"silvan_papers_{self.id}")
+        for name in ("runs", "compare", "plot"):
+            if not callable(getattr(module, name, None)):
+                raise PapersError(f"{module.__file__}: a function `{name}` is missing")
+        return module
+
+
+def load_module(path: Path, name: str) -> ModuleType:
+    """Imports a Python file that lies outside of any package."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise PapersError(f"{path}: no such Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def find_papers() -> Path:
+    """The folder ``papers/``: that of ``SILVAN_PAPERS`` if set, else the nearest one above this
+    file (an editable install lies in the repository) or above the working directory."""
+    chosen = os.environ.get("SILVAN_PAPERS")
+    if chosen:
+        if not (Path(chosen) / "common").is_dir():
+            raise PapersError(f"SILVAN_PAPERS={chosen}: not the folder papers/ of Silvan's repository")
+        return Path(chosen).resolve()
+    for start in (Path(__file__).resolve(), Path.cwd().resolve() / "here"):
+        for parent in start.parents:
+            candidate = parent / "papers"
+            # The package itself has a folder of this name.
+            if (candidate / "common").is_dir() and not (candidate / "__init__.py").exists():
+                return candidate
+    raise PapersError(
+        "the folder papers/ with the published experiments was not found: run from a clone of "
+        "Silvan's repository, or name the folder in the environment variable SILVAN_PAPERS"
+    )
+
+
+def _tolerance(value: Any, where: str) -> float | str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1:
+        return float(value)
+    if value in ONE_SIDED:
+        return str(value)
+    raise PapersError(f'{where}: tolerance = {value!r}: must be 0 to 1, "at least" or "at most"')
+
+
+def _row(raw: dict[str, Any], common: dict[str, str], where: str) -> Published:
+    known = set(Published.__dataclass_fields__)
+    for key in raw:
+        if key not in known:
+            raise PapersError(f"{where}: unknown key `{key}`; known are {', '.join(sorted(known))}")
+    for key in ("key", "quantity", "unit", "published", "tolerance"):
+        if key not in raw:
+            raise PapersError(f"{where}: `{key}` is missing")
+    tolerance = _tolerance(raw["tolerance"], where)
+    return Published(
+        key=raw["key"],
+        quantity=raw["quantity"],
+        unit=raw["unit"],
+        published=float(raw["published"]),
+        tolerance=tolerance,
+        quick_tolerance=_tolerance(raw.get("quick_tolerance", tolerance), where),
+        source=raw.get("source", common["source"]),
+        assumption=raw.get("assumption", common["assumption"]),
+        reason=raw.get("reason", ""),
+    )
+
+
+def read_experiment(folder: Path) -> Experiment:
+    """Reads ``published.toml`` of one experiment."""
+    path = folder / "published.toml"
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise PapersError(f"{path}: {error}") from error
+    for key in ("title", "source", "about", "row"):
+        if key not in raw:
+            raise PapersError(f"{path}: `{key}` is missing")
+    common = {"source": raw["source"], "assumption": " ".join(raw.get("assumption", "").split())}
+    rows = tuple(_row(row, common, f"{path}: row {n}") for n, row in enumerate(raw["row"], 1))
+    keys = [row.key for row in rows]
+    if len(set(keys)) != len(keys):
+        raise PapersError(f"{path}: two rows have the same key")
+    return Experiment(
+        id=folder.name,
+        title=raw["title"],
+        source=raw["source"],
+        folder=folder,
+        about=" ".join(raw["about"].split()),
+        full_seconds=float(raw.get("full_seconds", 60)),
+        quick_seconds=float(raw.get("quick_seconds", 10)),
+        rows=rows,
+    )
+
+
+def _order(name: str) -> tuple[str, int]:
+    match = re.fullmatch(r"([A-Za-z]+)(\d+)", name)
+    return (match[1], int(match[2])) if match else (name, 0)
+
+
+def list_experiments() -> list[Experiment]:
+    """All experiments, in the order of their ids."""
+    folders = [f.parent for f in find_papers().glob("*/published.toml")]
+    return [read_experiment(f) for f in sorted(folders, key=lambda f: _order(f.name))]
+
+
+def choose(ids: Iterable[str]) -> list[Experiment]:
+    """The experiments of the given ids, upper or lower case; ``all`` is all of them."""
+    experiments = {e.id.lower(): e for e in list_experiments()}
+    chosen: dict[str, Experiment] = {}
+    for wanted in ids:
+        key = wanted.lower()
+        if key == "all":
+            chosen.update(experiments)
+        elif key in experiments:
+            chosen[key] = experiments[key]
+        else:
+            known = ", ".join(e.id for e in experiments.values())
+            raise PapersError(f"there is no experiment `{wanted}`; known are {known}, and `all`")
+    if not chosen:
+        raise PapersError("name at least one experiment, or `all`")
+    return list(chosen.values())

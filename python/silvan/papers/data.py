@@ -1,0 +1,128 @@
+"""What comes back from a run, and the measures that the experiments share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class RunData:
+    """The part of a run's result that an experiment compares: plain arrays, so that it can
+    come back from another process."""
+
+    summary: dict[str, Any]
+    #: Columns by name, per table asked for.
+    tables: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    wall_s: float = 0.0
+
+    @property
+    def duration_s(self) -> float:
+        """Simulated time."""
+        return float(self.summary["simulated_ns"]) * 1e-9
+
+    def received_gbit_s(self, flow: str) -> float:
+        """A flow's average from the end of the warm-up to the end of the run."""
+        return self._of("flows", "flow", flow)["received_gbit_s"]
+
+    def mean_latency_ns(self, name: str, since: str) -> float:
+        """Mean packet latency of a class of traffic, since ``generation`` or ``injection``."""
+        for entry in self.summary["latency"]:
+            if entry["class"] == name and entry["since"] == since:
+                return float(entry["mean_ns"])
+        raise KeyError(f"no latency of `{name}` since {since} in the summary")
+
+    def host(self, name: str) -> dict[str, Any]:
+        """A host's averages."""
+        return self._of("hosts", "host", name)
+
+    def _of(self, table: str, key: str, name: str) -> dict[str, Any]:
+        for entry in self.summary[table]:
+            if entry[key] == name:
+                return dict(entry)
+        raise KeyError(f"no {key} `{name}` in the summary")
+
+    def flow_series(self, flow: str, column: str = "received_bytes") -> tuple[Floats, Floats]:
+        """End of each sampling interval in seconds, and the value of a column in it."""
+        table = self.tables["flows"]
+        mask = table["flow"] == flow
+        if not mask.any():
+            raise KeyError(f"no flow `{flow}` in the time series")
+        return table["time_ns"][mask] * 1e-9, table[column][mask].astype(np.float64)
+
+    def rate_gbit_s(self, flow: str) -> tuple[Floats, Floats]:
+        """End of each sampling interval in seconds, and the throughput in it in Gbit/s."""
+        end_s, received = self.flow_series(flow)
+        length_s = np.diff(end_s, prepend=0.0)
+        return end_s, received * 8e-9 / length_s
+
+    def mean_gbit_s(self, flow: str, from_s: float, to_s: float) -> float:
+        """A flow's throughput over the sampling intervals inside a span of time."""
+        end_s, received = self.flow_series(flow)
+        start_s = np.concatenate(([0.0], end_s[:-1]))
+        inside = (start_s >= from_s - 1e-9) & (end_s <= to_s + 1e-9)
+        if not inside.any():
+            return float("nan")
+        length_s = end_s[inside][-1] - start_s[inside][0]
+        return float(received[inside].sum() * 8e-9 / length_s)
+
+    def samples_gbit_s(self, flow: str, from_s: float, to_s: float) -> Floats:
+        """A flow's throughput in each sampling interval that ends inside a span of time."""
+        end_s, rate = self.rate_gbit_s(flow)
+        return rate[(end_s > from_s + 1e-9) & (end_s <= to_s + 1e-9)]
+
+
+class Results(dict[str, RunData]):
+    """The runs of an experiment by name."""
+
+    def __init__(self, runs: Mapping[str, RunData], quick: bool) -> None:
+        super().__init__(runs)
+        #: Whether these are quick runs.
+        self.quick = quick
+
+
+def jain(values: Sequence[float] | Floats) -> float:
+    """Jain's fairness index: 1 when all are equal, 1/n when one has all."""
+    x = np.asarray(values, dtype=np.float64)
+    square = float((x * x).sum())
+    return float(x.sum()) ** 2 / (len(x) * square) if square > 0 else float("nan")
+
+
+def smoothed(values: Floats, width: int) -> Floats:
+    """Moving mean over the last ``width`` values (fewer at the beginning)."""
+    total = np.cumsum(values)
+    head = total[:width] / np.arange(1, min(width, len(total)) + 1)
+    tail = (total[width:] - total[:-width]) / width
+    return np.concatenate((head, tail))
+
+
+def jain_over_time(
+    run: RunData, flows: Sequence[str], from_s: float, to_s: float, width_s: float
+) -> tuple[Floats, Floats]:
+    """Time since ``from_s`` and Jain's index of the flows' throughput, each averaged over
+    ``width_s`` so that the oscillation of a single flow does not count as unfairness."""
+    end_s, _ = run.rate_gbit_s(flows[0])
+    inside = (end_s > from_s + 1e-9) & (end_s <= to_s + 1e-9)
+    step_s = float(np.median(np.diff(end_s)))
+    width = max(1, round(width_s / step_s))
+    rates = np.array([smoothed(run.rate_gbit_s(flow)[1][inside], width) for flow in flows])
+    square = (rates * rates).sum(axis=0)
+    index = rates.sum(axis=0) ** 2 / (len(flows) * np.where(square > 0, square, np.nan))
+    return end_s[inside] - from_s, index
+
+
+def settling_s(
+    run: RunData, flows: Sequence[str], from_s: float, to_s: float, width_s: float, level: float = 0.99
+) -> float:
+    """How long after ``from_s`` Jain's index of the flows (see :func:`jain_over_time`) is for
+    the last time below ``level``; all of ``to_s - from_s`` if it is so at the end."""
+    time_s, index = jain_over_time(run, flows, from_s, to_s, width_s)
+    below = np.nonzero(~(index >= level))[0]
+    return float(time_s[below[-1]]) if len(below) else 0.0

@@ -1,0 +1,214 @@
+"""The harness of the published experiments, apart from the model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from silvan.papers import PapersError, RunData, find_papers, list_experiments, run_experiments, runner
+from silvan.papers.catalogue import load_module
+from silvan.papers.data import jain, settling_s, smoothed
+
+ROW_KEYS = ["id", "quantity", "unit", "published", "simulated", "ratio", "tolerance", "verdict", "assumption"]
+
+PUBLISHED = """
+title = "A test"
+source = "Nowhere"
+about = "Nothing."
+assumption = "The usual."
+
+[[row]]
+key = "close"
+quantity = "close enough"
+unit = "Gbit/s"
+published = 10.0
+tolerance = 0.1
+
+[[row]]
+key = "far"
+quantity = "too far"
+unit = "Gbit/s"
+published = 10.0
+tolerance = 0.1
+reason = "The paper's switch differs."
+assumption = "Another."
+
+[[row]]
+key = "bound"
+quantity = "a bound"
+unit = "1"
+published = 0.99
+tolerance = "at least"
+"""
+
+CODE = """
+def runs(quick):
+    return {"only": ("scenario.toml", {"duration": "1 ms" if quick else "1 s"})}
+
+def compare(results):
+    value = results["only"].summary["value"]
+    return {"close": value, "far": 2 * value, "bound": 0.99}
+
+def plot(results, out):
+    (out / "drawn.txt").write_text("yes")
+"""
+
+
+@pytest.fixture
+def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of experiments with one, X1, whose run is made up."""
+    folder = tmp_path / "papers"
+    (folder / "common").mkdir(parents=True)
+    (folder / "X1").mkdir()
+    (folder / "X1" / "published.toml").write_text(PUBLISHED)
+    (folder / "X1" / "experiment.py").write_text(CODE)
+    (folder / "X1" / "scenario.toml").write_text("")
+    monkeypatch.setenv("SILVAN_PAPERS", str(folder))
+    monkeypatch.setattr(runner, "simulate", lambda task: RunData(summary={"value": 9.5}))
+    return folder
+
+
+def test_all_experiments_are_there_and_load() -> None:
+    experiments = {e.id: e for e in list_experiments()}
+    wanted = {"A2", "A3", "A4", "A5", "A8", "T1", "T2", "T3", "T4", "T5", "T6", "T7"}
+    assert wanted <= set(experiments)
+    for experiment in experiments.values():
+        assert experiment.rows and experiment.about and experiment.source
+        for quick in (False, True):
+            for scenario, _ in experiment.code.runs(quick).values():
+                assert (experiment.folder / scenario).is_file()
+
+
+def test_the_order_of_ids_is_that_of_numbers() -> None:
+    ids = [e.id for e in list_experiments()]
+    assert ids.index("A2") < ids.index("A8") < ids.index("T1") < ids.index("T7")
+
+
+def test_rows_set_published_beside_simulated(papers: Path) -> None:
+    rows = run_experiments(["x1"])
+    assert [list(row) for row in rows] == [ROW_KEYS, [*ROW_KEYS, "reason"], ROW_KEYS]
+    assert [row["verdict"] for row in rows] == ["met", "missed", "met"]
+    assert rows[0]["ratio"] == pytest.approx(0.95)
+    assert rows[1]["reason"] == "The paper's switch differs."
+    assert [row["assumption"] for row in rows] == ["The usual.", "Another.", "The usual."]
+    assert [row["tolerance"] for row in rows] == [0.1, 0.1, "at least"]
+
+
+def test_out_holds_plots_and_rows(papers: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int, str]] = []
+    rows = run_experiments(["all"], out=tmp_path / "out", progress=lambda *state: seen.append(state))
+    assert json.loads((tmp_path / "out" / "X1" / "rows.json").read_text()) == rows
+    assert (tmp_path / "out" / "X1" / "drawn.txt").exists()
+    assert seen == [(1, 1, "X1 only")]
+
+
+def test_a_number_that_is_none_is_missed(papers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "simulate", lambda task: RunData(summary={"value": float("nan")}))
+    row = run_experiments(["X1"])[0]
+    assert (row["simulated"], row["ratio"], row["verdict"]) == (None, None, "missed")
+    json.dumps(row, allow_nan=False)
+
+
+def test_an_unknown_id_is_refused_with_those_known(papers: Path) -> None:
+    with pytest.raises(PapersError, match=r"no experiment `X2`; known are X1, and `all`"):
+        run_experiments(["X2"])
+    with pytest.raises(PapersError, match="name at least one"):
+        run_experiments([])
+
+
+def test_a_failed_run_is_named(papers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(task: runner.Task) -> RunData:
+        raise ValueError("threshold = 99")
+
+    monkeypatch.setattr(runner, "simulate", fail)
+    with pytest.raises(PapersError, match=r"X1, run only \(.*scenario\.toml\): threshold = 99"):
+        run_experiments(["X1"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("tolerance = 0.1", "tolerance = 10", "row 1: tolerance = 10: must be 0 to 1"),
+        ('tolerance = "at least"', 'tolerance = "about"', "row 3: tolerance = 'about': must be 0 to 1"),
+        ('unit = "Gbit/s"', 'units = "Gbit/s"', "row 1: unknown key `units`"),
+        ("published = 10.0", "", "row 1: `published` is missing"),
+        ('key = "far"', 'key = "close"', "two rows have the same key"),
+        ('title = "A test"', "", "`title` is missing"),
+    ],
+)
+def test_wrong_data_is_refused(papers: Path, old: str, new: str, message: str) -> None:
+    (papers / "X1" / "published.toml").write_text(PUBLISHED.replace(old, new, 1))
+    with pytest.raises(PapersError, match=message):
+        run_experiments(["X1"])
+
+
+def test_data_and_code_must_fit(papers: Path) -> None:
+    (papers / "X1" / "experiment.py").write_text(CODE.replace('"bound"', '"bond"'))
+    with pytest.raises(PapersError, match="not computed: bound; not published: bond"):
+        run_experiments(["X1"])
+
+
+def test_a_wrong_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SILVAN_PAPERS", str(tmp_path))
+    with pytest.raises(PapersError, match="not the folder papers/"):
+        find_papers()
+
+
+def _run(rates: dict[str, list[float]], step_s: float) -> RunData:
+    """A run whose flows have the given throughputs, in Gbit/s, one per interval."""
+    names, times, received = [], [], []
+    for name, series in rates.items():
+        for n, rate in enumerate(series, 1):
+            names.append(name)
+            times.append(round(n * step_s * 1e9))
+            received.append(round(rate * 1e9 / 8 * step_s))
+    table = {
+        "flow": np.array(names),
+        "time_ns": np.array(times, dtype=np.uint64),
+        "received_bytes": np.array(received, dtype=np.uint64),
+    }
+    return RunData(summary={}, tables={"flows": table})
+
+
+def test_mean_counts_whole_intervals_only() -> None:
+    run = _run({"F": [0, 4, 8, 8]}, 0.1)
+    assert run.mean_gbit_s("F", 0.1, 0.3) == pytest.approx(6.0)
+    assert run.mean_gbit_s("F", 0.15, 0.45) == pytest.approx(8.0)
+    assert list(run.samples_gbit_s("F", 0.1, 0.2)) == pytest.approx([4.0])
+    assert np.isnan(run.mean_gbit_s("F", 0.11, 0.19))
+
+
+def test_jain() -> None:
+    assert jain([3, 3, 3]) == pytest.approx(1)
+    assert jain([1, 0, 0, 0]) == pytest.approx(0.25)
+    assert np.isnan(jain([0, 0]))
+
+
+def test_smoothed_is_the_mean_of_what_was() -> None:
+    assert list(smoothed(np.array([1.0, 3, 5, 7]), 2)) == [1, 2, 4, 6]
+    assert list(smoothed(np.array([1.0, 3]), 5)) == [1, 2]
+
+
+def test_settling_is_when_fairness_stays() -> None:
+    run = _run({"A": [8, 8, 5, 8, 5, 5], "B": [2, 2, 5, 2, 5, 5]}, 0.1)
+    assert settling_s(run, ["A", "B"], 0.0, 0.6, 0.1) == pytest.approx(0.4)
+    assert settling_s(run, ["A", "B"], 0.4, 0.6, 0.1) == 0
+    assert settling_s(run, ["A", "B"], 0.0, 0.4, 0.1) == pytest.approx(0.4)
+
+
+MAXMIN = load_module(Path(__file__).parents[2] / "verify" / "maxmin.py", "maxmin").max_min
+
+
+def test_max_min_of_textbook_cases() -> None:
+    assert MAXMIN({"a": ["x"], "b": ["x", "y"], "c": ["y"]}, {"x": 1, "y": 3}) == {"a": 0.5, "b": 0.5, "c": 2.5}
+    paths = {"F1": ("t", "4"), "F2": ("t", "5"), "F3": ("t", "5"), "F4": ("5",), "F5": ("5",)}
+    rates = MAXMIN(paths, {"t": 32, "4": 13, "5": 13})
+    assert rates == {"F1": 13, "F2": 3.25, "F3": 3.25, "F4": 3.25, "F5": 3.25}
+
+
+def test_max_min_refuses_a_flow_without_a_bound() -> None:
+    with pytest.raises(ValueError, match="flow a crosses no link"):
+        MAXMIN({"a": []}, {})
