@@ -2,10 +2,50 @@
 //!
 //! A [`Topology`] is plain data: generators (one file per family) and importers of real fabrics
 //! build it, [`Topology::validate`] checks it, routing and the model read it.
+//!
+//! | file | family |
+//! | --- | --- |
+//! | [`dumbbell`] | two switches and a trunk, the testbed of the papers |
+//! | [`star`] | one switch |
+//! | [`pgft`] | any parallel-ports generalised fat tree |
+//! | [`k_ary_n_tree`] | k-ary n-trees |
+//! | [`two_level`] | leaves and spines, with the 648-port fabric as a preset |
+//! | [`three_level`] | the full three-level tree of one kind of switch |
+//! | [`custom`] | lists of hosts, switches and links |
+//!
+//! [`spec`] chooses among them in a scenario; [`validate`](Topology::validate) is the one check
+//! that every topology passes, generated or imported.
 
 use std::fmt;
 
+pub mod custom;
+pub mod dumbbell;
+pub mod k_ary_n_tree;
+mod parameters;
+pub mod pgft;
+pub mod spec;
+pub mod star;
+pub mod three_level;
+pub mod two_level;
+mod validate;
+
+pub use pgft::Pgft;
+pub use spec::TopologySpec;
+
 use silvan_engine::{Rate, Time};
+
+/// Most hosts of a topology.
+pub const MAX_HOSTS: u64 = 200_000;
+/// Most switches of a topology.
+pub const MAX_SWITCHES: u64 = 100_000;
+/// Most links of a topology, parallel ones counted each.
+pub const MAX_LINKS: u64 = 2_000_000;
+/// Most ports of one switch.
+pub const MAX_SWITCH_PORTS: u16 = 1024;
+/// Most ports of all switches together, wired or not.
+pub const MAX_PORTS: u64 = 2 * MAX_LINKS;
+/// Longest propagation delay of a link, one second.
+pub const MAX_LINK_DELAY: Time = Time(1_000_000_000_000);
 
 /// A host: source and sink of traffic, with one network port (port 1).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,20 +127,6 @@ pub enum Shape {
     FatTree(Pgft),
 }
 
-/// The parameters of a parallel-ports generalised fat tree PGFT(h; m; w; p) (Zahavi 2010).
-///
-/// Level 0 are the hosts; a node of level `l` has `m[l-1]` children below, and a node of level
-/// `l` has `w[l]` parents above, each joined by `p[l]` parallel links.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pgft {
-    /// Children of a node per level, `m[0]` = hosts per leaf switch.
-    pub m: Vec<u16>,
-    /// Parents of a node per level, `w[0]` = leaf switches per host (1).
-    pub w: Vec<u16>,
-    /// Parallel links between a node and each parent, `p[0]` = 1.
-    pub p: Vec<u16>,
-}
-
 /// What is wrong with a topology, in terms of its nodes and ports.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -129,6 +155,18 @@ impl Topology {
     #[must_use]
     pub fn host_named(&self, name: &str) -> Option<u32> {
         self.hosts.iter().position(|h| h.name == name).and_then(|i| u32::try_from(i).ok())
+    }
+
+    /// The switch of a given name.
+    #[must_use]
+    pub fn switch_named(&self, name: &str) -> Option<u32> {
+        self.switches.iter().position(|s| s.name == name).and_then(|i| u32::try_from(i).ok())
+    }
+
+    /// A port as people write it: the node's name, a colon, the port number ("S1:4").
+    #[must_use]
+    pub fn port_name(&self, end: End) -> String {
+        format!("{}:{}", self.name_of(end.node), end.port)
     }
 
     /// What each port of each node is wired to: `peers[node][port - 1]`, hosts first, then

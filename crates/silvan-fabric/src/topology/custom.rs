@@ -1,0 +1,373 @@
+//! Any network, as lists of hosts, switches and links.
+//!
+//! ```text
+//!   hosts = ["A", "B", "C"]
+//!   switches = [{ name = "S1", ports = 4 }, { name = "S2" }]
+//!   links = [
+//!     { from = "A", to = "S1:4" },                 A --4 S1 1====1 S2 3-- C
+//!     { from = "S1", to = "S2" },                        2====2
+//!     { from = "S1", to = "S2" },                        3
+//!     { from = "B", to = "S1", delay = "40 ns" },        |
+//!     { from = "C", to = "S2", rate = "8 Gbit/s" },      B
+//!   ]
+//! ```
+//!
+//! An end names a port ("S1:4"), or only the node ("S1"), which takes its lowest port that no
+//! link names and no earlier link took. The same two switches may be linked several times.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Rate, Time};
+
+use super::parameters::{
+    check_delay, check_rate, default_link_delay, default_link_rate, host, host_end, switch, switch_end,
+};
+use super::{
+    End, Link, MAX_HOSTS, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES, NodeRef, Shape, Topology, TopologyError,
+};
+
+const KIND: &str = "custom";
+
+/// Lists of hosts, switches and links; see the [module](self) for an example.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Custom {
+    /// Names of the hosts, in the order of their numbers.
+    pub hosts: Vec<String>,
+    /// The switches.
+    pub switches: Vec<CustomSwitch>,
+    /// The links.
+    pub links: Vec<CustomLink>,
+    /// Data rate of every link that has none of its own.
+    #[serde(default = "default_link_rate")]
+    pub link_rate: Rate,
+    /// Propagation delay of every link that has none of its own.
+    #[serde(default = "default_link_delay")]
+    pub link_delay: Time,
+}
+
+/// A switch of a [`Custom`] topology.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CustomSwitch {
+    /// Its name; no other node has it, and it contains no colon.
+    pub name: String,
+    /// Number of ports, 1 to 1024; by default as many as its links need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<u32>,
+}
+
+/// A link of a [`Custom`] topology.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CustomLink {
+    /// One end: a node ("S1"), or a port of it ("S1:4").
+    pub from: String,
+    /// The other end, written the same way.
+    pub to: String,
+    /// Data rate; by default the topology's `link_rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Propagation delay; by default the topology's `link_delay`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Time>,
+}
+
+fn wrong<T>(text: &str) -> Result<T, TopologyError> {
+    Err(TopologyError(format!("{KIND}: {text}")))
+}
+
+/// Which ports of a switch are taken, by which link.
+struct Ports {
+    limit: u16,
+    taken: BTreeMap<u16, usize>,
+    /// No port below is free.
+    next: u16,
+}
+
+impl Ports {
+    fn take_free(&mut self, link: usize) -> Option<u16> {
+        while self.taken.contains_key(&self.next) {
+            self.next += 1;
+        }
+        if self.next > self.limit {
+            return None;
+        }
+        self.taken.insert(self.next, link);
+        Some(self.next)
+    }
+}
+
+impl Custom {
+    /// Wires it.
+    ///
+    /// # Errors
+    /// A name, port, rate or delay that cannot be, with the number of its link.
+    pub fn build(&self) -> Result<Topology, TopologyError> {
+        self.check_size()?;
+        check_rate(KIND, "link_rate", self.link_rate)?;
+        check_delay(KIND, "link_delay", self.link_delay)?;
+        let nodes = self.nodes()?;
+        let mut ports = self.ports()?;
+
+        // Ports that are named go first, so that no unnamed one takes them away.
+        let mut ends = Vec::with_capacity(self.links.len());
+        for (index, link) in self.links.iter().enumerate() {
+            let mut claim = |key, text: &str| self.claim(&nodes, &mut ports, index, key, text);
+            ends.push([claim("from", &link.from)?, claim("to", &link.to)?]);
+        }
+        let mut links = Vec::with_capacity(self.links.len());
+        for (index, (link, [from, to])) in self.links.iter().zip(ends).enumerate() {
+            let (rate, delay) = (link.rate.unwrap_or(self.link_rate), link.delay.unwrap_or(self.link_delay));
+            check_rate(KIND, &format!("links, entry {}, rate", index + 1), rate)?;
+            check_delay(KIND, &format!("links, entry {}, delay", index + 1), delay)?;
+            let a = self.settle(&mut ports, index, "from", from)?;
+            let b = self.settle(&mut ports, index, "to", to)?;
+            links.push(Link { a, b, rate, delay });
+        }
+        let switches = self.switches.iter().zip(&ports).map(|(spec, ports)| {
+            let used = ports.taken.keys().next_back().copied().unwrap_or(1);
+            switch(spec.name.clone(), if spec.ports.is_some() { ports.limit } else { used })
+        });
+        Ok(Topology {
+            name: format!("custom network of {} hosts, {} switches", self.hosts.len(), self.switches.len()),
+            hosts: self.hosts.iter().cloned().map(host).collect(),
+            switches: switches.collect(),
+            links,
+            shape: Shape::Arbitrary,
+        })
+    }
+
+    fn check_size(&self) -> Result<(), TopologyError> {
+        for (count, what, limit) in [
+            (self.hosts.len(), "hosts", MAX_HOSTS),
+            (self.switches.len(), "switches", MAX_SWITCHES),
+            (self.links.len(), "links", MAX_LINKS),
+        ] {
+            if count as u64 > limit {
+                return wrong(&format!("`{what}` has {count} entries; at most {limit} are possible"));
+            }
+        }
+        Ok(())
+    }
+
+    /// All nodes by name.
+    fn nodes(&self) -> Result<FxHashMap<&str, NodeRef>, TopologyError> {
+        let hosts = (0..).zip(&self.hosts).map(|(i, name)| ("hosts", i, name, NodeRef::Host(i)));
+        let switches = (0..).zip(&self.switches).map(|(i, s)| ("switches", i, &s.name, NodeRef::Switch(i)));
+        let mut nodes = FxHashMap::default();
+        for (list, index, name, node) in hosts.chain(switches) {
+            if name.is_empty() || name.contains(':') || name.chars().any(char::is_control) {
+                return wrong(&format!(
+                    "`{list}`, entry {}: {name:?} is no name; it must not be empty nor contain `:`",
+                    index + 1
+                ));
+            }
+            if nodes.insert(name.as_str(), node).is_some() {
+                return wrong(&format!(
+                    "`{list}`, entry {}: another node is already named {name}; every node needs a name of its own",
+                    index + 1
+                ));
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn ports(&self) -> Result<Vec<Ports>, TopologyError> {
+        let of_switch = |spec: &CustomSwitch| {
+            let ports = spec.ports.unwrap_or(u32::from(MAX_SWITCH_PORTS));
+            match u16::try_from(ports) {
+                Ok(limit) if (1..=MAX_SWITCH_PORTS).contains(&limit) => {
+                    Ok(Ports { limit, taken: BTreeMap::new(), next: 1 })
+                }
+                _ => wrong(&format!(
+                    "switch {}: `ports` = {ports} is out of range; it must be 1 to {MAX_SWITCH_PORTS}",
+                    spec.name
+                )),
+            }
+        };
+        self.switches.iter().map(of_switch).collect()
+    }
+
+    /// Reads one end of a link and takes its port, if it names one.
+    fn claim(
+        &self,
+        nodes: &FxHashMap<&str, NodeRef>,
+        ports: &mut [Ports],
+        index: usize,
+        key: &str,
+        text: &str,
+    ) -> Result<(NodeRef, Option<u16>), TopologyError> {
+        let place = || format!("`links`, entry {}, `{key}` = {text:?}", index + 1);
+        let (name, port) = match text.split_once(':') {
+            Some((name, port)) => (name, Some(port)),
+            None => (text, None),
+        };
+        let Some(&node) = nodes.get(name) else {
+            return wrong(&format!("{}: no host or switch is named {name:?}", place()));
+        };
+        let limit = match node {
+            NodeRef::Host(_) => 1,
+            NodeRef::Switch(i) => ports[i as usize].limit,
+        };
+        let Some(port) = port else { return Ok((node, None)) };
+        let Some(port) = port.parse::<u16>().ok().filter(|p| (1..=limit).contains(p)) else {
+            return wrong(&format!("{}: {name} has no port {port:?}; its ports are 1 to {limit}", place()));
+        };
+        if let NodeRef::Switch(i) = node
+            && let Some(other) = ports[i as usize].taken.insert(port, index)
+        {
+            return wrong(&format!(
+                "{}: port {port} is already taken by `links`, entry {}",
+                place(),
+                other + 1
+            ));
+        }
+        Ok((node, Some(port)))
+    }
+
+    /// Finds a port for an end that names none.
+    fn settle(
+        &self,
+        ports: &mut [Ports],
+        index: usize,
+        key: &str,
+        (node, port): (NodeRef, Option<u16>),
+    ) -> Result<End, TopologyError> {
+        match (node, port) {
+            (NodeRef::Host(i), _) => Ok(host_end(i)),
+            (NodeRef::Switch(i), Some(port)) => Ok(switch_end(i, port)),
+            (NodeRef::Switch(i), None) => match ports[i as usize].take_free(index) {
+                Some(port) => Ok(switch_end(i, port)),
+                None => wrong(&format!(
+                    "`links`, entry {}, `{key}`: all {} ports of switch {} are taken",
+                    index + 1,
+                    ports[i as usize].limit,
+                    self.switches[i as usize].name
+                )),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TopologySpec;
+    use super::*;
+
+    fn link(from: &str, to: &str) -> CustomLink {
+        CustomLink { from: from.to_owned(), to: to.to_owned(), rate: None, delay: None }
+    }
+
+    /// The network of the module's drawing.
+    fn example() -> Custom {
+        Custom {
+            hosts: ["A", "B", "C"].map(str::to_owned).to_vec(),
+            switches: vec![
+                CustomSwitch { name: "S1".to_owned(), ports: Some(4) },
+                CustomSwitch { name: "S2".to_owned(), ports: None },
+            ],
+            links: vec![
+                link("A", "S1:4"),
+                link("S1", "S2"),
+                link("S1", "S2"),
+                CustomLink { delay: Some(Time::from_ns(40)), ..link("B", "S1") },
+                CustomLink { rate: Some(Rate::from_gbit(8)), ..link("C", "S2") },
+            ],
+            link_rate: default_link_rate(),
+            link_delay: default_link_delay(),
+        }
+    }
+
+    #[test]
+    fn the_example_is_wired_as_drawn() {
+        let built = TopologySpec::Custom(example()).build().unwrap();
+        let wired: Vec<String> = built
+            .links
+            .iter()
+            .map(|l| {
+                format!(
+                    "{} {} {} {}",
+                    built.port_name(l.a),
+                    built.port_name(l.b),
+                    l.rate.as_gbit_f64(),
+                    l.delay
+                )
+            })
+            .collect();
+        assert_eq!(
+            wired,
+            [
+                "A:1 S1:4 16 20 ns",
+                "S1:1 S2:1 16 20 ns",
+                "S1:2 S2:2 16 20 ns",
+                "B:1 S1:3 16 40 ns",
+                "C:1 S2:3 8 20 ns",
+            ]
+        );
+        assert_eq!(built.switches[1].ports, 3, "as many as the links need");
+    }
+
+    #[test]
+    fn named_ports_are_kept_free_for_their_links() {
+        let mut spec = example();
+        spec.links.reverse();
+        spec.links[4].to = "S1:1".to_owned();
+        let built = TopologySpec::Custom(spec).build().unwrap();
+        assert_eq!(built.port_name(built.links[4].b), "S1:1");
+        assert_eq!(built.port_name(built.links[1].b), "S1:2");
+    }
+
+    #[test]
+    fn wrong_entries_are_named() {
+        let message = |change: fn(&mut Custom)| {
+            let mut spec = example();
+            change(&mut spec);
+            TopologySpec::Custom(spec).build().map_err(|e| e.to_string()).err().unwrap_or_default()
+        };
+        assert_eq!(
+            message(|s| s.links[1].to = "S9:1".to_owned()),
+            "custom: `links`, entry 2, `to` = \"S9:1\": no host or switch is named \"S9\""
+        );
+        assert_eq!(
+            message(|s| s.links[0].to = "S1:5".to_owned()),
+            "custom: `links`, entry 1, `to` = \"S1:5\": S1 has no port \"5\"; its ports are 1 to 4"
+        );
+        assert_eq!(
+            message(|s| s.links[0].from = "A:2".to_owned()),
+            "custom: `links`, entry 1, `from` = \"A:2\": A has no port \"2\"; its ports are 1 to 1"
+        );
+        assert_eq!(
+            message(|s| s.links[1].from = "S1:4".to_owned()),
+            "custom: `links`, entry 2, `from` = \"S1:4\": port 4 is already taken by `links`, entry 1"
+        );
+        assert_eq!(
+            message(|s| s.switches[0].ports = Some(5000)),
+            "custom: switch S1: `ports` = 5000 is out of range; it must be 1 to 1024"
+        );
+        assert_eq!(
+            message(|s| s.links.insert(1, link("S1", "S2"))),
+            "custom: `links`, entry 5, `to`: all 4 ports of switch S1 are taken"
+        );
+        assert_eq!(
+            message(|s| s.switches[1].name = "A".to_owned()),
+            "custom: `switches`, entry 2: another node is already named A; every node needs a name of its own"
+        );
+        assert_eq!(
+            message(|s| s.hosts[0] = "A:1".to_owned()),
+            "custom: `hosts`, entry 1: \"A:1\" is no name; it must not be empty nor contain `:`"
+        );
+        assert_eq!(
+            message(|s| s.links[4].rate = Some(Rate(0))),
+            "custom: `links, entry 5, rate` = 0 bit/s carries nothing; it must be more than 0, for example \
+             \"16 Gbit/s\""
+        );
+        assert_eq!(
+            message(|s| s.links.push(link("A", "S2"))),
+            "port A:1 is used by link 1 (A:1 - S1:4) and by link 6 (A:1 - S2:4); one link per port is possible"
+        );
+    }
+}

@@ -1,0 +1,350 @@
+//! Parallel-ports generalised fat trees, PGFT(h; m; w; p) after Zahavi (2010): the family of
+//! which k-ary n-trees, XGFTs and the fat trees people buy are members.
+//!
+//! ```text
+//!   level 2      L2.1     L2.2          w[1] = 2 parents of every level-1 node,
+//!                |||\\   //|||          p[1] = 2 parallel links to each
+//!                ||| \\ // |||
+//!   level 1      L1.1     L1.2          m[1] = 2 children of every level-2 node
+//!               / |  \   / |  \
+//!   level 0    H1 H2 H3 H4 H5 H6        m[0] = 3 hosts per leaf switch
+//! ```
+//!
+//! # Numbering
+//! A node of level `l` is a word of digits: `b_1 .. b_l` (which of the `w` parents it is, level
+//! by level) and `a_(l+1) .. a_h` (which of the `m` children its ancestors are). Its index within
+//! the level is the mixed-radix number with `b_1` as its lowest digit, then `b_2` up to `b_l`,
+//! then `a_(l+1)` up to `a_h`. So hosts are numbered left to right and the switches of a subtree
+//! are neighbours. In [`Topology::switches`] all of level 1 come first, then level 2 and so on;
+//! [`Pgft::first_switch`] says where. Switch `i` (from 1) of level `l` is named `L<l>.<i>`.
+//!
+//! Nodes of neighbouring levels are wired where all their common digits agree. On a switch of
+//! level `l` the ports `1 + a + r * m_l` are those down to child `a` over parallel link `r`
+//! (`1 ..= m_l * p_l` in all), and the ports after them, `1 + m_l * p_l + b + r * w_(l+1)`, those
+//! up to parent `b` over parallel link `r`. Routing relies on all of this.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Rate, Time};
+
+use super::parameters::{
+    check_delay, check_rate, check_size, default_link_delay, default_link_rate, host_end, numbered_hosts,
+    switch, switch_end, within,
+};
+use super::{Link, MAX_SWITCH_PORTS, Shape, Topology, TopologyError};
+
+const KIND: &str = "pgft";
+
+/// Most levels of switches.
+pub const MAX_LEVELS: usize = 16;
+
+/// The parameters of a parallel-ports generalised fat tree PGFT(h; m; w; p) (Zahavi 2010).
+///
+/// Level 0 are the hosts; a node of level `l` has `m[l-1]` children below, and a node of level
+/// `l` has `w[l]` parents above, each joined by `p[l]` parallel links. The [module](self) says
+/// how nodes and ports are numbered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pgft {
+    /// Children of a node per level, `m[0]` = hosts per leaf switch.
+    pub m: Vec<u16>,
+    /// Parents of a node per level, `w[0]` = leaf switches per host (1).
+    pub w: Vec<u16>,
+    /// Parallel links between a node and each parent, `p[0]` = 1.
+    pub p: Vec<u16>,
+}
+
+fn product(factors: &[u16]) -> u64 {
+    factors.iter().fold(1, |all: u64, &f| all.saturating_mul(u64::from(f)))
+}
+
+impl Pgft {
+    /// Number of levels of switches.
+    #[must_use]
+    pub fn levels(&self) -> usize {
+        self.m.len()
+    }
+
+    /// Hosts below one switch of level `level` (1 = leaf); the whole tree for the last one.
+    #[must_use]
+    pub fn hosts_below(&self, level: usize) -> u64 {
+        product(&self.m[..level])
+    }
+
+    /// The product of `w` up to and with `level`: the nodes of that level that reach the same hosts.
+    #[must_use]
+    pub fn siblings(&self, level: usize) -> u64 {
+        product(&self.w[..level])
+    }
+
+    /// Nodes of a level; level 0 are the hosts.
+    #[must_use]
+    pub fn nodes_at(&self, level: usize) -> u64 {
+        product(&self.w[..level]).saturating_mul(product(&self.m[level..]))
+    }
+
+    /// Number of hosts.
+    #[must_use]
+    pub fn hosts(&self) -> u64 {
+        self.nodes_at(0)
+    }
+
+    /// Number of switches.
+    #[must_use]
+    pub fn switches(&self) -> u64 {
+        (1..=self.levels()).fold(0, |sum: u64, level| sum.saturating_add(self.nodes_at(level)))
+    }
+
+    /// Number of links, those of the hosts among them.
+    #[must_use]
+    pub fn links(&self) -> u64 {
+        (0..self.levels()).fold(0, |sum: u64, level| {
+            let up = u64::from(self.w[level]) * u64::from(self.p[level]);
+            sum.saturating_add(self.nodes_at(level).saturating_mul(up))
+        })
+    }
+
+    /// Index into [`Topology::switches`] of the first switch of a level (from 1).
+    #[must_use]
+    pub fn first_switch(&self, level: usize) -> u64 {
+        (1..level).fold(0, |sum: u64, below| sum.saturating_add(self.nodes_at(below)))
+    }
+
+    /// Number of ports towards the hosts of a switch of `level` (from 1).
+    #[must_use]
+    pub fn down_ports(&self, level: usize) -> u32 {
+        u32::from(self.m[level - 1]) * u32::from(self.p[level - 1])
+    }
+
+    /// Number of ports away from the hosts of a switch of `level` (from 1); none at the top.
+    #[must_use]
+    pub fn up_ports(&self, level: usize) -> u32 {
+        if level == self.levels() { 0 } else { u32::from(self.w[level]) * u32::from(self.p[level]) }
+    }
+
+    /// Wires the tree. `kind` and `parameters` are what the user wrote, for messages; `name` is
+    /// the topology's.
+    pub(super) fn wire(self, labels: Labels<'_>, rate: Rate, delay: Time) -> Result<Topology, TopologyError> {
+        let Labels { kind, parameters, name } = labels;
+        check_rate(kind, "link_rate", rate)?;
+        check_delay(kind, "link_delay", delay)?;
+        check_size(kind, parameters, [self.hosts(), self.switches(), self.links()])?;
+        let mut switches = Vec::new();
+        for level in 1..=self.levels() {
+            let ports = self.down_ports(level) + self.up_ports(level);
+            let Some(ports) = u16::try_from(ports).ok().filter(|&p| p <= MAX_SWITCH_PORTS) else {
+                return Err(TopologyError(format!(
+                    "{kind}: {parameters} make switches of {ports} ports at level {level}; at most \
+                     {MAX_SWITCH_PORTS} are possible"
+                )));
+            };
+            switches.extend((1..=self.nodes_at(level)).map(|i| switch(format!("L{level}.{i}"), ports)));
+        }
+        Ok(Topology {
+            name: name.to_owned(),
+            hosts: numbered_hosts(self.hosts()),
+            switches,
+            links: self.all_links(rate, delay),
+            shape: Shape::FatTree(self),
+        })
+    }
+
+    /// Level by level from the hosts up, and in each from the left and by up port.
+    fn all_links(&self, rate: Rate, delay: Time) -> Vec<Link> {
+        let mut links = Vec::new();
+        for level in 1..=self.levels() {
+            let (m, w) = (u64::from(self.m[level - 1]), u64::from(self.w[level - 1]));
+            let ups = w * u64::from(self.p[level - 1]);
+            let siblings = self.siblings(level - 1);
+            for child in 0..self.nodes_at(level - 1) {
+                let (low, rest) = (child % siblings, child / siblings);
+                let (a, high) = (rest % m, rest / m);
+                for up in 0..ups {
+                    let (b, r) = (up % w, up / w);
+                    let parent = low + siblings * (b + w * high);
+                    let lower = if level == 1 {
+                        host_end(child as u32)
+                    } else {
+                        let port = u64::from(self.down_ports(level - 1)) + up + 1;
+                        switch_end((self.first_switch(level - 1) + child) as u32, port as u16)
+                    };
+                    let upper =
+                        switch_end((self.first_switch(level) + parent) as u32, (1 + a + r * m) as u16);
+                    links.push(Link { a: lower, b: upper, rate, delay });
+                }
+            }
+        }
+        links
+    }
+}
+
+impl fmt::Display for Pgft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |v: &[u16]| v.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+        write!(f, "PGFT({}; {}; {}; {})", self.levels(), list(&self.m), list(&self.w), list(&self.p))
+    }
+}
+
+/// How messages and reports call a tree.
+pub(super) struct Labels<'a> {
+    /// The generator.
+    pub kind: &'a str,
+    /// Its parameters with their values.
+    pub parameters: &'a str,
+    /// The topology's name.
+    pub name: &'a str,
+}
+
+/// A parallel-ports generalised fat tree; see the [module](self) for a drawing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PgftSpec {
+    /// Children of a node per level, from the leaf switches up: the first is the number of hosts
+    /// per leaf switch. As many as there are levels of switches, 1 to 16.
+    pub m: Vec<u32>,
+    /// Parents of a node per level, from the hosts up; the first is 1 (a host has one link).
+    pub w: Vec<u32>,
+    /// Parallel links between a node and each parent per level, from the hosts up; the first is 1.
+    /// By default all are 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p: Option<Vec<u32>>,
+    /// Data rate of every link.
+    #[serde(default = "default_link_rate")]
+    pub link_rate: Rate,
+    /// Propagation delay of every link.
+    #[serde(default = "default_link_delay")]
+    pub link_delay: Time,
+}
+
+impl PgftSpec {
+    /// Wires it.
+    ///
+    /// # Errors
+    /// A parameter out of its range, lists of unequal length, a tree over the limits.
+    pub fn build(&self) -> Result<Topology, TopologyError> {
+        let levels = self.m.len();
+        if levels == 0 || levels > MAX_LEVELS {
+            return Err(TopologyError(format!(
+                "{KIND}: `m` has {levels} entries; it must have 1 to {MAX_LEVELS}, one per level of switches"
+            )));
+        }
+        let p = self.p.clone().unwrap_or_else(|| vec![1; levels]);
+        let shape = Pgft {
+            m: small("m", &self.m, levels)?,
+            w: small("w", &self.w, levels)?,
+            p: small("p", &p, levels)?,
+        };
+        for (name, first) in [("w", shape.w[0]), ("p", shape.p[0])] {
+            if first != 1 {
+                return Err(TopologyError(format!(
+                    "{KIND}: `{name}[0]` = {first} gives a host several links; it must be 1"
+                )));
+            }
+        }
+        let name = shape.to_string();
+        let parameters = format!("`m` = {:?}, `w` = {:?}, `p` = {p:?}", self.m, self.w);
+        shape.wire(
+            Labels { kind: KIND, parameters: &parameters, name: &name },
+            self.link_rate,
+            self.link_delay,
+        )
+    }
+}
+
+/// A list with one entry per level, each a possible number of ports.
+fn small(name: &str, values: &[u32], levels: usize) -> Result<Vec<u16>, TopologyError> {
+    if values.len() != levels {
+        return Err(TopologyError(format!(
+            "{KIND}: `{name}` has {} entries and `m` has {levels}; both must have one per level of switches",
+            values.len()
+        )));
+    }
+    let entry = |(i, &v): (usize, &u32)| within(KIND, &format!("{name}[{i}]"), v, 1, MAX_SWITCH_PORTS);
+    values.iter().enumerate().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(m: &[u32], w: &[u32], p: &[u32]) -> PgftSpec {
+        PgftSpec {
+            m: m.to_vec(),
+            w: w.to_vec(),
+            p: Some(p.to_vec()),
+            link_rate: default_link_rate(),
+            link_delay: default_link_delay(),
+        }
+    }
+
+    #[test]
+    fn the_tree_of_the_drawing_is_wired_as_documented() {
+        let built = spec(&[3, 2], &[1, 2], &[1, 2]).build().unwrap();
+        built.validate().unwrap();
+        assert_eq!(built.name, "PGFT(2; 3,2; 1,2; 1,2)");
+        let wired: Vec<String> = built
+            .links
+            .iter()
+            .skip(3)
+            .map(|l| format!("{} {}", built.port_name(l.a), built.port_name(l.b)))
+            .collect();
+        assert_eq!(
+            wired,
+            [
+                "H4:1 L1.2:1",
+                "H5:1 L1.2:2",
+                "H6:1 L1.2:3",
+                "L1.1:4 L2.1:1",
+                "L1.1:5 L2.2:1",
+                "L1.1:6 L2.1:3",
+                "L1.1:7 L2.2:3",
+                "L1.2:4 L2.1:2",
+                "L1.2:5 L2.2:2",
+                "L1.2:6 L2.1:4",
+                "L1.2:7 L2.2:4",
+            ]
+        );
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        let message = |m: &[u32], w: &[u32], p: &[u32]| {
+            spec(m, w, p).build().map_err(|e| e.to_string()).err().unwrap_or_default()
+        };
+        assert_eq!(
+            message(&[], &[], &[]),
+            "pgft: `m` has 0 entries; it must have 1 to 16, one per level of switches"
+        );
+        assert_eq!(
+            message(&[4, 4], &[1], &[1, 1]),
+            "pgft: `w` has 1 entries and `m` has 2; both must have one per level of switches"
+        );
+        assert_eq!(
+            message(&[4, 0], &[1, 4], &[1, 1]),
+            "pgft: `m[1]` = 0 is out of range; it must be 1 to 1024"
+        );
+        assert_eq!(
+            message(&[4, 4], &[2, 4], &[1, 1]),
+            "pgft: `w[0]` = 2 gives a host several links; it must be 1"
+        );
+        assert_eq!(
+            message(&[1000, 1000], &[1, 1], &[1, 1]),
+            "pgft: `m` = [1000, 1000], `w` = [1, 1], `p` = [1, 1] make more than 200000 hosts, the largest \
+             number; choose smaller ones"
+        );
+        assert_eq!(
+            message(&[1000; 16], &[1; 16], &[1; 16])
+                .split_once("make")
+                .map(|(_, end)| end.to_owned())
+                .as_deref(),
+            Some(" more than 200000 hosts, the largest number; choose smaller ones"),
+            "products beyond any integer are still caught"
+        );
+        assert_eq!(
+            message(&[2, 2], &[1, 1000], &[1, 2]),
+            "pgft: `m` = [2, 2], `w` = [1, 1000], `p` = [1, 2] make switches of 2002 ports at level 1; at \
+             most 1024 are possible"
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Leaf switches with hosts, spine switches above, every leaf wired to every spine.
+//!
+//! ```text
+//!   spines     L2.1   L2.2   L2.3      each leaf has `parallel` links
+//!               | \  / | \  / |        to each spine
+//!               |  \/  |  \/  |
+//!   leaves     L1.1 ... L1.2 ...
+//!              /|\      /|\            `hosts_per_leaf` each
+//!             H H H    H H H
+//! ```
+//!
+//! It is PGFT(2; hosts_per_leaf,leaves; 1,spines; 1,parallel); nodes and ports are numbered as in
+//! [`super::pgft`]. [`FatTree648`] is the fabric of Paper IV (Sun Datacenter InfiniBand Switch
+//! 648), called three-stage there because a packet passes up to three crossbars.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Rate, Time};
+
+use super::parameters::{default_link_delay, default_link_rate, within};
+use super::pgft::{Labels, Pgft};
+use super::{MAX_SWITCH_PORTS, Topology, TopologyError};
+
+const KIND: &str = "two-level-fat-tree";
+
+/// Leaves and spines; see the [module](self) for a drawing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TwoLevelFatTree {
+    /// Number of leaf switches, 1 to 1024.
+    pub leaves: u32,
+    /// Number of spine switches, 1 to 1024.
+    pub spines: u32,
+    /// Hosts on each leaf switch, 1 to 1024.
+    pub hosts_per_leaf: u32,
+    /// Parallel links between a leaf and each spine, 1 to 1024.
+    #[serde(default = "one")]
+    pub parallel: u32,
+    /// Data rate of every link.
+    #[serde(default = "default_link_rate")]
+    pub link_rate: Rate,
+    /// Propagation delay of every link.
+    #[serde(default = "default_link_delay")]
+    pub link_delay: Time,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl TwoLevelFatTree {
+    /// With single links of the default kind.
+    #[must_use]
+    pub fn new(leaves: u32, spines: u32, hosts_per_leaf: u32) -> Self {
+        Self {
+            leaves,
+            spines,
+            hosts_per_leaf,
+            parallel: 1,
+            link_rate: default_link_rate(),
+            link_delay: default_link_delay(),
+        }
+    }
+
+    /// Wires it.
+    ///
+    /// # Errors
+    /// A parameter out of its range, a tree over the limits.
+    pub fn build(&self) -> Result<Topology, TopologyError> {
+        let name = format!(
+            "two-level fat tree, {} leaves of {} hosts, {} spines",
+            self.leaves, self.hosts_per_leaf, self.spines
+        );
+        self.build_named(&name)
+    }
+
+    fn build_named(&self, name: &str) -> Result<Topology, TopologyError> {
+        let check = |name, value| within(KIND, name, value, 1, MAX_SWITCH_PORTS);
+        let leaves = check("leaves", self.leaves)?;
+        let spines = check("spines", self.spines)?;
+        let hosts = check("hosts_per_leaf", self.hosts_per_leaf)?;
+        let parallel = check("parallel", self.parallel)?;
+        let shape = Pgft { m: vec![hosts, leaves], w: vec![1, spines], p: vec![1, parallel] };
+        let parameters = format!(
+            "`leaves` = {leaves}, `spines` = {spines}, `hosts_per_leaf` = {hosts}, `parallel` = {parallel}"
+        );
+        shape.wire(Labels { kind: KIND, parameters: &parameters, name }, self.link_rate, self.link_delay)
+    }
+}
+
+/// The 648-port fabric of Paper IV: 36 leaf switches with 18 hosts each under 18 spines, 54
+/// crossbars of 36 ports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FatTree648 {
+    /// Data rate of every link.
+    pub link_rate: Rate,
+    /// Propagation delay of every link.
+    pub link_delay: Time,
+}
+
+impl Default for FatTree648 {
+    fn default() -> Self {
+        Self { link_rate: default_link_rate(), link_delay: default_link_delay() }
+    }
+}
+
+impl FatTree648 {
+    /// Wires it.
+    ///
+    /// # Errors
+    /// A rate or delay out of its range.
+    pub fn build(&self) -> Result<Topology, TopologyError> {
+        let tree = TwoLevelFatTree {
+            link_rate: self.link_rate,
+            link_delay: self.link_delay,
+            ..TwoLevelFatTree::new(36, 18, 18)
+        };
+        tree.build_named("648-port fat tree")
+            .map_err(|e| TopologyError(e.to_string().replacen(KIND, "fat-tree-648", 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_648_fabric_is_made_of_36_port_crossbars() {
+        let built = FatTree648::default().build().unwrap();
+        built.validate().unwrap();
+        assert_eq!((built.hosts.len(), built.switches.len(), built.links.len()), (648, 54, 1296));
+        assert!(built.switches.iter().all(|s| s.ports == 36));
+    }
+
+    #[test]
+    fn parallel_links_are_wired() {
+        let spec = TwoLevelFatTree { parallel: 3, ..TwoLevelFatTree::new(4, 2, 6) };
+        let built = spec.build().unwrap();
+        built.validate().unwrap();
+        assert_eq!((built.hosts.len(), built.switches.len(), built.links.len()), (24, 6, 24 + 24));
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        let message =
+            |spec: TwoLevelFatTree| spec.build().map_err(|e| e.to_string()).err().unwrap_or_default();
+        assert_eq!(
+            message(TwoLevelFatTree::new(0, 2, 3)),
+            "two-level-fat-tree: `leaves` = 0 is out of range; it must be 1 to 1024"
+        );
+        assert_eq!(
+            message(TwoLevelFatTree { parallel: 0, ..TwoLevelFatTree::new(2, 2, 3) }),
+            "two-level-fat-tree: `parallel` = 0 is out of range; it must be 1 to 1024"
+        );
+        assert_eq!(
+            message(TwoLevelFatTree::new(300, 2, 1000)),
+            "two-level-fat-tree: `leaves` = 300, `spines` = 2, `hosts_per_leaf` = 1000, `parallel` = 1 make \
+             more than 200000 hosts, the largest number; choose smaller ones"
+        );
+        let dead = FatTree648 { link_rate: Rate(0), ..FatTree648::default() };
+        assert_eq!(
+            dead.build().map_err(|e| e.to_string()).err().unwrap_or_default(),
+            "fat-tree-648: `link_rate` = 0 bit/s carries nothing; it must be more than 0, for example \
+             \"16 Gbit/s\""
+        );
+    }
+}
