@@ -1,5 +1,7 @@
-"""Max-min fair shares by water-filling: the reference that a switch's round robin is held
-against. Rates of all flows rise together; a flow stops where a link on its way is full."""
+"""Max-min fair shares by water-filling: the reference for what round robin delivers.
+
+Rates of all flows rise together; a flow stops where a link on its way is full.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ def max_min(
     paths: Mapping[str, Iterable[Hashable]],
     capacity: Mapping[Hashable, float],
 ) -> dict[str, float]:
-    """The max-min fair rate of each flow.
+    """Return the max-min fair rate of each flow.
 
     Args:
         paths: For each flow the links it crosses; each must have a capacity.
@@ -18,6 +20,7 @@ def max_min(
 
     Returns:
         The rate of each flow, in the unit of the capacities.
+
     """
     ways = {flow: frozenset(links) for flow, links in paths.items()}
     for flow, links in ways.items():

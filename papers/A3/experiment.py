@@ -15,7 +15,9 @@ def runs(quick):
 def _shares(results):
     """Each sender's share; what a host sends in the steady state arrives."""
     run = results["off"]
-    return {level: [run.host(f"H{n}")["sent_gbit_s"] / 16.0 for n in numbers] for level, numbers in LEVELS.items()}
+    return {
+        level: [run.host(f"H{n}")["sent_gbit_s"] / 16.0 for n in numbers] for level, numbers in LEVELS.items()
+    }
 
 
 def compare(results):
@@ -29,7 +31,9 @@ def compare(results):
 def plot(results, out):
     fig, (ax,) = figures.figure()
     for n, (level, shares) in enumerate(_shares(results).items()):
-        ax.plot(list(LEVELS[level]), shares, "o", markersize=4, color=figures.COLOURS[n], label=f"{level} level")
+        ax.plot(
+            list(LEVELS[level]), shares, "o", markersize=4, color=figures.COLOURS[n], label=f"{level} level"
+        )
         ax.axhline(LAW[level], color=figures.COLOURS[n], linewidth=0.8, linestyle="--")
     ax.set_yscale("log")
     ax.set_xlabel("sending host")

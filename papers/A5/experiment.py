@@ -9,7 +9,8 @@ HOPS = (1, 3, 5)
 
 def runs(quick):
     return {
-        str(size): ("one-packet.toml", {f"flow.{n}.message": f"{size} B" for n in range(len(HOPS))}) for size in SIZES
+        str(size): ("one-packet.toml", {f"flow.{n}.message": f"{size} B" for n in range(len(HOPS))})
+        for size in SIZES
     }
 
 
@@ -18,7 +19,7 @@ def _name(hops):
 
 
 def law_ns(hops, size):
-    """A link's 20 ns and a switch's 100 ns per hop, the last link, and the bytes at 16 Gbit/s."""
+    """Add 20 ns of link and 100 ns of switch per hop, the last link, the bytes at 16 Gbit/s."""
     return hops * (20 + 100) + 20 + size * 8 / 16
 
 

@@ -1,5 +1,8 @@
-"""Laws that any simulator of such networks must meet: saturation of input-queued switches,
-waiting in an M/D/1 queue, shift permutations on a fat tree, and max-min shares as a bound."""
+"""Laws that any simulator of such networks must meet.
+
+Saturation of input-queued switches, waiting in an M/D/1 queue, shift permutations on a fat tree,
+and max-min shares as a bound.
+"""
 
 from silvan.papers import figures
 from silvan.papers.catalogue import find_papers, load_module
@@ -28,7 +31,10 @@ def runs(quick):
         named[f"fifo {n}"] = ("one-switch.toml", {"topology.hosts": n, **length})
     named["voq 8"] = ("one-switch.toml", {"switch.queues": "per-output", "switch.buffer": "8 MiB"})
     duration = "1 s" if quick else "10 s"
-    named["idle"] = ("md1.toml", {"flow.0.arrivals": "periodic", "duration": "1 ms", "flow.0.rate": "160 Mbit/s"})
+    named["idle"] = (
+        "md1.toml",
+        {"flow.0.arrivals": "periodic", "duration": "1 ms", "flow.0.rate": "160 Mbit/s"},
+    )
     for load in LOADS:
         rate = f"{load * 160} Mbit/s"
         named[f"md1 {load}"] = ("md1.toml", {"flow.0.rate": rate, "duration": duration})
@@ -62,7 +68,9 @@ def _slowest_shifted(results):
 
 
 def _max_min():
-    return load_module(find_papers().parent / "verify" / "maxmin.py", "silvan_verify_maxmin").max_min(PATHS, CAPACITY)
+    return load_module(find_papers().parent / "verify" / "maxmin.py", "silvan_verify_maxmin").max_min(
+        PATHS, CAPACITY
+    )
 
 
 def compare(results):
@@ -80,7 +88,9 @@ def plot(results, out):
     fig, (left, middle, right) = figures.figure(columns=3, size=(4.6, 3.8))
     values = compare(results)
     left.plot(PORTS, [KAROL[n] for n in PORTS], color="0.5", linewidth=1, label="Karol et al.")
-    left.plot(PORTS, [values[f"fifo_{n}"] for n in PORTS], "o", color=figures.COLOURS[0], label="simulated, FIFO")
+    left.plot(
+        PORTS, [values[f"fifo_{n}"] for n in PORTS], "o", color=figures.COLOURS[0], label="simulated, FIFO"
+    )
     left.plot([8], [values["voq_8"]], "s", color=figures.COLOURS[2], label="simulated, VOQ with iSLIP")
     left.axhline(KAROL[MANY], color="0.5", linewidth=0.8, linestyle=":")
     left.set(xlabel="ports", ylabel="saturation throughput", ylim=(0.5, 1.05), title="Input-queued switch")
@@ -92,7 +102,9 @@ def plot(results, out):
     middle.set(xlabel="load", ylabel="mean waiting (packet times)", title="M/D/1 queue")
     middle.legend(frameon=False)
     fair = _max_min()
-    rates = {name: [results[name].received_gbit_s(f) for f in PATHS] for name in ("testbed off", "testbed on")}
+    rates = {
+        name: [results[name].received_gbit_s(f) for f in PATHS] for name in ("testbed off", "testbed on")
+    }
     for n, (label, series) in enumerate({"max-min": list(fair.values()), **rates}.items()):
         at = [i + 0.27 * (n - 1) for i in range(len(PATHS))]
         right.bar(at, series, 0.25, color=("0.7", figures.COLOURS[1], figures.COLOURS[0])[n], label=label)

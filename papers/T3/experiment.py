@@ -32,7 +32,9 @@ def runs(quick):
 
 def _curves(results):
     sizes = [size for size in SIZES if f"off {size}" in results]
-    return sizes, {case: [results[f"{case} {size}"].received_gbit_s("F1") for size in sizes] for case in CASES}
+    return sizes, {
+        case: [results[f"{case} {size}"].received_gbit_s("F1") for size in sizes] for case in CASES
+    }
 
 
 def compare(results):
@@ -52,7 +54,11 @@ def plot(results, out):
     sizes, curves = _curves(results)
     fig, (ax,) = figures.figure()
     styles = {"no congestion": "o-", "on": "s--", "off": "^-"}
-    labels = {"no congestion": "no congestion", "on": "congestion, control on", "off": "congestion, control off"}
+    labels = {
+        "no congestion": "no congestion",
+        "on": "congestion, control on",
+        "off": "congestion, control off",
+    }
     for case, style in styles.items():
         ax.plot(sizes, curves[case], style, markersize=4, linewidth=1.2, label=labels[case])
     ax.set_xscale("log", base=2)

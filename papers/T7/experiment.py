@@ -27,7 +27,12 @@ def plot(results, out):
         time_s, index = jain_over_time(run, FLOWS[1:n], n - 1.0, float(n), WIDTH_S)
         right.plot(n - 1 + time_s, index, label=f"{n - 1} contributors")
     right.axhline(0.99, color="0.5", linewidth=0.8)
-    right.set(xlim=(0, run.duration_s), ylim=(0.5, 1.01), xlabel="time (s)", ylabel="Jain's index of the contributors")
+    right.set(
+        xlim=(0, run.duration_s),
+        ylim=(0.5, 1.01),
+        xlabel="time (s)",
+        ylabel="Jain's index of the contributors",
+    )
     right.set_title("Fairness: above 0.99 is settled")
     right.legend(frameon=False, loc="lower left")
     figures.save(fig, out, "T7")

@@ -59,7 +59,7 @@ def plot(results, out):
 
 @pytest.fixture
 def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of experiments with one, X1, whose run is made up."""
+    """Make a folder of experiments with one, X1, whose run is made up."""
     folder = tmp_path / "papers"
     (folder / "common").mkdir(parents=True)
     (folder / "X1").mkdir()
@@ -76,7 +76,9 @@ def test_all_experiments_are_there_and_load() -> None:
     wanted = {"A2", "A3", "A4", "A5", "A8", "T1", "T2", "T3", "T4", "T5", "T6", "T7"}
     assert wanted <= set(experiments)
     for experiment in experiments.values():
-        assert experiment.rows and experiment.about and experiment.source
+        assert experiment.rows
+        assert experiment.about
+        assert experiment.source
         for quick in (False, True):
             for scenario, _ in experiment.code.runs(quick).values():
                 assert (experiment.folder / scenario).is_file()
@@ -158,7 +160,7 @@ def test_a_wrong_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def _run(rates: dict[str, list[float]], step_s: float) -> RunData:
-    """A run whose flows have the given throughputs, in Gbit/s, one per interval."""
+    """Make a run whose flows have the given throughputs, in Gbit/s, one per interval."""
     names, times, received = [], [], []
     for name, series in rates.items():
         for n, rate in enumerate(series, 1):
@@ -203,7 +205,11 @@ MAXMIN = load_module(Path(__file__).parents[2] / "verify" / "maxmin.py", "maxmin
 
 
 def test_max_min_of_textbook_cases() -> None:
-    assert MAXMIN({"a": ["x"], "b": ["x", "y"], "c": ["y"]}, {"x": 1, "y": 3}) == {"a": 0.5, "b": 0.5, "c": 2.5}
+    assert MAXMIN({"a": ["x"], "b": ["x", "y"], "c": ["y"]}, {"x": 1, "y": 3}) == {
+        "a": 0.5,
+        "b": 0.5,
+        "c": 2.5,
+    }
     paths = {"F1": ("t", "4"), "F2": ("t", "5"), "F3": ("t", "5"), "F4": ("5",), "F5": ("5",)}
     rates = MAXMIN(paths, {"t": 32, "4": 13, "5": 13})
     assert rates == {"F1": 13, "F2": 3.25, "F3": 3.25, "F4": 3.25, "F5": 3.25}

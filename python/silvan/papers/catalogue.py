@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import re
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from silvan._core import SilvanError
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover - the same parser under its older name
@@ -22,7 +25,7 @@ else:  # pragma: no cover - the same parser under its older name
 ONE_SIDED = ("at least", "at most")
 
 
-class PapersError(Exception):
+class PapersError(SilvanError):
     """What is wrong with an experiment, or with the request for one."""
 
 
@@ -50,7 +53,7 @@ class Published:
     def verdict(self, simulated: float, quick: bool = False) -> str:
         """``met`` or ``missed``."""
         tolerance = self.quick_tolerance if quick else self.tolerance
-        if simulated != simulated:
+        if math.isnan(simulated):
             return "missed"
         if tolerance == "at least":
             met = simulated >= self.published
@@ -87,7 +90,7 @@ class Experiment:
 
 
 def load_module(path: Path, name: str) -> ModuleType:
-    """Imports a Python file that lies outside of any package."""
+    """Import a Python file that lies outside of any package."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise PapersError(f"{path}: no such Python file")
@@ -97,8 +100,11 @@ def load_module(path: Path, name: str) -> ModuleType:
 
 
 def find_papers() -> Path:
-    """The folder ``papers/``: that of ``SILVAN_PAPERS`` if set, else the nearest one above this
-    file (an editable install lies in the repository) or above the working directory."""
+    """Return the folder ``papers/``.
+
+    It is that of ``SILVAN_PAPERS`` if set, else the nearest one above this file (an editable
+    install lies in the repository), or above the working directory.
+    """
     chosen = os.environ.get("SILVAN_PAPERS")
     if chosen:
         if not (Path(chosen) / "common").is_dir():
@@ -147,7 +153,7 @@ def _row(raw: dict[str, Any], common: dict[str, str], where: str) -> Published:
 
 
 def read_experiment(folder: Path) -> Experiment:
-    """Reads ``published.toml`` of one experiment."""
+    """Read ``published.toml`` of one experiment."""
     path = folder / "published.toml"
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -179,13 +185,13 @@ def _order(name: str) -> tuple[str, int]:
 
 
 def list_experiments() -> list[Experiment]:
-    """All experiments, in the order of their ids."""
+    """Return all experiments, in the order of their ids."""
     folders = [f.parent for f in find_papers().glob("*/published.toml")]
     return [read_experiment(f) for f in sorted(folders, key=lambda f: _order(f.name))]
 
 
 def choose(ids: Iterable[str]) -> list[Experiment]:
-    """The experiments of the given ids, upper or lower case; ``all`` is all of them."""
+    """Return the experiments of the given ids, upper or lower case; ``all`` is all of them."""
     experiments = {e.id.lower(): e for e in list_experiments()}
     chosen: dict[str, Experiment] = {}
     for wanted in ids:

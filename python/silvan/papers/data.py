@@ -14,8 +14,10 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class RunData:
-    """The part of a run's result that an experiment compares: plain arrays, so that it can
-    come back from another process."""
+    """The part of a run's result that an experiment compares.
+
+    Plain arrays, so that it can come back from another process.
+    """
 
     summary: dict[str, Any]
     #: Columns by name, per table asked for.
@@ -29,18 +31,18 @@ class RunData:
         return float(self.summary["simulated_ns"]) * 1e-9
 
     def received_gbit_s(self, flow: str) -> float:
-        """A flow's average from the end of the warm-up to the end of the run."""
-        return self._of("flows", "flow", flow)["received_gbit_s"]
+        """Return a flow's average from the end of the warm-up to the end of the run."""
+        return float(self._of("flows", "flow", flow)["received_gbit_s"])
 
     def mean_latency_ns(self, name: str, since: str) -> float:
-        """Mean packet latency of a class of traffic, since ``generation`` or ``injection``."""
+        """Return the mean packet latency of a class of traffic, since ``generation`` or ``injection``."""
         for entry in self.summary["latency"]:
             if entry["class"] == name and entry["since"] == since:
                 return float(entry["mean_ns"])
         raise KeyError(f"no latency of `{name}` since {since} in the summary")
 
     def host(self, name: str) -> dict[str, Any]:
-        """A host's averages."""
+        """Return a host's averages."""
         return self._of("hosts", "host", name)
 
     def _of(self, table: str, key: str, name: str) -> dict[str, Any]:
@@ -64,7 +66,7 @@ class RunData:
         return end_s, received * 8e-9 / length_s
 
     def mean_gbit_s(self, flow: str, from_s: float, to_s: float) -> float:
-        """A flow's throughput over the sampling intervals inside a span of time."""
+        """Return a flow's throughput over the sampling intervals inside a span of time."""
         end_s, received = self.flow_series(flow)
         start_s = np.concatenate(([0.0], end_s[:-1]))
         inside = (start_s >= from_s - 1e-9) & (end_s <= to_s + 1e-9)
@@ -74,7 +76,7 @@ class RunData:
         return float(received[inside].sum() * 8e-9 / length_s)
 
     def samples_gbit_s(self, flow: str, from_s: float, to_s: float) -> Floats:
-        """A flow's throughput in each sampling interval that ends inside a span of time."""
+        """Return a flow's throughput in each sampling interval that ends inside a span of time."""
         end_s, rate = self.rate_gbit_s(flow)
         return rate[(end_s > from_s + 1e-9) & (end_s <= to_s + 1e-9)]
 
@@ -96,7 +98,7 @@ def jain(values: Sequence[float] | Floats) -> float:
 
 
 def smoothed(values: Floats, width: int) -> Floats:
-    """Moving mean over the last ``width`` values (fewer at the beginning)."""
+    """Return the moving mean over the last ``width`` values (fewer at the beginning)."""
     total = np.cumsum(values)
     head = total[:width] / np.arange(1, min(width, len(total)) + 1)
     tail = (total[width:] - total[:-width]) / width
@@ -106,8 +108,11 @@ def smoothed(values: Floats, width: int) -> Floats:
 def jain_over_time(
     run: RunData, flows: Sequence[str], from_s: float, to_s: float, width_s: float
 ) -> tuple[Floats, Floats]:
-    """Time since ``from_s`` and Jain's index of the flows' throughput, each averaged over
-    ``width_s`` so that the oscillation of a single flow does not count as unfairness."""
+    """Return times since ``from_s`` and Jain's index of the flows' throughput at each.
+
+    Throughput is averaged over ``width_s``, so that the oscillation of a single flow does not
+    count as unfairness.
+    """
     end_s, _ = run.rate_gbit_s(flows[0])
     inside = (end_s > from_s + 1e-9) & (end_s <= to_s + 1e-9)
     step_s = float(np.median(np.diff(end_s)))
@@ -121,8 +126,11 @@ def jain_over_time(
 def settling_s(
     run: RunData, flows: Sequence[str], from_s: float, to_s: float, width_s: float, level: float = 0.99
 ) -> float:
-    """How long after ``from_s`` Jain's index of the flows (see :func:`jain_over_time`) is for
-    the last time below ``level``; all of ``to_s - from_s`` if it is so at the end."""
+    """Return how long after ``from_s`` Jain's index of the flows is for the last time too low.
+
+    The index is that of :func:`jain_over_time`. If it is below ``level`` at the end, the answer
+    is all of ``to_s - from_s``.
+    """
     time_s, index = jain_over_time(run, flows, from_s, to_s, width_s)
     below = np.nonzero(~(index >= level))[0]
     return float(time_s[below[-1]]) if len(below) else 0.0

@@ -17,8 +17,10 @@ from silvan.papers.data import RunData, smoothed
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
-def figure(columns: int = 1, rows: int = 1, size: tuple[float, float] = (6.4, 4.0)) -> tuple[Figure, list[Axes]]:
-    """A figure of equal panels, and the panels row by row."""
+def figure(
+    columns: int = 1, rows: int = 1, size: tuple[float, float] = (6.4, 4.0)
+) -> tuple[Figure, list[Axes]]:
+    """Make a figure of equal panels, and the panels row by row."""
     fig = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     FigureCanvasAgg(fig)
     axes = [fig.add_subplot(rows, columns, n + 1) for n in range(columns * rows)]
@@ -38,8 +40,10 @@ def throughput(
     smooth: int = 1,
     labels: Sequence[str] | None = None,
 ) -> None:
-    """Throughput of flows over time. With ``smooth`` the samples are drawn pale, and their
-    moving mean over so many samples on top."""
+    """Draw throughput of flows over time.
+
+    With ``smooth`` the samples are pale, and their moving mean over so many samples is on top.
+    """
     for n, flow in enumerate(flows):
         end_s, rate = run.rate_gbit_s(flow)
         shown = np.where(np.cumsum(rate) > 0, rate, np.nan)
@@ -59,7 +63,7 @@ def throughput(
 
 
 def beside(ax: Axes, names: Sequence[str], published: Sequence[float], simulated: Sequence[float]) -> None:
-    """Bars of published numbers beside simulated ones."""
+    """Draw bars of published numbers beside simulated ones."""
     at = np.arange(len(names))
     ax.bar(at - 0.2, published, 0.38, color="0.7", label="published")
     ax.bar(at + 0.2, simulated, 0.38, color=COLOURS[0], label="simulated")
@@ -69,7 +73,7 @@ def beside(ax: Axes, names: Sequence[str], published: Sequence[float], simulated
 
 
 def save(fig: Any, out: Path, name: str) -> list[Path]:
-    """Writes a figure as PNG and SVG."""
+    """Write a figure as PNG and SVG."""
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / f"{name}.{ending}" for ending in ("png", "svg")]
     for path in paths:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
+import silvan
 from silvan.papers.catalogue import Experiment, PapersError, Published, choose
 from silvan.papers.data import Results, RunData
 
@@ -38,16 +45,16 @@ class Task:
 
 
 def simulate(task: Task) -> RunData:
-    """Runs one scenario, through the same doors as any user."""
-    import silvan
-
+    """Run one scenario, through the same doors as any user."""
     started = perf_counter()
     scenario = silvan.Scenario.load(str(task.scenario), dict(task.overrides))
     result = silvan.run(scenario)
     if task.save is not None:
         result.save(task.save)
     # Copies: the arrays of a result are views of memory that does not travel between processes.
-    tables = {name: {key: np.array(column) for key, column in result.numpy(name).items()} for name in task.tables}
+    tables = {
+        name: {key: np.array(column) for key, column in result.numpy(name).items()} for name in task.tables
+    }
     return RunData(
         summary=dict(result.summary),
         tables=tables,
@@ -69,33 +76,44 @@ def _tasks(experiment: Experiment, quick: bool, out: Path | None) -> list[Task]:
 
 
 def _finished(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, RunData]]:
-    """Runs the tasks and yields each when it is done."""
+    """Run the tasks and yield each when it is done."""
     if jobs <= 1 or len(tasks) <= 1:
         for task in tasks:
-            yield task, _told(task, simulate)
+            yield task, _told(task, partial(simulate, task))
         return
     # Fresh processes: forking one that has threads (a progress bar, say) can hang.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context) as pool:
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context, initializer=_quiet) as pool:
         futures = {pool.submit(simulate, task): task for task in tasks}
         try:
             for future in as_completed(futures):
                 task = futures[future]
-                yield task, _told(task, lambda _, future=future: future.result())
+                yield task, _told(task, future.result)
+        except BaseException:
+            # Without this, Ctrl-C would wait for the runs that have begun.
+            for worker in set(multiprocessing.active_children()) - others:
+                worker.terminate()
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _told(task: Task, call: Callable[[Task], RunData]) -> RunData:
-    """Calls, and says which run an error belongs to."""
+def _quiet() -> None:
+    """Let a worker go without a traceback when Ctrl-C reaches the whole group of processes."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _told(task: Task, call: Callable[[], RunData]) -> RunData:
+    """Call, and say which run an error belongs to."""
     try:
-        return call(task)
+        return call()
     except Exception as error:
         raise PapersError(f"{task.experiment}, run {task.name} ({task.scenario}): {error}") from error
 
 
 def _row(experiment: Experiment, published: Published, simulated: float, quick: bool) -> Row:
-    usable = simulated == simulated and abs(simulated) != float("inf")
+    usable = math.isfinite(simulated)
     verdict = published.verdict(simulated, quick)
     row: Row = {
         "id": experiment.id,
@@ -114,7 +132,7 @@ def _row(experiment: Experiment, published: Published, simulated: float, quick: 
 
 
 def compare(experiment: Experiment, results: Results) -> list[Row]:
-    """The published numbers of an experiment beside those of its runs."""
+    """Set the published numbers of an experiment beside those of its runs."""
     simulated = {key: float(value) for key, value in experiment.code.compare(results).items()}
     missing = [row.key for row in experiment.rows if row.key not in simulated]
     unknown = sorted(set(simulated) - {row.key for row in experiment.rows})
@@ -133,7 +151,7 @@ def run_experiments(
     out: str | Path | None = None,
     progress: Progress | bool | None = None,
 ) -> list[Row]:
-    """Runs experiments and compares.
+    """Run experiments and compare.
 
     Args:
         ids: Rows of the list of experiments (``T1``, ``a2``), or ``all``.
@@ -147,6 +165,7 @@ def run_experiments(
 
     Raises:
         PapersError: an unknown id, a broken experiment, or a run that failed.
+
     """
     experiments = choose(ids)
     folder = Path(out) if out is not None else None
@@ -158,11 +177,11 @@ def run_experiments(
             report(done, len(tasks), f"{task.experiment} {task.name}")
     rows: list[Row] = []
     for experiment in experiments:
-        data = Results(results[experiment.id], quick)
-        own = compare(experiment, data)
+        own_runs = Results(results[experiment.id], quick)
+        own = compare(experiment, own_runs)
         rows += own
         if folder is not None:
-            _write(experiment, data, own, folder / experiment.id)
+            _write(experiment, own_runs, own, folder / experiment.id)
     return rows
 
 
@@ -181,9 +200,6 @@ def _reporter(progress: Progress | bool | None, total: int) -> Iterator[Progress
     if progress is not True:
         yield progress
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
 
     columns = (
         TextColumn("{task.description}"),

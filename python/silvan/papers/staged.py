@@ -13,19 +13,21 @@ QUICK_S = 0.1
 
 
 def overrides(flows: int, step_s: float, **more: Any) -> dict[str, Any]:
-    """Overrides for a scenario whose flows start one after the other every ``step_s``."""
+    """Return overrides for a scenario whose flows start one after the other every ``step_s``."""
     microseconds = round(step_s * 1e6)
     starts = {f"flow.{n}.start": f"{n * microseconds} us" for n in range(flows)}
     return {"duration": f"{flows * microseconds} us", **starts, **more}
 
 
 def quick_or_full(quick: bool) -> float:
-    """The length of a step."""
+    """Return the length of a step."""
     return QUICK_S if quick else FULL_S
 
 
 def settled(run: RunData, flow: str, active: int, flows: int) -> float:
-    """A flow's throughput over the second half of the step in which ``active`` of ``flows``
-    flows are active, in Gbit/s."""
+    """Return a flow's throughput while ``active`` of ``flows`` flows are active, in Gbit/s.
+
+    It is that of the second half of the step, when things have settled.
+    """
     step_s = run.duration_s / flows
     return run.mean_gbit_s(flow, (active - 0.5) * step_s, active * step_s)
