@@ -9,7 +9,7 @@ from silvan.papers.catalogue import find_papers, load_module
 
 PORTS = (2, 3, 4, 5, 6, 7, 8)
 #: Stands for a switch of very many ports.
-MANY = 256
+MANY = 128
 KAROL = {2: 0.75, 3: 0.6825, 4: 0.6552, 5: 0.6399, 6: 0.6301, 7: 0.6234, 8: 0.6184, MANY: 0.5858}
 LOADS = (20, 50, 80)
 TESTBED = "../common/testbed-scenario-1.toml"
