@@ -1,0 +1,272 @@
+//! From records to a topology: ends matched, names made unique, everything numbered.
+
+use std::collections::HashMap;
+
+use silvan_engine::Rate;
+use silvan_fabric::topology::{End, Host, Link, NodeRef, Shape, Switch, Topology};
+
+use super::Options;
+use super::read::{Id, Node, Port};
+use crate::import::{ImportError, natural};
+
+/// A port by position: which node of the file, and its number there.
+type Place = (usize, u16);
+
+/// Something that becomes a host or a switch.
+struct Named<'a> {
+    name: String,
+    node: &'a Node<'a>,
+    /// The port that is the host; `None` for a switch.
+    port: Option<&'a Port<'a>>,
+    guid: Option<u64>,
+    place: Place,
+}
+
+/// Builds the topology; see the notes on the module above.
+pub(super) fn topology(nodes: &[Node], origin: &str, options: Options) -> Result<Topology, ImportError> {
+    if nodes.is_empty() {
+        return Err(ImportError::new(
+            origin,
+            "there is no node; expected the output of `ibnetdiscover` or an ibsim netlist",
+        ));
+    }
+    let by_id = index_nodes(nodes, origin)?;
+    let ports = index_ports(nodes, origin)?;
+    let links = links(nodes, &by_id, &ports, origin, options)?;
+    let (hosts, switches) = named(nodes, &by_id, &ports, origin)?;
+    check_addresses(&hosts, &switches, origin)?;
+    Ok(assemble(&hosts, &switches, &links, origin, options))
+}
+
+fn index_nodes<'a>(nodes: &'a [Node<'a>], origin: &str) -> Result<HashMap<Id<'a>, usize>, ImportError> {
+    let mut by_id = HashMap::with_capacity(nodes.len());
+    let mut by_guid = HashMap::with_capacity(nodes.len());
+    for (index, node) in nodes.iter().enumerate() {
+        let twice = by_id.insert(node.id, index).or_else(|| by_guid.insert(node.guid?, index));
+        if let Some(first) = twice {
+            let message = format!(
+                "node \"{}\" ({}) is already described in line {}; each node and GUID must appear once",
+                node.id_text, node.description, nodes[first].line
+            );
+            return Err(ImportError::at(origin, node.line, message));
+        }
+    }
+    Ok(by_id)
+}
+
+fn index_ports<'a>(nodes: &'a [Node<'a>], origin: &str) -> Result<HashMap<Place, &'a Port<'a>>, ImportError> {
+    let mut ports = HashMap::with_capacity(nodes.iter().map(|n| n.links.len()).sum());
+    for (index, node) in nodes.iter().enumerate() {
+        for port in &node.links {
+            if let Some(first) = ports.insert((index, port.number), port) {
+                let message = format!(
+                    "port {} of \"{}\" is already used in line {}; a port holds one link",
+                    port.number, node.description, first.line
+                );
+                return Err(ImportError::at(origin, port.line, message));
+            }
+        }
+    }
+    Ok(ports)
+}
+
+/// Matches the two descriptions of every link.
+fn links(
+    nodes: &[Node],
+    by_id: &HashMap<Id, usize>,
+    ports: &HashMap<Place, &Port>,
+    origin: &str,
+    options: Options,
+) -> Result<Vec<(Place, Place, Rate)>, ImportError> {
+    let mut links = Vec::with_capacity(ports.len() / 2);
+    for (index, node) in nodes.iter().enumerate() {
+        for port in &node.links {
+            let (far, back) = far_end(nodes, by_id, ports, origin, index, port)?;
+            if far < (index, port.number) {
+                continue;
+            }
+            let here = format!("the link from \"{}\" port {}", node.description, port.number);
+            let rate = match (port.rate, back.rate) {
+                (Some(a), Some(b)) if a != b => {
+                    let (a, b) = (a.as_gbit_f64(), b.as_gbit_f64());
+                    let other = back.line;
+                    let message = format!(
+                        "{here} runs at {a} Gbit/s, but line {other} says {b} Gbit/s; both ends must agree"
+                    );
+                    return Err(ImportError::at(origin, port.line, message));
+                }
+                (stated, back_stated) => stated.or(back_stated).or(options.default_rate),
+            };
+            let rate = rate.ok_or_else(|| {
+                let message =
+                    format!("{here} states no width and speed such as 4xQDR; add it, or set a default rate");
+                ImportError::at(origin, port.line, message)
+            })?;
+            links.push(((index, port.number), far, rate));
+        }
+    }
+    Ok(links)
+}
+
+/// The far end of a port line, and what is said of the link there.
+fn far_end<'a>(
+    nodes: &[Node],
+    by_id: &HashMap<Id, usize>,
+    ports: &HashMap<Place, &'a Port<'a>>,
+    origin: &str,
+    index: usize,
+    port: &Port,
+) -> Result<(Place, &'a Port<'a>), ImportError> {
+    let node = &nodes[index];
+    let fail = |message: String| Err(ImportError::at(origin, port.line, message));
+    let Some(&peer) = by_id.get(&port.peer) else {
+        return fail(format!(
+            "port {} of \"{}\" leads to \"{}\", which is not described; the file must describe both ends of a link",
+            port.number, node.description, port.peer_text
+        ));
+    };
+    let far = &nodes[peer];
+    let link = format!(
+        "port {} of \"{}\" leads to port {} of \"{}\"",
+        port.number, node.description, port.peer_port, far.description
+    );
+    if port.peer_port > far.ports {
+        return fail(format!("{link}, which has ports 1 to {} (line {})", far.ports, far.line));
+    }
+    if (peer, port.peer_port) == (index, port.number) {
+        return fail(format!("{link}, itself; a link joins two ports"));
+    }
+    let Some(&back) = ports.get(&(peer, port.peer_port)) else {
+        return fail(format!(
+            "{link}, where no link is described; each link must be described from both ends"
+        ));
+    };
+    if back.peer_port != port.number || by_id.get(&back.peer) != Some(&index) {
+        return fail(format!(
+            "{link}, but by line {} that port leads to port {} of \"{}\"; both ends must agree",
+            back.line, back.peer_port, back.peer_text
+        ));
+    }
+    if let (Some(seen), Some(own)) = (port.peer_guid, back.guid)
+        && seen != own
+    {
+        return fail(format!(
+            "{link} with GUID 0x{seen:016x}, but line {} says 0x{own:016x}; both must agree",
+            back.line
+        ));
+    }
+    Ok(((peer, port.peer_port), back))
+}
+
+/// Hosts and switches with unique names, each in natural order of the names.
+fn named<'a>(
+    nodes: &'a [Node<'a>],
+    by_id: &HashMap<Id, usize>,
+    ports: &HashMap<Place, &'a Port<'a>>,
+    origin: &str,
+) -> Result<(Vec<Named<'a>>, Vec<Named<'a>>), ImportError> {
+    let mut uses: HashMap<&str, usize> = HashMap::with_capacity(nodes.len());
+    for node in nodes {
+        *uses.entry(node.description).or_default() += 1;
+    }
+    let (mut hosts, mut switches) = (Vec::new(), Vec::new());
+    for (index, node) in nodes.iter().enumerate() {
+        let name = match node.guid {
+            _ if uses.get(node.description) == Some(&1) => node.description.to_owned(),
+            Some(guid) => format!("{} 0x{guid:016x}", node.description),
+            None => format!("{} {}", node.description, node.id_text),
+        };
+        if node.is_switch {
+            switches.push(Named { name, node, port: None, guid: node.guid, place: (index, 0) });
+            continue;
+        }
+        for port in &node.links {
+            let name = if node.links.len() > 1 { format!("{name}/{}", port.number) } else { name.clone() };
+            let seen = by_id.get(&port.peer).and_then(|&peer| ports.get(&(peer, port.peer_port))?.peer_guid);
+            // Adapters number their ports' GUIDs from their own; ibsim relies on it.
+            let guessed = node.guid.and_then(|guid| guid.checked_add(u64::from(port.number)));
+            let guid = port.guid.or(seen).or(guessed);
+            hosts.push(Named { name, node, port: Some(port), guid, place: (index, port.number) });
+        }
+    }
+    for list in [&mut hosts, &mut switches] {
+        list.sort_by(|a, b| natural::compare(&a.name, &b.name).then(a.guid.cmp(&b.guid)));
+    }
+    let mut names = HashMap::with_capacity(hosts.len() + switches.len());
+    for item in hosts.iter().chain(&switches) {
+        if let Some(first) = names.insert(item.name.as_str(), item.node.line) {
+            let message =
+                format!("the name \"{}\" is also that of line {first}; rename one of the nodes", item.name);
+            return Err(ImportError::at(origin, item.node.line, message));
+        }
+    }
+    Ok((hosts, switches))
+}
+
+/// LIDs and port GUIDs must tell all hosts and switches apart.
+fn check_addresses(hosts: &[Named], switches: &[Named], origin: &str) -> Result<(), ImportError> {
+    let mut lids: HashMap<u16, (&str, usize)> = HashMap::new();
+    let mut guids: HashMap<u64, (&str, usize)> = HashMap::new();
+    for item in hosts.iter().chain(switches) {
+        let (line, lid) = item.port.map_or((item.node.line, item.node.lid), |port| (port.line, port.lid));
+        let clash = |what: String, (name, first): (&str, usize)| {
+            let message = format!(
+                "{what} of \"{}\" is also that of \"{name}\" (line {first}); it must be unique",
+                item.name
+            );
+            Err(ImportError::at(origin, line, message))
+        };
+        if let Some((lid, first)) = lid.and_then(|lid| Some((lid, lids.insert(lid, (&item.name, line))?))) {
+            return clash(format!("LID {lid}"), first);
+        }
+        // A switch's node GUID may well be that of its port, but no two ports share one.
+        let port_guid = item.guid.filter(|_| item.port.is_some());
+        if let Some((guid, first)) = port_guid.and_then(|g| Some((g, guids.insert(g, (&item.name, line))?))) {
+            return clash(format!("port GUID 0x{guid:016x}"), first);
+        }
+    }
+    Ok(())
+}
+
+fn assemble(
+    hosts: &[Named],
+    switches: &[Named],
+    links: &[(Place, Place, Rate)],
+    origin: &str,
+    options: Options,
+) -> Topology {
+    let mut ends: HashMap<Place, End> = HashMap::with_capacity(links.len() * 2);
+    let mut switch_numbers: HashMap<usize, u32> = HashMap::with_capacity(switches.len());
+    for (number, host) in (0..).zip(hosts) {
+        ends.insert(host.place, End { node: NodeRef::Host(number), port: 1 });
+    }
+    for (number, switch) in (0..).zip(switches) {
+        switch_numbers.insert(switch.place.0, number);
+    }
+    let end = |place: &Place| {
+        let switch = |n: &u32| End { node: NodeRef::Switch(*n), port: place.1 };
+        switch_numbers.get(&place.0).map(switch).or_else(|| ends.get(place).copied())
+    };
+    let mut links: Vec<Link> = links
+        .iter()
+        .filter_map(|(a, b, rate)| {
+            let (a, b) = (end(a)?, end(b)?);
+            Some(Link { a: a.min(b), b: a.max(b), rate: *rate, delay: options.link_delay })
+        })
+        .collect();
+    links.sort_by_key(|link| (link.a, link.b));
+    let file = origin.rsplit(['/', '\\']).next().unwrap_or(origin);
+    Topology {
+        name: file.to_owned(),
+        hosts: hosts
+            .iter()
+            .map(|h| Host { name: h.name.clone(), lid: h.port.and_then(|p| p.lid), guid: h.guid })
+            .collect(),
+        switches: switches
+            .iter()
+            .map(|s| Switch { name: s.name.clone(), ports: s.node.ports, lid: s.node.lid, guid: s.guid })
+            .collect(),
+        links,
+        shape: Shape::Arbitrary,
+    }
+}

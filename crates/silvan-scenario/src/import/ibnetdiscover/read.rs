@@ -1,0 +1,316 @@
+//! From text to node and port records, each with its line.
+
+use silvan_engine::Rate;
+
+use crate::import::scan::{self, Cursor, Lines};
+use crate::import::{ImportError, MAX_NODES, MAX_PORTS, MAX_UNICAST_LID, clip, speed};
+
+/// What a node is called where others refer to it. The tools print `"S-<GUID>"`, padded or not;
+/// hand-written netlists may use any text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Id<'a> {
+    Guid(char, u64),
+    Text(&'a str),
+}
+
+impl<'a> Id<'a> {
+    fn new(text: &'a str) -> Self {
+        let guid = |kind, rest: &str| {
+            (rest.len() <= 16).then(|| scan::guid(rest)).flatten().map(|g| Self::Guid(kind, g))
+        };
+        ["S-", "H-", "R-"]
+            .iter()
+            .find_map(|prefix| guid(char::from(prefix.as_bytes()[0]), text.strip_prefix(prefix)?))
+            .unwrap_or(Self::Text(text))
+    }
+}
+
+/// A `Switch`, `Ca` or `Rt` line, with what belongs to it.
+#[derive(Debug)]
+pub(super) struct Node<'a> {
+    pub(super) line: usize,
+    pub(super) is_switch: bool,
+    pub(super) ports: u16,
+    pub(super) id: Id<'a>,
+    pub(super) id_text: &'a str,
+    pub(super) description: &'a str,
+    pub(super) guid: Option<u64>,
+    /// Of a switch; hosts have one per port.
+    pub(super) lid: Option<u16>,
+    pub(super) links: Vec<Port<'a>>,
+}
+
+/// A port line: one end of a link.
+#[derive(Debug)]
+pub(super) struct Port<'a> {
+    pub(super) line: usize,
+    pub(super) number: u16,
+    pub(super) guid: Option<u64>,
+    pub(super) peer: Id<'a>,
+    pub(super) peer_text: &'a str,
+    pub(super) peer_port: u16,
+    pub(super) peer_guid: Option<u64>,
+    pub(super) lid: Option<u16>,
+    pub(super) rate: Option<Rate>,
+}
+
+/// Lines that say nothing about the wiring.
+const IGNORED_KEYS: [&str; 3] = ["vendid", "devid", "sysimgguid"];
+const GUID_KEYS: [&str; 4] = ["switchguid", "caguid", "rtguid", "hcaguid"];
+/// What `ibnetdiscover -g` prints between the chassis.
+const IGNORED_STARTS: [&str; 3] = ["Chassis ", "Non-Chassis Nodes", "Hostname:"];
+
+/// Reads all nodes.
+pub(super) fn nodes<'a>(text: &'a str, origin: &'a str) -> Result<Vec<Node<'a>>, ImportError> {
+    let mut nodes: Vec<Node<'a>> = Vec::new();
+    let mut guid = None;
+    let mut open = false;
+    for line in Lines::new(text, origin) {
+        let mut line = line?;
+        line.skip_blanks();
+        if line.rest.is_empty() {
+            open = false;
+        } else if line.rest.starts_with('#') || IGNORED_STARTS.iter().any(|s| line.rest.starts_with(s)) {
+            continue;
+        } else if line.rest.starts_with('[') {
+            let node = nodes.last_mut().filter(|_| open).ok_or_else(|| {
+                line.error(
+                    "a port line stands alone; it must follow the `Switch`, `Ca` or `Rt` line of its node",
+                )
+            })?;
+            if let Some(port) = port(line, node)? {
+                node.links.push(port);
+            }
+        } else if let Some((key, value)) = key_value(line.rest) {
+            open = false;
+            if GUID_KEYS.contains(&key) {
+                guid = Some(node_guid(&line, key, value)?);
+            } else if !IGNORED_KEYS.contains(&key) {
+                let known = [&GUID_KEYS[..], &IGNORED_KEYS[..]].concat().join(", ");
+                return Err(line.error(format!("{} is not a known key; known are {known}", clip(key))));
+            }
+        } else {
+            let mut node = node(line)?;
+            node.guid = guid.take().or(match node.id {
+                Id::Guid(_, guid) => Some(guid),
+                Id::Text(_) => None,
+            });
+            nodes.push(node);
+            open = true;
+            if nodes.len() > MAX_NODES {
+                return Err(
+                    line.error(format!("there are more than {MAX_NODES} nodes; no fabric has that many"))
+                );
+            }
+        }
+    }
+    Ok(nodes)
+}
+
+/// Splits "vendid=0x2c9"; a description with an equals sign is no key.
+fn key_value(text: &str) -> Option<(&str, &str)> {
+    let (key, value) = text.split_once('=')?;
+    let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    plain.then_some((key, value))
+}
+
+/// Reads "0x2c90200000010(2c90200000010)", of which the first is the node's own.
+fn node_guid(line: &Cursor, key: &str, value: &str) -> Result<u64, ImportError> {
+    let end = value.find(|c: char| c == '(' || c == '#' || c.is_whitespace()).unwrap_or(value.len());
+    let digits = &value[..end];
+    scan::guid(digits).ok_or_else(|| {
+        line.error(format!("{key} is {}; it must be a GUID such as 0x2c90200000010", clip(digits)))
+    })
+}
+
+/// Reads `Switch 36 "S-..." # "name" enhanced port 0 lid 3 lmc 0` or `Ca 2 "H-..." # "name"`.
+fn node(mut line: Cursor<'_>) -> Result<Node<'_>, ImportError> {
+    let whole = line;
+    let is_switch = match line.word() {
+        "Switch" => true,
+        "Ca" | "Hca" | "Rt" => false,
+        _ => {
+            return Err(whole.error(format!(
+                "{} is no line of `ibnetdiscover` output; expected a `Switch`, `Ca` or `Rt` line, a port line `[1] ...`, \
+                 `key=value` or a comment",
+                clip(whole.rest)
+            )));
+        }
+    };
+    let count = line.word();
+    let ports = match count.parse() {
+        Ok(ports) if (1..=MAX_PORTS).contains(&ports) => ports,
+        _ => {
+            let message =
+                format!("the number of ports is {}; it must be a number from 1 to {MAX_PORTS}", clip(count));
+            return Err(line.error(message));
+        }
+    };
+    line.skip_blanks();
+    let id_text = quoted(&mut line, "the node's name")?;
+    let (description, tail) = description(&line)?;
+    let lid = if is_switch { own_lid(&line, tail)? } else { None };
+    Ok(Node {
+        line: line.line,
+        is_switch,
+        ports,
+        id: Id::new(id_text),
+        id_text,
+        description: if description.is_empty() { id_text } else { description },
+        guid: None,
+        lid,
+        links: Vec::new(),
+    })
+}
+
+/// Takes `"text"`.
+fn quoted<'a>(line: &mut Cursor<'a>, what: &str) -> Result<&'a str, ImportError> {
+    if !line.take("\"") {
+        return Err(
+            line.error(format!("{what} must come next, in double quotes, instead of {}", clip(line.rest)))
+        );
+    }
+    match line.until("\"") {
+        Some("") => Err(line.error(format!("{what} is empty; it must be such as \"S-0002c90200000010\""))),
+        Some(text) => Ok(text),
+        None => Err(line.error(format!("{what} lacks its closing double quote: {}", clip(line.rest)))),
+    }
+}
+
+/// What follows the `#` of a node line: the description, and the rest. A description may hold
+/// quotes itself, so it ends at the last one.
+fn description<'a>(line: &Cursor<'a>) -> Result<(&'a str, &'a str), ImportError> {
+    let Some(comment) = comment(line)? else { return Ok(("", "")) };
+    let Some(rest) = comment.strip_prefix('"') else {
+        let end =
+            [" enhanced port ", " base port ", " lid "].iter().filter_map(|word| comment.find(word)).min();
+        return Ok(comment.split_at(end.unwrap_or(comment.len())));
+    };
+    rest.rsplit_once('"').map(|(name, tail)| (name.trim(), tail)).ok_or_else(|| {
+        line.error(format!("the description lacks its closing double quote: {}", clip(comment)))
+    })
+}
+
+/// The text after `#`, before which nothing else may stand.
+fn comment<'a>(line: &Cursor<'a>) -> Result<Option<&'a str>, ImportError> {
+    let rest = line.rest.trim_start();
+    match rest.strip_prefix('#') {
+        Some(comment) => Ok(Some(comment.trim())),
+        None if rest.is_empty() => Ok(None),
+        None => {
+            Err(line.error(format!("{} is not understood here; expected `#` and the comment", clip(rest))))
+        }
+    }
+}
+
+/// Reads the `lid N lmc M` of the node itself from a comment's text.
+fn own_lid(line: &Cursor, text: &str) -> Result<Option<u16>, ImportError> {
+    let mut words = text.split_whitespace();
+    let mut lid = None;
+    while let Some(word) = words.next() {
+        if word == "lid" && lid.is_none() {
+            let value = words.next().unwrap_or("");
+            lid = Some(scan::lid(value).filter(|&lid| lid <= MAX_UNICAST_LID).ok_or_else(|| {
+                line.error(format!(
+                    "the LID is {}; it must be a number from 0 to {MAX_UNICAST_LID}",
+                    clip(value)
+                ))
+            })?);
+        } else if word == "lmc" {
+            let value = words.next().unwrap_or("");
+            if value != "0" {
+                return Err(line.error(format!(
+                    "the LMC is {}; only fabrics with one LID per port (lmc 0) are read",
+                    clip(value)
+                )));
+            }
+        }
+    }
+    Ok(lid.filter(|&lid| lid != 0))
+}
+
+/// Reads a port line; `None` where the port is described as unconnected.
+fn port<'a>(mut line: Cursor<'a>, node: &Node) -> Result<Option<Port<'a>>, ImportError> {
+    let number = line.port(node.ports, "the port")?;
+    external(&mut line);
+    let guid = port_guid(&mut line)?;
+    line.skip_blanks();
+    if line.rest.is_empty() || line.rest.starts_with('#') {
+        return Ok(None);
+    }
+    let peer_text = quoted(&mut line, "the node at the far end")?;
+    // A netlist may leave out the far port where it is the only one.
+    let peer_port = if line.rest.starts_with('[') { line.port(MAX_PORTS, "the far port")? } else { 1 };
+    external(&mut line);
+    let peer_guid = port_guid(&mut line)?;
+    let comment = comment(&line)?.unwrap_or("");
+    // The far end's description stands between quotes; words in it must not be taken for ours.
+    let (before, after) = match (comment.find('"'), comment.rfind('"')) {
+        (Some(first), Some(last)) if first < last => (&comment[..first], &comment[last + 1..]),
+        (Some(_), _) => {
+            return Err(
+                line.error(format!("the description lacks its closing double quote: {}", clip(comment)))
+            );
+        }
+        _ => (comment, comment),
+    };
+    let lid = if node.is_switch { None } else { own_lid(&line, before)? };
+    Ok(Some(Port {
+        line: line.line,
+        number,
+        guid,
+        peer: Id::new(peer_text),
+        peer_text,
+        peer_port,
+        peer_guid,
+        lid,
+        rate: rate(&line, after)?,
+    }))
+}
+
+/// Skips "[ext 3]", the number on the outside of a chassis.
+fn external(line: &mut Cursor) {
+    let mut ahead = *line;
+    if ahead.take("[ext ") && ahead.until("]").is_some() {
+        *line = ahead;
+    }
+}
+
+/// Takes "(2c90300000001)" if it comes next.
+fn port_guid(line: &mut Cursor) -> Result<Option<u64>, ImportError> {
+    let mut ahead = *line;
+    ahead.skip_blanks();
+    if !ahead.take("(") {
+        return Ok(None);
+    }
+    *line = ahead;
+    let Some(text) = line.until(")") else {
+        return Err(line.error(format!("the port GUID lacks its closing parenthesis: {}", clip(line.rest))));
+    };
+    let guid = scan::guid(text).ok_or_else(|| {
+        line.error(format!("the port GUID is {}; it must be such as 2c90300000001", clip(text)))
+    })?;
+    Ok(Some(guid))
+}
+
+/// Finds "4xQDR" among the words that follow the far end's description.
+fn rate(line: &Cursor, text: &str) -> Result<Option<Rate>, ImportError> {
+    let mut words = text.split_whitespace();
+    while let Some(word) = words.next() {
+        if word == "lid" || word == "lmc" {
+            words.next();
+        } else if word.contains("??") {
+            // A down or unreadable port: the tool does not know either.
+            return Ok(None);
+        } else if word.starts_with(|c: char| c.is_ascii_digit()) {
+            return speed::parse(word).map(Some).ok_or_else(|| {
+                line.error(format!(
+                    "the width and speed are {}; the width must be 1x, 2x, 4x, 8x or 12x and the speed one of {}",
+                    clip(word),
+                    speed::KNOWN
+                ))
+            });
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,130 @@
+//! A topology as a netlist.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+use silvan_fabric::topology::{End, NodeRef, Topology, TopologyError};
+
+use crate::import::identity::Identities;
+use crate::import::{MAX_PORTS, speed};
+
+/// Writes a topology in the form of `ibnetdiscover`, which `ibsim` reads as a netlist and
+/// [`super::parse`] reads back.
+///
+/// LIDs and GUIDs that the topology lacks are assigned as in [`Identities::of`]. Each host
+/// becomes an adapter with one port, whose node GUID lies one below the port's, as `ibsim`
+/// expects. A rate that no InfiniBand link has is left out: reading it back takes a default rate.
+///
+/// # Errors
+/// Where a switch has more ports, or the fabric more nodes, than InfiniBand can number.
+pub fn write(topology: &Topology) -> Result<String, TopologyError> {
+    if let Some(switch) = topology.switches.iter().find(|s| s.ports > MAX_PORTS) {
+        let message = format!(
+            "switch \"{}\" has {} ports; InfiniBand has at most {MAX_PORTS}",
+            switch.name, switch.ports
+        );
+        return Err(TopologyError(message));
+    }
+    let ids = Identities::of(topology)?;
+    let writer = Writer { topology, host_nodes: host_node_guids(&ids), ids };
+    let wiring = topology.wiring();
+    let mut out = format!("# {} hosts, {} switches\n", topology.hosts.len(), topology.switches.len());
+    for (index, (switch, ports)) in (0u32..).zip(topology.switches.iter().zip(&wiring.switches)) {
+        let (guid, lid) = (writer.ids.switch_guids[index as usize], writer.ids.switch_lids[index as usize]);
+        line(&mut out, format_args!(""));
+        line(&mut out, format_args!("switchguid=0x{guid:x}({guid:x})"));
+        let node = writer.node(NodeRef::Switch(index));
+        line(
+            &mut out,
+            format_args!(
+                "Switch\t{} {node}\t\t# \"{}\" base port 0 lid {lid} lmc 0",
+                switch.ports, switch.name
+            ),
+        );
+        for (number, port) in (1..).zip(ports) {
+            let Some((far, link)) = port else { continue };
+            let rate = writer.rate(*link);
+            let (end, name) = (writer.end(*far), topology.name_of(far.node));
+            line(
+                &mut out,
+                format_args!("[{number}]\t{end}\t\t# \"{name}\" lid {}{rate}", writer.lid(far.node)),
+            );
+        }
+    }
+    for (index, (host, port)) in (0u32..).zip(topology.hosts.iter().zip(&wiring.hosts)) {
+        let guid = writer.host_nodes[index as usize];
+        line(&mut out, format_args!(""));
+        line(&mut out, format_args!("caguid=0x{guid:x}"));
+        let node = writer.node(NodeRef::Host(index));
+        line(&mut out, format_args!("Ca\t1 {node}\t\t# \"{}\"", host.name));
+        let Some((far, link)) = port else { continue };
+        let (port_guid, lid) = (writer.ids.host_guids[index as usize], writer.ids.host_lids[index as usize]);
+        let (end, name, rate) = (writer.end(*far), topology.name_of(far.node), writer.rate(*link));
+        line(
+            &mut out,
+            format_args!(
+                "[1]({port_guid:x}) \t{end}\t\t# lid {lid} lmc 0 \"{name}\" lid {}{rate}",
+                writer.lid(far.node)
+            ),
+        );
+    }
+    Ok(out)
+}
+
+/// Node GUIDs for the adapters, no two alike.
+fn host_node_guids(ids: &Identities) -> Vec<u64> {
+    let mut used: HashSet<u64> = ids.switch_guids.iter().copied().collect();
+    ids.host_guids
+        .iter()
+        .map(|port_guid| {
+            let mut guid = port_guid.wrapping_sub(1);
+            while !used.insert(guid) {
+                guid = guid.wrapping_sub(1);
+            }
+            guid
+        })
+        .collect()
+}
+
+/// Appends a line; writing to a string cannot fail.
+fn line(out: &mut String, text: std::fmt::Arguments) {
+    let _ = writeln!(out, "{text}");
+}
+
+struct Writer<'a> {
+    topology: &'a Topology,
+    ids: Identities,
+    host_nodes: Vec<u64>,
+}
+
+impl Writer<'_> {
+    fn node(&self, node: NodeRef) -> String {
+        match node {
+            NodeRef::Host(i) => format!("\"H-{:016x}\"", self.host_nodes[i as usize]),
+            NodeRef::Switch(i) => format!("\"S-{:016x}\"", self.ids.switch_guids[i as usize]),
+        }
+    }
+
+    fn end(&self, end: End) -> String {
+        let node = self.node(end.node);
+        match end.node {
+            NodeRef::Host(i) => format!("{node}[1]({:x}) ", self.ids.host_guids[i as usize]),
+            NodeRef::Switch(_) => format!("{node}[{}]", end.port),
+        }
+    }
+
+    fn lid(&self, node: NodeRef) -> u16 {
+        match node {
+            NodeRef::Host(i) => self.ids.host_lids[i as usize],
+            NodeRef::Switch(i) => self.ids.switch_lids[i as usize],
+        }
+    }
+
+    fn rate(&self, link: usize) -> String {
+        self.topology
+            .links
+            .get(link)
+            .and_then(|l| speed::name(l.rate))
+            .map_or(String::new(), |name| format!(" {name}"))
+    }
+}

@@ -1,0 +1,75 @@
+//! LIDs and GUIDs for everything, kept where known and assigned where not.
+
+use std::collections::HashSet;
+
+use silvan_fabric::topology::{Topology, TopologyError};
+
+use super::MAX_UNICAST_LID;
+
+/// GUIDs that are assigned start here: a locally administered prefix, so that they are not
+/// mistaken for those of a vendor.
+const HOST_GUIDS: u64 = 0x0200_0003_0000_0000;
+const SWITCH_GUIDS: u64 = 0x0200_0002_0000_0000;
+/// Room between assigned node GUIDs, for the GUIDs of their ports.
+const STEP: u64 = 0x10;
+
+/// An address and a GUID for each host and switch, by index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identities {
+    /// LID of each host.
+    pub host_lids: Vec<u16>,
+    /// LID of each switch.
+    pub switch_lids: Vec<u16>,
+    /// Port GUID of each host.
+    pub host_guids: Vec<u64>,
+    /// Node GUID of each switch.
+    pub switch_guids: Vec<u64>,
+}
+
+impl Identities {
+    /// Keeps what the topology has; hosts, then switches without a LID get the smallest unused
+    /// ones, and GUIDs are made by number.
+    ///
+    /// # Errors
+    /// Where the topology has more nodes than there are unicast LIDs.
+    pub fn of(topology: &Topology) -> Result<Self, TopologyError> {
+        let nodes = topology.hosts.len() + topology.switches.len();
+        if nodes > usize::from(MAX_UNICAST_LID) {
+            let message =
+                format!("{nodes} hosts and switches need as many LIDs; InfiniBand has {MAX_UNICAST_LID}");
+            return Err(TopologyError(message));
+        }
+        let host_lids = topology.hosts.iter().map(|h| h.lid);
+        let switch_lids = topology.switches.iter().map(|s| s.lid);
+        let used: HashSet<u16> = host_lids.clone().chain(switch_lids.clone()).flatten().collect();
+        let mut free_lids = (1..=MAX_UNICAST_LID).filter(|lid| !used.contains(lid));
+        let mut lid = |known: Option<u16>| known.or_else(|| free_lids.next()).unwrap_or(0);
+
+        let host_guids = topology.hosts.iter().map(|h| h.guid);
+        let switch_guids = topology.switches.iter().map(|s| s.guid);
+        let used: HashSet<u64> = host_guids.clone().chain(switch_guids.clone()).flatten().collect();
+        let used = &used;
+        let unused =
+            |start: u64| (0..).map(move |i: u64| start + i * STEP).filter(move |guid| !used.contains(guid));
+        let (mut free_hosts, mut free_switches) = (unused(HOST_GUIDS + 1), unused(SWITCH_GUIDS));
+        Ok(Self {
+            host_lids: host_lids.map(&mut lid).collect(),
+            switch_lids: switch_lids.map(lid).collect(),
+            host_guids: host_guids.map(|g| g.or_else(|| free_hosts.next()).unwrap_or(0)).collect(),
+            switch_guids: switch_guids.map(|g| g.or_else(|| free_switches.next()).unwrap_or(0)).collect(),
+        })
+    }
+
+    /// Writes the LIDs and GUIDs into the topology.
+    pub fn apply(&self, topology: &mut Topology) {
+        for (host, (lid, guid)) in topology.hosts.iter_mut().zip(self.host_lids.iter().zip(&self.host_guids))
+        {
+            (host.lid, host.guid) = (Some(*lid), Some(*guid));
+        }
+        for (switch, (lid, guid)) in
+            topology.switches.iter_mut().zip(self.switch_lids.iter().zip(&self.switch_guids))
+        {
+            (switch.lid, switch.guid) = (Some(*lid), Some(*guid));
+        }
+    }
+}

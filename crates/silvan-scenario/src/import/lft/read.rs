@@ -1,0 +1,383 @@
+//! From the text of a dump to tables.
+
+use std::collections::HashMap;
+
+use silvan_fabric::routing::Tables;
+use silvan_fabric::topology::{NodeRef, Topology};
+
+use super::{Forwarding, SwitchRoutes};
+use crate::import::scan::{self, Cursor, Lines};
+use crate::import::{ImportError, MAX_UNICAST_LID, clip};
+
+/// What OpenSM writes for "no path".
+const NO_PATH: u16 = 255;
+/// The most table entries that are kept: 512 MiB of them.
+const MAX_ENTRIES: usize = 256 << 20;
+
+/// One table as it stands in the file: a port per LID.
+struct Section {
+    switch: usize,
+    line: usize,
+    top: u16,
+    /// By LID; `NO_PATH` where nothing is said. Longer only as far as entries reach.
+    ports: Vec<u16>,
+    seen: Vec<bool>,
+    entries: usize,
+}
+
+/// What is known of who has which LID.
+struct Owners<'a> {
+    topology: &'a Topology,
+    by_guid: HashMap<u64, NodeRef>,
+    by_name: HashMap<&'a str, NodeRef>,
+    /// By LID.
+    owner: Vec<Option<NodeRef>>,
+    host_lids: Vec<u16>,
+    switch_lids: Vec<Option<u16>>,
+}
+
+/// Reads a whole dump. Entries are turned from LIDs to hosts only at the end, as later lines may
+/// be the ones that tell whose a LID is.
+pub(super) fn forwarding(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, ImportError> {
+    let (hosts, switches) = (topology.hosts.len(), topology.switches.len());
+    if (hosts + switches).saturating_mul(switches) > MAX_ENTRIES
+        || hosts + switches > usize::from(MAX_UNICAST_LID)
+    {
+        let message =
+            format!("{hosts} hosts and {switches} switches are too many for unicast forwarding tables");
+        return Err(ImportError::new(origin, message));
+    }
+    let mut owners = Owners::new(topology, origin)?;
+    let mut tables: Vec<Option<Section>> = topology.switches.iter().map(|_| None).collect();
+    let mut open: Option<Section> = None;
+    for line in Lines::new(text, origin) {
+        let mut line = line?;
+        line.skip_blanks();
+        if line.rest.is_empty() || line.rest.starts_with('#') || is_heading(line.rest) {
+            continue;
+        }
+        if line.rest.starts_with("0x") {
+            let section = open.as_mut().ok_or_else(|| {
+                line.error("an entry stands outside of a table; a line `Unicast lids [...] of switch ...` must come first")
+            })?;
+            section.entry(line, topology, &mut owners)?;
+        } else if line.rest.starts_with("Unicast lids") {
+            if let Some(section) = &open {
+                return Err(section.cut_short(topology, origin));
+            }
+            let section = header(line, topology, &owners)?;
+            if let Some(first) = &tables[section.switch] {
+                let name = &topology.switches[section.switch].name;
+                let message =
+                    format!("switch \"{name}\" already has a table in line {}; one is right", first.line);
+                return Err(line.error(message));
+            }
+            open = Some(section);
+        } else if line.rest.trim_end().ends_with("lids dumped") {
+            let section =
+                open.take().ok_or_else(|| line.error("the end of a table stands where no table is open"))?;
+            section.check_count(line)?;
+            let switch = section.switch;
+            tables[switch] = Some(section);
+        } else {
+            return Err(line.error(format!(
+                "{} is no line of a forwarding table dump; expected `Unicast lids ...`, an entry `0x0001 001` or \
+                 `N lids dumped`",
+                clip(line.rest)
+            )));
+        }
+    }
+    if let Some(section) = &open {
+        return Err(section.cut_short(topology, origin));
+    }
+    owners.resolve(&tables, origin)
+}
+
+/// The column titles of `dump_fts`.
+fn is_heading(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    matches!((words.next(), words.next()), (Some("Lid"), Some("Out")) | (Some("Port"), Some("Info")))
+}
+
+/// Reads `Unicast lids [0x0-0x9] of switch ... guid 0x... (name):`.
+fn header(line: Cursor, topology: &Topology, owners: &Owners) -> Result<Section, ImportError> {
+    let form = || {
+        line.error(format!(
+            "{} is not complete; the form is `Unicast lids [0-9] of switch Lid 2 guid 0x0002c90200000000 ('name'):`",
+            clip(line.rest)
+        ))
+    };
+    let mut at = line;
+    let range = (at.until("[").is_some()).then(|| at.until("]")).flatten().ok_or_else(form)?;
+    let top = range.split_once('-').and_then(|(low, top)| scan::lid(low).and(scan::lid(top)));
+    let top = top.filter(|&top| top <= MAX_UNICAST_LID).ok_or_else(|| {
+        let message = format!("the LIDs are [{range}]", range = clip(range).trim_matches('`'));
+        line.error(format!("{message}; they must be two numbers from 0 to {MAX_UNICAST_LID}"))
+    })?;
+    at.until(" guid ").ok_or_else(form)?;
+    let text = at.word();
+    let guid = scan::guid(text).ok_or_else(|| {
+        line.error(format!("the switch GUID is {}; it must be such as 0x0002c90200000000", clip(text)))
+    })?;
+    let name = at.rest.trim().trim_end_matches(':').trim_start_matches('(').trim_end_matches(')');
+    let name = name.strip_prefix('\'').and_then(|n| n.strip_suffix('\'')).unwrap_or(name);
+    let Some(NodeRef::Switch(switch)) = owners.find(guid, name) else {
+        let message = format!(
+            "switch 0x{guid:016x} ({}) is not in the topology; take both files from the same fabric at the same time",
+            clip(name)
+        );
+        return Err(line.error(message));
+    };
+    debug_assert!((switch as usize) < topology.switches.len());
+    Ok(Section {
+        switch: switch as usize,
+        line: line.line,
+        top,
+        ports: Vec::new(),
+        seen: Vec::new(),
+        entries: 0,
+    })
+}
+
+impl Section {
+    /// Reads `0x0001 001`, with or without what the tools add about the destination.
+    fn entry(
+        &mut self,
+        mut line: Cursor,
+        topology: &Topology,
+        owners: &mut Owners,
+    ) -> Result<(), ImportError> {
+        let (lid_text, port_text) = (line.word(), line.word());
+        let switch = &topology.switches[self.switch];
+        let lid = scan::lid(lid_text).filter(|lid| (1..=self.top).contains(lid)).ok_or_else(|| {
+            line.error(format!(
+                "the LID is {}; this table has LIDs from 0x0001 to 0x{:04x} (line {})",
+                clip(lid_text),
+                self.top,
+                self.line
+            ))
+        })?;
+        let digits = !port_text.is_empty() && port_text.bytes().all(|b| b.is_ascii_digit());
+        let port = digits.then(|| port_text.parse().ok()).flatten();
+        let port = port.filter(|&port: &u16| port <= switch.ports || port == NO_PATH).ok_or_else(|| {
+            let message = format!(
+                "the port is {}; switch \"{}\" has ports 0 to {}",
+                clip(port_text),
+                switch.name,
+                switch.ports
+            );
+            line.error(message)
+        })?;
+        owners.learn(&line, lid)?;
+        if self.seen.len() <= usize::from(lid) {
+            self.seen.resize(usize::from(lid) + 1, false);
+            self.ports.resize(usize::from(lid) + 1, NO_PATH);
+        }
+        if std::mem::replace(&mut self.seen[usize::from(lid)], true) {
+            return Err(line.error(format!(
+                "LID 0x{lid:04x} stands twice in the table of \"{}\"; once is right",
+                switch.name
+            )));
+        }
+        self.ports[usize::from(lid)] = port;
+        self.entries += 1;
+        Ok(())
+    }
+
+    fn cut_short(&self, topology: &Topology, origin: &str) -> ImportError {
+        let name = &topology.switches[self.switch].name;
+        let message = format!(
+            "the table of switch \"{name}\" has {} entries and then no line `N lids dumped`; the file is cut short",
+            self.entries
+        );
+        ImportError::at(origin, self.line, message)
+    }
+
+    fn check_count(&self, mut line: Cursor) -> Result<(), ImportError> {
+        let whole = line;
+        let count: usize = line.word().parse().map_err(|_| {
+            whole.error(format!(
+                "{} does not start with a number; the form is `9 lids dumped`",
+                clip(whole.rest)
+            ))
+        })?;
+        // OpenSM prints the top LID, the diagnostics tools the number of entries.
+        if count == self.entries || count == usize::from(self.top) {
+            return Ok(());
+        }
+        Err(whole.error(format!(
+            "{count} LIDs should have been dumped, but the table from line {} on has {} entries; lines are missing or added",
+            self.line, self.entries
+        )))
+    }
+}
+
+impl<'a> Owners<'a> {
+    fn new(topology: &'a Topology, origin: &str) -> Result<Self, ImportError> {
+        let mut owners = Self {
+            topology,
+            by_guid: HashMap::new(),
+            by_name: HashMap::new(),
+            owner: vec![None; usize::from(MAX_UNICAST_LID) + 1],
+            host_lids: vec![0; topology.hosts.len()],
+            switch_lids: vec![None; topology.switches.len()],
+        };
+        let hosts = (0..).zip(&topology.hosts).map(|(i, h)| (NodeRef::Host(i), &h.name, h.guid, h.lid));
+        let switches =
+            (0..).zip(&topology.switches).map(|(i, s)| (NodeRef::Switch(i), &s.name, s.guid, s.lid));
+        for (node, name, guid, lid) in hosts.chain(switches) {
+            match guid {
+                Some(guid) => owners.by_guid.insert(guid, node),
+                None => owners.by_name.insert(name, node),
+            };
+            if let Some(lid) = lid.filter(|&lid| lid != 0) {
+                let free = owners.owner.get(usize::from(lid)).is_some_and(Option::is_none);
+                if !free {
+                    let message = format!("LID {lid} of \"{name}\" in the topology is taken or out of range");
+                    return Err(ImportError::new(origin, message));
+                }
+                owners.set(node, lid);
+            }
+        }
+        Ok(owners)
+    }
+
+    fn set(&mut self, node: NodeRef, lid: u16) {
+        if let Some(slot) = self.owner.get_mut(usize::from(lid)) {
+            *slot = Some(node);
+        }
+        match node {
+            NodeRef::Host(i) => self.host_lids[i as usize] = lid,
+            NodeRef::Switch(i) => self.switch_lids[i as usize] = Some(lid),
+        }
+    }
+
+    fn lid_of(&self, node: NodeRef) -> Option<u16> {
+        match node {
+            NodeRef::Host(i) => Some(self.host_lids[i as usize]).filter(|&lid| lid != 0),
+            NodeRef::Switch(i) => self.switch_lids[i as usize],
+        }
+    }
+
+    /// By GUID; by name only what has no GUID.
+    fn find(&self, guid: u64, name: &str) -> Option<NodeRef> {
+        self.by_guid.get(&guid).or_else(|| self.by_name.get(name)).copied()
+    }
+
+    /// Takes from the end of an entry whose the LID is, and checks it against what is known:
+    /// `# Channel Adapter portguid 0x0002c90300000001: 'node-0'`.
+    fn learn(&mut self, line: &Cursor, lid: u16) -> Result<(), ImportError> {
+        let mut at = *line;
+        if at.until("portguid ").is_none() {
+            return Ok(());
+        }
+        let Some((guid, name)) =
+            at.rest.split_once(':').and_then(|(guid, name)| Some((scan::guid(guid.trim())?, name)))
+        else {
+            let message = format!(
+                "the port GUID is incomplete: {}; the form is `portguid 0x0002c90300000001: 'name'`",
+                clip(at.rest)
+            );
+            return Err(line.error(message));
+        };
+        let name = name.trim().trim_end_matches(')');
+        let name = name.strip_prefix('\'').and_then(|n| n.strip_suffix('\'')).unwrap_or(name);
+        let Some(node) = self.find(guid, name) else { return Ok(()) };
+        let known = self.topology.name_of(node);
+        if let Some(other) = self.owner[usize::from(lid)].filter(|&other| other != node) {
+            return Err(line.error(format!(
+                "LID 0x{lid:04x} is that of \"{known}\" here, but of \"{}\" elsewhere; take both files from the same fabric \
+                 at the same time",
+                self.topology.name_of(other)
+            )));
+        }
+        match self.lid_of(node) {
+            None => self.set(node, lid),
+            Some(had) if had != lid => {
+                return Err(line.error(format!(
+                    "\"{known}\" has LID 0x{lid:04x} here, but 0x{had:04x} elsewhere; take both files from the same fabric \
+                     at the same time"
+                )));
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Turns LIDs into hosts and switches, now that all are known.
+    fn resolve(self, tables: &[Option<Section>], origin: &str) -> Result<Forwarding, ImportError> {
+        if let Some(host) = self.host_lids.iter().position(|&lid| lid == 0) {
+            let name = &self.topology.hosts[host].name;
+            let message = format!(
+                "host \"{name}\" has no LID in the topology, and the dump does not name it; take the topology from \
+                 `ibnetdiscover` on the running fabric, or a dump with names (opensm-lfts.dump)"
+            );
+            return Err(ImportError::new(origin, message));
+        }
+        let mut out = Vec::with_capacity(tables.len());
+        let mut switch_out = Vec::with_capacity(tables.len());
+        for (index, (table, switch)) in tables.iter().zip(&self.topology.switches).enumerate() {
+            let Some(section) = table else {
+                let guid = switch.guid.map_or(String::new(), |guid| format!(" (0x{guid:016x})"));
+                let message = format!(
+                    "switch \"{}\"{guid} has no table; the dump must have one for every switch",
+                    switch.name
+                );
+                return Err(ImportError::new(origin, message));
+            };
+            let port = |lid: u16| match section.ports.get(usize::from(lid)) {
+                None | Some(&NO_PATH) => Tables::NO_ROUTE,
+                Some(&port) => port,
+            };
+            if let Some(host) =
+                self.host_lids.iter().position(|&lid| section.ports.get(usize::from(lid)) == Some(&0))
+            {
+                let (lid, name) = (self.host_lids[host], &self.topology.hosts[host].name);
+                let message = format!(
+                    "the table of switch \"{}\" sends LID 0x{lid:04x} to port 0, the switch itself, but it is that of host \"{name}\"",
+                    switch.name
+                );
+                return Err(ImportError::at(origin, section.line, message));
+            }
+            out.push(self.host_lids.iter().map(|&lid| port(lid)).collect());
+            let to_switch = |(target, lid): (usize, &Option<u16>)| match lid {
+                Some(lid) if target != index => port(*lid),
+                _ => Tables::NO_ROUTE,
+            };
+            switch_out.push(self.switch_lids.iter().enumerate().map(to_switch).collect());
+        }
+        let tables_out = Tables { out };
+        self.check_reached(tables, &tables_out, origin)?;
+        Ok(Forwarding {
+            tables: tables_out,
+            switch_routes: SwitchRoutes { out: switch_out },
+            host_lids: self.host_lids,
+            switch_lids: self.switch_lids,
+        })
+    }
+
+    /// A host that no switch knows of is a fault of the dump, not of the routing.
+    fn check_reached(
+        &self,
+        sections: &[Option<Section>],
+        tables: &Tables,
+        origin: &str,
+    ) -> Result<(), ImportError> {
+        if tables.out.is_empty() {
+            return Ok(());
+        }
+        let lost = |&host: &usize| tables.out.iter().all(|row| row[host] == Tables::NO_ROUTE);
+        let Some(host) = (0..self.host_lids.len()).find(lost) else { return Ok(()) };
+        let (lid, name) = (self.host_lids[host], &self.topology.hosts[host].name);
+        let top = sections.iter().flatten().map(|s| s.top).max().unwrap_or(0);
+        let why = if lid == top && lid.is_multiple_of(64) {
+            "`dump_fts` leaves out the last LID where it is a multiple of 64; take the dump from OpenSM (opensm-lfts.dump)"
+        } else {
+            "the dump must be of the same fabric at the same time"
+        };
+        Err(ImportError::new(
+            origin,
+            format!("no table has an entry for LID 0x{lid:04x} of host \"{name}\"; {why}"),
+        ))
+    }
+}

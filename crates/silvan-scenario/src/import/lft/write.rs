@@ -1,0 +1,149 @@
+//! Tables as a dump that OpenSM loads.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+
+use silvan_fabric::routing::Tables;
+use silvan_fabric::topology::{NodeRef, Topology, TopologyError, Wiring};
+
+use super::SwitchRoutes;
+use crate::import::MAX_PORTS;
+use crate::import::identity::Identities;
+
+/// Writes tables in the form of `opensm-lfts.dump`, for `opensm -R file -U FILE` and
+/// [`super::parse`]. Tables and LIDs that came from a dump give the same dump again.
+///
+/// Tables hold routes to hosts, a dump those to the switches too. These are `switch_routes`
+/// where given. Where not, a switch is reached on the route to the first of the hosts attached to
+/// it, which adds no dependency between links that the tables do not have; a switch without
+/// hosts is reached on a shortest path. LIDs and GUIDs that the topology lacks are assigned as in
+/// [`Identities::of`].
+///
+/// # Errors
+/// Where a switch has more ports, or the fabric more nodes, than InfiniBand can number.
+pub fn write(
+    topology: &Topology,
+    tables: &Tables,
+    switch_routes: Option<&SwitchRoutes>,
+) -> Result<String, TopologyError> {
+    if let Some(switch) = topology.switches.iter().find(|s| s.ports > MAX_PORTS) {
+        let message = format!(
+            "switch \"{}\" has {} ports; InfiniBand has at most {MAX_PORTS}",
+            switch.name, switch.ports
+        );
+        return Err(TopologyError(message));
+    }
+    let ids = Identities::of(topology)?;
+    let computed;
+    let switch_routes = match switch_routes {
+        Some(routes) => routes,
+        None => {
+            computed = routes_to_switches(topology, tables);
+            &computed
+        }
+    };
+    let destinations = destinations(topology, &ids);
+    let top = destinations.last().map_or(0, |d| d.lid);
+    let mut order: Vec<usize> = (0..topology.switches.len()).collect();
+    // OpenSM keeps its switches by GUID in network byte order, so that on the usual machines the
+    // last byte counts most; following it makes dumps comparable line by line.
+    order.sort_by_key(|&switch| ids.switch_guids[switch].swap_bytes());
+    let mut out = String::new();
+    for switch in order {
+        let (lid, guid, name) =
+            (ids.switch_lids[switch], ids.switch_guids[switch], &topology.switches[switch].name);
+        let _ = writeln!(out, "Unicast lids [0-{top}] of switch Lid {lid} guid 0x{guid:016x} ('{name}'):");
+        for to in &destinations {
+            let port = match to.node {
+                NodeRef::Host(host) => tables.out.get(switch).and_then(|row| row.get(host as usize)),
+                NodeRef::Switch(target) if target as usize == switch => Some(&0),
+                NodeRef::Switch(target) => {
+                    let row = switch_routes.out.get(switch);
+                    row.and_then(|row| row.get(target as usize)).filter(|&&port| port != Tables::NO_ROUTE)
+                }
+            };
+            let unreached = matches!(to.node, NodeRef::Host(_)) && port == Some(&Tables::NO_ROUTE);
+            if let Some(port) = port.filter(|_| !unreached) {
+                let _ = writeln!(out, "0x{:04x} {port:03} # {}", to.lid, to.comment);
+            }
+        }
+        let _ = writeln!(out, "{top} lids dumped");
+    }
+    Ok(out)
+}
+
+struct Destination {
+    lid: u16,
+    node: NodeRef,
+    comment: String,
+}
+
+/// Everything that has a LID, in the order of the LIDs.
+fn destinations(topology: &Topology, ids: &Identities) -> Vec<Destination> {
+    let hosts = (0u32..).zip(&topology.hosts).map(|(i, host)| Destination {
+        lid: ids.host_lids[i as usize],
+        node: NodeRef::Host(i),
+        comment: format!("Channel Adapter portguid 0x{:016x}: '{}'", ids.host_guids[i as usize], host.name),
+    });
+    let switches = (0u32..).zip(&topology.switches).map(|(i, switch)| Destination {
+        lid: ids.switch_lids[i as usize],
+        node: NodeRef::Switch(i),
+        comment: format!("Switch portguid 0x{:016x}: '{}'", ids.switch_guids[i as usize], switch.name),
+    });
+    let mut all: Vec<Destination> = hosts.chain(switches).collect();
+    all.sort_by_key(|d| d.lid);
+    all
+}
+
+fn routes_to_switches(topology: &Topology, tables: &Tables) -> SwitchRoutes {
+    let wiring = topology.wiring();
+    let mut out = vec![vec![Tables::NO_ROUTE; topology.switches.len()]; topology.switches.len()];
+    for target in 0..topology.switches.len() {
+        let host = wiring.switches[target].iter().flatten().find_map(|(far, _)| match far.node {
+            NodeRef::Host(host) => Some(host as usize),
+            NodeRef::Switch(_) => None,
+        });
+        let shortest = if host.is_none() { ports_towards(&wiring, target) } else { Vec::new() };
+        for (switch, row) in out.iter_mut().enumerate() {
+            if switch != target {
+                row[target] = match host {
+                    Some(host) => {
+                        tables.out.get(switch).and_then(|r| r.get(host)).copied().unwrap_or(Tables::NO_ROUTE)
+                    }
+                    None => shortest[switch],
+                };
+            }
+        }
+    }
+    SwitchRoutes { out }
+}
+
+/// For each switch the lowest port on a shortest path to `target`.
+fn ports_towards(wiring: &Wiring, target: usize) -> Vec<u16> {
+    let mut hops = vec![usize::MAX; wiring.switches.len()];
+    let neighbours = |switch: usize| {
+        (1u16..).zip(&wiring.switches[switch]).filter_map(|(port, far)| match far {
+            Some((end, _)) => match end.node {
+                NodeRef::Switch(next) => Some((port, next as usize)),
+                NodeRef::Host(_) => None,
+            },
+            None => None,
+        })
+    };
+    hops[target] = 0;
+    let mut queue = VecDeque::from([target]);
+    while let Some(switch) = queue.pop_front() {
+        for (_, next) in neighbours(switch) {
+            if hops[next] == usize::MAX {
+                hops[next] = hops[switch] + 1;
+                queue.push_back(next);
+            }
+        }
+    }
+    let port_of = |switch: usize| {
+        let closer =
+            neighbours(switch).find(|&(_, next)| hops[next] != usize::MAX && hops[next] + 1 == hops[switch]);
+        closer.map_or(Tables::NO_ROUTE, |(port, _)| port)
+    };
+    (0..wiring.switches.len()).map(port_of).collect()
+}

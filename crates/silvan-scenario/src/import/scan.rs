@@ -1,0 +1,104 @@
+//! Lines and pieces of lines, with the position kept for errors.
+
+use super::{ImportError, clip};
+
+/// The lines of a file, counted from 1, ends trimmed ("\n" or "\r\n").
+pub(super) struct Lines<'a> {
+    origin: &'a str,
+    rest: std::iter::Enumerate<std::str::Lines<'a>>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a str, origin: &'a str) -> Self {
+        Self { origin, rest: text.lines().enumerate() }
+    }
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = Result<Cursor<'a>, ImportError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (index, line) = self.rest.next()?;
+        let cursor = Cursor { origin: self.origin, line: index + 1, rest: line.trim_end() };
+        if let Some(c) = cursor.rest.chars().find(|c| c.is_control() && *c != '\t') {
+            let message = format!(
+                "the line holds the control character U+{:04X}; this must be plain text",
+                u32::from(c)
+            );
+            return Some(Err(cursor.error(message)));
+        }
+        Some(Ok(cursor))
+    }
+}
+
+/// What is left of a line.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    pub(super) origin: &'a str,
+    pub(super) line: usize,
+    pub(super) rest: &'a str,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn error(&self, message: impl Into<String>) -> ImportError {
+        ImportError::at(self.origin, self.line, message)
+    }
+
+    pub(super) fn skip_blanks(&mut self) {
+        self.rest = self.rest.trim_start();
+    }
+
+    /// Takes `text` if it comes next.
+    pub(super) fn take(&mut self, text: &str) -> bool {
+        match self.rest.strip_prefix(text) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes everything up to `end`, and `end` itself.
+    pub(super) fn until(&mut self, end: &str) -> Option<&'a str> {
+        let (taken, rest) = self.rest.split_once(end)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    /// Takes the next run of non-blank characters.
+    pub(super) fn word(&mut self) -> &'a str {
+        self.skip_blanks();
+        let end = self.rest.find(char::is_whitespace).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        word
+    }
+
+    /// Takes `[number]`, a port from 1 to `most`; `what` says whose.
+    pub(super) fn port(&mut self, most: u16, what: &str) -> Result<u16, ImportError> {
+        let Some(inside) = self.take("[").then(|| self.until("]")).flatten() else {
+            return Err(self.error(format!("{what} is not complete: {}; write `[NUMBER]`", clip(self.rest))));
+        };
+        match inside.parse() {
+            Ok(port) if (1..=most).contains(&port) => Ok(port),
+            _ => Err(self.error(format!("{what} is {}; it must be a number from 1 to {most}", clip(inside)))),
+        }
+    }
+}
+
+/// Reads a GUID: hexadecimal, with or without `0x`, padded or not.
+pub(super) fn guid(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    plain.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+}
+
+/// Reads a LID, decimal or with `0x`; 0 means that the port has none.
+pub(super) fn lid(text: &str) -> Option<u16> {
+    match text.strip_prefix("0x") {
+        Some(digits) if digits.bytes().all(|b| b.is_ascii_hexdigit()) => u16::from_str_radix(digits, 16).ok(),
+        Some(_) => None,
+        None => text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten(),
+    }
+}
