@@ -1,12 +1,106 @@
 //! Forwarding tables and what can be said of them before a run.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | [`d_mod_k`] | D-mod-K on fat trees |
+//! | [`up_down`] | up*/down* on any graph |
+//! | [`shortest_path`] | fewest hops on any graph, which may deadlock |
+//! | [`check`] | paths, loads and unroutable pairs of any tables |
+//! | [`deadlock`] | whether packets routed so can wait for each other in a circle |
+//!
+//! Tables are destination based: where a packet goes next depends only on where it is and whither
+//! it is bound, as in InfiniBand's linear forwarding tables.
 
-use crate::topology::Topology;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::topology::{Shape, Topology, TopologyError};
+
+pub mod check;
+pub mod d_mod_k;
+pub mod deadlock;
+mod graph;
+pub mod shortest_path;
+pub mod up_down;
+
+pub use check::{Analysis, Channel, LoadSummary, Path, analyse, trace};
+pub use deadlock::{ChannelName, cycle_text, deadlock_cycle};
+
+use d_mod_k::DModK;
+use shortest_path::ShortestPath;
+use up_down::UpDown;
+
+/// Most entries (switches times hosts) of computed tables: 1 GB of memory.
+pub const MAX_TABLE_ENTRIES: u64 = 500_000_000;
 
 /// Linear forwarding tables: for each switch and destination host the output port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
     /// `out[switch][host]` is the output port (from 1), or [`Tables::NO_ROUTE`].
     pub out: Vec<Vec<u16>>,
+}
+
+/// Why there are no tables, or why a packet does not arrive by them. Nodes are called by name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RoutingError {
+    /// The network itself is not sound.
+    #[error("{0}")]
+    Topology(#[from] TopologyError),
+    /// The algorithm does not fit the network, or a parameter of it is wrong.
+    #[error("{0}")]
+    Unsuitable(String),
+    /// Tables of the wrong size or with ports that do not exist.
+    #[error("{0}")]
+    BadTables(String),
+    /// A host that does not exist, or has no link.
+    #[error("{0}")]
+    BadHost(String),
+    /// A switch does not know the destination.
+    #[error("from {from} to {to}: switch {switch} has no route to {to}")]
+    NoRoute {
+        /// Source host.
+        from: String,
+        /// Destination host.
+        to: String,
+        /// Where the packet is stuck.
+        switch: String,
+    },
+    /// The table names a port that leads nowhere.
+    #[error("from {from} to {to}: switch {switch} sends out of port {port}, which has no link")]
+    Unwired {
+        /// Source host.
+        from: String,
+        /// Destination host.
+        to: String,
+        /// Where the packet is stuck.
+        switch: String,
+        /// The table's entry.
+        port: u16,
+    },
+    /// The packet comes back to a switch where it was before.
+    #[error("from {from} to {to}: the route comes back to switch {switch} and goes round for ever")]
+    Loop {
+        /// Source host.
+        from: String,
+        /// Destination host.
+        to: String,
+        /// The first switch that is met twice.
+        switch: String,
+    },
+    /// The packet is delivered to somebody else.
+    #[error("from {from} to {to}: switch {switch} delivers to host {arrived} by port {port}")]
+    WrongHost {
+        /// Source host.
+        from: String,
+        /// Destination host.
+        to: String,
+        /// The last switch.
+        switch: String,
+        /// The table's entry.
+        port: u16,
+        /// Who gets the packet.
+        arrived: String,
+    },
 }
 
 impl Tables {
@@ -17,5 +111,152 @@ impl Tables {
     #[must_use]
     pub fn empty(topology: &Topology) -> Self {
         Self { out: vec![vec![Self::NO_ROUTE; topology.hosts.len()]; topology.switches.len()] }
+    }
+
+    /// The output port of a switch towards a host, [`Tables::NO_ROUTE`] where there is no entry.
+    #[must_use]
+    pub fn port(&self, switch: usize, host: usize) -> u16 {
+        self.out.get(switch).and_then(|table| table.get(host)).copied().unwrap_or(Self::NO_ROUTE)
+    }
+
+    /// Checks that there is a table per switch with an entry per host, and that every entry is a
+    /// port of its switch or [`Tables::NO_ROUTE`]. Whether packets arrive is for
+    /// [`analyse`] to say.
+    ///
+    /// # Errors
+    /// [`RoutingError::BadTables`] with the first thing that does not hold.
+    pub fn validate(&self, topology: &Topology) -> Result<(), RoutingError> {
+        let (tables, switches, hosts) = (self.out.len(), topology.switches.len(), topology.hosts.len());
+        if tables != switches {
+            return Err(RoutingError::BadTables(format!(
+                "there are {tables} forwarding tables for {switches} switches; there must be one for each"
+            )));
+        }
+        for (switch, table) in topology.switches.iter().zip(&self.out) {
+            if table.len() != hosts {
+                return Err(RoutingError::BadTables(format!(
+                    "the forwarding table of switch {} has {} entries; it must have one for each of {hosts} hosts",
+                    switch.name,
+                    table.len()
+                )));
+            }
+            if let Some(host) = table.iter().position(|&port| port > switch.ports) {
+                return Err(RoutingError::BadTables(format!(
+                    "the forwarding table of switch {} sends to host {} by port {}; its ports are 1 to {}",
+                    switch.name, topology.hosts[host].name, table[host], switch.ports
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An algorithm that computes tables: its `kind` and the parameters of that kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum RoutingSpec {
+    /// D-mod-K, for fat trees.
+    DModK(DModK),
+    /// Up*/down*, free of deadlock on any graph.
+    UpDown(UpDown),
+    /// Fewest hops on any graph, which may deadlock where there are rings.
+    ShortestPath(ShortestPath),
+}
+
+impl RoutingSpec {
+    /// What suits a network without further thought: D-mod-K on a fat tree, up*/down* elsewhere.
+    #[must_use]
+    pub fn suitable(topology: &Topology) -> Self {
+        match topology.shape {
+            Shape::FatTree(_) => Self::DModK(DModK {}),
+            Shape::Arbitrary => Self::UpDown(UpDown::default()),
+        }
+    }
+
+    /// Computes the tables; all pairs of hosts are routed.
+    ///
+    /// # Errors
+    /// [`RoutingError::Topology`] if the network is not sound, [`RoutingError::Unsuitable`] if
+    /// the algorithm cannot route it.
+    pub fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
+        topology.validate()?;
+        let (switches, hosts) = (topology.switches.len() as u64, topology.hosts.len() as u64);
+        if switches * hosts > MAX_TABLE_ENTRIES {
+            return Err(RoutingError::Unsuitable(format!(
+                "tables of {switches} switches for {hosts} hosts have more than {MAX_TABLE_ENTRIES} entries, the \
+                 largest number; choose a smaller network"
+            )));
+        }
+        match self {
+            Self::DModK(spec) => spec.compute(topology),
+            Self::UpDown(spec) => spec.compute(topology),
+            Self::ShortestPath(spec) => spec.compute(topology),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::dumbbell::Dumbbell;
+    use crate::topology::k_ary_n_tree::KAryNTree;
+
+    #[test]
+    fn every_kind_is_read_by_its_name() {
+        let testbed = Dumbbell::default().build().unwrap();
+        for json in [
+            r#"{"kind": "up-down"}"#,
+            r#"{"kind": "up-down", "root": "S2"}"#,
+            r#"{"kind": "up-down", "root": ["S2", "S1"]}"#,
+            r#"{"kind": "shortest-path"}"#,
+        ] {
+            let spec: RoutingSpec = serde_json::from_str(json).unwrap();
+            let tables = spec.compute(&testbed).unwrap();
+            assert_eq!(tables.out, [[1, 2, 3, 4, 4, 4, 4], [5, 5, 5, 1, 2, 3, 4]], "{json}");
+            let written = serde_json::to_string(&spec).unwrap();
+            assert_eq!(serde_json::from_str::<RoutingSpec>(&written).unwrap(), spec);
+        }
+        let wrong = serde_json::from_str::<RoutingSpec>(r#"{"kind": "d-mod-k", "root": "S2"}"#);
+        assert_eq!(
+            wrong.map_err(|e| e.to_string()),
+            Err("unknown field `root`, there are no fields".to_owned())
+        );
+    }
+
+    #[test]
+    fn the_suitable_algorithm_routes_every_family() {
+        for topology in [Dumbbell::default().build().unwrap(), KAryNTree::new(2, 3).build().unwrap()] {
+            let tables = RoutingSpec::suitable(&topology).compute(&topology).unwrap();
+            assert_eq!(analyse(&topology, &tables).unroutable, 0, "{}", topology.name);
+        }
+    }
+
+    #[test]
+    fn unsound_networks_and_tables_are_refused() {
+        let mut testbed = Dumbbell::default().build().unwrap();
+        let mut tables = RoutingSpec::suitable(&testbed).compute(&testbed).unwrap();
+        assert_eq!(tables.validate(&testbed), Ok(()));
+        let message =
+            |tables: &Tables, topology| tables.validate(topology).map_err(|e| e.to_string()).err().unwrap();
+        tables.out[1][2] = 6;
+        assert_eq!(
+            message(&tables, &testbed),
+            "the forwarding table of switch S2 sends to host H3 by port 6; its ports are 1 to 5"
+        );
+        tables.out[0].pop();
+        assert_eq!(
+            message(&tables, &testbed),
+            "the forwarding table of switch S1 has 6 entries; it must have one for each of 7 hosts"
+        );
+        tables.out.pop();
+        assert_eq!(
+            message(&tables, &testbed),
+            "there are 1 forwarding tables for 2 switches; there must be one for each"
+        );
+        testbed.links.pop();
+        assert_eq!(
+            RoutingSpec::suitable(&testbed).compute(&testbed).map_err(|e| e.to_string()).err().as_deref(),
+            Some("no path leads from host H1 to host H4")
+        );
     }
 }

@@ -21,7 +21,7 @@ use std::fmt;
 pub mod custom;
 pub mod dumbbell;
 pub mod k_ary_n_tree;
-mod parameters;
+pub(crate) mod parameters;
 pub mod pgft;
 pub mod spec;
 pub mod star;
@@ -142,12 +142,12 @@ impl fmt::Display for NodeRef {
 }
 
 impl Topology {
-    /// The name of a node.
+    /// The name of a node, "?" for one that does not exist.
     #[must_use]
     pub fn name_of(&self, node: NodeRef) -> &str {
         match node {
-            NodeRef::Host(i) => &self.hosts[i as usize].name,
-            NodeRef::Switch(i) => &self.switches[i as usize].name,
+            NodeRef::Host(i) => self.hosts.get(i as usize).map_or("?", |host| &host.name),
+            NodeRef::Switch(i) => self.switches.get(i as usize).map_or("?", |switch| &switch.name),
         }
     }
 

@@ -6,12 +6,12 @@ use silvan_engine::{Rate, Time};
 use super::{End, Host, MAX_HOSTS, MAX_LINK_DELAY, MAX_LINKS, MAX_SWITCHES, NodeRef, Switch, TopologyError};
 
 /// Data rate of a link that says nothing else: 20 Gbit/s of signalling with 8b/10b coding.
-pub(super) fn default_link_rate() -> Rate {
+pub(crate) fn default_link_rate() -> Rate {
     Rate::from_gbit(16)
 }
 
 /// Propagation delay of a link that says nothing else: some four metres of cable.
-pub(super) fn default_link_delay() -> Time {
+pub(crate) fn default_link_delay() -> Time {
     Time::from_ns(20)
 }
 
@@ -70,19 +70,19 @@ pub(super) fn numbered_hosts(count: u64) -> Vec<Host> {
     (1..=count).map(|i| host(format!("H{i}"))).collect()
 }
 
-pub(super) fn host(name: String) -> Host {
+pub(crate) fn host(name: String) -> Host {
     Host { name, lid: None, guid: None }
 }
 
-pub(super) fn switch(name: String, ports: u16) -> Switch {
+pub(crate) fn switch(name: String, ports: u16) -> Switch {
     Switch { name, ports, lid: None, guid: None }
 }
 
 /// The network port of a host.
-pub(super) fn host_end(index: u32) -> End {
+pub(crate) fn host_end(index: u32) -> End {
     End { node: NodeRef::Host(index), port: 1 }
 }
 
-pub(super) fn switch_end(index: u32, port: u16) -> End {
+pub(crate) fn switch_end(index: u32, port: u16) -> End {
     End { node: NodeRef::Switch(index), port }
 }

@@ -60,6 +60,13 @@ fn product(factors: &[u16]) -> u64 {
 }
 
 impl Pgft {
+    /// Whether there is one entry per level in each list and none is 0; the other methods rely on it.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let levels = self.m.len();
+        [&self.m, &self.w, &self.p].iter().all(|list| list.len() == levels && !list.contains(&0))
+    }
+
     /// Number of levels of switches.
     #[must_use]
     pub fn levels(&self) -> usize {

@@ -1,0 +1,473 @@
+//! Where packets go by given tables: single paths, and the load of every link when every host
+//! sends to every other.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::graph::{Network, Target};
+use super::{RoutingError, Tables};
+use crate::topology::{End, NodeRef, Topology, Wiring};
+
+/// One direction of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Channel {
+    /// The sending port.
+    pub from: End,
+    /// The receiving port.
+    pub to: End,
+    /// Index into [`Topology::links`].
+    pub link: usize,
+}
+
+/// All channels from one host to another, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    /// The first leaves the source host, the last enters the destination.
+    pub channels: Vec<Channel>,
+}
+
+impl Path {
+    /// Number of switches on the way.
+    #[must_use]
+    pub fn switches(&self) -> usize {
+        self.channels.len().saturating_sub(1)
+    }
+}
+
+/// Follows the tables from one host to another.
+///
+/// # Errors
+/// What keeps a packet from arriving, by name: a host that is not there, a missing route, a port
+/// without a link, a loop, delivery to another host.
+pub fn trace(
+    topology: &Topology,
+    wiring: &Wiring,
+    tables: &Tables,
+    from: u32,
+    to: u32,
+) -> Result<Path, RoutingError> {
+    let host = |index: u32| {
+        topology.hosts.get(index as usize).map(|h| h.name.clone()).ok_or_else(|| {
+            let count = topology.hosts.len();
+            RoutingError::BadHost(format!("host {index} does not exist; there are {count}, from 0"))
+        })
+    };
+    let (source, destination) = (host(from)?, host(to)?);
+    let Some((mut arrival, link)) = wiring.hosts.get(from as usize).copied().flatten() else {
+        return Err(RoutingError::BadHost(format!("host {source} has no link")));
+    };
+    let mut channels = vec![Channel { from: End { node: NodeRef::Host(from), port: 1 }, to: arrival, link }];
+    loop {
+        let at = match arrival.node {
+            NodeRef::Host(arrived) if arrived == to => return Ok(Path { channels }),
+            NodeRef::Host(arrived) => {
+                let last = channels.last().map_or(arrival, |c| c.from);
+                return Err(RoutingError::WrongHost {
+                    from: source,
+                    to: destination,
+                    switch: topology.name_of(last.node).to_owned(),
+                    port: last.port,
+                    arrived: host(arrived)?,
+                });
+            }
+            NodeRef::Switch(at) => at,
+        };
+        let switch = topology.name_of(arrival.node).to_owned();
+        if channels.iter().any(|c| c.from.node == arrival.node) {
+            return Err(RoutingError::Loop { from: source, to: destination, switch });
+        }
+        let port = tables.port(at as usize, to as usize);
+        if port == Tables::NO_ROUTE {
+            return Err(RoutingError::NoRoute { from: source, to: destination, switch });
+        }
+        let ports = wiring.switches.get(at as usize);
+        let Some((next, link)) = ports.and_then(|p| p.get(usize::from(port) - 1)).copied().flatten() else {
+            return Err(RoutingError::Unwired { from: source, to: destination, switch, port });
+        };
+        channels.push(Channel { from: End { node: arrival.node, port }, to: next, link });
+        arrival = next;
+    }
+}
+
+/// How all-to-all traffic, one flow for each ordered pair of hosts, lies on a set of channels.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct LoadSummary {
+    /// Number of channels.
+    pub channels: u64,
+    /// Flows on the least loaded one.
+    pub min: u64,
+    /// Flows on the most loaded one.
+    pub max: u64,
+    /// Mean flows of a channel.
+    pub mean: f64,
+    /// How many channels carry each number of flows.
+    pub histogram: BTreeMap<u64, u64>,
+}
+
+impl LoadSummary {
+    fn of(loads: impl Iterator<Item = u64>) -> Self {
+        let mut histogram = BTreeMap::new();
+        for load in loads {
+            *histogram.entry(load).or_insert(0) += 1;
+        }
+        let channels: u64 = histogram.values().sum();
+        let flows: u64 = histogram.iter().map(|(load, count)| load * count).sum();
+        Self {
+            channels,
+            min: histogram.keys().next().copied().unwrap_or(0),
+            max: histogram.keys().next_back().copied().unwrap_or(0),
+            mean: if channels == 0 { 0.0 } else { flows as f64 / channels as f64 },
+            histogram,
+        }
+    }
+}
+
+/// What tables do with all ordered pairs of hosts; see [`analyse`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Analysis {
+    /// Pairs whose packets arrive.
+    pub pairs: u64,
+    /// Pairs whose packets do not.
+    pub unroutable: u64,
+    /// Why not, for the first few.
+    pub problems: Vec<String>,
+    /// `hops[n]` is the number of pairs whose path leads through `n` switches.
+    pub hops: Vec<u64>,
+    /// Flows on each link: from its end `a` to `b`, and from `b` to `a`.
+    pub loads: Vec<[u64; 2]>,
+    /// The loads of the channels between switches.
+    pub between_switches: LoadSummary,
+}
+
+/// Most entries of [`Analysis::problems`].
+pub const MAX_PROBLEMS: usize = 5;
+
+/// Follows the tables for all ordered pairs of hosts. The work grows with hosts times switches,
+/// not with pairs: the paths to a destination are a tree, and flows are summed along it.
+#[must_use]
+pub fn analyse(topology: &Topology, tables: &Tables) -> Analysis {
+    let wiring = topology.wiring();
+    let network = Network::new(topology, &wiring);
+    let mut trees = Trees {
+        network: &network,
+        tables,
+        hosts_at: network.hosts_at(),
+        stage: vec![Stage::New; topology.switches.len()],
+        order: Vec::new(),
+        flows: vec![0; topology.switches.len()],
+        loads: vec![0; network.ports()],
+        reached_by: vec![0; topology.switches.len()],
+    };
+    let mut analysis = Analysis::default();
+    let mut reaches_itself = vec![false; topology.hosts.len()];
+    let homeless = network.homes.iter().filter(|home| home.is_none()).count() as u64;
+    for (to, home) in network.homes.iter().enumerate() {
+        let unroutable_before = analysis.unroutable;
+        trees.resolve(to);
+        trees.add_flows(to, &mut analysis);
+        reaches_itself[to] = home.is_some_and(|h| matches!(trees.stage[h as usize], Stage::Good(_)));
+        analysis.unroutable += homeless - u64::from(home.is_none());
+        if analysis.unroutable > unroutable_before && analysis.problems.len() < MAX_PROBLEMS {
+            explain(topology, &wiring, tables, to as u32, &mut analysis.problems);
+        }
+    }
+    let injected = |host: u32| {
+        let home = network.homes[host as usize].map_or(0, |h| trees.reached_by[h as usize]);
+        home - u64::from(reaches_itself[host as usize])
+    };
+    let load = |end: End| match end.node {
+        NodeRef::Host(host) if (host as usize) < topology.hosts.len() => injected(host),
+        NodeRef::Host(_) => 0,
+        NodeRef::Switch(s) => network.slot(s as usize, end.port).map_or(0, |slot| trees.loads[slot]),
+    };
+    analysis.loads = topology.links.iter().map(|link| [load(link.a), load(link.b)]).collect();
+    let is_switch = |end: End| matches!(end.node, NodeRef::Switch(_));
+    let between = topology.links.iter().zip(&analysis.loads);
+    let between = between.filter(|(link, _)| is_switch(link.a) && is_switch(link.b));
+    analysis.between_switches = LoadSummary::of(between.flat_map(|(_, &loads)| loads));
+    analysis
+}
+
+/// Traces towards one destination until there are enough problems to tell.
+fn explain(topology: &Topology, wiring: &Wiring, tables: &Tables, to: u32, problems: &mut Vec<String>) {
+    for from in (0..topology.hosts.len() as u32).filter(|&from| from != to) {
+        if let Err(problem) = trace(topology, wiring, tables, from, to) {
+            problems.push(problem.to_string());
+            if problems.len() == MAX_PROBLEMS {
+                return;
+            }
+        }
+    }
+}
+
+/// What is known of a switch with respect to the destination at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Not looked at.
+    New,
+    /// On the path being followed.
+    Open,
+    /// Packets arrive, through that many switches including this one.
+    Good(u32),
+    /// Packets do not arrive.
+    Bad,
+}
+
+/// The tree of paths to one destination after the other, and what has been summed over them.
+struct Trees<'a> {
+    network: &'a Network,
+    tables: &'a Tables,
+    /// Number of hosts on each switch.
+    hosts_at: Vec<u64>,
+    stage: Vec<Stage>,
+    /// Switches in the order in which they became [`Stage::Good`]: each after the next on its path.
+    order: Vec<usize>,
+    /// Flows through each switch to the destination at hand; zero between destinations.
+    flows: Vec<u64>,
+    /// Flows out of each port.
+    loads: Vec<u64>,
+    /// Number of destinations that each switch reaches.
+    reached_by: Vec<u64>,
+}
+
+impl Trees<'_> {
+    /// Finds out which switches with hosts reach a destination.
+    fn resolve(&mut self, to: usize) {
+        self.stage.fill(Stage::New);
+        self.order.clear();
+        let mut path = Vec::new();
+        for start in 0..self.hosts_at.len() {
+            if self.hosts_at[start] == 0 {
+                continue;
+            }
+            let mut at = start;
+            let end = loop {
+                match self.stage[at] {
+                    Stage::New => {}
+                    Stage::Open => break Stage::Bad,
+                    known => break known,
+                }
+                self.stage[at] = Stage::Open;
+                path.push(at);
+                match self.network.target(at, self.tables.port(at, to)) {
+                    Target::Switch(next) => at = next as usize,
+                    Target::Host(host) if host as usize == to => break Stage::Good(0),
+                    Target::Host(_) | Target::Nothing => break Stage::Bad,
+                }
+            };
+            let mut end = end;
+            while let Some(switch) = path.pop() {
+                if let Stage::Good(hops) = end {
+                    end = Stage::Good(hops + 1);
+                    self.order.push(switch);
+                }
+                self.stage[switch] = end;
+            }
+        }
+    }
+
+    /// Adds one flow from every other host to the destination just resolved.
+    fn add_flows(&mut self, to: usize, analysis: &mut Analysis) {
+        let home = self.network.homes[to].map(|h| h as usize);
+        for switch in 0..self.hosts_at.len() {
+            let sources = self.hosts_at[switch] - u64::from(home == Some(switch));
+            match self.stage[switch] {
+                Stage::Good(hops) if self.hosts_at[switch] > 0 => {
+                    let hops = hops as usize;
+                    if analysis.hops.len() <= hops {
+                        analysis.hops.resize(hops + 1, 0);
+                    }
+                    analysis.hops[hops] += sources;
+                    analysis.pairs += sources;
+                    self.reached_by[switch] += 1;
+                    self.flows[switch] += sources;
+                }
+                Stage::Good(_) => {}
+                Stage::New | Stage::Open | Stage::Bad => analysis.unroutable += sources,
+            }
+        }
+        for &switch in self.order.iter().rev() {
+            let flows = std::mem::take(&mut self.flows[switch]);
+            let port = self.tables.port(switch, to);
+            if let Some(slot) = self.network.slot(switch, port) {
+                self.loads[slot] += flows;
+            }
+            if let Target::Switch(next) = self.network.target(switch, port) {
+                self.flows[next as usize] += flows;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RoutingSpec;
+    use super::super::d_mod_k::DModK;
+    use super::super::shortest_path::ShortestPath;
+    use super::*;
+    use crate::topology::dumbbell::Dumbbell;
+    use crate::topology::k_ary_n_tree::KAryNTree;
+    use crate::topology::pgft::PgftSpec;
+    use crate::topology::star::Star;
+    use crate::topology::two_level::FatTree648;
+    use proptest::prelude::*;
+    use silvan_engine::{Rate, Time};
+
+    fn testbed() -> (Topology, Tables) {
+        let topology = Dumbbell::default().build().unwrap();
+        let tables = RoutingSpec::ShortestPath(ShortestPath {}).compute(&topology).unwrap();
+        (topology, tables)
+    }
+
+    #[test]
+    fn the_testbed_routes_its_42_pairs() {
+        let (topology, tables) = testbed();
+        let analysis = analyse(&topology, &tables);
+        assert_eq!((analysis.pairs, analysis.unroutable), (42, 0));
+        assert_eq!(analysis.hops, [0, 3 * 2 + 4 * 3, 2 * 3 * 4]);
+        assert_eq!(analysis.loads[7], [12, 12], "the trunk, both ways");
+        assert_eq!(analysis.loads[0], [6, 6], "each host talks with six others");
+        assert_eq!(analysis.between_switches.histogram, BTreeMap::from([(12, 2)]));
+    }
+
+    #[test]
+    fn a_star_has_no_channels_between_switches() {
+        let topology = Star::default().build().unwrap();
+        let tables = RoutingSpec::suitable(&topology).compute(&topology).unwrap();
+        let analysis = analyse(&topology, &tables);
+        assert_eq!(analysis.between_switches, LoadSummary::default());
+        assert_eq!(analysis.pairs, 42);
+    }
+
+    #[test]
+    fn all_to_all_on_the_648_fabric_is_even() {
+        let topology = FatTree648::default().build().unwrap();
+        let tables = RoutingSpec::DModK(DModK {}).compute(&topology).unwrap();
+        let analysis = analyse(&topology, &tables);
+        assert_eq!((analysis.pairs, analysis.unroutable), (648 * 647, 0));
+        assert_eq!(analysis.between_switches.histogram, BTreeMap::from([(630, 1296)]));
+        assert_eq!(analysis.hops, [0, 648 * 17, 0, 648 * 630]);
+    }
+
+    #[test]
+    fn paths_name_every_channel() {
+        let (topology, tables) = testbed();
+        let path = trace(&topology, &topology.wiring(), &tables, 0, 4).unwrap();
+        let named: Vec<String> = path
+            .channels
+            .iter()
+            .map(|c| format!("{} -> {} ({})", topology.port_name(c.from), topology.port_name(c.to), c.link))
+            .collect();
+        assert_eq!(named, ["H1:1 -> S1:1 (0)", "S1:4 -> S2:5 (7)", "S2:2 -> H5:1 (4)"]);
+        assert_eq!(path.switches(), 2);
+    }
+
+    #[test]
+    fn what_keeps_packets_from_arriving_is_said() {
+        let (topology, tables) = testbed();
+        let message = |switch: usize, port: u16| {
+            let mut tables = tables.clone();
+            tables.out[switch][4] = port;
+            let error = trace(&topology, &topology.wiring(), &tables, 0, 4).unwrap_err().to_string();
+            let analysis = analyse(&topology, &tables);
+            assert_eq!(analysis.problems[0], error);
+            assert_eq!(analysis.problems.len(), MAX_PROBLEMS.min(analysis.unroutable as usize));
+            assert_eq!(analysis.pairs + analysis.unroutable, 42);
+            (error, analysis.unroutable)
+        };
+        assert_eq!(message(0, 0), ("from H1 to H5: switch S1 has no route to H5".to_owned(), 3));
+        assert_eq!(
+            message(1, 5),
+            ("from H1 to H5: the route comes back to switch S1 and goes round for ever".to_owned(), 6)
+        );
+        assert_eq!(message(1, 1), ("from H1 to H5: switch S2 delivers to host H4 by port 1".to_owned(), 6));
+        assert_eq!(
+            message(1, 9),
+            ("from H1 to H5: switch S2 sends out of port 9, which has no link".to_owned(), 6)
+        );
+    }
+
+    #[test]
+    fn unsound_input_is_described_not_fatal() {
+        let (mut topology, tables) = testbed();
+        let wiring = topology.wiring();
+        assert_eq!(
+            trace(&topology, &wiring, &tables, 0, 7).map_err(|e| e.to_string()),
+            Err("host 7 does not exist; there are 7, from 0".to_owned())
+        );
+        assert_eq!(analyse(&topology, &Tables { out: Vec::new() }).unroutable, 42);
+        topology.links.remove(0);
+        let analysis = analyse(&topology, &tables);
+        assert_eq!((analysis.pairs, analysis.unroutable), (30, 12), "all pairs with H1 are lost");
+        assert_eq!(
+            trace(&topology, &topology.wiring(), &tables, 0, 1).map_err(|e| e.to_string()),
+            Err("host H1 has no link".to_owned())
+        );
+        let nowhere = End { node: NodeRef::Switch(77), port: 1 };
+        topology.links[0].b = nowhere;
+        assert!(analyse(&topology, &tables).unroutable > 12);
+    }
+
+    /// Loads, hops and pairs as `analyse` should find them, one path at a time.
+    fn pair_by_pair(topology: &Topology, tables: &Tables) -> (u64, Vec<u64>, Vec<[u64; 2]>) {
+        let wiring = topology.wiring();
+        let (mut pairs, mut hops, mut loads) = (0, Vec::new(), vec![[0, 0]; topology.links.len()]);
+        let hosts = topology.hosts.len() as u32;
+        for (from, to) in (0..hosts).flat_map(|f| (0..hosts).map(move |t| (f, t))) {
+            let Ok(path) = trace(topology, &wiring, tables, from, to) else { continue };
+            if from == to {
+                continue;
+            }
+            pairs += 1;
+            hops.resize(hops.len().max(path.switches() + 1), 0);
+            hops[path.switches()] += 1;
+            for channel in path.channels {
+                let backwards = topology.links[channel.link].b == channel.from;
+                loads[channel.link][usize::from(backwards)] += 1;
+            }
+        }
+        (pairs, hops, loads)
+    }
+
+    proptest! {
+        #[test]
+        fn trees_and_single_paths_agree(
+            changes in prop::collection::vec((0usize..12, 0usize..8, 0u16..6), 0..20),
+        ) {
+            let topology = KAryNTree::new(2, 3).build().unwrap();
+            let mut tables = RoutingSpec::DModK(DModK {}).compute(&topology).unwrap();
+            for (switch, host, port) in changes {
+                tables.out[switch][host] = port;
+            }
+            let analysis = analyse(&topology, &tables);
+            let (pairs, hops, loads) = pair_by_pair(&topology, &tables);
+            prop_assert_eq!(analysis.pairs, pairs);
+            prop_assert_eq!(analysis.pairs + analysis.unroutable, 56);
+            prop_assert_eq!(analysis.loads, loads);
+            let trim = |mut v: Vec<u64>| { while v.last() == Some(&0) { v.pop(); } v };
+            prop_assert_eq!(trim(analysis.hops), trim(hops));
+        }
+
+        #[test]
+        fn random_fat_trees_are_sound_and_routed(
+            levels in prop::collection::vec((1u32..4, 1u32..4, 1u32..3), 1..4),
+        ) {
+            let (m, mut w, mut p): (Vec<u32>, Vec<u32>, Vec<u32>) =
+                (levels.iter().map(|l| l.0).collect(), levels.iter().map(|l| l.1).collect(),
+                 levels.iter().map(|l| l.2).collect());
+            (w[0], p[0]) = (1, 1);
+            let spec = PgftSpec {
+                m, w, p: Some(p), link_rate: Rate::from_gbit(16), link_delay: Time::from_ns(20),
+            };
+            let topology = spec.build().unwrap();
+            prop_assert_eq!(topology.validate(), Ok(()));
+            for routing in [RoutingSpec::DModK(DModK {}), RoutingSpec::UpDown(Default::default())] {
+                let tables = routing.compute(&topology).unwrap();
+                prop_assert_eq!(tables.validate(&topology), Ok(()));
+                prop_assert_eq!(analyse(&topology, &tables).unroutable, 0);
+                prop_assert_eq!(super::super::deadlock_cycle(&topology, &tables), None);
+            }
+        }
+    }
+}

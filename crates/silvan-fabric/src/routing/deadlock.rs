@@ -1,0 +1,230 @@
+//! Whether packets can wait for each other in a circle.
+//!
+//! A packet that holds a buffer at the end of one channel waits for space at the end of the next
+//! one on its path, so the former channel depends on the latter. If these dependencies contain no
+//! circle, the tables cannot deadlock (Dally and Seitz 1987); if they do, some traffic can. All
+//! virtual lanes follow the same tables, so what holds for one lane holds for each.
+
+use std::fmt;
+
+use super::Tables;
+use super::graph::{Network, Target};
+use crate::topology::{End, NodeRef, Topology};
+
+/// A directed channel between two switches, as people write it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelName {
+    /// The sending port, "S1:3".
+    pub from: String,
+    /// The receiving port, "S2:1".
+    pub to: String,
+}
+
+impl fmt::Display for ChannelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} -> {}", self.from, self.to)
+    }
+}
+
+/// A circle of channels in one line: "S1:3 -> S2:1, S2:4 -> S1:2".
+#[must_use]
+pub fn cycle_text(cycle: &[ChannelName]) -> String {
+    cycle.iter().map(ChannelName::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Finds a circle in the dependencies between the channels that some pair of hosts uses, each
+/// channel waiting for the next and the last for the first; none if the tables are free of
+/// deadlock. Routes that go round for ever are such circles too.
+#[must_use]
+pub fn deadlock_cycle(topology: &Topology, tables: &Tables) -> Option<Vec<ChannelName>> {
+    let wiring = topology.wiring();
+    let network = Network::new(topology, &wiring);
+    let dependencies = Dependencies::of(&network, tables);
+    let cycle = dependencies.cycle(&network)?;
+    let name = |(switch, port): (usize, u16)| {
+        let from = End { node: NodeRef::Switch(switch as u32), port };
+        let to = wiring.switches[switch][usize::from(port) - 1].map_or(from, |(end, _)| end);
+        ChannelName { from: topology.port_name(from), to: topology.port_name(to) }
+    };
+    Some(cycle.into_iter().map(name).collect())
+}
+
+/// For each channel (a slot of [`Network`]) the ports of the switch at its end that it waits
+/// for, as a bit set; empty where there is none.
+struct Dependencies(Vec<Vec<u64>>);
+
+impl Dependencies {
+    fn of(network: &Network, tables: &Tables) -> Self {
+        let mut sets: Vec<Vec<u64>> = vec![Vec::new(); network.ports()];
+        let hosts_at = network.hosts_at();
+        // The last destination for which a switch was met.
+        let mut met = vec![usize::MAX; hosts_at.len()];
+        for (to, home) in network.homes.iter().enumerate() {
+            for (start, &hosts) in hosts_at.iter().enumerate() {
+                if hosts == u64::from(home.is_some_and(|h| h as usize == start)) {
+                    continue;
+                }
+                let mut at = start;
+                while met[at] != to {
+                    met[at] = to;
+                    let port = tables.port(at, to);
+                    let (Target::Switch(next), Some(slot)) =
+                        (network.target(at, port), network.slot(at, port))
+                    else {
+                        break;
+                    };
+                    at = next as usize;
+                    let onward = tables.port(at, to);
+                    if let Target::Switch(_) = network.target(at, onward) {
+                        let bit = usize::from(onward) - 1;
+                        let set = &mut sets[slot];
+                        if set.is_empty() {
+                            set.resize(network.ports_of(at).div_ceil(64), 0);
+                        }
+                        set[bit / 64] |= 1 << (bit % 64);
+                    }
+                }
+            }
+        }
+        Self(sets)
+    }
+
+    /// Depth-first search with a stack of its own, as paths may be long.
+    fn cycle(&self, network: &Network) -> Option<Vec<(usize, u16)>> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Mark {
+            New,
+            Open,
+            Done,
+        }
+        let mut marks = vec![Mark::New; self.0.len()];
+        for switch in 0..network.switches() {
+            for port in 1..=network.ports_of(switch) as u16 {
+                // On the stack: a channel, and the port up to which its dependencies are searched.
+                let mut stack = vec![((switch, port), 0)];
+                while let Some((channel, searched)) = stack.last_mut() {
+                    let (at, out) = *channel;
+                    let (Some(slot), Target::Switch(end)) = (network.slot(at, out), network.target(at, out))
+                    else {
+                        break;
+                    };
+                    if marks[slot] == Mark::Done {
+                        stack.pop();
+                        continue;
+                    }
+                    marks[slot] = Mark::Open;
+                    let Some(bit) = next_bit(&self.0[slot], *searched) else {
+                        marks[slot] = Mark::Done;
+                        stack.pop();
+                        continue;
+                    };
+                    *searched = bit + 1;
+                    let next = (end as usize, bit as u16 + 1);
+                    let next_mark = network.slot(next.0, next.1).map_or(Mark::Done, |s| marks[s]);
+                    if next_mark == Mark::Open {
+                        let first = stack.iter().position(|&(c, _)| c == next)?;
+                        return Some(stack[first..].iter().map(|&(c, _)| c).collect());
+                    }
+                    if next_mark == Mark::New {
+                        stack.push((next, 0));
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The first bit that is set at or after some position.
+fn next_bit(set: &[u64], from: usize) -> Option<usize> {
+    let mut word = from / 64;
+    let mut bits = set.get(word)? & (u64::MAX << (from % 64));
+    while bits == 0 {
+        word += 1;
+        bits = *set.get(word)?;
+    }
+    Some(word * 64 + bits.trailing_zeros() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RoutingSpec;
+    use super::super::shortest_path::ShortestPath;
+    use super::super::up_down::UpDown;
+    use super::*;
+    use crate::topology::custom::{Custom, CustomLink, CustomSwitch};
+    use crate::topology::parameters::{default_link_delay, default_link_rate};
+
+    /// A ring of switches with two hosts each.
+    fn ring(switches: usize) -> Topology {
+        let link = |from: String, to: String| CustomLink { from, to, rate: None, delay: None };
+        let mut links = Vec::new();
+        for s in 0..switches {
+            links.push(link(format!("S{s}"), format!("S{}", (s + 1) % switches)));
+            links.extend((0..2).map(|h| link(format!("H{}", 2 * s + h), format!("S{s}"))));
+        }
+        let spec = Custom {
+            hosts: (0..2 * switches).map(|h| format!("H{h}")).collect(),
+            switches: (0..switches).map(|s| CustomSwitch { name: format!("S{s}"), ports: None }).collect(),
+            links,
+            link_rate: default_link_rate(),
+            link_delay: default_link_delay(),
+        };
+        spec.build().unwrap()
+    }
+
+    #[test]
+    fn rings_deadlock_on_shortest_paths_but_not_on_legal_ones() {
+        for (switches, deadlocks) in [(3, false), (4, true), (5, true), (9, true)] {
+            let topology = ring(switches);
+            let shortest = RoutingSpec::ShortestPath(ShortestPath {}).compute(&topology).unwrap();
+            let cycle = deadlock_cycle(&topology, &shortest);
+            assert_eq!(cycle.is_some(), deadlocks, "{switches} switches: {cycle:?}");
+            let legal = RoutingSpec::UpDown(UpDown::default()).compute(&topology).unwrap();
+            assert_eq!(deadlock_cycle(&topology, &legal), None, "{switches} switches");
+        }
+    }
+
+    #[test]
+    fn the_cycle_is_named_port_by_port() {
+        let topology = ring(5);
+        let tables = RoutingSpec::ShortestPath(ShortestPath {}).compute(&topology).unwrap();
+        let cycle = deadlock_cycle(&topology, &tables).unwrap();
+        assert_eq!(
+            cycle_text(&cycle),
+            "S0:1 -> S1:1, S1:2 -> S2:1, S2:2 -> S3:1, S3:2 -> S4:1, S4:2 -> S0:4"
+        );
+    }
+
+    #[test]
+    fn only_what_hosts_use_counts() {
+        let topology = ring(4);
+        let mut tables = RoutingSpec::UpDown(UpDown::default()).compute(&topology).unwrap();
+        assert_eq!(deadlock_cycle(&topology, &tables), None);
+        // Packets for H0 are sent round and round.
+        let onward = [1, 2, 2, 2];
+        for (table, port) in tables.out.iter_mut().zip(onward) {
+            table[0] = port;
+        }
+        let cycle = deadlock_cycle(&topology, &tables).unwrap();
+        assert_eq!(cycle_text(&cycle), "S0:1 -> S1:1, S1:2 -> S2:1, S2:2 -> S3:1, S3:2 -> S0:4");
+        // The same entries where H0 is alone, so that nobody sends to it.
+        let mut lonely = topology;
+        lonely.hosts.truncate(1);
+        lonely.links.retain(|l| !matches!(l.a.node, NodeRef::Host(h) if h > 0));
+        assert_eq!(deadlock_cycle(&lonely, &tables), None);
+        assert_eq!(deadlock_cycle(&lonely, &Tables { out: Vec::new() }), None);
+    }
+
+    #[test]
+    fn bits_are_found_across_words() {
+        let set = [1 << 5, 0, 1 | 1 << 63];
+        let mut found = Vec::new();
+        let mut from = 0;
+        while let Some(bit) = next_bit(&set, from) {
+            found.push(bit);
+            from = bit + 1;
+        }
+        assert_eq!(found, [5, 128, 191]);
+    }
+}

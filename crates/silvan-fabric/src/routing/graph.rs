@@ -1,0 +1,249 @@
+//! What the algorithms for arbitrary graphs share: the switches as a graph, and the choice among
+//! equally good ports.
+
+use super::{RoutingError, Tables};
+use crate::topology::{NodeRef, Topology, Wiring};
+
+/// No path.
+pub(super) const FAR: u32 = u32::MAX;
+
+/// A port of a switch that leads to another switch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Edge {
+    pub port: u16,
+    pub to: u32,
+}
+
+/// The switches, the links between them, and where the hosts are. Made from a sound topology.
+pub(super) struct Graph {
+    /// Edges of all switches, each switch's by port.
+    edges: Vec<Edge>,
+    /// Switch `s` has `edges[first_edge[s]..first_edge[s + 1]]`.
+    first_edge: Vec<usize>,
+    /// Ports of switch `s` are numbered from `first_port[s]` in arrays over all ports.
+    first_port: Vec<usize>,
+    /// Hosts with their port, per switch, in the order of the hosts.
+    hosts: Vec<Vec<(u32, u16)>>,
+}
+
+impl Graph {
+    pub fn new(topology: &Topology) -> Self {
+        let wiring = topology.wiring();
+        let mut graph = Self {
+            edges: Vec::new(),
+            first_edge: vec![0],
+            first_port: vec![0],
+            hosts: vec![Vec::new(); topology.switches.len()],
+        };
+        let mut ports_so_far = 0;
+        for (switch, ports) in wiring.switches.iter().enumerate() {
+            for (port, peer) in (1..).zip(ports) {
+                match peer.map(|(end, _)| end.node) {
+                    Some(NodeRef::Switch(to)) => graph.edges.push(Edge { port, to }),
+                    Some(NodeRef::Host(host)) => graph.hosts[switch].push((host, port)),
+                    None => {}
+                }
+            }
+            graph.hosts[switch].sort_unstable();
+            ports_so_far += ports.len();
+            graph.first_edge.push(graph.edges.len());
+            graph.first_port.push(ports_so_far);
+        }
+        graph
+    }
+
+    pub fn len(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Links between switches, each counted in both directions.
+    pub fn edge_count(&self) -> usize {
+        self.edges.len()
+    }
+
+    pub fn edges(&self, switch: usize) -> &[Edge] {
+        &self.edges[self.first_edge[switch]..self.first_edge[switch + 1]]
+    }
+
+    /// Switches that have hosts.
+    pub fn homes(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.len()).filter(|&s| !self.hosts[s].is_empty())
+    }
+
+    #[cfg(test)]
+    pub fn hosts_at(&self, switch: usize) -> u32 {
+        self.hosts[switch].len() as u32
+    }
+
+    /// Hops from the nearest of some switches over the edges that `allow(from, to)` accepts, where
+    /// `from` is the nearer one; [`FAR`] where there is no way.
+    pub fn hops(&self, sources: &[usize], allow: impl Fn(usize, usize) -> bool) -> Vec<u32> {
+        let mut hops = vec![FAR; self.len()];
+        let mut queue = Vec::with_capacity(self.len());
+        for &source in sources {
+            if hops[source] == FAR {
+                hops[source] = 0;
+                queue.push(source);
+            }
+        }
+        let mut next = 0;
+        while let Some(&from) = queue.get(next) {
+            next += 1;
+            for edge in self.edges(from) {
+                let to = edge.to as usize;
+                if hops[to] == FAR && allow(from, to) {
+                    hops[to] = hops[from] + 1;
+                    queue.push(to);
+                }
+            }
+        }
+        hops
+    }
+}
+
+/// Fills tables destination by destination, giving each to the port that has the fewest so far
+/// among those equally good (as OpenSM's minhop does); the lowest port where several have.
+pub(super) struct Balancer<'a> {
+    topology: &'a Topology,
+    graph: &'a Graph,
+    tables: Tables,
+    /// Destinations behind each port of each switch.
+    loads: Vec<u32>,
+    /// The equally good ports of each switch, towards the home of the hosts at hand.
+    good: Vec<u16>,
+    first_good: Vec<usize>,
+}
+
+impl<'a> Balancer<'a> {
+    pub fn new(topology: &'a Topology, graph: &'a Graph) -> Self {
+        Self {
+            topology,
+            graph,
+            tables: Tables::empty(topology),
+            loads: vec![0; graph.first_port.last().copied().unwrap_or(0)],
+            good: Vec::new(),
+            first_good: Vec::new(),
+        }
+    }
+
+    /// Routes all hosts of switch `home`; `is_good(switch, edge)` says which edges lead there well.
+    pub fn route(&mut self, home: usize, is_good: impl Fn(usize, Edge) -> bool) -> Result<(), RoutingError> {
+        self.good.clear();
+        self.first_good.clear();
+        for switch in 0..self.graph.len() {
+            self.first_good.push(self.good.len());
+            if switch != home {
+                let edges = self.graph.edges(switch).iter();
+                self.good.extend(edges.filter(|&&e| is_good(switch, e)).map(|e| e.port));
+                if self.first_good[switch] == self.good.len() {
+                    return Err(self.unreachable(switch, home));
+                }
+            }
+        }
+        self.first_good.push(self.good.len());
+        for &(host, last_port) in &self.graph.hosts[home] {
+            for switch in 0..self.graph.len() {
+                let ports = &self.good[self.first_good[switch]..self.first_good[switch + 1]];
+                let first = self.graph.first_port[switch];
+                let load = |port: u16| first + usize::from(port) - 1;
+                let port = ports.iter().copied().min_by_key(|&p| self.loads[load(p)]).unwrap_or(last_port);
+                self.loads[load(port)] += 1;
+                self.tables.out[switch][host as usize] = port;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn finish(self) -> Tables {
+        self.tables
+    }
+
+    fn unreachable(&self, from: usize, to: usize) -> RoutingError {
+        let name = |s: usize| &self.topology.switches[s].name;
+        RoutingError::Unsuitable(format!(
+            "no legal path leads from switch {} to switch {}; choose other roots, or a single one",
+            name(from),
+            name(to)
+        ))
+    }
+}
+
+/// What a port leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    Nothing,
+    Host(u32),
+    Switch(u32),
+}
+
+/// The wiring laid out for following tables, which need not fit the network: whatever is out of
+/// range leads nowhere.
+pub(super) struct Network {
+    /// Slots of switch `s` (its ports in arrays over all ports) start at `first[s]`.
+    first: Vec<usize>,
+    targets: Vec<Target>,
+    /// The switch of each host, if it is linked to one.
+    pub homes: Vec<Option<u32>>,
+}
+
+impl Network {
+    pub fn new(topology: &Topology, wiring: &Wiring) -> Self {
+        let mut network = Self { first: vec![0], targets: Vec::new(), homes: Vec::new() };
+        let known = |node: NodeRef| match node {
+            NodeRef::Host(i) if (i as usize) < topology.hosts.len() => Target::Host(i),
+            NodeRef::Switch(i) if (i as usize) < topology.switches.len() => Target::Switch(i),
+            _ => Target::Nothing,
+        };
+        for ports in &wiring.switches {
+            network
+                .targets
+                .extend(ports.iter().map(|peer| peer.map_or(Target::Nothing, |(e, _)| known(e.node))));
+            network.first.push(network.targets.len());
+        }
+        network.homes = wiring
+            .hosts
+            .iter()
+            .map(|peer| match peer.map(|(end, _)| known(end.node)) {
+                Some(Target::Switch(home)) => Some(home),
+                _ => None,
+            })
+            .collect();
+        network
+    }
+
+    pub fn switches(&self) -> usize {
+        self.first.len() - 1
+    }
+
+    /// Number of ports of all switches.
+    pub fn ports(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Number of ports of a switch, none of one that does not exist.
+    pub fn ports_of(&self, switch: usize) -> usize {
+        match self.first.get(switch..) {
+            Some([first, after, ..]) => after - first,
+            _ => 0,
+        }
+    }
+
+    /// Index of a port (from 1) in arrays over all ports.
+    pub fn slot(&self, switch: usize, port: u16) -> Option<usize> {
+        let port = usize::from(port);
+        (port >= 1 && port <= self.ports_of(switch)).then(|| self.first[switch] + port - 1)
+    }
+
+    pub fn target(&self, switch: usize, port: u16) -> Target {
+        self.slot(switch, port).map_or(Target::Nothing, |slot| self.targets[slot])
+    }
+
+    /// Number of hosts on each switch.
+    pub fn hosts_at(&self) -> Vec<u64> {
+        let mut count = vec![0; self.switches()];
+        for home in self.homes.iter().flatten() {
+            count[*home as usize] += 1;
+        }
+        count
+    }
+}

@@ -1,0 +1,35 @@
+//! Fewest hops on any graph, ties balanced over ports.
+//!
+//! Nothing keeps the channels of a ring from depending on each other in a circle, so these tables
+//! can deadlock (on a ring of four or more switches they do); see [`super::deadlock_cycle`].
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::graph::{Balancer, FAR, Graph};
+use super::{RoutingError, Tables};
+use crate::topology::Topology;
+
+/// Fewest hops, ties going to the port with the fewest destinations so far (like OpenSM's
+/// minhop). It may deadlock where the network has rings. No parameters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShortestPath {}
+
+impl ShortestPath {
+    /// Computes the tables of a sound topology.
+    ///
+    /// # Errors
+    /// [`RoutingError::Unsuitable`] if a host cannot be reached.
+    pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
+        let graph = Graph::new(topology);
+        let mut balancer = Balancer::new(topology, &graph);
+        for home in graph.homes() {
+            let hops = graph.hops(&[home], |_, _| true);
+            balancer.route(home, |switch, edge| {
+                hops[switch] != FAR && hops[switch] == hops[edge.to as usize].wrapping_add(1)
+            })?;
+        }
+        Ok(balancer.finish())
+    }
+}
