@@ -1,1 +1,40 @@
-//! Placeholder.
+//! `silvan._core`: the simulator as a Python extension module.
+//!
+//! Nothing is decided here: values are converted, the GIL is released while Rust works, errors
+//! become the exceptions of the Python package.
+//!
+//! | file | what it binds |
+//! | --- | --- |
+//! | [`scenario`] | scenario files |
+//! | [`run`] | a run, interruptible, with progress |
+//! | [`arrow`] | tables of a run to Arrow and numpy, without copies |
+//! | [`fabric`] | topologies and forwarding tables of real fabrics |
+//! | [`convert`] | small conversions and the exceptions |
+
+use pyo3::prelude::*;
+
+mod arrow;
+mod convert;
+mod fabric;
+mod run;
+mod scenario;
+
+/// The compiled half of the package `silvan`.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("SilvanError", py.get_type::<convert::SilvanError>())?;
+    module.add("ScenarioError", py.get_type::<convert::ScenarioError>())?;
+    module.add("ModelError", py.get_type::<convert::ModelError>())?;
+    module.add("FabricError", py.get_type::<convert::FabricError>())?;
+    module.add_class::<scenario::Scenario>()?;
+    module.add_class::<run::Run>()?;
+    module.add_class::<arrow::ArrayView>()?;
+    module.add_function(wrap_pyfunction!(scenario::schema, module)?)?;
+    module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(arrow::columns, module)?)?;
+    module.add_function(wrap_pyfunction!(fabric::fabric_check, module)?)?;
+    module.add_function(wrap_pyfunction!(fabric::fabric_route, module)?)?;
+    Ok(())
+}

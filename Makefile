@@ -1,0 +1,82 @@
+# Silvan. `make help` lists what there is.
+#
+# Everything Python lives in .venv, made here from requirements.lock; everything built in
+# target/. Stamp files make a repeated `make` quick.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CARGO := tools/with-rust cargo
+# The extension module is not linked against libpython, whoever builds it.
+export PYO3_BUILD_EXTENSION_MODULE := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+SCHEMA := docs/scenario.schema.json
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check verify bench papers clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+setup: $(VENV)/.built ## make .venv with the command `silvan` (all other targets do it as needed)
+
+$(VENV)/.deps: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "Silvan needs Python 3.10 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1); try make PYTHON=python3.12" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || \
+	  { echo "$(PYTHON) cannot make a virtual environment (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements.lock
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
+	@echo "Building the simulator (the first time takes minutes) ..."
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) tools/with-rust $(BIN)/maturin develop --release --quiet
+	@touch $@
+
+demo: $(VENV)/.built ## run the testbed with congestion control off and on, compare, plot to out/demo
+	$(BIN)/silvan demo
+
+test: test-rust test-python ## all tests
+
+test-rust:
+	$(CARGO) test --workspace --quiet
+
+test-python: $(VENV)/.built
+	$(BIN)/python -m pytest
+
+check: lint test schema-check ## what CI runs: lint, all tests, schema up to date
+
+lint: $(VENV)/.deps ## rustfmt, clippy, ruff, mypy; changes nothing
+	@$(CARGO) fmt --version >/dev/null 2>&1 && $(CARGO) clippy --version >/dev/null 2>&1 || \
+	  { echo "rustfmt and clippy are needed: rustup component add rustfmt clippy" >&2; exit 1; }
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+fmt: $(VENV)/.deps ## format Rust and Python
+	$(CARGO) fmt --all
+	$(BIN)/ruff check --quiet --fix-only
+	$(BIN)/ruff format --quiet
+
+schema: $(VENV)/.built ## write the scenario file's JSON Schema to docs/
+	$(BIN)/silvan schema > $(SCHEMA)
+
+schema-check: $(VENV)/.built
+	@$(BIN)/silvan schema | cmp -s - $(SCHEMA) || { echo "$(SCHEMA) is out of date: run make schema" >&2; exit 1; }
+
+verify: $(VENV)/.built ## the published experiments, quick form, beside the published numbers
+	$(BIN)/silvan papers run --all --quick
+
+papers: $(VENV)/.built ## the published experiments in full
+	$(BIN)/silvan papers run --all --out out/papers
+
+bench: ## speed of the engine, to bench.json
+	$(CARGO) run --release --quiet -p silvan-fabric --example bench -- bench.json
+
+clean: ## remove everything built, and the environment
+	rm -rf target out $(VENV) python/silvan/_core*.so .pytest_cache .ruff_cache .mypy_cache

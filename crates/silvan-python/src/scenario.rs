@@ -1,0 +1,164 @@
+//! Scenario files.
+
+use std::path::{Path, PathBuf};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use silvan_scenario::spec::{FileTopology, RoutingSource, TableRouting, TopologySource};
+
+use crate::convert::{self, ScenarioError};
+
+/// A validated scenario: what is simulated, and how. Immutable.
+///
+/// It remembers the text it came from, so that further overrides act on what the user wrote
+/// and not on values that were filled in.
+#[pyclass(module = "silvan", frozen)]
+pub struct Scenario {
+    inner: silvan_scenario::Scenario,
+    text: String,
+    origin: String,
+    base_dir: PathBuf,
+    overrides: Vec<(String, String)>,
+}
+
+impl Scenario {
+    fn new(
+        py: Python<'_>,
+        text: String,
+        origin: String,
+        base_dir: PathBuf,
+        overrides: Vec<(String, String)>,
+    ) -> PyResult<Self> {
+        let inner = py
+            .detach(|| silvan_scenario::Scenario::from_toml(&text, &origin, &base_dir, &overrides))
+            .map_err(|e| ScenarioError::new_err(e.to_string()))?;
+        Ok(Self { inner, text, origin, base_dir, overrides })
+    }
+
+    fn standalone(&self) -> PyResult<silvan_scenario::Scenario> {
+        let base = std::path::absolute(&self.base_dir)
+            .map_err(|e| ScenarioError::new_err(format!("{}: {e}", self.base_dir.display())))?;
+        let mut scenario = self.inner.clone();
+        if let TopologySource::File(FileTopology::File { file, .. }) = &mut scenario.spec.topology {
+            *file = base.join(&*file).display().to_string();
+        }
+        if let RoutingSource::Table(TableRouting::Table { file }) = &mut scenario.spec.routing.source {
+            *file = base.join(&*file).display().to_string();
+        }
+        Ok(scenario)
+    }
+
+    /// The scenario as Rust knows it.
+    pub const fn inner(&self) -> &silvan_scenario::Scenario {
+        &self.inner
+    }
+}
+
+#[pymethods]
+impl Scenario {
+    /// Reads a scenario file.
+    #[staticmethod]
+    #[pyo3(signature = (path, overrides=None))]
+    fn load(py: Python<'_>, path: PathBuf, overrides: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let overrides = convert::overrides(overrides)?;
+        // The scenario crate words what can be wrong with a file; its text is read again only
+        // to be remembered.
+        let inner = py
+            .detach(|| silvan_scenario::Scenario::load(&path, &overrides))
+            .map_err(|e| ScenarioError::new_err(e.to_string()))?;
+        let text = std::fs::read_to_string(&path)
+            .map_err(|e| ScenarioError::new_err(format!("{}: {e}", path.display())))?;
+        let base_dir = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
+        Ok(Self { inner, text, origin: path.display().to_string(), base_dir, overrides })
+    }
+
+    /// Reads a scenario from text. Files it names are looked for in `base_dir`; messages call
+    /// the text `origin`.
+    #[staticmethod]
+    #[pyo3(signature = (text, origin="<text>", base_dir=None, overrides=None))]
+    fn from_toml(
+        py: Python<'_>,
+        text: String,
+        origin: &str,
+        base_dir: Option<PathBuf>,
+        overrides: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let overrides = convert::overrides(overrides)?;
+        Self::new(py, text, origin.to_owned(), base_dir.unwrap_or_else(|| ".".into()), overrides)
+    }
+
+    /// The same scenario with more overrides by dotted key; later ones win.
+    fn with_overrides(&self, py: Python<'_>, overrides: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut all = self.overrides.clone();
+        all.extend(convert::overrides(Some(overrides))?);
+        Self::new(py, self.text.clone(), self.origin.clone(), self.base_dir.clone(), all)
+    }
+
+    /// The resolved scenario, every default written out. With `standalone`, files that it
+    /// names are named by their absolute paths, so that it reads the same from any folder.
+    #[pyo3(signature = (*, standalone=false))]
+    fn to_toml(&self, standalone: bool) -> PyResult<String> {
+        let text = if standalone { self.standalone()?.to_toml() } else { self.inner.to_toml() };
+        text.map_err(|e| ScenarioError::new_err(e.to_string()))
+    }
+
+    /// What can be said before a run: sizes, routing, deadlock check, estimated cost.
+    fn check<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let report =
+            py.detach(|| self.inner.check()).map_err(|e| ScenarioError::new_err(e.to_string()))?;
+        convert::to_python(py, &report)
+    }
+
+    /// The scenario's name, or the name of its file without ending.
+    #[getter]
+    fn name(&self) -> String {
+        match &self.inner.spec.name {
+            Some(name) => name.clone(),
+            None => Path::new(&self.origin)
+                .file_stem()
+                .map_or_else(|| "scenario".to_owned(), |stem| stem.to_string_lossy().into_owned()),
+        }
+    }
+
+    /// Where it was read from, as messages call it.
+    #[getter]
+    fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Folder in which files named by the scenario are looked for.
+    #[getter]
+    fn base_dir(&self) -> PathBuf {
+        self.base_dir.clone()
+    }
+
+    /// The overrides in force, as texts, in order.
+    #[getter]
+    fn overrides(&self) -> Vec<(String, String)> {
+        self.overrides.clone()
+    }
+
+    /// The seed from which all randomness derives.
+    #[getter]
+    const fn seed(&self) -> u64 {
+        self.inner.spec.seed
+    }
+
+    /// Simulated time at which the run ends.
+    #[getter]
+    const fn duration_ns(&self) -> u64 {
+        self.inner.spec.duration.0 / 1_000
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Scenario({:?} from {:?})", self.name(), self.origin)
+    }
+}
+
+/// The JSON Schema of scenario files, as text.
+#[pyfunction]
+pub fn schema() -> PyResult<String> {
+    serde_json::to_string_pretty(&silvan_scenario::schema()).map_err(|e| PyValueError::new_err(e.to_string()))
+}

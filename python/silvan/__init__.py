@@ -1,0 +1,40 @@
+"""Silvan simulates congestion in lossless interconnection networks.
+
+>>> import silvan
+>>> scenario = silvan.Scenario.load("scenarios/testbed.toml")
+>>> off = silvan.run(scenario)
+>>> on = silvan.run(scenario, congestion__mechanism="ib-cc")
+>>> on.summary["throughput_gbit_s"]  # doctest: +SKIP
+
+Results are Arrow tables (``on.flows``), which polars, pandas, duckdb and pyarrow read without
+a copy, and numpy arrays (``on.numpy("flows")``). Figures: :mod:`silvan.plot`.
+"""
+
+from silvan._core import (
+    FabricError,
+    ModelError,
+    Scenario,
+    ScenarioError,
+    SilvanError,
+    __version__,
+    fabric_check,
+    fabric_route,
+    schema,
+)
+from silvan.results import Result, ResultError, load, run
+
+__all__ = [
+    "FabricError",
+    "ModelError",
+    "Result",
+    "ResultError",
+    "Scenario",
+    "ScenarioError",
+    "SilvanError",
+    "__version__",
+    "fabric_check",
+    "fabric_route",
+    "load",
+    "run",
+    "schema",
+]

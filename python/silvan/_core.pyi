@@ -1,0 +1,134 @@
+"""The compiled half of the package."""
+
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any, final
+
+from arro3.core import Table
+
+__version__: str
+
+class SilvanError(Exception):
+    """What Silvan refuses or cannot do."""
+
+class ScenarioError(SilvanError):
+    """A scenario is wrong: says where, what, and what is right."""
+
+class ModelError(SilvanError):
+    """A run could not be built or go on, with its context."""
+
+class FabricError(SilvanError):
+    """The files of a real fabric are wrong or do not fit together."""
+
+@final
+class Scenario:
+    """A validated scenario: what is simulated, and how. Immutable.
+
+    Overrides are dotted keys and values: ``{"congestion.mechanism": "ib-cc", "seed": 7}``. A
+    text is read as after ``--set`` on the command line, so ``"1 ms"`` is a quantity.
+    """
+
+    @staticmethod
+    def load(path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Scenario:
+        """Read a scenario file."""
+
+    @staticmethod
+    def from_toml(
+        text: str,
+        origin: str = "<text>",
+        base_dir: str | PathLike[str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> Scenario:
+        """Read a scenario from text; files that it names are looked for in `base_dir`."""
+
+    def with_overrides(self, overrides: Mapping[str, Any]) -> Scenario:
+        """Return the same scenario with more overrides by dotted key; later ones win."""
+
+    def to_toml(self, *, standalone: bool = False) -> str:
+        """Return the resolved scenario, every default written out.
+
+        With `standalone`, files that it names are named by absolute paths.
+        """
+
+    def check(self) -> dict[str, Any]:
+        """Tell what can be told before a run: sizes, routing, deadlock check, estimated cost."""
+
+    @property
+    def name(self) -> str:
+        """The scenario's name, or that of its file."""
+
+    @property
+    def origin(self) -> str:
+        """Where it was read from, as messages call it."""
+
+    @property
+    def base_dir(self) -> PathLike[str]:
+        """Folder in which files named by the scenario are looked for."""
+
+    @property
+    def overrides(self) -> list[tuple[str, str]]:
+        """The overrides in force, as texts, in order."""
+
+    @property
+    def seed(self) -> int:
+        """The seed from which all randomness derives."""
+
+    @property
+    def duration_ns(self) -> int:
+        """Simulated time at which the run ends, in nanoseconds."""
+
+@final
+class Run:
+    """What a finished run gives; :class:`silvan.Result` is made of it."""
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Totals and averages."""
+
+    @property
+    def table_names(self) -> list[str]:
+        """Names of the tables."""
+
+    def table(self, name: str) -> Table:
+        """Return a table over the simulator's own memory."""
+
+    @property
+    def account(self) -> list[str]:
+        """What happened, in sentences."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """Whatever was asked for and had no effect."""
+
+    @property
+    def wall_s(self) -> float:
+        """Wall time in seconds, building the network included."""
+
+@final
+class ArrayView:
+    """A numeric column that `numpy.asarray` reads in place. Read-only."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+    def __len__(self) -> int: ...
+
+def run(scenario: Scenario, progress: Callable[[int, int, int], object] | None = None) -> Run:
+    """Run a scenario to its end with the GIL released.
+
+    `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once
+    more when the run is interrupted.
+    """
+
+def columns(table: Any) -> dict[str, ArrayView | tuple[ArrayView, list[str]]]:
+    """Return the columns of any Arrow table for numpy; names as codes and list of names."""
+
+def schema() -> str:
+    """Return the JSON Schema of scenario files."""
+
+def fabric_check(
+    topology: str | PathLike[str], tables: str | PathLike[str], default_rate: str | None = None
+) -> dict[str, Any]:
+    """Check a real fabric: routes of all pairs, load per link, deadlock."""
+
+def fabric_route(topology: str | PathLike[str], routing: str, default_rate: str | None = None) -> str:
+    """Route a real fabric; returns forwarding tables in the format of `opensm-lfts.dump`."""

@@ -1,0 +1,70 @@
+"""Where a result comes from: program, scenario, machine, time."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from silvan._core import __version__
+
+if TYPE_CHECKING:
+    from silvan._core import Scenario
+
+
+def of_run(scenario: Scenario, summary: dict[str, Any], started: float, wall_s: float) -> dict[str, Any]:
+    """Provenance of a run that began at `started` (seconds since 1970) and took `wall_s`."""
+    return {
+        "scenario": scenario.name,
+        "origin": scenario.origin,
+        "base_dir": str(Path(scenario.base_dir).absolute()),
+        "overrides": dict(scenario.overrides),
+        "seed": scenario.seed,
+        "version": __version__,
+        "git_commit": git_commit(),
+        "started": datetime.fromtimestamp(started, timezone.utc).isoformat(timespec="seconds"),
+        "wall_s": round(wall_s, 3),
+        "events_per_s": round(summary["events"] / wall_s) if wall_s > 0 else None,
+        "machine": machine(),
+        "python": platform.python_version(),
+    }
+
+
+@cache
+def git_commit() -> str | None:
+    """Commit of the checkout that this package runs from, `-dirty` if changed; None outside one."""
+    root = source_root()
+    if root is None or not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
+
+
+def source_root() -> Path | None:
+    """Return the repository that this package runs from, if it runs from one."""
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / "crates" / "silvan-python").is_dir() else None
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """Describe the machine without naming it."""
+    return {"system": platform.platform(), "cpu": _cpu(), "cores": os.cpu_count()}
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

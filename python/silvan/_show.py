@@ -1,0 +1,219 @@
+"""What the command prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from silvan._progress import count, simulated
+
+if TYPE_CHECKING:
+    from silvan.results import Result
+
+#: Longer lists of flows or hosts are summed up.
+LIST_AT_MOST = 16
+
+
+def _table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None)
+    for name in left:
+        table.add_column(name, overflow="fold")
+    for name in right:
+        table.add_column(name, justify="right")
+    return table
+
+
+def gbit(value: float | None) -> str:
+    """Write a throughput; a missing one as a dash."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def result(console: Console, run: Result) -> None:
+    """Print the tables, account and warnings of a run."""
+    summary = run.summary
+    console.print(
+        f"[bold]{escape(run.name)}[/]: {simulated(summary['simulated_ns'])} simulated in "
+        f"{run.provenance['wall_s']:.3g} s, {count(summary['events'])}events, "
+        f"{count(summary['packet_hops'])}packet-hops"
+    )
+    console.print()
+    if summary["flows"]:
+        console.print(_flows(summary["flows"]))
+    elif summary["hosts"]:
+        console.print(_hosts(summary["hosts"]))
+    if summary["latency"]:
+        console.print()
+        console.print(_latency(summary["latency"]))
+    console.print()
+    console.print(_totals(summary))
+    if run.account:
+        console.print()
+        for line in run.account:
+            console.print(escape(line))
+    for warning in run.warnings:
+        console.print(f"[yellow]Warning:[/] {escape(warning)}")
+
+
+def _flows(flows: Sequence[Mapping[str, Any]]) -> Table:
+    if len(flows) > LIST_AT_MOST:
+        return _spread("Flows", {"received": [flow["received_gbit_s"] for flow in flows]})
+    table = _table("Flows", ("flow", "from", "to"), ("received Gbit/s", "received MB", "completed"))
+    for flow in flows:
+        done = flow["completed_ns"]
+        table.add_row(
+            escape(flow["flow"]),
+            escape(flow["from"]),
+            escape(flow["to"]),
+            gbit(flow["received_gbit_s"]),
+            f"{flow['received_bytes'] / 1e6:.3f}",
+            "-" if done is None else simulated(done),
+        )
+    return table
+
+
+def _hosts(hosts: Sequence[Mapping[str, Any]]) -> Table:
+    columns = {"received": "received_gbit_s", "sent": "sent_gbit_s"}
+    if len(hosts) > LIST_AT_MOST:
+        return _spread("Hosts", {name: [h[key] for h in hosts] for name, key in columns.items()})
+    table = _table("Hosts", ("host",), [f"{name} Gbit/s" for name in columns])
+    for host in hosts:
+        table.add_row(escape(host["host"]), *(gbit(host[key]) for key in columns.values()))
+    return table
+
+
+def _spread(what: str, columns: Mapping[str, Sequence[float]]) -> Table:
+    """Return how many values spread, one row per column of numbers in Gbit/s."""
+    number = len(next(iter(columns.values())))
+    table = _table(f"{what} ({number}), Gbit/s", ("",), ("min", "5 %", "median", "mean", "95 %", "max"))
+    for name, values in columns.items():
+        low, five, half, most, high = np.percentile(values, (0, 5, 50, 95, 100))
+        table.add_row(name, *(gbit(float(v)) for v in (low, five, half, np.mean(values), most, high)))
+    return table
+
+
+def _latency(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table("Latency of packets", ("class", "since"), ("packets", "mean", "median", "99 %", "max"))
+    if len(rows) > 2 * LIST_AT_MOST:
+        rows = sorted(rows, key=lambda row: -row["mean_ns"])[:LIST_AT_MOST]
+        table.title = f"Latency of packets, the {LIST_AT_MOST} slowest"
+    for row in rows:
+        times = (row["mean_ns"], row["p50_ns"], row["p99_ns"], row["max_ns"])
+        cells = (simulated(time) if time is not None else "-" for time in times)
+        table.add_row(escape(row["class"]), row["since"], f"{row['count']:,}", *cells)
+    return table
+
+
+def _totals(summary: Mapping[str, Any]) -> Table:
+    table = _table("Totals", ("",), ("",))
+    table.show_header = False
+    table.add_row("received by all hosts", f"{gbit(summary['throughput_gbit_s'])} Gbit/s")
+    for what in ("hosts", "flows"):
+        index = summary[f"jain_{what}"]
+        table.add_row(f"Jain's index of the {what}", "-" if index is None else f"{index:.4f}")
+    table.add_row("packets injected", f"{summary['packets_injected']:,}")
+    table.add_row("packets delivered", f"{summary['packets_delivered']:,}")
+    table.add_row("packets inside at the end", f"{summary['packets_inside']:,}")
+    table.add_row("packets marked (FECN)", f"{summary['fecn_marks']:,}")
+    table.add_row("notifications received (BECN)", f"{summary['becn_received']:,}")
+    return table
+
+
+def check(console: Console, name: str, report: Mapping[str, Any]) -> None:
+    """Print what `silvan check` found."""
+    estimate, load = report["estimate"], report["all_to_all"]
+    table = _table(escape(f"{name}: fine"), ("",), ())
+    table.show_header = False
+    table.add_column(overflow="fold")
+    table.add_row("topology", escape(report["topology"]))
+    table.add_row("hosts, switches, links", f"{report['hosts']}, {report['switches']}, {report['links']}")
+    table.add_row("routing", escape(report["routing"]))
+    pairs = f"{report['pairs_routed']:,}"
+    if report["pairs_unroutable"]:
+        pairs += f"; [yellow]{report['pairs_unroutable']:,} without a route[/]"
+    table.add_row("pairs routed", pairs)
+    table.add_row("all-to-all flows per link between switches", _load(load))
+    cycle = report["deadlock"]
+    table.add_row("deadlock", "impossible" if cycle is None else f"[red]possible:[/] {escape(str(cycle))}")
+    table.add_row("flows, traffic patterns", f"{report['flows']}, {report['traffic']}")
+    table.add_row(
+        "a run",
+        f"up to {count(estimate['packet_hops'])}packet-hops, {count(estimate['events'])}events, about "
+        f"{estimate['memory_mb']:.3g} MB and {estimate['wall_s']:.2g} s",
+    )
+    console.print(table)
+    for warning in report["warnings"]:
+        console.print(f"[yellow]Warning:[/] {escape(warning)}")
+
+
+def _load(load: Mapping[str, Any]) -> str:
+    if not load["links"]:
+        return "no such links"
+    return f"{load['min']:,} to {load['max']:,}, mean {load['mean']:.5g}, over {load['links']:,} directed links"
+
+
+def fabric(console: Console, report: Mapping[str, Any]) -> None:
+    """Print what `silvan fabric check` found."""
+    table = _table(escape(report["topology"]), ("",), ())
+    table.show_header = False
+    table.add_column(overflow="fold")
+    table.add_row("hosts, switches, links", f"{report['hosts']}, {report['switches']}, {report['links']}")
+    pairs = f"{report['pairs_routed']:,}"
+    if report["pairs_unroutable"]:
+        pairs += f"; [red]{report['pairs_unroutable']:,} without a route[/]"
+    table.add_row("pairs routed", pairs)
+    hops = ", ".join(f"{number:,} over {length}" for length, number in report["hops"].items())
+    table.add_row("pairs by switches crossed", hops or "-")
+    table.add_row("all-to-all flows per link between switches", _load(report["all_to_all"]))
+    cycle = report["deadlock"]
+    table.add_row("deadlock", "impossible" if cycle is None else f"[red]possible:[/] {escape(cycle)}")
+    console.print(table)
+    for problem in report["problems"]:
+        console.print(f"[red]Unroutable:[/] {escape(problem)}")
+
+
+def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print simulated numbers beside published ones."""
+    table = _table("", ("id", "quantity"), ("published", "simulated", "ratio", "tolerance"))
+    table.title = None
+    table.add_column("verdict")
+    for row in rows:
+        met = row["verdict"] == "met"
+        unit = f" {row['unit']}" if row["unit"] else ""
+        tolerance = row["tolerance"]
+        table.add_row(
+            row["id"],
+            escape(row["quantity"]),
+            _number(row["published"]) + escape(unit),
+            _number(row["simulated"]),
+            _number(row["ratio"]),
+            f"{100 * tolerance:g} %" if isinstance(tolerance, (int, float)) else escape(str(tolerance)),
+            "[green]met[/]" if met else f"[red]{escape(str(row['verdict']))}[/]",
+        )
+    console.print(table)
+    for row in rows:
+        if row.get("reason"):
+            console.print(f"{row['id']}, {escape(row['quantity'])}: {escape(row['reason'])}")
+    notes = dict.fromkeys((row["id"], row["assumption"]) for row in rows if row["assumption"])
+    if notes:
+        console.print("\n[bold]Assumed where the source is silent[/]")
+        for key, text in notes:
+            console.print(f"{key}: {escape(text)}")
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, (int, float)) else "-" if value is None else escape(str(value))
+
+
+def comparison(console: Console, off: Result, on: Result, fairness: Mapping[str, Sequence[float]]) -> None:
+    """Print the demo: flows with congestion control off and on, and the fairness over the end."""
+    table = _table("Received at the end, Gbit/s", ("flow", "from", "to"), ("CC off", "CC on", "on / off"))
+    for a, b in zip(off.summary["flows"], on.summary["flows"], strict=True):
+        x, y = fairness[a["flow"]]
+        ratio = f"{y / x:.2f}" if x > 0 else "-"
+        table.add_row(escape(a["flow"]), escape(a["from"]), escape(a["to"]), gbit(x), gbit(y), ratio)
+    console.print(table)

@@ -1,0 +1,315 @@
+"""The command `silvan`.
+
+Exit status: 0 fine, 1 an error (one message on stderr), 2 wrong usage, 3 a fabric that works
+but can deadlock, 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+import silvan
+from silvan import _folder, _show
+from silvan._progress import RunProgress, simulated
+
+EXIT_CAN_DEADLOCK = 3
+EXIT_STOPPED = 130
+
+app = typer.Typer(
+    help="Simulate congestion in lossless interconnection networks, and what prunes its trees.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+fabric = typer.Typer(help="Real fabrics: check and route what ibnetdiscover and OpenSM wrote.", no_args_is_help=True)
+papers = typer.Typer(help="Published experiments, beside their published numbers.", no_args_is_help=True)
+app.add_typer(fabric, name="fabric")
+app.add_typer(papers, name="papers")
+
+ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML).")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, dotted; may be repeated."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+ShowProgress = Annotated[
+    bool | None, typer.Option("--progress/--no-progress", help="Show a progress bar; by default on a terminal.")
+]
+
+
+def _out() -> Console:
+    # Piped output is for programs and files: it is not folded at 80 columns.
+    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+
+
+def _err() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def fail(message: str, status: int = 1) -> NoReturn:
+    """Print one message on stderr and exit."""
+    _err().print(f"[bold red]Error:[/] {escape(message)}")
+    raise typer.Exit(status)
+
+
+def _print_json(value: object) -> None:
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def overrides(settings: list[str] | None) -> dict[str, str]:
+    """Read `--set` options."""
+    pairs: dict[str, str] = {}
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(
+                f"`{setting}` is not KEY=VALUE, such as congestion.mechanism=ib-cc", param_hint="--set"
+            )
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def simulate(scenario: silvan.Scenario, *, title: str, progress: bool | None = None) -> silvan.Result:
+    """Run a scenario with a progress bar; Ctrl-C exits with a word on how far it was."""
+    console = _err()
+    shown = console.is_terminal if progress is None else progress
+    bar = RunProgress(console, title, show=shown)
+    try:
+        with bar:
+            return silvan.run(scenario, progress=bar)
+    except KeyboardInterrupt:
+        end = bar.end_ns or scenario.duration_ns
+        console.print(f"stopped at {simulated(bar.now_ns)} of {simulated(end)}; nothing written")
+        raise typer.Exit(EXIT_STOPPED) from None
+
+
+@app.command()
+def run(
+    scenario: ScenarioFile,
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results.")] = None,
+    as_json: AsJson = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw figures too, in the folder of --out.")] = False,
+    progress: ShowProgress = None,
+) -> None:
+    """Run a scenario and say what happened."""
+    if plot and out is None:
+        raise typer.BadParameter("needs a folder for the figures: --out DIR", param_hint="--plot")
+    loaded = silvan.Scenario.load(scenario, overrides(settings))
+    if out is not None:
+        # Better now than after an hour.
+        _folder.refuse_foreign(out)
+    result = simulate(loaded, title=loaded.name, progress=progress)
+    written = _written(result, out, plot)
+    if as_json:
+        _print_json(
+            {
+                "scenario": result.name,
+                "summary": result.summary,
+                "account": result.account,
+                "warnings": result.warnings,
+                "provenance": result.provenance,
+                "out": str(out) if out else None,
+            }
+        )
+        return
+    console = _out()
+    _show.result(console, result)
+    for line in written:
+        console.print(line, markup=False)
+
+
+def _written(result: silvan.Result, out: Path | None, plot: bool) -> list[str]:
+    if out is None:
+        return []
+    result.save(out)
+    lines = ["", f"Written to {out}"]
+    if plot:
+        from silvan import plot as drawing
+
+        lines.append(f"Figures in {drawing.save_all(result, out / 'figures')}")
+    return lines
+
+
+@app.command()
+def check(scenario: ScenarioFile, settings: Settings = None, as_json: AsJson = False) -> None:
+    """Check a scenario without running it: keys and values, routes, deadlock, cost."""
+    loaded = silvan.Scenario.load(scenario, overrides(settings))
+    report = loaded.check()
+    if as_json:
+        _print_json(report)
+    else:
+        _show.check(_out(), loaded.name, report)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenario files."""
+    typer.echo(silvan.schema())
+
+
+@app.command()
+def plot(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the figures [default: DIR/figures].")
+    ] = None,
+) -> None:
+    """Draw the figures of a run that was written with --out."""
+    from silvan import plot as drawing
+
+    result = silvan.load(folder)
+    target = drawing.save_all(result, out or folder / "figures")
+    typer.echo(f"Figures in {target}")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for results and figures.")] = Path(
+        "out/demo"
+    ),
+    progress: ShowProgress = None,
+) -> None:
+    """Run the published testbed with congestion control off and on, and compare."""
+    from silvan import demo as demonstration
+
+    demonstration.run(_out(), out, lambda scenario, title: simulate(scenario, title=title, progress=progress))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from silvan._provenance import git_commit
+
+    commit = git_commit()
+    typer.echo(f"silvan {silvan.__version__}" + (f" ({commit})" if commit else ""))
+
+
+Topology = Annotated[Path, typer.Argument(metavar="TOPO", help="Output of ibnetdiscover, or an ibsim netlist; may be .gz.")]
+DefaultRate = Annotated[
+    str | None,
+    typer.Option("--default-rate", metavar="RATE", help='Rate of links that state none, such as "16 Gbit/s".'),
+]
+
+
+@fabric.command("check")
+def fabric_check(
+    topology: Topology,
+    lft: Annotated[
+        Path, typer.Option("--lft", metavar="DUMP", help="Forwarding tables: opensm-lfts.dump or dump_fts; may be .gz.")
+    ],
+    default_rate: DefaultRate = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a fabric: do all pairs route, how even is the load, can it deadlock.
+
+    Exit status: 0 fine; 3 loads and routes, but can deadlock (the cycle is named); 1 unusable.
+    """
+    report = silvan.fabric_check(topology, lft, default_rate)
+    if as_json:
+        _print_json(report)
+    else:
+        _show.fabric(_out(), report)
+    if report["pairs_unroutable"]:
+        fail(f"{lft}: {report['pairs_unroutable']:,} pairs of hosts have no route")
+    if report["deadlock"] is not None:
+        raise typer.Exit(EXIT_CAN_DEADLOCK)
+
+
+@fabric.command("route")
+def fabric_route(
+    topology: Topology,
+    routing: Annotated[
+        str, typer.Option("--routing", metavar="KIND", help="d-mod-k, up-down or shortest-path.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DUMP", help="File for the tables.")],
+    default_rate: DefaultRate = None,
+) -> None:
+    """Route a fabric and write forwarding tables that OpenSM reads."""
+    text = silvan.fabric_route(topology, routing, default_rate)
+    partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+    typer.echo(f"Forwarding tables written to {out}")
+
+
+@papers.command("list")
+def papers_list(as_json: AsJson = False) -> None:
+    """List the published experiments."""
+    from silvan.papers import list_experiments
+
+    found = list_experiments()
+    if as_json:
+        _print_json([{"id": e.id, "title": e.title, "source": e.source, "rows": len(e.rows)} for e in found])
+        return
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for name in ("id", "what", "source"):
+        table.add_column(name, overflow="fold")
+    for name in ("numbers", "full run", "quick run"):
+        table.add_column(name, justify="right")
+    for e in found:
+        times = (f"{e.full_seconds:g} s", f"{e.quick_seconds:g} s")
+        table.add_row(e.id, escape(e.title), escape(e.source), str(len(e.rows)), *times)
+    _out().print(table)
+
+
+@papers.command("run")
+def papers_run(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Experiments, as listed.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, within the same laws.")] = False,
+    as_json: AsJson = False,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for runs and figures.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Processes.")] = os.cpu_count() or 1,
+    progress: ShowProgress = None,
+) -> None:
+    """Run published experiments and set the numbers beside the published ones."""
+    from silvan.papers import run_experiments
+
+    if bool(ids) == everything:
+        raise typer.BadParameter("name experiments (silvan papers list shows them) or give --all", param_hint="ID")
+    shown = _err().is_terminal if progress is None else progress
+    rows = run_experiments(ids or ["all"], quick=quick, jobs=jobs, out=out, progress=shown)
+    if as_json:
+        _print_json(rows)
+    else:
+        _show.papers(_out(), rows)
+
+
+def main() -> None:
+    """Entry point: errors become one message and an exit status, never a traceback."""
+    from silvan.papers import PapersError
+
+    try:
+        app()
+    except BrokenPipeError:
+        # Whoever reads us has gone; Python must not complain about it again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (silvan.SilvanError, PapersError) as error:
+        _complain(str(error))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(where + (error.strerror or str(error)))
+
+
+def _complain(message: str) -> NoReturn:
+    _err().print(f"[bold red]Error:[/] {escape(message)}")
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The demonstration: the published testbed with congestion control off and on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from silvan import Scenario, SilvanError, _show, plot
+from silvan._provenance import source_root
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from silvan.results import Result
+
+SCENARIO = Path("scenarios") / "testbed.toml"
+#: The flow that goes to another host than the congested one.
+VICTIM = "F1"
+#: Averages are over this last part of the run.
+LAST_NS = 500_000_000
+
+Simulate = Callable[[Scenario, str], "Result"]
+
+
+def find_scenario() -> Path:
+    """Find the testbed's scenario: in the source tree, or below the working directory."""
+    for root in (source_root(), Path.cwd()):
+        if root is not None and (root / SCENARIO).is_file():
+            return root / SCENARIO
+    raise SilvanError(f"no {SCENARIO} here: run the demonstration from Silvan's source folder")
+
+
+def last_gbit_s(result: Result, span_ns: float = LAST_NS) -> dict[str, float]:
+    """Received throughput of each flow over the end of a run."""
+    series = plot.Series(result, "flows", "flow", "received_bytes")
+    end_ns = series.end_ns[-1]
+    last = series.end_ns - series.interval_ns >= end_ns - span_ns - 1.0
+    time_ns = series.interval_ns[last].sum()
+    return {
+        name: float(row[last].sum() * 8.0 / time_ns)
+        for name, row in zip(series.names, series.values, strict=True)
+    }
+
+
+def jain(values: list[float]) -> float:
+    """Jain's index: 1 if all are equal, 1/n if one has everything."""
+    array = np.asarray(values)
+    total = float((array**2).sum())
+    return float(array.sum() ** 2 / (len(array) * total)) if total > 0 else float("nan")
+
+
+def run(console: Console, out: Path, simulate: Simulate) -> None:
+    """Run both, print the comparison, write results and figures to `out`."""
+    scenario = Scenario.load(find_scenario())
+    off = simulate(scenario.with_overrides({"congestion.mechanism": "none"}), "CC off")
+    on = simulate(scenario.with_overrides({"congestion.mechanism": "ib-cc"}), "CC on")
+    rates = [last_gbit_s(off), last_gbit_s(on)]
+    names = list(rates[0])
+    _show.comparison(console, off, on, {name: [rate[name] for rate in rates] for name in names})
+    console.print()
+    _tell(console, rates)
+    off.save(out / "cc-off")
+    on.save(out / "cc-on")
+    titles = ("CC off: the victim F1 waits in the tree", "CC on: the tree is pruned")
+    figure = plot.compare([off, on], titles)
+    paths = plot.save(figure, out / "comparison")
+    plot.save_all(off, out / "cc-off" / "figures")
+    plot.save_all(on, out / "cc-on" / "figures")
+    console.print()
+    console.print(f"Figure: {paths[0]}", markup=False)
+    console.print(f"More:   {out / 'cc-off'} and {out / 'cc-on'} (results, figures/)", markup=False)
+
+
+def _tell(console: Console, rates: list[dict[str, float]]) -> None:
+    for label, rate in zip(("CC off", "CC on"), rates, strict=True):
+        others = {name: value for name, value in rate.items() if name != VICTIM}
+        total = sum(others.values())
+        shares = ", ".join(f"{name} {100 * value / total:.1f} %" for name, value in others.items()) if total else "none"
+        console.print(
+            f"{label}: victim {VICTIM} {rate[VICTIM]:.2f} Gbit/s; shares of the congested host: {shares}; "
+            f"Jain's index of the contributors over the last half second {jain(list(others.values())):.4f}"
+        )

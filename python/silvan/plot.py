@@ -1,0 +1,268 @@
+"""Figures of a run: what flowed where, when.
+
+Each function draws into an axes that it is given, or makes one, and returns it:
+
+>>> from silvan import plot
+>>> axes = plot.throughput(result)  # doctest: +SKIP
+>>> plot.save(axes.figure, "throughput")  # doctest: +SKIP
+
+:func:`save_all` writes every figure that a result has data for, as PNG and SVG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silvan.results import Result
+
+#: Okabe and Ito's palette: told apart by colour-blind readers too, yellow left out.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
+DASHES = ("-", "--", ":", "-.")
+#: More lines than this are drawn as a band that most of them lie in.
+LINES_AT_MOST = 12
+#: A heat map shows at most so many rows, the busiest.
+ROWS_AT_MOST = 60
+
+STYLE: Mapping[str, Any] = {
+    "figure.figsize": (8.0, 4.2),
+    "figure.dpi": 150,
+    "figure.constrained_layout.use": True,
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 1.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "silvan",
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Give figures made inside the look of Silvan's own."""
+    with mpl.rc_context({**STYLE, "axes.prop_cycle": mpl.cycler(color=COLOURS)}):
+        yield
+
+
+def new_figure(columns: int = 1, width: float = 8.0, height: float = 4.2, **shared: Any) -> tuple[Figure, list[Axes]]:
+    """Make a figure with axes side by side, in Silvan's look, without touching pyplot."""
+    with style():
+        figure = Figure(figsize=(width, height))
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(1, columns, squeeze=False, **shared)
+    return figure, list(axes.flat)
+
+
+def _axes(given: Axes | None) -> Axes:
+    return new_figure()[1][0] if given is None else given
+
+
+def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
+    """Write a figure as PNG and as SVG; `path` has no ending."""
+    stem = Path(path)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    written = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
+    with style():
+        for target in written:
+            dates: Mapping[str, Any] = {"Date": None} if target.suffix == ".svg" else {}
+            figure.savefig(target, metadata=dates)
+    return written
+
+
+class Series:
+    """Columns over time by name: the rows of a table, taken apart."""
+
+    def __init__(self, result: Result, table: str, key: str, column: str) -> None:
+        columns = result.numpy(table)
+        names, positions = np.unique(columns[key].astype(str), return_inverse=True)
+        times, steps = np.unique(columns["time_ns"], return_inverse=True)
+        grid = np.zeros((len(names), len(times)))
+        grid[positions, steps] = columns[column]
+        #: Names in the order of their first row.
+        order = np.argsort([np.argmax(positions == i) for i in range(len(names))]) if len(names) else []
+        self.names: list[str] = [str(names[i]) for i in order]
+        self.values: NDArray[np.float64] = grid[np.asarray(order, dtype=int)]
+        self.end_ns: NDArray[np.float64] = times.astype(float)
+
+    @property
+    def interval_ns(self) -> NDArray[np.float64]:
+        """Length of each sampling interval."""
+        return np.diff(self.end_ns, prepend=0.0)
+
+    def rates_gbit_s(self) -> NDArray[np.float64]:
+        """Bytes per interval as Gbit/s."""
+        return self.values * 8.0 / self.interval_ns
+
+    @property
+    def edges_ns(self) -> NDArray[np.float64]:
+        """Bounds of the sampling intervals."""
+        return np.concatenate(([0.0], self.end_ns))
+
+
+def _time_unit(end_ns: float) -> tuple[float, str]:
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if end_ns >= size:
+            return size, unit
+    return 1.0, "ns"
+
+
+def _time_axis(ax: Axes, end_ns: float) -> float:
+    size, unit = _time_unit(end_ns)
+    ax.set_xlabel(f"Simulated time ({unit})")
+    ax.set_xlim(0, end_ns / size)
+    return size
+
+
+def _steps(ax: Axes, series: Series, values: NDArray[np.float64], what: str) -> None:
+    """Draw lines over time, or a band where there are many."""
+    end = float(series.end_ns[-1]) if len(series.end_ns) else 1.0
+    size = _time_axis(ax, end)
+    edges = series.edges_ns / size
+    if len(series.names) > LINES_AT_MOST:
+        low, half, high = np.percentile(values, (5, 50, 95), axis=0)
+        ax.stairs(high, edges, baseline=low, fill=True, color=to_rgba(COLOURS[0], 0.25), label=f"middle 90 % of {what}")
+        ax.stairs(half, edges, baseline=None, color=COLOURS[0], label="median")
+        top = np.argsort(values.mean(axis=1))[::-1][:3]
+        for rank, i in enumerate(top, start=1):
+            ax.stairs(values[i], edges, baseline=None, color=COLOURS[rank], linewidth=1.2, label=series.names[i])
+    else:
+        for i, name in enumerate(series.names):
+            colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
+            ax.stairs(values[i], edges, baseline=None, color=colour, linestyle=dash, linewidth=1.6, label=name)
+    ax.set_ylim(bottom=0)
+    if series.names:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+
+
+def throughput(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Received throughput of each named flow over time."""
+    ax = _axes(ax)
+    series = Series(result, "flows", "flow", "received_bytes")
+    _steps(ax, series, series.rates_gbit_s(), "flows")
+    ax.set_ylabel("Received (Gbit/s)")
+    ax.set_title(title or f"Throughput of the flows: {result.name}")
+    return ax
+
+
+def hosts(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Received throughput of each host over time."""
+    ax = _axes(ax)
+    series = Series(result, "hosts", "host", "received_bytes")
+    _steps(ax, series, series.rates_gbit_s(), "hosts")
+    ax.set_ylabel("Received (Gbit/s)")
+    ax.set_title(title or f"What the hosts receive: {result.name}")
+    return ax
+
+
+def ccti(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Congestion control table index of each named flow over time: how far it is throttled."""
+    ax = _axes(ax)
+    series = Series(result, "flows", "flow", "ccti")
+    _steps(ax, series, series.values, "flows")
+    ax.set_ylabel("Congestion control table index (CCTI)")
+    ax.set_title(title or f"How far the flows are throttled: {result.name}")
+    return ax
+
+
+def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Heat map of the throughput of links over time, busiest links on top."""
+    series = Series(result, "links", "link", "sent_bytes")
+    rates = series.rates_gbit_s()
+    busy = np.flatnonzero(rates.max(axis=1) > 0) if rates.size else np.array([], dtype=int)
+    order = busy[np.argsort(-rates[busy].mean(axis=1), kind="stable")][:ROWS_AT_MOST]
+    if ax is None:
+        ax = new_figure(height=max(2.4, 1.4 + 0.16 * len(order)))[1][0]
+    size = _time_axis(ax, float(series.end_ns[-1]) if len(series.end_ns) else 1.0)
+    rows = np.arange(len(order) + 1)
+    mesh = ax.pcolormesh(series.edges_ns / size, rows, rates[order], cmap="cividis", vmin=0, rasterized=True)
+    ax.set_yticks(rows[:-1] + 0.5, [series.names[i] for i in order], fontsize=7 if len(order) > 20 else 9)
+    ax.invert_yaxis()
+    ax.grid(False)
+    ax.figure.colorbar(mesh, ax=ax, label="Sent (Gbit/s)", pad=0.01)
+    shown = f"the {len(order)} busiest links of {len(series.names)}" if len(busy) > len(order) else "links in use"
+    ax.set_title(title or f"Throughput of the {shown.removeprefix('the ')}: {result.name}")
+    return ax
+
+
+def latency(
+    result: Result, ax: Axes | None = None, *, since: str = "injection", title: str | None = None
+) -> Axes:
+    """Cumulative distribution of the latency of packets, per class of traffic."""
+    ax = _axes(ax)
+    columns = result.numpy("latency")
+    chosen = columns["since"] == since
+    classes = list(dict.fromkeys(columns["class"][chosen]))
+    for i, name in enumerate(classes[:LINES_AT_MOST]):
+        rows = chosen & (columns["class"] == name)
+        upper, counts = columns["upper_ns"][rows].astype(float), columns["count"][rows].astype(float)
+        order = np.argsort(upper)
+        share = np.cumsum(counts[order]) / counts.sum()
+        ax.step(upper[order] / 1e3, share, where="post", color=COLOURS[i % len(COLOURS)], label=name)
+    ax.set_xscale("log")
+    ax.set_ylim(0, 1.02)
+    ax.set_xlabel(f"Latency since {since} (µs)")
+    ax.set_ylabel("Share of packets that are faster")
+    if classes:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    ax.set_title(title or f"Latency of packets: {result.name}")
+    return ax
+
+
+def compare(
+    results: Sequence[Result], titles: Sequence[str], draw: Callable[..., Axes] = throughput
+) -> Figure:
+    """Draw the same figure of several results side by side, on the same scale."""
+    figure, axes = new_figure(len(results), width=5.6 * len(results), sharey=True)
+    for ax, result, title in zip(axes, results, titles, strict=True):
+        draw(result, ax, title=title)
+        legend = ax.get_legend()
+        if legend is not None and ax is not axes[-1]:
+            legend.remove()
+            ax.set_ylabel(ax.get_ylabel() if ax is axes[0] else "")
+    for ax in axes[1:]:
+        ax.set_ylabel("")
+    return figure
+
+
+#: Figure by file name, with the table and column that it needs.
+FIGURES: Mapping[str, tuple[Callable[..., Axes], str, str]] = {
+    "throughput": (throughput, "flows", "received_bytes"),
+    "ccti": (ccti, "flows", "ccti"),
+    "hosts": (hosts, "hosts", "received_bytes"),
+    "links": (utilisation, "links", "sent_bytes"),
+    "latency": (latency, "latency", "count"),
+}
+
+
+def save_all(result: Result, folder: str | PathLike[str]) -> Path:
+    """Write every figure that the result has data for; return the folder."""
+    target = Path(folder)
+    for name, (draw, table, column) in FIGURES.items():
+        if table in result.tables and len(result.numpy(table).get(column, ())) > 0:
+            # An index that never left zero says nothing.
+            if name == "ccti" and not result.numpy(table)[column].any():
+                continue
+            save(draw(result).figure, target / name)
+    return target

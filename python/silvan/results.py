@@ -1,0 +1,162 @@
+"""Running a scenario, and what a run gives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silvan import _core, _folder, _provenance
+from silvan._core import Scenario, SilvanError
+
+if TYPE_CHECKING:
+    from arro3.core import Table
+    from numpy.typing import NDArray
+
+#: Called with simulated nanoseconds, those of the end, and events so far.
+Progress = Callable[[int, int, int], object]
+
+
+class ResultError(SilvanError):
+    """A folder of results cannot be written or read."""
+
+
+class Result:
+    """A finished run, fresh from :func:`run` or read back by :func:`load`.
+
+    Tables (:attr:`flows`, :attr:`hosts`, :attr:`links`, :attr:`latency`) are `arro3` tables:
+    anything that speaks Arrow's PyCapsule interface takes them as they are, for instance
+    ``polars.from_arrow(result.flows)``. Their columns are described in ``docs/results.md``.
+    """
+
+    def __init__(
+        self,
+        *,
+        scenario_toml: str,
+        provenance: dict[str, Any],
+        summary: dict[str, Any],
+        account: list[str],
+        warnings: list[str],
+        tables: dict[str, Table],
+    ) -> None:
+        self.scenario_toml = scenario_toml
+        self.provenance = provenance
+        self.summary = summary
+        self.account = account
+        self.warnings = warnings
+        self.tables = tables
+        self._numpy: dict[str, dict[str, NDArray[Any]]] = {}
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The resolved scenario."""
+        return Scenario.from_toml(
+            self.scenario_toml, origin="scenario.toml", base_dir=self.provenance.get("base_dir")
+        )
+
+    @property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return str(self.provenance.get("scenario", "scenario"))
+
+    def table(self, name: str) -> Table:
+        """Return a table by name."""
+        try:
+            return self.tables[name]
+        except KeyError:
+            raise KeyError(f"no table `{name}`; there are {', '.join(self.tables)}") from None
+
+    @property
+    def flows(self) -> Table:
+        """Named flows over time."""
+        return self.table("flows")
+
+    @property
+    def hosts(self) -> Table:
+        """Hosts over time."""
+        return self.table("hosts")
+
+    @property
+    def links(self) -> Table:
+        """Directed links over time."""
+        return self.table("links")
+
+    @property
+    def latency(self) -> Table:
+        """Latency histograms."""
+        return self.table("latency")
+
+    def numpy(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return a table as arrays by column name.
+
+        Numbers are read in place, and so are read-only. Columns of names become arrays of
+        texts, made at the first call.
+        """
+        if name not in self._numpy:
+            arrays: dict[str, NDArray[Any]] = {}
+            for column, view in _core.columns(self.table(name)).items():
+                if isinstance(view, tuple):
+                    codes, names = view
+                    arrays[column] = np.array(names, dtype=object)[np.asarray(codes)]
+                else:
+                    arrays[column] = np.asarray(view)
+            self._numpy[name] = arrays
+        return self._numpy[name]
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write the run's folder, all of it or nothing; return its path.
+
+        An earlier run's folder of the same name is replaced; any other folder with something
+        in it is refused with :class:`ResultError`.
+        """
+        try:
+            return _folder.write(Path(folder), self)
+        except OSError as error:
+            raise ResultError(f"{folder}: {error.strerror or error}; nothing written") from error
+
+    def __repr__(self) -> str:
+        seconds = self.summary.get("simulated_ns", 0) / 1e9
+        return f"<silvan.Result {self.name!r}: {seconds:g} s simulated, tables {', '.join(self.tables)}>"
+
+
+def run(
+    scenario: Scenario | str | PathLike[str], *, progress: Progress | None = None, **overrides: object
+) -> Result:
+    """Run a scenario (or the file of one) to its end.
+
+    Overrides name their keys with double underscores for dots: ``congestion__mechanism="ib-cc"``
+    (or as given, ``**{"congestion.mechanism": "ib-cc"}``). Other threads go on running. Ctrl-C
+    raises `KeyboardInterrupt` within a fraction of a second.
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = Scenario.load(scenario)
+    if overrides:
+        scenario = scenario.with_overrides(
+            {key.replace("__", "."): value for key, value in overrides.items()}
+        )
+    started = time.time()
+    done = _core.run(scenario, progress)
+    summary = done.summary
+    return Result(
+        scenario_toml=scenario.to_toml(standalone=True),
+        provenance=_provenance.of_run(scenario, summary, started, done.wall_s),
+        summary=summary,
+        account=done.account,
+        warnings=done.warnings,
+        tables={name: done.table(name) for name in done.table_names},
+    )
+
+
+def load(folder: str | PathLike[str]) -> Result:
+    """Read back what :meth:`Result.save` or ``silvan run --out`` wrote."""
+    try:
+        return Result(**_folder.read(Path(folder)))
+    except _folder.NotARunError as error:
+        raise ResultError(str(error)) from None
+    except (OSError, ValueError, KeyError) as error:
+        raise ResultError(f"{folder}: cannot be read as a run: {error}") from error
