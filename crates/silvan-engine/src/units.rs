@@ -34,13 +34,7 @@ struct Kind {
 const TIME: Kind = Kind {
     name: "time",
     example: "150 us",
-    units: &[
-        ("ps", 1),
-        ("ns", 1_000),
-        ("us", 1_000_000),
-        ("ms", 1_000_000_000),
-        ("s", 1_000_000_000_000),
-    ],
+    units: &[("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000), ("s", 1_000_000_000_000)],
 };
 
 const BYTES: Kind = Kind {
@@ -87,9 +81,8 @@ impl Kind {
     /// Reads "12.5 us" exactly, in decimal, without a detour through floating point.
     fn parse(&self, text: &str) -> Result<u64, UnitError> {
         let trimmed = text.trim();
-        let split = trimmed
-            .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
-            .unwrap_or(trimmed.len());
+        let split =
+            trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(split);
         let unit = unit.trim();
         if number.is_empty() {
@@ -359,14 +352,23 @@ mod tests {
     fn wrong_texts_say_what_would_be_right() {
         let message = |text: &str| text.parse::<Time>().map_err(|e| e.to_string());
         let example = "write for example \"150 us\"";
-        assert_eq!(message("fast"), Err(format!("`fast` is not a time: it does not start with a number; {example}")));
+        assert_eq!(
+            message("fast"),
+            Err(format!("`fast` is not a time: it does not start with a number; {example}"))
+        );
         assert_eq!(message("10"), Err(format!("`10` is not a time: the unit is missing; {example}")));
         assert_eq!(
             message("10 hours"),
             Err(format!("`10 hours` is not a time: unit `hours` is not one of ps, ns, us, ms, s; {example}"))
         );
-        assert_eq!(message("0.0001 ns"), Err(format!("`0.0001 ns` is not a time: it is finer than 1 ps; {example}")));
-        assert_eq!(message("99999999999 s"), Err(format!("`99999999999 s` is not a time: it is too large; {example}")));
+        assert_eq!(
+            message("0.0001 ns"),
+            Err(format!("`0.0001 ns` is not a time: it is finer than 1 ps; {example}"))
+        );
+        assert_eq!(
+            message("99999999999 s"),
+            Err(format!("`99999999999 s` is not a time: it is too large; {example}"))
+        );
         assert!("1.2.3 us".parse::<Time>().is_err());
     }
 

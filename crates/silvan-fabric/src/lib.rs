@@ -7,11 +7,24 @@
 //! | [`config`] | everything a run needs to know besides topology and tables |
 //! | [`congestion`] | marking at switches and reaction at hosts, one file per part |
 //! | [`traffic`] | who sends what to whom, when |
+//! | `link`, `packet` | what crosses between nodes: packets one way, credits the other |
+//! | `host` | adapters: queues per flow, injection, the sink |
+//! | `switch` | one file per architecture |
+//! | `measure` | meters, time series, trees, the watchdog, invariants |
+//! | [`simulation`] | the run, built by `build` |
+//! | [`outcome`] | what it leaves behind |
 
+mod build;
 pub mod config;
 pub mod congestion;
+mod core;
+mod host;
+mod link;
+mod measure;
 pub mod outcome;
+mod packet;
 pub mod routing;
 pub mod simulation;
+mod switch;
 pub mod topology;
 pub mod traffic;

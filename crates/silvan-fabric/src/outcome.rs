@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use silvan_engine::Time;
+
+use crate::measure::ClassMeter;
 
 /// A named table of equally long columns, ready to become an Arrow record batch.
 #[derive(Debug, Clone, PartialEq)]
@@ -133,4 +136,40 @@ pub struct LatencySummary {
     pub p99_ns: u64,
     /// Largest in nanoseconds.
     pub max_ns: u64,
+}
+
+/// Bytes over a span as Gbit/s; zero over an empty span.
+pub(crate) fn rate_gbit_s(bytes: u64, span: Time) -> f64 {
+    if span == Time::ZERO { 0.0 } else { bytes as f64 * 8_000.0 / span.0 as f64 }
+}
+
+/// The latency histograms as a table: one row per class, origin and non-empty bin.
+pub(crate) fn latency_table(classes: &[ClassMeter]) -> Table {
+    let class_names = Arc::new(classes.iter().map(|class| class.name.clone()).collect::<Vec<_>>());
+    let since_names = Arc::new(vec!["generation".to_string(), "injection".to_string()]);
+    let (mut class_codes, mut since_codes) = (Vec::new(), Vec::new());
+    let (mut lower, mut upper, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, class) in classes.iter().enumerate() {
+        for (origin, latency) in [&class.since_generation, &class.since_injection].into_iter().enumerate() {
+            for bin in latency.histogram.iter_recorded() {
+                let value = bin.value_iterated_to();
+                class_codes.push(number as u32);
+                since_codes.push(origin as u32);
+                lower.push(latency.histogram.lowest_equivalent(value));
+                upper.push(latency.histogram.highest_equivalent(value));
+                counts.push(bin.count_at_value());
+            }
+        }
+    }
+    let column = |name, values| Column { name, values };
+    Table {
+        name: "latency",
+        columns: vec![
+            column("class", Values::Name { codes: class_codes, names: class_names }),
+            column("since", Values::Name { codes: since_codes, names: since_names }),
+            column("lower_ns", Values::U64(lower)),
+            column("upper_ns", Values::U64(upper)),
+            column("count", Values::U64(counts)),
+        ],
+    }
 }

@@ -1,9 +1,13 @@
 //! The run itself: built from topology, tables and configuration, advanced in slices.
 
-use silvan_engine::Time;
+use silvan_engine::{Event, Time};
 
+use crate::build::{Network, build};
 use crate::config::Config;
-use crate::outcome::Outcome;
+use crate::link::{Class, key, unkey};
+use crate::measure::{Story, find_deadlock, tell};
+use crate::outcome::{FlowSummary, HostSummary, LatencySummary, Outcome, Summary, Table};
+use crate::outcome::{latency_table, rate_gbit_s};
 use crate::routing::Tables;
 use crate::topology::Topology;
 
@@ -14,7 +18,9 @@ pub enum ModelError {
     #[error("{0}")]
     Configuration(String),
     /// Packets wait for each other in a circle.
-    #[error("deadlock at {now}: {cycle}")]
+    #[error(
+        "deadlock at {now}: each of these outputs waits for buffer space that only the next can free: {cycle}"
+    )]
     Deadlock {
         /// Simulated time of the discovery.
         now: Time,
@@ -47,28 +53,290 @@ pub struct Progress {
 /// A run.
 pub struct Simulation {
     config: Config,
+    network: Network,
+    /// Senders and receivers of the named flows, for the summary.
+    hosts: Vec<String>,
+    events: u64,
+    next_watch: Time,
+    done: bool,
 }
 
 impl Simulation {
+    /// Between two looks for a deadlock.
+    const WATCH_INTERVAL: Time = Time::from_us(100);
+
     /// Builds the network.
     ///
     /// # Errors
     /// [`ModelError::Configuration`] where topology, tables and configuration do not fit.
-    pub fn new(_topology: &Topology, _tables: &Tables, config: &Config) -> Result<Self, ModelError> {
-        Ok(Self { config: config.clone() })
+    pub fn new(topology: &Topology, tables: &Tables, config: &Config) -> Result<Self, ModelError> {
+        let mut network = build(topology, tables, config)?;
+        let core = &mut network.core;
+        let first = config.measure.interval.min(config.duration);
+        core.queue.push(Event { time: first, key: key(Class::Sample, 0, 0), data: 0 });
+        core.queue.push(Event { time: config.warmup, key: key(Class::Warmup, 0, 0), data: 0 });
+        for host in &mut network.hosts {
+            host.start(core);
+        }
+        Ok(Self {
+            config: config.clone(),
+            network,
+            hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
+            events: 0,
+            next_watch: Self::WATCH_INTERVAL,
+            done: false,
+        })
     }
 
     /// Processes about `events` events, or fewer if the end comes first.
     ///
     /// # Errors
     /// [`ModelError::Deadlock`] and [`ModelError::Broken`].
-    pub fn advance(&mut self, _events: u64) -> Result<Progress, ModelError> {
-        Ok(Progress { now: self.config.duration, end: self.config.duration, events: 0, done: true })
+    pub fn advance(&mut self, events: u64) -> Result<Progress, ModelError> {
+        let target = self.events.saturating_add(events);
+        while !self.done && self.events < target {
+            let next = self.network.core.queue.next_time();
+            match next {
+                Some(time) if time <= self.config.duration => self.instant(time)?,
+                _ => {
+                    self.network.core.now = self.config.duration;
+                    self.done = true;
+                }
+            }
+        }
+        let now = self.network.core.now;
+        Ok(Progress { now, end: self.config.duration, events: self.events, done: self.done })
+    }
+
+    /// Everything that happens at one instant: arrivals first, then decisions.
+    fn instant(&mut self, time: Time) -> Result<(), ModelError> {
+        self.network.core.now = time;
+        while let Some(event) = self.network.core.queue.pop_at(time) {
+            self.events += 1;
+            self.handle(event)?;
+        }
+        let network = &mut self.network;
+        // Handling one node at an instant never makes another one dirty at the same instant:
+        // nodes act on each other only through links, which take time.
+        while let Some(index) = network.core.dirty_switches.pop() {
+            network.switches[index as usize].settle(&mut network.core);
+        }
+        while let Some(index) = network.core.dirty_hosts.pop() {
+            network.hosts[index as usize].settle(&mut network.core);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn handle(&mut self, event: Event) -> Result<(), ModelError> {
+        let (class, node, port) = unkey(event.key);
+        let (node, port) = (node as usize, port as usize);
+        let Network { core, hosts, switches, .. } = &mut self.network;
+        match class {
+            Class::SwitchArrival => switches[node].accept(core, port, event.data),
+            Class::SwitchReady => switches[node].enqueue(core, port, event.data),
+            Class::HostArrival => hosts[node].receive(core, event.data),
+            Class::SwitchWake => {
+                if core.links.take_wake(event.data, core.now) {
+                    switches[node].wake(core, port);
+                }
+            }
+            Class::HostWake => {
+                if core.links.take_wake(event.data, core.now) {
+                    hosts[node].wake(core);
+                }
+            }
+            Class::Warmup => core.meters.end_warmup(),
+            Class::Sample => self.sample()?,
+        }
+        self.check_event(class, node, port)
+    }
+
+    fn sample(&mut self) -> Result<(), ModelError> {
+        let Network { core, hosts, switches, series, trees, receiver, .. } = &mut self.network;
+        series.sample(core, hosts, switches);
+        trees.sample(core, switches, &series.links, &series.flows, receiver);
+        let next = core.now + series.interval;
+        if next <= self.config.duration {
+            core.queue.push(Event { time: next, key: key(Class::Sample, 0, 0), data: 0 });
+        }
+        self.check_all()?;
+        self.watch()
+    }
+
+    /// Looks for a deadlock, not too often.
+    fn watch(&mut self) -> Result<(), ModelError> {
+        let now = self.network.core.now;
+        if now < self.next_watch {
+            return Ok(());
+        }
+        self.next_watch = now + Self::WATCH_INTERVAL;
+        self.look_for_deadlock()
+    }
+
+    fn look_for_deadlock(&self) -> Result<(), ModelError> {
+        let Network { core, switches, receiver, series, link_names, .. } = &self.network;
+        let Some(circle) = find_deadlock(core, switches, receiver) else { return Ok(()) };
+        let names: Vec<String> = circle
+            .iter()
+            .map(|&(switch, output, vl)| {
+                let channel = switches[switch as usize].ports().out(output);
+                let at = series.links.iter().position(|link| link.channel == channel);
+                format!("{} (VL {vl})", at.map_or("?", |at| &link_names[at]))
+            })
+            .collect();
+        Err(ModelError::Deadlock { now: core.now, cycle: names.join(", ") })
+    }
+
+    #[cfg(debug_assertions)]
+    fn check_event(&self, class: Class, node: usize, port: usize) -> Result<(), ModelError> {
+        let Network { core, switches, .. } = &self.network;
+        let channel = match class {
+            Class::SwitchArrival | Class::SwitchReady => switches[node].ports().wiring[port].map(|p| p.into),
+            _ => None,
+        };
+        let checked = channel.map_or(Ok(()), |channel| {
+            crate::measure::check_channel(core, switches, channel, Some((node as u32, port)))
+        });
+        // A packet that waits for its tail has left the wire but is in no queue yet: the books
+        // count it as in flight until it is.
+        checked.map_err(|what| ModelError::Broken { now: core.now, what })
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline]
+    fn check_event(&self, _class: Class, _node: usize, _port: usize) -> Result<(), ModelError> {
+        Ok(())
+    }
+
+    #[cfg(debug_assertions)]
+    fn check_all(&self) -> Result<(), ModelError> {
+        let Network { core, switches, receiver, .. } = &self.network;
+        crate::measure::check_all(core, switches, receiver)
+            .map_err(|what| ModelError::Broken { now: core.now, what })
+    }
+
+    #[cfg(not(debug_assertions))]
+    fn check_all(&self) -> Result<(), ModelError> {
+        Ok(())
     }
 
     /// Closes the books, also of a run that was stopped early.
     #[must_use]
-    pub fn finish(self) -> Outcome {
-        todo!()
+    pub fn finish(mut self) -> Outcome {
+        {
+            let Network { core, hosts, switches, series, .. } = &mut self.network;
+            series.sample(core, hosts, switches);
+        }
+        let summary = self.summary();
+        let network = self.network;
+        let story = Story {
+            config: &self.config,
+            core: &network.core,
+            trees: &network.trees,
+            link_names: &network.link_names,
+            flows: &summary.flows,
+            throughput_gbit_s: summary.throughput_gbit_s,
+            inside: summary.packets_inside,
+            stopped_early: !self.done,
+        };
+        let (account, warnings) = tell(&story);
+        let latency = latency_table(&network.core.meters.classes);
+        let mut tables: Vec<Table> = network.series.into_tables();
+        tables.push(latency);
+        Outcome { summary, tables, account, warnings }
     }
+
+    fn summary(&self) -> Summary {
+        let core = &self.network.core;
+        let meters = &core.meters;
+        let from = if meters.warm { self.config.warmup } else { Time::ZERO };
+        let span = core.now.saturating_sub(from);
+        let hosts: Vec<HostSummary> = (0..self.hosts.len())
+            .map(|host| HostSummary {
+                host: self.hosts[host].clone(),
+                received_gbit_s: rate_gbit_s(
+                    meters.received_bytes[host] - meters.received_warmup[host],
+                    span,
+                ),
+                sent_gbit_s: rate_gbit_s(meters.sent_bytes[host] - meters.sent_warmup[host], span),
+            })
+            .collect();
+        let flows = self.flow_summaries(span);
+        let received: Vec<f64> = hosts
+            .iter()
+            .zip(&self.network.is_destination)
+            .filter_map(|(host, &is)| is.then_some(host.received_gbit_s))
+            .collect();
+        let lasting: Vec<f64> = self
+            .config
+            .flows
+            .iter()
+            .zip(&flows)
+            .filter(|(spec, _)| spec.total.is_none() && spec.stop.is_none_or(|stop| stop >= core.now))
+            .map(|(_, flow)| flow.received_gbit_s)
+            .collect();
+        Summary {
+            simulated_ns: core.now.0 / 1_000,
+            averages_from_ns: from.0 / 1_000,
+            events: self.events,
+            packet_hops: core.links.packet_hops,
+            packets_injected: meters.packets_injected,
+            packets_delivered: meters.packets_delivered,
+            packets_inside: meters.packets_injected - meters.packets_delivered,
+            throughput_gbit_s: hosts.iter().map(|host| host.received_gbit_s).sum(),
+            jain_hosts: jain(&received),
+            jain_flows: jain(&lasting),
+            fecn_marks: meters.fecn_marks,
+            becn_received: meters.becn_received,
+            hosts,
+            flows,
+            latency: self.latencies(),
+        }
+    }
+
+    fn flow_summaries(&self, span: Time) -> Vec<FlowSummary> {
+        let classes = &self.network.core.meters.classes;
+        let flows = self.config.flows.iter().zip(classes);
+        flows
+            .map(|(flow, class)| FlowSummary {
+                flow: class.name.clone(),
+                from: flow.from.clone(),
+                to: flow.to.clone(),
+                received_gbit_s: rate_gbit_s(class.delivered_bytes - class.warmup_bytes, span),
+                received_bytes: class.delivered_bytes,
+                completed_ns: flow
+                    .total
+                    .filter(|total| class.delivered_bytes >= total.0)
+                    .map(|_| class.last_delivery.0 / 1_000),
+            })
+            .collect()
+    }
+
+    fn latencies(&self) -> Vec<LatencySummary> {
+        let classes = self.network.core.meters.classes.iter();
+        classes
+            .flat_map(|class| {
+                [("generation", &class.since_generation), ("injection", &class.since_injection)].map(
+                    |(since, latency)| LatencySummary {
+                        class: class.name.clone(),
+                        since,
+                        count: latency.histogram.len(),
+                        mean_ns: latency.mean_ns(),
+                        p50_ns: latency.histogram.value_at_quantile(0.5),
+                        p99_ns: latency.histogram.value_at_quantile(0.99),
+                        max_ns: latency.max_ps / 1_000,
+                    },
+                )
+            })
+            .collect()
+    }
+}
+
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one has everything.
+#[must_use]
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }

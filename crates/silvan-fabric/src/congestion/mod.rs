@@ -58,7 +58,9 @@ impl Congestion {
     pub fn parts(&self) -> (Marking, Notification, Reaction) {
         let (marking, reaction) = match self.mechanism {
             Mechanism::None => (Marking::None, Reaction::None),
-            Mechanism::IbCc => (Marking::Fecn(marking::Fecn::default()), Reaction::Cct(reaction::Cct::default())),
+            Mechanism::IbCc => {
+                (Marking::Fecn(marking::Fecn::default()), Reaction::Cct(reaction::Cct::default()))
+            }
         };
         (
             self.marking.clone().unwrap_or(marking),

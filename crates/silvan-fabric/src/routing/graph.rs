@@ -102,7 +102,10 @@ impl Graph {
 }
 
 /// Fills tables destination by destination, giving each to the port that has the fewest so far
-/// among those equally good (as OpenSM's minhop does); the lowest port where several have.
+/// among those equally good, the lowest of several.
+///
+/// Only destinations whose packets come by count: a switch high in a tree sees every n-th
+/// destination only, and would put all of those on one port if it counted the others too.
 pub(super) struct Balancer<'a> {
     topology: &'a Topology,
     graph: &'a Graph,
@@ -110,8 +113,12 @@ pub(super) struct Balancer<'a> {
     /// Destinations behind each port of each switch.
     loads: Vec<u32>,
     /// The equally good ports of each switch, towards the home of the hosts at hand.
-    good: Vec<u16>,
+    good: Vec<Edge>,
     first_good: Vec<usize>,
+    /// Switches from the farthest to the home.
+    order: Vec<usize>,
+    /// Whether packets to the host at hand come by a switch.
+    is_passed: Vec<bool>,
 }
 
 impl<'a> Balancer<'a> {
@@ -123,31 +130,50 @@ impl<'a> Balancer<'a> {
             loads: vec![0; graph.first_port.last().copied().unwrap_or(0)],
             good: Vec::new(),
             first_good: Vec::new(),
+            order: (0..graph.len()).collect(),
+            is_passed: Vec::new(),
         }
     }
 
-    /// Routes all hosts of switch `home`; `is_good(switch, edge)` says which edges lead there well.
-    pub fn route(&mut self, home: usize, is_good: impl Fn(usize, Edge) -> bool) -> Result<(), RoutingError> {
+    /// Routes all hosts of switch `home`. `cost` are the hops of each switch from there, and
+    /// `is_good(switch, edge)` says which edges lead there at that cost, each to a switch of less.
+    pub fn route(
+        &mut self,
+        home: usize,
+        cost: &[u32],
+        is_good: impl Fn(usize, Edge) -> bool,
+    ) -> Result<(), RoutingError> {
         self.good.clear();
         self.first_good.clear();
         for switch in 0..self.graph.len() {
             self.first_good.push(self.good.len());
             if switch != home {
                 let edges = self.graph.edges(switch).iter();
-                self.good.extend(edges.filter(|&&e| is_good(switch, e)).map(|e| e.port));
+                self.good.extend(edges.filter(|&&e| is_good(switch, e)));
                 if self.first_good[switch] == self.good.len() {
                     return Err(self.unreachable(switch, home));
                 }
             }
         }
         self.first_good.push(self.good.len());
+        self.order.sort_unstable_by_key(|&s| (std::cmp::Reverse(cost[s]), s));
         for &(host, last_port) in &self.graph.hosts[home] {
-            for switch in 0..self.graph.len() {
-                let ports = &self.good[self.first_good[switch]..self.first_good[switch + 1]];
+            self.is_passed.clear();
+            self.is_passed.extend(self.graph.hosts.iter().map(|hosts| !hosts.is_empty()));
+            for &switch in &self.order {
+                let good = &self.good[self.first_good[switch]..self.first_good[switch + 1]];
                 let first = self.graph.first_port[switch];
-                let load = |port: u16| first + usize::from(port) - 1;
-                let port = ports.iter().copied().min_by_key(|&p| self.loads[load(p)]).unwrap_or(last_port);
-                self.loads[load(port)] += 1;
+                let load = |edge: &Edge| first + usize::from(edge.port) - 1;
+                let port = match good.iter().min_by_key(|e| self.loads[load(e)]) {
+                    Some(edge) => {
+                        if self.is_passed[switch] {
+                            self.loads[load(edge)] += 1;
+                            self.is_passed[edge.to as usize] = true;
+                        }
+                        edge.port
+                    }
+                    None => last_port,
+                };
                 self.tables.out[switch][host as usize] = port;
             }
         }

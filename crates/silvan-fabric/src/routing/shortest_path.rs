@@ -10,7 +10,7 @@ use super::graph::{Balancer, FAR, Graph};
 use super::{RoutingError, Tables};
 use crate::topology::Topology;
 
-/// Fewest hops, ties going to the port with the fewest destinations so far (like OpenSM's
+/// Fewest hops, ties going to the port with the fewest destinations so far (much as in OpenSM's
 /// minhop). It may deadlock where the network has rings. No parameters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,7 +26,7 @@ impl ShortestPath {
         let mut balancer = Balancer::new(topology, &graph);
         for home in graph.homes() {
             let hops = graph.hops(&[home], |_, _| true);
-            balancer.route(home, |switch, edge| {
+            balancer.route(home, &hops, |switch, edge| {
                 hops[switch] != FAR && hops[switch] == hops[edge.to as usize].wrapping_add(1)
             })?;
         }

@@ -62,7 +62,7 @@ impl UpDown {
                 let above = graph.edges(switch).iter().map(|e| e.to as usize).filter(|&to| is_up(switch, to));
                 cost[switch] = above.map(|to| cost[to]).min().map_or(FAR, |least| least.saturating_add(1));
             }
-            balancer.route(home, |switch, edge| {
+            balancer.route(home, &cost, |switch, edge| {
                 let to = edge.to as usize;
                 if down[switch] == FAR {
                     is_up(switch, to) && cost[to] != FAR && cost[to] + 1 == cost[switch]
@@ -121,6 +121,7 @@ mod tests {
     use super::super::{RoutingSpec, analyse, deadlock_cycle};
     use super::*;
     use crate::topology::dumbbell::Dumbbell;
+    use crate::topology::k_ary_n_tree::KAryNTree;
     use crate::topology::parameters::{
         default_link_delay, default_link_rate, host, host_end, switch, switch_end,
     };
@@ -212,6 +213,16 @@ mod tests {
         assert_eq!(analysis.unroutable, 0);
         let loads = &analysis.between_switches;
         assert_eq!((loads.channels, loads.min, loads.max), (1296, 630, 630));
+    }
+
+    #[test]
+    fn high_switches_spread_what_comes_by_them() {
+        let topology = KAryNTree::new(4, 3).build().unwrap();
+        for routing in [RoutingSpec::UpDown(UpDown::default()), RoutingSpec::ShortestPath(Default::default())]
+        {
+            let loads = analyse(&topology, &routing.compute(&topology).unwrap()).between_switches;
+            assert_eq!((loads.min, loads.max), (48, 60), "as even as D-mod-K makes them");
+        }
     }
 
     #[test]

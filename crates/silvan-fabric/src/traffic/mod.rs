@@ -1,5 +1,7 @@
 //! Who sends what to whom, when.
 
+pub(crate) mod source;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};

@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
+use silvan_engine::random::Stream;
 
 /// Parameters of a switch's congestion manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -78,5 +79,242 @@ impl Default for Fecn {
             packet_size: 8,
             victim_mask: VictimMask::Hosts,
         }
+    }
+}
+
+/// The rule with its thresholds in bytes, the same for all ports of a network.
+#[derive(Debug, Clone)]
+pub(crate) struct FecnRule {
+    upper: u32,
+    lower: u32,
+    mapping: FillMapping,
+    pattern: MarkingPattern,
+    /// Marking_Rate + 1.
+    one_in: u32,
+    smallest: u32,
+    mask: VictimMask,
+    off: bool,
+}
+
+/// The congestion manager of one output port and virtual lane (a "Port VL").
+#[derive(Debug, Clone)]
+pub(crate) struct PortVl {
+    /// Whether packets that leave are eligible for marking.
+    congested: bool,
+    masked: bool,
+    /// The inputs whose fill went above the upper threshold and has not been at or below the
+    /// lower one since; bit 0 stands for the sum in the other mappings.
+    above: [u64; 4],
+    /// Eligible packets since the last mark (regular pattern).
+    since_mark: u32,
+    random: Stream,
+    /// Times the congestion state was entered.
+    pub entered: u64,
+}
+
+/// What changed in the queues that feed an output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fill {
+    /// The input whose queue changed.
+    pub input: u16,
+    /// Bytes in that queue now.
+    pub queue: u32,
+    /// Bytes in all queues that feed the output now.
+    pub sum: u32,
+    /// Inputs with packets for the output now.
+    pub inputs: u32,
+}
+
+impl Fecn {
+    /// The fill above which a port enters the congestion state, and the one at or below which
+    /// it leaves, for a given share of the input buffer per virtual lane, in bytes.
+    ///
+    /// # Errors
+    /// A sentence, where the lower threshold lies above the upper.
+    pub fn thresholds(&self, lane_capacity: Bytes) -> Result<(Bytes, Bytes), String> {
+        let steps = 16 - u64::from(self.threshold.min(15));
+        let upper = self.upper.unwrap_or(Bytes(lane_capacity.0 * steps / 16));
+        let lower = self.lower.unwrap_or(Bytes(upper.0.saturating_sub(self.hysteresis.0)));
+        if lower > upper {
+            return Err(format!("lower threshold {lower} is above the upper one, {upper}"));
+        }
+        Ok((upper, lower))
+    }
+
+    pub(crate) fn rule(&self, lane_capacity: Bytes) -> Result<FecnRule, String> {
+        let (upper, lower) = self.thresholds(lane_capacity)?;
+        Ok(FecnRule {
+            upper: u32::try_from(upper.0).unwrap_or(u32::MAX),
+            lower: u32::try_from(lower.0).unwrap_or(u32::MAX),
+            mapping: self.fill,
+            pattern: self.pattern,
+            one_in: u32::from(self.marking_rate) + 1,
+            smallest: u32::from(self.packet_size) * 64,
+            mask: self.victim_mask,
+            off: self.threshold == 0 && self.upper.is_none(),
+        })
+    }
+}
+
+impl FecnRule {
+    pub fn port(&self, faces_host: bool, random: Stream) -> PortVl {
+        let masked = match self.mask {
+            VictimMask::Hosts => faces_host,
+            VictimMask::None => false,
+            VictimMask::All => true,
+        };
+        PortVl { congested: false, masked, above: [0; 4], since_mark: 0, random, entered: 0 }
+    }
+
+    /// A queue that feeds the port grew or shrank. `is_root` tells whether the port has credits
+    /// to send; it is asked only when it matters.
+    #[inline]
+    pub fn fill_changed(&self, port: &mut PortVl, fill: Fill, is_root: impl FnOnce() -> bool) {
+        let (bit, bytes, divisor) = match self.mapping {
+            FillMapping::Each => (usize::from(fill.input), fill.queue, 1),
+            FillMapping::Sum => (0, fill.sum, 1),
+            FillMapping::SumPerInput => (0, fill.sum, fill.inputs.max(1)),
+        };
+        let word = &mut port.above[bit / 64];
+        if bytes > self.upper / divisor {
+            *word |= 1 << (bit % 64);
+        } else if bytes <= self.lower / divisor {
+            *word &= !(1 << (bit % 64));
+        }
+        let above = port.above.iter().any(|&word| word != 0);
+        if port.congested {
+            port.congested = above;
+        } else if above && !self.off && (port.masked || is_root()) {
+            port.congested = true;
+            port.entered += 1;
+        }
+    }
+
+    /// Whether a packet of this size that leaves now gets the FECN bit.
+    #[inline]
+    pub fn marks(&self, port: &mut PortVl, size: u32) -> bool {
+        if !port.congested || size < self.smallest {
+            return false;
+        }
+        match self.pattern {
+            MarkingPattern::Random => self.one_in == 1 || port.random.chance(1, self.one_in),
+            MarkingPattern::Regular => {
+                port.since_mark += 1;
+                let due = port.since_mark >= self.one_in;
+                if due {
+                    port.since_mark = 0;
+                }
+                due
+            }
+        }
+    }
+}
+
+impl PortVl {
+    pub fn is_congested(&self) -> bool {
+        self.congested
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(fecn: &Fecn) -> FecnRule {
+        fecn.rule(Bytes(65_536)).unwrap()
+    }
+
+    fn port(rule: &FecnRule) -> PortVl {
+        rule.port(false, Stream::new(1, "marking", 0))
+    }
+
+    fn fill(input: u16, queue: u32, sum: u32, inputs: u32) -> Fill {
+        Fill { input, queue, sum, inputs }
+    }
+
+    #[test]
+    fn threshold_weights_fall_uniformly() {
+        let upper = |threshold| Fecn { threshold, ..Fecn::default() }.thresholds(Bytes(65_536)).unwrap().0.0;
+        assert_eq!((upper(1), upper(8), upper(15)), (61_440, 32_768, 4_096));
+        let error = Fecn { upper: Some(Bytes(10)), lower: Some(Bytes(20)), ..Fecn::default() };
+        assert_eq!(
+            error.thresholds(Bytes(1)),
+            Err("lower threshold 20 B is above the upper one, 10 B".into())
+        );
+    }
+
+    #[test]
+    fn hysteresis_keeps_the_state_between_the_thresholds() {
+        let rule = rule(&Fecn { upper: Some(Bytes(8192)), lower: Some(Bytes(4096)), ..Fecn::default() });
+        let mut port = port(&rule);
+        let mut states = Vec::new();
+        for bytes in [8192, 8193, 5000, 4097, 4096, 8000, 9000] {
+            rule.fill_changed(&mut port, fill(0, bytes, bytes, 1), || true);
+            states.push(port.is_congested());
+        }
+        assert_eq!(states, [false, true, true, true, false, false, true]);
+        assert_eq!(port.entered, 2);
+    }
+
+    #[test]
+    fn only_a_root_enters_unless_masked() {
+        let fecn = Fecn { upper: Some(Bytes(1000)), ..Fecn::default() };
+        let rule = rule(&fecn);
+        let mut victim = port(&rule);
+        rule.fill_changed(&mut victim, fill(0, 2000, 2000, 1), || false);
+        assert!(!victim.is_congested(), "without credits a port is a victim");
+        rule.fill_changed(&mut victim, fill(0, 2000, 2000, 1), || true);
+        assert!(victim.is_congested(), "it enters as soon as it has credits");
+        let mut masked = rule.port(true, Stream::new(1, "marking", 0));
+        rule.fill_changed(&mut masked, fill(0, 2000, 2000, 1), || false);
+        assert!(masked.is_congested(), "Victim_Mask");
+    }
+
+    #[test]
+    fn mappings_differ_in_what_they_hold_against_the_threshold() {
+        let with = |mapping| Fecn {
+            upper: Some(Bytes(4096)),
+            hysteresis: Bytes(0),
+            fill: mapping,
+            ..Fecn::default()
+        };
+        let enters = |mapping, change| {
+            let rule = rule(&with(mapping));
+            let mut port = port(&rule);
+            rule.fill_changed(&mut port, change, || true);
+            port.is_congested()
+        };
+        let spread = fill(3, 2048, 6144, 3);
+        assert!(!enters(FillMapping::Each, spread));
+        assert!(enters(FillMapping::Sum, spread));
+        assert!(enters(FillMapping::SumPerInput, fill(3, 1000, 1500, 3)), "1500 > 4096 / 3");
+        assert!(!enters(FillMapping::Sum, fill(3, 1000, 1500, 3)));
+        let rule = rule(&with(FillMapping::Each));
+        let mut port = port(&rule);
+        rule.fill_changed(&mut port, fill(2, 5000, 9000, 2), || true);
+        rule.fill_changed(&mut port, fill(70, 5000, 9000, 2), || true);
+        rule.fill_changed(&mut port, fill(2, 0, 5000, 1), || true);
+        assert!(port.is_congested(), "queue 70 is still above");
+        rule.fill_changed(&mut port, fill(70, 0, 0, 0), || true);
+        assert!(!port.is_congested());
+    }
+
+    #[test]
+    fn marking_rate_and_packet_size_filter_marks() {
+        let marks = |pattern, marking_rate, size| {
+            let rule = rule(&Fecn { upper: Some(Bytes(0)), pattern, marking_rate, ..Fecn::default() });
+            let mut port = port(&rule);
+            rule.fill_changed(&mut port, fill(0, 1, 1, 1), || true);
+            (0..40_000).filter(|_| rule.marks(&mut port, size)).count()
+        };
+        assert_eq!(marks(MarkingPattern::Regular, 3, 2048), 10_000);
+        assert_eq!(marks(MarkingPattern::Random, 0, 2048), 40_000);
+        assert!((9_700..10_300).contains(&marks(MarkingPattern::Random, 3, 2048)));
+        assert_eq!(marks(MarkingPattern::Random, 0, 511), 0, "Packet_Size 8 spares what is below 512 bytes");
+        assert_eq!(marks(MarkingPattern::Random, 0, 512), 40_000);
+        let rule = rule(&Fecn { threshold: 0, ..Fecn::default() });
+        let mut port = port(&rule);
+        rule.fill_changed(&mut port, fill(0, 60_000, 60_000, 1), || true);
+        assert!(!rule.marks(&mut port, 2048), "threshold 0 never marks");
     }
 }

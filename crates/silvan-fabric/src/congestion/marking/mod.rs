@@ -3,6 +3,9 @@
 mod fecn;
 
 pub use fecn::{Fecn, FillMapping, MarkingPattern, VictimMask};
+pub(crate) use fecn::{FecnRule, Fill, PortVl};
+
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,4 +18,39 @@ pub enum Marking {
     None,
     /// InfiniBand's forward explicit congestion notification.
     Fecn(Fecn),
+}
+
+/// The marking rule of one switch with its state per output port and virtual lane.
+#[derive(Debug, Clone)]
+pub(crate) enum Marker {
+    None,
+    Fecn { rule: Arc<FecnRule>, ports: Box<[PortVl]> },
+}
+
+impl Marker {
+    /// See [`FecnRule::fill_changed`]; `lane` numbers the output ports' virtual lanes.
+    #[inline]
+    pub fn fill_changed(&mut self, lane: usize, fill: Fill, is_root: impl FnOnce() -> bool) {
+        match self {
+            Self::None => {}
+            Self::Fecn { rule, ports } => rule.fill_changed(&mut ports[lane], fill, is_root),
+        }
+    }
+
+    /// Whether a packet of this size that leaves now is marked.
+    #[inline]
+    pub fn marks(&mut self, lane: usize, size: u32) -> bool {
+        match self {
+            Self::None => false,
+            Self::Fecn { rule, ports } => rule.marks(&mut ports[lane], size),
+        }
+    }
+
+    /// Whether the output is in the congestion state, and how often it entered it.
+    pub fn state(&self, lane: usize) -> (bool, u64) {
+        match self {
+            Self::None => (false, 0),
+            Self::Fecn { ports, .. } => (ports[lane].is_congested(), ports[lane].entered),
+        }
+    }
 }

@@ -1,8 +1,12 @@
 //! InfiniBand's reaction: the congestion control table and the index into it (IBA 1.2.1 annex
 //! A10; Paper I, 2.2; Paper III, VII.B).
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::Time;
+use silvan_engine::random::Stream;
 
 /// Parameters of a channel adapter, the same for all service levels unless `per_sl` says else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -89,5 +93,261 @@ impl Default for Cct {
             table: CctTable::Quadratic { divisor: 106, scale: 1, entries: 128 },
             per_sl: Vec::new(),
         }
+    }
+}
+
+/// Length of a tick of the CCTI timer: 1.024 us.
+const TIMER_UNIT_PS: u64 = 1_024_000;
+
+/// The parameters of one service level at one host.
+#[derive(Debug, Clone)]
+struct Level {
+    increase: u16,
+    limit: u16,
+    min: u16,
+    period_ps: u64,
+    /// The free-running timer's phase: hosts are not synchronised.
+    phase_ps: u64,
+}
+
+/// The reaction of one host.
+#[derive(Debug, Clone)]
+pub(crate) struct CctRule {
+    levels: Box<[Level]>,
+    /// Injection rate delay of a packet of `full_size` bytes per index.
+    delays_ps: Arc<[u64]>,
+    full_size: u64,
+    pub level: ControlLevel,
+}
+
+/// The index of one flow (or service level) and what the delay counts from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CctState {
+    index: u16,
+    /// Timer expiries up to which `index` is decremented.
+    ticks: u64,
+    /// When the last packet's tail left the host.
+    last_end: Time,
+    last_size: u32,
+}
+
+impl CctTable {
+    /// The delay of a full packet per index, in picoseconds. `full_span` is what a full packet
+    /// takes on the host's link.
+    #[must_use]
+    pub fn delays_ps(&self, full_span: Time) -> Vec<u64> {
+        match self {
+            Self::Quadratic { divisor, scale, entries } => (0..u128::from(*entries))
+                .map(|i| {
+                    let square = u128::from(*divisor).pow(2).max(1);
+                    (u128::from(*scale) * i * i * 7_000_000 / square) as u64
+                })
+                .collect(),
+            Self::List { delays_ns } => delays_ns.iter().map(|ns| ns.saturating_mul(1_000)).collect(),
+            Self::Iba { entries } => entries
+                .iter()
+                .map(|entry| (full_span.0 * u64::from(entry & 0x3fff)) >> (entry >> 14))
+                .collect(),
+        }
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Quadratic { entries, .. } => usize::from(*entries),
+            Self::List { delays_ns } => delays_ns.len(),
+            Self::Iba { entries } => entries.len(),
+        }
+    }
+
+    /// Whether there are no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Cct {
+    /// The rule of one host, whose timers start at phases drawn from `random`.
+    pub(crate) fn rule(&self, delays_ps: Arc<[u64]>, full_size: u32, random: &mut Stream) -> CctRule {
+        let levels = (0..16)
+            .map(|sl| {
+                let own = self.per_sl.iter().find(|own| own.sl == sl);
+                let timer = own.and_then(|own| own.ccti_timer).unwrap_or(self.ccti_timer);
+                let period_ps = u64::from(timer.max(1)) * TIMER_UNIT_PS;
+                let fraction = u64::from(random.next_u32());
+                Level {
+                    increase: own.and_then(|own| own.ccti_increase).unwrap_or(self.ccti_increase),
+                    limit: own.and_then(|own| own.ccti_limit).unwrap_or(self.ccti_limit),
+                    min: own.and_then(|own| own.ccti_min).unwrap_or(self.ccti_min),
+                    period_ps,
+                    phase_ps: ((u128::from(period_ps) * u128::from(fraction)) >> 32) as u64,
+                }
+            })
+            .collect();
+        CctRule { levels, delays_ps, full_size: u64::from(full_size.max(1)), level: self.level }
+    }
+}
+
+impl CctRule {
+    fn ticks(level: &Level, now: Time) -> u64 {
+        (now.0 + level.phase_ps) / level.period_ps
+    }
+
+    /// A flow that has not been notified yet.
+    pub fn fresh(&self, sl: u8) -> CctState {
+        CctState { index: self.levels[usize::from(sl)].min, ..CctState::default() }
+    }
+
+    /// The index now, all timer expiries so far taken off.
+    #[inline]
+    pub fn index(&self, state: &CctState, sl: u8, now: Time) -> u16 {
+        let level = &self.levels[usize::from(sl)];
+        if state.index <= level.min {
+            return state.index;
+        }
+        let expired = Self::ticks(level, now) - state.ticks;
+        u64::from(state.index).saturating_sub(expired).max(u64::from(level.min)) as u16
+    }
+
+    /// A BECN arrived.
+    pub fn notified(&self, state: &mut CctState, sl: u8, now: Time) {
+        let level = &self.levels[usize::from(sl)];
+        let index = self.index(state, sl, now);
+        state.index = index.saturating_add(level.increase).min(level.limit);
+        state.ticks = Self::ticks(level, now);
+    }
+
+    /// A packet of the flow was sent; its tail leaves at `end`.
+    #[inline]
+    pub fn sent(&self, state: &mut CctState, end: Time, size: u32) {
+        state.last_end = end;
+        state.last_size = size;
+    }
+
+    /// Whether the flow is as if it had never been notified.
+    pub fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
+        let level = &self.levels[usize::from(sl)];
+        self.index(state, sl, now) == level.min && self.eligible_at(state, sl, now) <= now
+    }
+
+    fn delay(&self, index: u16, size: u32) -> u64 {
+        let full = self.delays_ps[usize::from(index).min(self.delays_ps.len() - 1)];
+        if u64::from(size) == self.full_size {
+            full
+        } else {
+            (u128::from(full) * u128::from(size) / u128::from(self.full_size)) as u64
+        }
+    }
+
+    /// The earliest time, from `now` on, at which the next packet may start: the previous one's
+    /// end plus the delay of the index *at that time*, so that timer expiries on the way count.
+    #[inline]
+    pub fn eligible_at(&self, state: &CctState, sl: u8, now: Time) -> Time {
+        let level = &self.levels[usize::from(sl)];
+        let mut index = self.index(state, sl, now);
+        let mut due = state.last_end.0 + self.delay(index, state.last_size);
+        if due <= now.0 || index <= level.min {
+            return Time(due.max(now.0));
+        }
+        let mut ticks = Self::ticks(level, now) + 1;
+        loop {
+            let expiry = ticks * level.period_ps - level.phase_ps;
+            if due <= expiry || index <= level.min {
+                return Time(due);
+            }
+            index -= 1;
+            ticks += 1;
+            due = (state.last_end.0 + self.delay(index, state.last_size)).max(expiry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(cct: &Cct) -> CctRule {
+        let delays = cct.table.delays_ps(Time(1_024_000)).into();
+        let mut rule = cct.rule(delays, 2048, &mut Stream::new(1, "cct", 0));
+        rule.levels.iter_mut().for_each(|level| level.phase_ps = 0);
+        rule
+    }
+
+    const TICK: u64 = 150 * TIMER_UNIT_PS;
+
+    #[test]
+    fn tables_by_formula_list_and_encoding() {
+        let quadratic = CctTable::Quadratic { divisor: 106, scale: 1, entries: 128 }.delays_ps(Time(1));
+        assert_eq!(quadratic.len(), 128);
+        assert_eq!((quadratic[0], quadratic[106], quadratic[127]), (0, 7_000_000, 10_048_238));
+        let list = CctTable::List { delays_ns: vec![0, 5] }.delays_ps(Time(1));
+        assert_eq!(list, [0, 5_000]);
+        // Multiplier 3 with shifts 0 to 3.
+        let entries = vec![3, 1 << 14 | 3, 2 << 14 | 3, 3 << 14 | 3];
+        assert_eq!(CctTable::Iba { entries }.delays_ps(Time(1_000)), [3_000, 1_500, 750, 375]);
+    }
+
+    #[test]
+    fn index_rises_with_notifications_and_falls_with_the_timer() {
+        let rule = rule(&Cct { ccti_increase: 2, ccti_limit: 5, ccti_min: 1, ..Cct::default() });
+        let mut state = rule.fresh(0);
+        assert_eq!(rule.index(&state, 0, Time::ZERO), 1);
+        rule.notified(&mut state, 0, Time(10));
+        assert_eq!(rule.index(&state, 0, Time(10)), 3);
+        rule.notified(&mut state, 0, Time(10));
+        rule.notified(&mut state, 0, Time(10));
+        assert_eq!(rule.index(&state, 0, Time(10)), 5, "CCTI_Limit");
+        assert_eq!(rule.index(&state, 0, Time(TICK - 1)), 5);
+        assert_eq!(rule.index(&state, 0, Time(TICK)), 4);
+        assert_eq!(rule.index(&state, 0, Time(100 * TICK)), 1, "CCTI_Min");
+    }
+
+    #[test]
+    fn delay_counts_from_the_end_of_the_packet_before() {
+        let rule = rule(&Cct::default());
+        let mut state = rule.fresh(0);
+        rule.sent(&mut state, Time(1_000_000), 2048);
+        assert_eq!(rule.eligible_at(&state, 0, Time(1_000_000)), Time(1_000_000));
+        (0..106).for_each(|_| rule.notified(&mut state, 0, Time(1_000_000)));
+        assert_eq!(rule.eligible_at(&state, 0, Time(1_000_000)), Time(8_000_000));
+        rule.sent(&mut state, Time(1_000_000), 1024);
+        assert_eq!(
+            rule.eligible_at(&state, 0, Time(1_000_000)),
+            Time(4_500_000),
+            "relative to packet length"
+        );
+    }
+
+    #[test]
+    fn timer_expiries_during_a_long_delay_shorten_it() {
+        let table = CctTable::List { delays_ns: (0..128).map(|i| i * 100_000).collect() };
+        let rule = rule(&Cct { table, ..Cct::default() });
+        let mut state = rule.fresh(0);
+        rule.sent(&mut state, Time(0), 2048);
+        (0..10).for_each(|_| rule.notified(&mut state, 0, Time(0)));
+        // 1000 us at index 10; a tick every 153.6 us takes 100 us off.
+        let due = rule.eligible_at(&state, 0, Time(0));
+        assert_eq!(due, Time(4 * TICK), "at the 4th tick index 6 asks for 600 us, which have passed");
+        for now in [0, TICK, 2 * TICK + 5] {
+            assert_eq!(
+                rule.eligible_at(&state, 0, Time(now)),
+                due,
+                "the answer does not depend on when one asks"
+            );
+        }
+    }
+
+    #[test]
+    fn service_levels_have_their_own_parameters() {
+        let own =
+            PerSl { sl: 3, ccti_increase: Some(9), ccti_limit: None, ccti_min: None, ccti_timer: Some(1) };
+        let rule = rule(&Cct { per_sl: vec![own], ..Cct::default() });
+        let (mut a, mut b) = (rule.fresh(0), rule.fresh(3));
+        rule.notified(&mut a, 0, Time(0));
+        rule.notified(&mut b, 3, Time(0));
+        assert_eq!((rule.index(&a, 0, Time(0)), rule.index(&b, 3, Time(0))), (1, 9));
+        assert_eq!((rule.index(&a, 0, Time(TIMER_UNIT_PS)), rule.index(&b, 3, Time(TIMER_UNIT_PS))), (1, 8));
     }
 }

@@ -2,7 +2,8 @@
 
 mod cct;
 
-pub use cct::{Cct, CctTable, ControlLevel};
+pub use cct::{Cct, CctTable, ControlLevel, PerSl};
+pub(crate) use cct::{CctRule, CctState};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,67 @@
+//! What every node works with while it handles an event: the clock, the queue, the packets, the
+//! links and the meters. Nodes reach each other only through the links.
+
+use silvan_engine::{EventQueue, Time};
+
+use crate::link::{ChannelId, Links};
+use crate::measure::Meters;
+use crate::packet::{PacketId, Pool};
+
+/// The common ground of all nodes.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub now: Time,
+    pub queue: EventQueue,
+    pub packets: Pool,
+    pub links: Links,
+    pub meters: Meters,
+    /// Switches that may have something to send at this instant.
+    pub dirty_switches: Vec<u32>,
+    /// The channel each host sends on.
+    pub host_channels: Vec<ChannelId>,
+    /// Hosts that may have something to send at this instant.
+    pub dirty_hosts: Vec<u32>,
+}
+
+impl Core {
+    /// See [`Links::has_credit`].
+    #[inline]
+    pub fn has_credit(&mut self, channel: ChannelId, vl: u8, space: u32) -> bool {
+        self.links.has_credit(channel, vl, space, self.now)
+    }
+
+    /// See [`Links::has_credit_or_wait`].
+    #[inline]
+    pub fn has_credit_or_wait(&mut self, channel: ChannelId, vl: u8, space: u32) -> bool {
+        self.links.has_credit_or_wait(channel, vl, space, self.now, &mut self.queue)
+    }
+
+    /// See [`Links::wake`].
+    #[inline]
+    pub fn wake(&mut self, channel: ChannelId, time: Time) {
+        self.links.wake(channel, time, &mut self.queue);
+    }
+
+    /// See [`Links::send`].
+    #[inline]
+    pub fn send(&mut self, channel: ChannelId, packet: PacketId) -> Time {
+        self.links.send(channel, packet, &mut self.packets, self.now, &mut self.queue)
+    }
+
+    /// See [`Links::release`].
+    #[inline]
+    pub fn release(&mut self, channel: ChannelId, vl: u8, space: u32, time: Time) {
+        self.links.release(channel, vl, space, time, &mut self.queue);
+    }
+
+    /// The channel a host sends on.
+    pub fn host_channel(&self, host: u32) -> ChannelId {
+        self.host_channels[host as usize]
+    }
+
+    /// When the sender of a channel may send next.
+    #[inline]
+    pub fn free_at(&self, channel: ChannelId) -> Time {
+        self.links.channel(channel).free_at
+    }
+}

@@ -1,0 +1,486 @@
+//! Hosts: they cut messages into packets and send them, and take packets in.
+//!
+//! ```text
+//!  sources -> flows (one queue per destination) -> round robin -> link
+//!                     control packets first     ->
+//!  link -> input buffer -> drain
+//! ```
+//!
+//! No flow blocks another inside a host. The injection limit spaces the starts of data packets,
+//! the drain limit paces the freeing of the input buffer; both stand for a host bus slower than
+//! the link (Paper IV, V.A).
+
+mod flows;
+
+use std::collections::VecDeque;
+
+use silvan_engine::Time;
+use silvan_engine::units::BytePace;
+
+use crate::congestion::Notification;
+use crate::congestion::reaction::{CctRule, CctState, ControlLevel};
+use crate::core::Core;
+use crate::link::ChannelId;
+use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
+use crate::traffic::source::Source;
+
+use flows::{FlowId, FlowTable};
+
+/// Sizes that all hosts share, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    pub mtu: u32,
+    pub header: u32,
+    pub control: u32,
+    pub credit_block: u32,
+}
+
+impl Sizes {
+    /// What a packet of this size occupies in a buffer.
+    #[inline]
+    pub fn space(self, size: u32) -> u32 {
+        size.div_ceil(self.credit_block) * self.credit_block
+    }
+}
+
+/// A control packet that waits to be sent.
+#[derive(Debug, Clone, Copy)]
+struct Control {
+    kind: Kind,
+    becn: bool,
+    to: u32,
+    source: u16,
+    class: u16,
+    sl: u8,
+    vl: u8,
+}
+
+/// A rate limit: when the next packet may pass, exact over any number of packets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limiter {
+    pace: BytePace,
+    carry: u64,
+    free_at: Time,
+}
+
+impl Limiter {
+    pub fn new(pace: BytePace) -> Self {
+        Self { pace, carry: 0, free_at: Time::ZERO }
+    }
+
+    /// Lets `bytes` pass, at `start` or when those before have passed; returns when they are through.
+    #[inline]
+    fn pass(&mut self, start: Time, bytes: u32) -> Time {
+        self.free_at = self.free_at.max(start) + self.pace.time_carrying(bytes, &mut self.carry);
+        self.free_at
+    }
+}
+
+/// How an attempt to send ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// A packet is on its way.
+    Sent,
+    /// Credits are missing on every virtual lane.
+    Blocked,
+    /// Nothing may be sent now.
+    Idle,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// Its index among the hosts.
+    pub id: u32,
+    /// The channel it sends on.
+    pub out: ChannelId,
+    /// The channel it receives from.
+    pub into: ChannelId,
+    pub injection: Limiter,
+    pub drain: Limiter,
+    /// Time per message besides its packets.
+    pub message_overhead: Time,
+    pub sizes: Sizes,
+    pub lanes: u8,
+    pub sources: Vec<Source>,
+    pub notification: Notification,
+    pub reaction: Option<CctRule>,
+    /// Control state per service level, where that is the level of control.
+    pub sl_states: [CctState; 16],
+    control: VecDeque<Control>,
+    flows: FlowTable,
+    dirty: bool,
+    /// Flows with state at which idle ones are cleared away next.
+    tidy_at: usize,
+}
+
+/// Everything a host needs to know at construction.
+#[derive(Debug)]
+pub(crate) struct HostSpec {
+    pub id: u32,
+    pub out: ChannelId,
+    pub into: ChannelId,
+    pub injection: BytePace,
+    pub drain: BytePace,
+    pub message_overhead: Time,
+    pub sizes: Sizes,
+    pub lanes: u8,
+    pub notification: Notification,
+    pub reaction: Option<CctRule>,
+}
+
+impl Host {
+    pub fn new(spec: HostSpec) -> Self {
+        let mut sl_states = [CctState::default(); 16];
+        if let Some(rule) = &spec.reaction {
+            (0..16).for_each(|sl| sl_states[usize::from(sl)] = rule.fresh(sl));
+        }
+        Self {
+            id: spec.id,
+            out: spec.out,
+            into: spec.into,
+            injection: Limiter::new(spec.injection),
+            drain: Limiter::new(spec.drain),
+            message_overhead: spec.message_overhead,
+            sizes: spec.sizes,
+            lanes: spec.lanes,
+            sources: Vec::new(),
+            notification: spec.notification,
+            reaction: spec.reaction,
+            sl_states,
+            control: VecDeque::new(),
+            flows: FlowTable::default(),
+            dirty: false,
+            tidy_at: 64,
+        }
+    }
+
+    /// Asks to be settled at this instant.
+    #[inline]
+    pub fn wake(&mut self, core: &mut Core) {
+        if !self.dirty {
+            self.dirty = true;
+            core.dirty_hosts.push(self.id);
+        }
+    }
+
+    /// The first wake-up: when the earliest source starts.
+    pub fn start(&mut self, core: &mut Core) {
+        if let Some(due) = self.sources.iter().filter_map(Source::due).min() {
+            core.wake(self.out, due);
+        }
+    }
+
+    /// A packet's tail is in.
+    pub fn receive(&mut self, core: &mut Core, id: PacketId) {
+        let packet = core.packets[id];
+        core.packets.remove(id);
+        match packet.kind {
+            Kind::Data => {
+                let head_at = core.now.saturating_sub(Time(u64::from(packet.tail_lag_ps)));
+                let done = self.drain.pass(head_at, packet.size).max(core.now);
+                core.release(self.into, packet.vl, packet.space, done);
+                core.meters.delivered(&packet, core.now, done);
+                self.acknowledge(core, &packet);
+            }
+            Kind::Cnp | Kind::Ack => {
+                core.release(self.into, packet.vl, packet.space, core.now);
+                core.meters.control_delivered += 1;
+                if packet.becn {
+                    core.meters.becn_received += 1;
+                    self.notified(core.now, &packet);
+                }
+            }
+        }
+    }
+
+    /// Returns a mark, or an acknowledgement, as soon as possible. A FECN is ignored where the
+    /// BECN is set too, and on control packets.
+    fn acknowledge(&mut self, core: &mut Core, packet: &Packet) {
+        let marked = packet.fecn && !packet.becn;
+        let (kind, wanted) = match self.notification {
+            Notification::Cnp => (Kind::Cnp, marked),
+            Notification::Ack => (Kind::Ack, marked || packet.last),
+        };
+        if !wanted {
+            return;
+        }
+        self.control.push_back(Control {
+            kind,
+            becn: marked,
+            to: packet.src,
+            source: packet.source,
+            class: packet.class,
+            sl: packet.sl,
+            vl: packet.vl,
+        });
+        self.wake(core);
+    }
+
+    /// A BECN arrived for the flow of `packet.source` to the host the notification comes from.
+    fn notified(&mut self, now: Time, packet: &Packet) {
+        let Some(rule) = &self.reaction else { return };
+        match rule.level {
+            ControlLevel::Sl => rule.notified(&mut self.sl_states[usize::from(packet.sl)], packet.sl, now),
+            ControlLevel::Qp => {
+                let id = self.flows.entry(packet.source, packet.src, rule.fresh(packet.sl));
+                rule.notified(&mut self.flows.get_mut(id).cct, packet.sl, now);
+                if self.flows.len() > self.tidy_at {
+                    let sources = &self.sources;
+                    self.flows.forget_fresh(|flow| {
+                        rule.is_fresh(&flow.cct, sources[usize::from(flow.source)].sl, now)
+                    });
+                    self.tidy_at = (2 * self.flows.len()).max(64);
+                }
+            }
+        }
+    }
+
+    /// When a flow may send its next packet.
+    #[inline]
+    fn eligible_at(&self, id: FlowId, now: Time) -> Time {
+        let Some(rule) = &self.reaction else { return now };
+        let flow = self.flows.get(id);
+        let sl = self.sources[usize::from(flow.source)].sl;
+        match rule.level {
+            ControlLevel::Qp => rule.eligible_at(&flow.cct, sl, now),
+            ControlLevel::Sl => rule.eligible_at(&self.sl_states[usize::from(sl)], sl, now),
+        }
+    }
+
+    /// Sends what may be sent at this instant, and sees to it that the host is asked again.
+    pub fn settle(&mut self, core: &mut Core) {
+        self.dirty = false;
+        let free_at = core.free_at(self.out);
+        if free_at > core.now {
+            core.wake(self.out, free_at);
+            return;
+        }
+        if self.send_control(core) {
+            core.wake(self.out, core.free_at(self.out));
+            return;
+        }
+        if self.injection.free_at > core.now {
+            core.wake(self.out, self.injection.free_at);
+            return;
+        }
+        self.generate(core.now);
+        while let Some(id) = self.flows.take_released(core.now) {
+            self.enlist(id, core.now);
+        }
+        let attempt = self.send_data(core);
+        self.plan_wake(core, attempt);
+    }
+
+    fn send_control(&mut self, core: &mut Core) -> bool {
+        let Some(&control) = self.control.front() else { return false };
+        let size = self.sizes.control;
+        let space = self.sizes.space(size);
+        if !core.has_credit_or_wait(self.out, control.vl, space) {
+            return false;
+        }
+        self.control.pop_front();
+        let packet = Packet {
+            created: core.now,
+            injected: core.now,
+            tail_lag_ps: 0,
+            payload: 0,
+            size,
+            space,
+            src: self.id,
+            dst: control.to,
+            next: NO_PACKET,
+            class: control.class,
+            source: control.source,
+            kind: control.kind,
+            sl: control.sl,
+            vl: control.vl,
+            fecn: false,
+            becn: control.becn,
+            last: true,
+        };
+        let id = core.packets.insert(packet);
+        core.meters.control_injected += 1;
+        core.send(self.out, id);
+        true
+    }
+
+    /// Draws the messages that are due.
+    #[inline]
+    fn generate(&mut self, now: Time) {
+        for index in 0..self.sources.len() {
+            while self.sources[index].wants_to_draw(now) {
+                let source = &mut self.sources[index];
+                let message = source.draw(now);
+                let sl = source.sl;
+                let fresh = self.reaction.as_ref().map_or_else(CctState::default, |rule| rule.fresh(sl));
+                let id = self.flows.entry(index as u16, message.destination, fresh);
+                self.flows.get_mut(id).messages.push_back(message);
+                if !self.flows.is_queued(id) {
+                    self.enlist(id, now);
+                }
+            }
+        }
+    }
+
+    /// Puts a flow with something to send into the ring, or lets it wait for its delay.
+    #[inline]
+    fn enlist(&mut self, id: FlowId, now: Time) {
+        let eligible = self.eligible_at(id, now);
+        if eligible > now {
+            self.flows.throttle(id, eligible);
+        } else {
+            let source = usize::from(self.flows.get(id).source);
+            self.sources[source].ready += 1;
+            self.flows.make_ready(id);
+        }
+    }
+
+    /// Sends a packet of the flow whose turn it is, passing over those that may not send.
+    fn send_data(&mut self, core: &mut Core) -> Attempt {
+        let mut blocked_lanes = 0u16;
+        let mut kept = Vec::new();
+        let mut attempt = Attempt::Idle;
+        for _ in 0..self.flows.ready() {
+            let Some(id) = self.flows.take_turn() else { break };
+            let source = usize::from(self.flows.get(id).source);
+            self.sources[source].ready -= 1;
+            let eligible = self.eligible_at(id, core.now);
+            if eligible > core.now {
+                self.flows.throttle(id, eligible);
+                continue;
+            }
+            let vl = self.sources[source].vl;
+            let bytes = self.next_payload(id) + self.sizes.header;
+            if blocked_lanes >> vl & 1 == 1 || !core.has_credit_or_wait(self.out, vl, self.sizes.space(bytes))
+            {
+                blocked_lanes |= 1 << vl;
+                kept.push(id);
+                if blocked_lanes.count_ones() >= u32::from(self.lanes) {
+                    attempt = Attempt::Blocked;
+                    break;
+                }
+                continue;
+            }
+            self.send_packet(core, id);
+            attempt = Attempt::Sent;
+            break;
+        }
+        // Those that could not send for want of credit keep their turn.
+        for id in kept.into_iter().rev() {
+            self.sources[usize::from(self.flows.get(id).source)].ready += 1;
+            self.flows.keep_turn(id);
+        }
+        attempt
+    }
+
+    #[inline]
+    fn next_payload(&self, id: FlowId) -> u32 {
+        let left = self.flows.get(id).messages.front().map_or(0, |message| message.left);
+        left.min(u64::from(self.sizes.mtu)) as u32
+    }
+
+    fn send_packet(&mut self, core: &mut Core, id: FlowId) {
+        let payload = self.next_payload(id);
+        let flow = self.flows.get_mut(id);
+        let source = &mut self.sources[usize::from(flow.source)];
+        let Some(message) = flow.messages.front_mut() else { return };
+        message.left -= u64::from(payload);
+        let last = message.left == 0;
+        let size = payload + self.sizes.header;
+        let packet = Packet {
+            created: message.created,
+            injected: core.now,
+            tail_lag_ps: 0,
+            payload,
+            size,
+            space: self.sizes.space(size),
+            src: self.id,
+            dst: flow.destination,
+            next: NO_PACKET,
+            class: source.class,
+            source: flow.source,
+            kind: Kind::Data,
+            sl: source.sl,
+            vl: source.vl,
+            fecn: false,
+            becn: false,
+            last,
+        };
+        if last {
+            flow.messages.pop_front();
+            source.backlog -= 1;
+        }
+        core.meters.injected(&packet);
+        let packet_id = core.packets.insert(packet);
+        let end = core.send(self.out, packet_id);
+        self.injection.pass(core.now, size);
+        if last {
+            self.injection.free_at += self.message_overhead;
+        }
+        if let Some(rule) = &self.reaction {
+            match rule.level {
+                ControlLevel::Qp => rule.sent(&mut self.flows.get_mut(id).cct, end, size),
+                ControlLevel::Sl => rule.sent(&mut self.sl_states[usize::from(packet.sl)], end, size),
+            }
+        }
+        self.requeue(id, end, packet.sl);
+    }
+
+    /// After a packet: back into the ring, or away if nothing is left to send.
+    #[inline]
+    fn requeue(&mut self, id: FlowId, end: Time, sl: u8) {
+        let flow = self.flows.get(id);
+        if !flow.messages.is_empty() {
+            self.enlist(id, end);
+            return;
+        }
+        let forget = match &self.reaction {
+            Some(rule) if rule.level == ControlLevel::Qp => rule.is_fresh(&flow.cct, sl, end),
+            _ => true,
+        };
+        if forget {
+            self.flows.forget(id);
+        }
+    }
+
+    /// The next time to look again: at once if something is ready, else when a flow is released
+    /// or a message is due. A host that only lacks credits needs no wake-up: they announce
+    /// themselves.
+    #[inline]
+    fn plan_wake(&mut self, core: &mut Core, attempt: Attempt) {
+        let next = if attempt == Attempt::Sent && (self.flows.ready() > 0 || !self.control.is_empty()) {
+            Some(core.now)
+        } else {
+            let draws = self.sources.iter().filter_map(Source::next_draw);
+            draws.chain(self.flows.next_release()).min()
+        };
+        let Some(next) = next else { return };
+        let wanted = match attempt {
+            Attempt::Sent => true,
+            Attempt::Blocked => false,
+            Attempt::Idle => next > core.now,
+        };
+        if wanted {
+            core.wake(self.out, next.max(core.free_at(self.out)).max(self.injection.free_at));
+        }
+    }
+
+    /// The index into the congestion control table of a source's flow to a destination.
+    pub fn ccti(&self, source: u16, destination: u32, now: Time) -> u16 {
+        let Some(rule) = &self.reaction else { return 0 };
+        let sl = self.sources[usize::from(source)].sl;
+        match rule.level {
+            ControlLevel::Sl => rule.index(&self.sl_states[usize::from(sl)], sl, now),
+            ControlLevel::Qp => match self.flows.find(source, destination) {
+                Some(id) => rule.index(&self.flows.get(id).cct, sl, now),
+                None => rule.index(&rule.fresh(sl), sl, now),
+            },
+        }
+    }
+
+    /// Flows held back by their delay now.
+    pub fn throttled_flows(&self) -> usize {
+        self.flows.throttled()
+    }
+}

@@ -1,0 +1,159 @@
+//! The account of a run in words, and warnings for whatever had no effect.
+
+use silvan_engine::Time;
+
+use crate::config::Config;
+use crate::congestion::marking::Marking;
+use crate::congestion::reaction::Reaction;
+use crate::core::Core;
+use crate::measure::trees::{Part, Trees};
+use crate::outcome::FlowSummary;
+
+/// Everything the account draws on.
+pub(crate) struct Story<'a> {
+    pub config: &'a Config,
+    pub core: &'a Core,
+    pub trees: &'a Trees,
+    pub link_names: &'a [String],
+    pub flows: &'a [FlowSummary],
+    /// Classes of traffic that are named flows come first; the rest are patterns.
+    pub throughput_gbit_s: f64,
+    /// Data packets still inside.
+    pub inside: u64,
+    pub stopped_early: bool,
+}
+
+fn share(part: u32, whole: u32) -> String {
+    format!("{:.0} %", 100.0 * f64::from(part) / f64::from(whole.max(1)))
+}
+
+fn list(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_string(),
+        [some @ .., last] if names.len() <= 6 => format!("{} and {last}", some.join(", ")),
+        _ => format!("{} and {} others", names[..5].join(", "), names.len() - 5),
+    }
+}
+
+/// The account and the warnings.
+pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
+    let mut account = vec![format!(
+        "In {} of simulated time {} data packets were sent and {} delivered, {:.3} Gbit/s in all; {} were \
+         still inside at the end.",
+        story.core.now,
+        story.core.meters.packets_injected,
+        story.core.meters.packets_delivered,
+        story.throughput_gbit_s,
+        story.inside
+    )];
+    account.extend(roots(story));
+    account.extend(roles(story));
+    account.extend(control(story));
+    (account, warnings(story))
+}
+
+fn roots(story: &Story) -> Vec<String> {
+    let trees = story.trees;
+    let mut roots: Vec<(u32, usize)> = (0..trees.outputs.len())
+        .map(|link| (trees.outputs[link].root, link))
+        .filter(|&(samples, _)| 10 * samples > trees.samples)
+        .collect();
+    roots.sort_by_key(|&(samples, link)| (std::cmp::Reverse(samples), link));
+    if roots.is_empty() {
+        return vec!["No output was congested in more than a tenth of the samples.".into()];
+    }
+    let named: Vec<String> = roots
+        .iter()
+        .take(8)
+        .map(|&(samples, link)| {
+            format!("{} ({} of the samples)", story.link_names[link], share(samples, trees.samples))
+        })
+        .collect();
+    let more = if roots.len() > 8 { format!(", and {} more", roots.len() - 8) } else { String::new() };
+    let reach = match trees.most_branches {
+        0 => "No tree grew beyond its root.".to_string(),
+        1 => "At most one output was a branch of a tree at a time.".to_string(),
+        n => format!("Up to {n} outputs were branches of a tree at a time."),
+    };
+    vec![format!("Roots of congestion: {}{more}. {reach}", named.join(", "))]
+}
+
+fn roles(story: &Story) -> Vec<String> {
+    let of = |part| -> Vec<&str> {
+        let flows = story.flows.iter().enumerate();
+        flows.filter(|(at, _)| story.trees.role(*at) == part).map(|(_, flow)| flow.flow.as_str()).collect()
+    };
+    let (contributors, victims) = (of(Part::Contributor), of(Part::Victim));
+    let mut lines = Vec::new();
+    if !contributors.is_empty() {
+        lines.push(format!("Contributors (through a root most of the time): {}.", list(&contributors)));
+    }
+    if !victims.is_empty() {
+        lines.push(format!("Victims (held back by a branch, through no root): {}.", list(&victims)));
+    }
+    lines
+}
+
+fn control(story: &Story) -> Vec<String> {
+    let meters = &story.core.meters;
+    if story.config.congestion.parts().0 == Marking::None {
+        return Vec::new();
+    }
+    vec![format!(
+        "Switches marked {} packets ({:.2} % of those delivered); {} notifications reached their sources.",
+        meters.fecn_marks,
+        100.0 * meters.fecn_marks as f64 / meters.packets_delivered.max(1) as f64,
+        meters.becn_received
+    )]
+}
+
+fn warnings(story: &Story) -> Vec<String> {
+    let meters = &story.core.meters;
+    let (marking, _, reaction) = story.config.congestion.parts();
+    let mut warnings = Vec::new();
+    if story.stopped_early {
+        warnings.push(format!(
+            "The run was stopped at {} of {}: averages cover what there is.",
+            story.core.now, story.config.duration
+        ));
+    }
+    match (&marking, &reaction) {
+        (Marking::None, Reaction::None) => {
+            if story.config.congestion.notification.is_some() {
+                warnings.push("congestion.notification has no effect: nothing marks packets.".into());
+            }
+        }
+        (Marking::None, _) => {
+            warnings.push(
+                "The reaction had no effect: congestion.marking is none, so no source is notified.".into(),
+            );
+        }
+        (_, Reaction::None) => {
+            warnings.push("Marks had no effect: congestion.reaction is none.".into());
+        }
+        _ => {}
+    }
+    if marking != Marking::None && meters.fecn_marks == 0 {
+        warnings.push("Congestion control had no effect: no packet was marked.".into());
+    } else if meters.fecn_marks > 0 && meters.becn_received == 0 {
+        warnings.push("No notification reached its source before the end of the run.".into());
+    }
+    for class in &meters.classes {
+        if class.injected_bytes == 0 {
+            warnings.push(format!(
+                "`{}` never sent: it starts after the end, or its hosts were blocked.",
+                class.name
+            ));
+        } else if class.delivered_bytes == 0 {
+            warnings.push(format!("Nothing of `{}` arrived before the end of the run.", class.name));
+        }
+    }
+    if story.config.warmup == Time::ZERO
+        && story.config.flows.is_empty()
+        && story.config.measure.interval < story.config.duration
+    {
+        warnings.push("warmup is 0 s: the averages include the empty network's start.".into());
+    }
+    warnings
+}

@@ -1,0 +1,49 @@
+//! What must hold in every state of the network; checked in debug builds.
+
+use crate::core::Core;
+use crate::switch::Switch;
+
+/// Checks one direction of a link: the sender's credit, what is in flight, what is buffered and
+/// what returns add up to the buffer, on every virtual lane. `far` is the receiving switch and
+/// input; a host's buffer drains at a known pace, so its space is on its way back at once.
+///
+/// # Errors
+/// A sentence that says what does not hold.
+pub(crate) fn check_channel(
+    core: &Core,
+    switches: &[Switch],
+    channel: u32,
+    far: Option<(u32, usize)>,
+) -> Result<(), String> {
+    for vl in 0..core.links.lane_count() {
+        let buffered =
+            far.map_or(0, |(switch, input)| switches[switch as usize].buffered(core, input, usize::from(vl)));
+        core.links.check_credits(channel, vl, buffered)?;
+    }
+    Ok(())
+}
+
+/// Checks all channels, and that packets in are packets out and packets inside, in order.
+///
+/// # Errors
+/// A sentence that says what does not hold.
+pub(crate) fn check_all(
+    core: &Core,
+    switches: &[Switch],
+    receiver: &[Option<(u32, usize)>],
+) -> Result<(), String> {
+    if core.meters.inside() != core.packets.alive() as u64 {
+        return Err(format!(
+            "{} packets are alive, but {} went in and did not come out",
+            core.packets.alive(),
+            core.meters.inside()
+        ));
+    }
+    if let Some(message) = &core.meters.out_of_order {
+        return Err(message.clone());
+    }
+    for (channel, far) in receiver.iter().enumerate() {
+        check_channel(core, switches, channel as u32, *far)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Counters that the nodes feed directly.
+
+use hdrhistogram::Histogram;
+use silvan_engine::Time;
+
+use crate::packet::Packet;
+
+/// Counters of one class of traffic: a named flow, or a traffic pattern.
+#[derive(Debug)]
+pub(crate) struct ClassMeter {
+    /// As shown in results.
+    pub name: String,
+    /// Payload injected and delivered since the start.
+    pub injected_bytes: u64,
+    /// See `injected_bytes`.
+    pub delivered_bytes: u64,
+    /// Payload delivered before the end of the warm-up.
+    pub warmup_bytes: u64,
+    /// When the last packet so far was delivered (drained).
+    pub last_delivery: Time,
+    /// Latency of packets delivered after the warm-up.
+    pub since_generation: Latency,
+    /// See `since_generation`.
+    pub since_injection: Latency,
+}
+
+/// A latency histogram in nanoseconds, with an exact mean.
+#[derive(Debug)]
+pub(crate) struct Latency {
+    pub histogram: Histogram<u64>,
+    pub sum_ps: u128,
+    pub max_ps: u64,
+}
+
+/// All counters.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    pub classes: Vec<ClassMeter>,
+    /// Payload received and sent per host since the start.
+    pub received_bytes: Vec<u64>,
+    pub sent_bytes: Vec<u64>,
+    /// The same at the end of the warm-up.
+    pub received_warmup: Vec<u64>,
+    pub sent_warmup: Vec<u64>,
+    pub warm: bool,
+    pub packets_injected: u64,
+    pub packets_delivered: u64,
+    pub control_injected: u64,
+    pub control_delivered: u64,
+    pub fecn_marks: u64,
+    pub becn_received: u64,
+    #[cfg(debug_assertions)]
+    order: rustc_hash::FxHashMap<(u32, u32, u16), Time>,
+    /// A packet that overtook another of its flow.
+    #[cfg(debug_assertions)]
+    pub out_of_order: Option<String>,
+}
+
+impl Latency {
+    fn new() -> Option<Self> {
+        let histogram = Histogram::new_with_bounds(1, 1 << 44, 2).ok()?;
+        Some(Self { histogram, sum_ps: 0, max_ps: 0 })
+    }
+
+    #[inline]
+    fn record(&mut self, span: Time) {
+        self.histogram.saturating_record((span.0 / 1_000).max(1));
+        self.sum_ps += u128::from(span.0);
+        self.max_ps = self.max_ps.max(span.0);
+    }
+
+    /// Mean in nanoseconds.
+    pub fn mean_ns(&self) -> f64 {
+        let count = self.histogram.len().max(1);
+        self.sum_ps as f64 / count as f64 / 1_000.0
+    }
+}
+
+impl ClassMeter {
+    pub fn new(name: String) -> Option<Self> {
+        Some(Self {
+            name,
+            injected_bytes: 0,
+            delivered_bytes: 0,
+            warmup_bytes: 0,
+            last_delivery: Time::ZERO,
+            since_generation: Latency::new()?,
+            since_injection: Latency::new()?,
+        })
+    }
+}
+
+impl Meters {
+    pub fn new(classes: Vec<ClassMeter>, hosts: usize) -> Self {
+        Self {
+            classes,
+            received_bytes: vec![0; hosts],
+            sent_bytes: vec![0; hosts],
+            received_warmup: vec![0; hosts],
+            sent_warmup: vec![0; hosts],
+            warm: false,
+            packets_injected: 0,
+            packets_delivered: 0,
+            control_injected: 0,
+            control_delivered: 0,
+            fecn_marks: 0,
+            becn_received: 0,
+            #[cfg(debug_assertions)]
+            order: rustc_hash::FxHashMap::default(),
+            #[cfg(debug_assertions)]
+            out_of_order: None,
+        }
+    }
+
+    /// The warm-up is over: averages start here.
+    pub fn end_warmup(&mut self) {
+        self.warm = true;
+        self.received_warmup.copy_from_slice(&self.received_bytes);
+        self.sent_warmup.copy_from_slice(&self.sent_bytes);
+        for class in &mut self.classes {
+            class.warmup_bytes = class.delivered_bytes;
+        }
+    }
+
+    /// A host began to send a data packet.
+    #[inline]
+    pub fn injected(&mut self, packet: &Packet) {
+        self.packets_injected += 1;
+        self.sent_bytes[packet.src as usize] += u64::from(packet.payload);
+        self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload);
+    }
+
+    /// A data packet's tail arrived at `now` and is drained at `done`. Throughput counts at
+    /// `now`, latency until `done`.
+    #[inline]
+    pub fn delivered(&mut self, packet: &Packet, now: Time, done: Time) {
+        self.packets_delivered += 1;
+        self.received_bytes[packet.dst as usize] += u64::from(packet.payload);
+        let class = &mut self.classes[usize::from(packet.class)];
+        class.delivered_bytes += u64::from(packet.payload);
+        class.last_delivery = done;
+        if self.warm {
+            class.since_generation.record(done - packet.created);
+            class.since_injection.record(done - packet.injected);
+        }
+        self.check_order(packet, now);
+    }
+
+    #[cfg(debug_assertions)]
+    fn check_order(&mut self, packet: &Packet, now: Time) {
+        let last = self.order.insert((packet.src, packet.dst, packet.source), packet.injected);
+        if last.is_some_and(|last| last >= packet.injected) {
+            self.out_of_order = Some(format!(
+                "a packet of host {} to host {} injected at {} arrived at {now} after a later one",
+                packet.src, packet.dst, packet.injected
+            ));
+        }
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline]
+    fn check_order(&mut self, _packet: &Packet, _now: Time) {}
+
+    /// Packets inside the network, as the counters have it.
+    #[cfg(debug_assertions)]
+    pub fn inside(&self) -> u64 {
+        self.packets_injected + self.control_injected - self.packets_delivered - self.control_delivered
+    }
+}

@@ -1,0 +1,17 @@
+//! What is counted while a run goes on, and what is made of it at the end.
+
+mod account;
+#[cfg(debug_assertions)]
+mod invariants;
+mod meters;
+mod series;
+mod trees;
+mod watchdog;
+
+pub(crate) use account::{Story, tell};
+#[cfg(debug_assertions)]
+pub(crate) use invariants::{check_all, check_channel};
+pub(crate) use meters::{ClassMeter, Meters};
+pub(crate) use series::{FlowName, LinkName, Series};
+pub(crate) use trees::Trees;
+pub(crate) use watchdog::find_deadlock;

@@ -1,0 +1,263 @@
+//! Time series: at the end of each interval, what happened in it.
+
+use std::sync::Arc;
+
+use silvan_engine::Time;
+
+use crate::core::Core;
+use crate::host::Host;
+use crate::outcome::{Column, Table, Values};
+use crate::switch::Switch;
+
+/// A directed channel out of a switch or host, as shown in results.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkName {
+    pub channel: u32,
+    /// The switch and output that send on it; none for a host's.
+    pub switch: Option<(u32, usize)>,
+}
+
+/// A named flow, for its series.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FlowName {
+    pub class: u16,
+    pub host: u32,
+    pub source: u16,
+    pub destination: u32,
+}
+
+#[derive(Debug, Default)]
+struct HostRows {
+    time_ns: Vec<u64>,
+    host: Vec<u32>,
+    received: Vec<u64>,
+    sent: Vec<u64>,
+    last: Vec<(u64, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct FlowRows {
+    time_ns: Vec<u64>,
+    flow: Vec<u32>,
+    received: Vec<u64>,
+    sent: Vec<u64>,
+    ccti: Vec<u32>,
+    last: Vec<(u64, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct LinkRows {
+    time_ns: Vec<u64>,
+    link: Vec<u32>,
+    sent: Vec<u64>,
+    utilisation: Vec<f64>,
+    queued: Vec<u32>,
+    downstream: Vec<u32>,
+    marks: Vec<u32>,
+    congested: Vec<u32>,
+    last: Vec<(u64, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct NetworkRows {
+    time_ns: Vec<u64>,
+    delivered: Vec<u64>,
+    marks: Vec<u64>,
+    becn: Vec<u64>,
+    throttled: Vec<u32>,
+    congested: Vec<u32>,
+    inside: Vec<u64>,
+    last: [u64; 3],
+}
+
+/// All time series of a run.
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub interval: Time,
+    with_hosts: bool,
+    with_links: bool,
+    last_time: Time,
+    host_names: Arc<Vec<String>>,
+    flow_names: Arc<Vec<String>>,
+    link_names: Arc<Vec<String>>,
+    pub flows: Vec<FlowName>,
+    pub links: Vec<LinkName>,
+    hosts_rows: HostRows,
+    flow_rows: FlowRows,
+    link_rows: LinkRows,
+    network: NetworkRows,
+}
+
+fn ns(time: Time) -> u64 {
+    time.0 / 1_000
+}
+
+impl Series {
+    pub fn new(
+        interval: Time,
+        (with_hosts, with_links): (bool, bool),
+        host_names: Vec<String>,
+        flows: Vec<(String, FlowName)>,
+        links: Vec<(String, LinkName)>,
+    ) -> Self {
+        let hosts_rows = HostRows { last: vec![(0, 0); host_names.len()], ..HostRows::default() };
+        let flow_rows = FlowRows { last: vec![(0, 0); flows.len()], ..FlowRows::default() };
+        let link_rows = LinkRows { last: vec![(0, 0); links.len()], ..LinkRows::default() };
+        let (flow_names, flows) = flows.into_iter().unzip();
+        let (link_names, links) = links.into_iter().unzip();
+        Self {
+            interval,
+            with_hosts,
+            with_links,
+            last_time: Time::ZERO,
+            host_names: Arc::new(host_names),
+            flow_names: Arc::new(flow_names),
+            link_names: Arc::new(link_names),
+            flows,
+            links,
+            hosts_rows,
+            flow_rows,
+            link_rows,
+            network: NetworkRows::default(),
+        }
+    }
+
+    /// Closes the interval that ends now.
+    pub fn sample(&mut self, core: &Core, hosts: &[Host], switches: &[Switch]) {
+        if core.now == self.last_time {
+            return;
+        }
+        let congested = self.sample_links(core, switches);
+        self.sample_flows(core, hosts);
+        if self.with_hosts {
+            self.sample_hosts(core);
+        }
+        let row = &mut self.network;
+        let counters = [
+            core.meters.classes.iter().map(|class| class.delivered_bytes).sum(),
+            core.meters.fecn_marks,
+            core.meters.becn_received,
+        ];
+        row.time_ns.push(ns(core.now));
+        row.delivered.push(counters[0] - row.last[0]);
+        row.marks.push(counters[1] - row.last[1]);
+        row.becn.push(counters[2] - row.last[2]);
+        row.throttled.push(hosts.iter().map(|host| host.throttled_flows() as u32).sum());
+        row.congested.push(congested);
+        row.inside.push(core.packets.alive() as u64);
+        row.last = counters;
+        self.last_time = core.now;
+    }
+
+    fn sample_hosts(&mut self, core: &Core) {
+        let rows = &mut self.hosts_rows;
+        for (host, last) in rows.last.iter_mut().enumerate() {
+            let (received, sent) = (core.meters.received_bytes[host], core.meters.sent_bytes[host]);
+            rows.time_ns.push(ns(core.now));
+            rows.host.push(host as u32);
+            rows.received.push(received - last.0);
+            rows.sent.push(sent - last.1);
+            *last = (received, sent);
+        }
+    }
+
+    fn sample_flows(&mut self, core: &Core, hosts: &[Host]) {
+        let rows = &mut self.flow_rows;
+        for (index, (flow, last)) in self.flows.iter().zip(&mut rows.last).enumerate() {
+            let class = &core.meters.classes[usize::from(flow.class)];
+            let ccti = hosts[flow.host as usize].ccti(flow.source, flow.destination, core.now);
+            rows.time_ns.push(ns(core.now));
+            rows.flow.push(index as u32);
+            rows.received.push(class.delivered_bytes - last.0);
+            rows.sent.push(class.injected_bytes - last.1);
+            rows.ccti.push(u32::from(ccti));
+            *last = (class.delivered_bytes, class.injected_bytes);
+        }
+    }
+
+    /// Returns the number of outputs in the congestion state.
+    fn sample_links(&mut self, core: &Core, switches: &[Switch]) -> u32 {
+        let span = (core.now - self.last_time).as_secs_f64();
+        let rows = &mut self.link_rows;
+        let mut all_congested = 0;
+        for (index, (link, last)) in self.links.iter().zip(&mut rows.last).enumerate() {
+            let channel = core.links.channel(link.channel);
+            let (mut marks, mut queued, mut congested) = (0, 0, false);
+            let mut lanes = 1;
+            if let Some((switch, output)) = link.switch {
+                let ports = switches[switch as usize].ports();
+                let counters = ports.counters[output];
+                (marks, queued, lanes) = (counters.marks, counters.queued_bytes, ports.lanes);
+                congested = (0..lanes).any(|vl| ports.marker.state(output * lanes + vl).0);
+            }
+            all_congested += u32::from(congested);
+            if self.with_links {
+                let sent = channel.sent_bytes - last.0;
+                rows.time_ns.push(ns(core.now));
+                rows.link.push(index as u32);
+                rows.sent.push(sent);
+                rows.utilisation.push(sent as f64 * 8.0 / (channel.rate as f64 * span));
+                rows.queued.push(queued);
+                let outstanding = |vl| core.links.outstanding(link.channel, vl as u8, core.now);
+                rows.downstream.push((0..lanes).map(outstanding).sum());
+                rows.marks.push((marks - last.1) as u32);
+                rows.congested.push(u32::from(congested));
+                *last = (channel.sent_bytes, marks);
+            }
+        }
+        all_congested
+    }
+
+    /// The tables.
+    pub fn into_tables(self) -> Vec<Table> {
+        let column = |name, values| Column { name, values };
+        let named = |codes, names: &Arc<Vec<String>>| Values::Name { codes, names: Arc::clone(names) };
+        let (h, f, l, n) = (self.hosts_rows, self.flow_rows, self.link_rows, self.network);
+        vec![
+            Table {
+                name: "network",
+                columns: vec![
+                    column("time_ns", Values::U64(n.time_ns)),
+                    column("received_bytes", Values::U64(n.delivered)),
+                    column("fecn_marks", Values::U64(n.marks)),
+                    column("becn_received", Values::U64(n.becn)),
+                    column("throttled_flows", Values::U32(n.throttled)),
+                    column("congested_outputs", Values::U32(n.congested)),
+                    column("packets_inside", Values::U64(n.inside)),
+                ],
+            },
+            Table {
+                name: "hosts",
+                columns: vec![
+                    column("time_ns", Values::U64(h.time_ns)),
+                    column("host", named(h.host, &self.host_names)),
+                    column("received_bytes", Values::U64(h.received)),
+                    column("sent_bytes", Values::U64(h.sent)),
+                ],
+            },
+            Table {
+                name: "flows",
+                columns: vec![
+                    column("time_ns", Values::U64(f.time_ns)),
+                    column("flow", named(f.flow, &self.flow_names)),
+                    column("received_bytes", Values::U64(f.received)),
+                    column("sent_bytes", Values::U64(f.sent)),
+                    column("ccti", Values::U32(f.ccti)),
+                ],
+            },
+            Table {
+                name: "links",
+                columns: vec![
+                    column("time_ns", Values::U64(l.time_ns)),
+                    column("link", named(l.link, &self.link_names)),
+                    column("sent_bytes", Values::U64(l.sent)),
+                    column("utilisation", Values::F64(l.utilisation)),
+                    column("queued_bytes", Values::U32(l.queued)),
+                    column("downstream_bytes", Values::U32(l.downstream)),
+                    column("fecn_marks", Values::U32(l.marks)),
+                    column("congested", Values::U32(l.congested)),
+                ],
+            },
+        ]
+    }
+}

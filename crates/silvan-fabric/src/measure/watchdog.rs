@@ -1,0 +1,64 @@
+//! The run-time watchdog: packets that wait for each other in a circle.
+
+use rustc_hash::FxHashSet;
+
+use crate::core::Core;
+use crate::switch::Switch;
+
+/// A switch output and virtual lane.
+type Place = (u32, usize, usize);
+
+/// Finds a circle of outputs of which each waits for credits that only the next one can free.
+///
+/// An output that lacks credits waits for the input buffer at the far end of its link; that
+/// frees space as soon as any packet leaves it. So an output is stuck for good exactly if every
+/// packet at the head of that buffer's queues wants an output that is stuck for good. The largest
+/// such set is found by striking out those that are not; there is no time limit to guess.
+///
+/// `receiver[channel]` is the switch and input at the receiving end, none for a host.
+pub(crate) fn find_deadlock(
+    core: &Core,
+    switches: &[Switch],
+    receiver: &[Option<(u32, usize)>],
+) -> Option<Vec<(u32, usize, usize)>> {
+    let mut stuck: FxHashSet<Place> = FxHashSet::default();
+    for (index, switch) in switches.iter().enumerate() {
+        let ports = switch.ports();
+        for (output, wiring) in ports.wiring.iter().enumerate() {
+            let Some(wiring) = wiring else { continue };
+            for vl in 0..ports.lanes {
+                if core.links.is_stuck(wiring.out, vl as u8) {
+                    stuck.insert((index as u32, output, vl));
+                }
+            }
+        }
+    }
+    let next = |place: Place| -> Option<Vec<Place>> {
+        let channel = switches[place.0 as usize].ports().out(place.1);
+        let (far, input) = (*receiver.get(channel as usize)?)?;
+        let heads = switches[far as usize].heads(core, input, place.2);
+        (!heads.is_empty()).then(|| heads.into_iter().map(|output| (far, output, place.2)).collect())
+    };
+    loop {
+        let free: Vec<Place> = stuck
+            .iter()
+            .copied()
+            .filter(|&place| next(place).is_none_or(|heads| heads.iter().any(|head| !stuck.contains(head))))
+            .collect();
+        if free.is_empty() {
+            break;
+        }
+        free.iter().for_each(|place| {
+            stuck.remove(place);
+        });
+    }
+    let mut at = *stuck.iter().min()?;
+    let mut path = vec![at];
+    loop {
+        at = next(at)?.into_iter().min()?;
+        if let Some(start) = path.iter().position(|&place| place == at) {
+            return Some(path.split_off(start));
+        }
+        path.push(at);
+    }
+}

@@ -1,0 +1,161 @@
+//! Packets and the pool they live in.
+
+use silvan_engine::Time;
+
+/// Index of a packet in the [`Pool`].
+pub(crate) type PacketId = u32;
+
+/// No packet.
+pub(crate) const NO_PACKET: PacketId = u32::MAX;
+
+/// What a packet is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Carries payload.
+    Data,
+    /// Explicit congestion notification: carries a BECN to the source of a marked packet.
+    Cnp,
+    /// Acknowledges a message or a marked packet.
+    Ack,
+}
+
+/// A packet, from the moment its source starts to send it until it is delivered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Packet {
+    /// When its message was generated.
+    pub created: Time,
+    /// When its source began to send it.
+    pub injected: Time,
+    /// How long after its head its tail arrives, on the link it crossed last, in picoseconds.
+    pub tail_lag_ps: u32,
+    /// Bytes of the message it carries.
+    pub payload: u32,
+    /// Bytes on the wire.
+    pub size: u32,
+    /// Bytes it occupies in a buffer (whole credit blocks).
+    pub space: u32,
+    /// Sending host.
+    pub src: u32,
+    /// Receiving host.
+    pub dst: u32,
+    /// Next packet in the queue it waits in.
+    pub next: PacketId,
+    /// Class of traffic, for the meters.
+    pub class: u16,
+    /// The source (traffic generator) at the sending host that its flow belongs to.
+    pub source: u16,
+    /// See [`Kind`].
+    pub kind: Kind,
+    /// Service level.
+    pub sl: u8,
+    /// Virtual lane.
+    pub vl: u8,
+    /// Forward explicit congestion notification: set by a switch, never cleared.
+    pub fecn: bool,
+    /// Backward explicit congestion notification.
+    pub becn: bool,
+    /// Last packet of its message.
+    pub last: bool,
+}
+
+/// All packets in flight. Slots are reused, so memory follows the packets in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    slots: Vec<Packet>,
+    free: Vec<PacketId>,
+}
+
+impl Pool {
+    #[inline]
+    pub fn insert(&mut self, packet: Packet) -> PacketId {
+        if let Some(id) = self.free.pop() {
+            self.slots[id as usize] = packet;
+            id
+        } else {
+            self.slots.push(packet);
+            (self.slots.len() - 1) as PacketId
+        }
+    }
+
+    #[inline]
+    pub fn remove(&mut self, id: PacketId) {
+        self.free.push(id);
+    }
+
+    /// Packets alive.
+    pub fn alive(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+impl std::ops::Index<PacketId> for Pool {
+    type Output = Packet;
+    #[inline]
+    fn index(&self, id: PacketId) -> &Packet {
+        &self.slots[id as usize]
+    }
+}
+
+impl std::ops::IndexMut<PacketId> for Pool {
+    #[inline]
+    fn index_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.slots[id as usize]
+    }
+}
+
+/// A first-in first-out queue of packets, linked through [`Packet::next`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fifo {
+    head: PacketId,
+    tail: PacketId,
+    /// Wire bytes waiting.
+    pub bytes: u32,
+}
+
+impl Default for Fifo {
+    fn default() -> Self {
+        Self { head: NO_PACKET, tail: NO_PACKET, bytes: 0 }
+    }
+}
+
+impl Fifo {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == NO_PACKET
+    }
+
+    /// The packet whose turn it is.
+    #[inline]
+    pub fn head(&self) -> Option<PacketId> {
+        (self.head != NO_PACKET).then_some(self.head)
+    }
+
+    #[inline]
+    pub fn push(&mut self, id: PacketId, packets: &mut Pool) {
+        self.bytes += packets[id].size;
+        packets[id].next = NO_PACKET;
+        if self.head == NO_PACKET {
+            self.head = id;
+        } else {
+            packets[self.tail].next = id;
+        }
+        self.tail = id;
+    }
+
+    #[inline]
+    pub fn pop(&mut self, packets: &Pool) -> Option<PacketId> {
+        let id = self.head()?;
+        self.head = packets[id].next;
+        self.bytes -= packets[id].size;
+        Some(id)
+    }
+
+    /// The packets in order.
+    #[cfg(debug_assertions)]
+    pub fn iter<'a>(&self, packets: &'a Pool) -> impl Iterator<Item = PacketId> + use<'a> {
+        std::iter::successors(self.head(), |&id| {
+            let next = packets[id].next;
+            (next != NO_PACKET).then_some(next)
+        })
+    }
+}

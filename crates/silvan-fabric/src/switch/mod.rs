@@ -1,0 +1,90 @@
+//! Switches: an input organisation, a crossbar and its arbitration, one file per architecture.
+//!
+//! Every architecture answers to the same few calls: [`Switch::accept`] takes a packet in,
+//! [`Switch::settle`] decides what leaves at this instant after all arrivals of the instant are
+//! in, and the rest lets the meters look.
+
+mod iq;
+mod ports;
+mod voq;
+
+use crate::core::Core;
+use crate::packet::PacketId;
+
+pub(crate) use iq::IqSwitch;
+pub(crate) use ports::{PortWiring, Ports};
+pub(crate) use voq::VoqSwitch;
+
+/// A switch of some architecture.
+#[derive(Debug)]
+pub(crate) enum Switch {
+    Voq(VoqSwitch),
+    Iq(IqSwitch),
+}
+
+impl Switch {
+    /// A packet's head has passed the switch's pipeline and is ready for arbitration.
+    #[inline]
+    pub fn accept(&mut self, core: &mut Core, input: usize, packet: PacketId) {
+        if let Some((time, key)) = self.ports().waits_for_tail(core, input, packet) {
+            core.queue.push(silvan_engine::Event { time, key, data: packet });
+        } else {
+            self.enqueue(core, input, packet);
+        }
+    }
+
+    /// A packet may leave from now on.
+    #[inline]
+    pub fn enqueue(&mut self, core: &mut Core, input: usize, packet: PacketId) {
+        self.ports().landed(core, input, packet);
+        match self {
+            Self::Voq(switch) => switch.enqueue(core, input, packet),
+            Self::Iq(switch) => switch.enqueue(core, input, packet),
+        }
+    }
+
+    /// An output may be able to send again: it is free, or has credits.
+    #[inline]
+    pub fn wake(&mut self, core: &mut Core, output: usize) {
+        match self {
+            Self::Voq(switch) => switch.wake(core, output),
+            Self::Iq(switch) => switch.wake(core),
+        }
+    }
+
+    /// Decides what leaves at this instant.
+    #[inline]
+    pub fn settle(&mut self, core: &mut Core) {
+        match self {
+            Self::Voq(switch) => switch.settle(core),
+            Self::Iq(switch) => switch.settle(core),
+        }
+    }
+
+    /// What all architectures share.
+    #[inline]
+    pub fn ports(&self) -> &Ports {
+        match self {
+            Self::Voq(switch) => &switch.ports,
+            Self::Iq(switch) => &switch.ports,
+        }
+    }
+
+    /// Buffer space in use at an input on a virtual lane, found by walking its queues.
+    #[cfg(debug_assertions)]
+    pub fn buffered(&self, core: &Core, input: usize, vl: usize) -> u32 {
+        match self {
+            Self::Voq(switch) => switch.buffered(core, input, vl),
+            Self::Iq(switch) => switch.buffered(core, input, vl),
+        }
+    }
+
+    /// The outputs that the packets at the heads of an input's queues ask for: space is freed
+    /// there as soon as one of them sends.
+    pub fn heads(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
+        match self {
+            Self::Voq(switch) => switch.heads(input, vl),
+            Self::Iq(switch) => switch.heads(core, input, vl),
+        }
+    }
+}

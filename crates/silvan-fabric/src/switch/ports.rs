@@ -1,0 +1,136 @@
+//! What switches of all architectures share: wiring, forwarding table, marking, counters.
+
+use silvan_engine::Time;
+
+use crate::congestion::marking::{Fill, Marker};
+use crate::core::Core;
+use crate::link::{ChannelId, Class, key};
+use crate::packet::PacketId;
+
+/// The two channels of a wired port.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PortWiring {
+    /// The channel this port sends on.
+    pub out: ChannelId,
+    /// The channel this port receives from; credits return on it.
+    pub into: ChannelId,
+    /// Whether a host is at the far end.
+    pub faces_host: bool,
+    /// Whether some packet may come in on a slower link than it leaves on here.
+    pub may_underrun: bool,
+}
+
+/// Counters of an output port since the start of the run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OutputCounters {
+    /// Packets marked.
+    pub marks: u64,
+    /// Bytes in the queues that feed the output now.
+    pub queued_bytes: u32,
+}
+
+/// The part of a switch that does not depend on its architecture.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    /// Its index among the switches.
+    pub node: u32,
+    /// Number of virtual lanes.
+    pub lanes: usize,
+    /// Per port; unwired ports have no channels.
+    pub wiring: Box<[Option<PortWiring>]>,
+    /// Output port index per destination host.
+    table: Box<[u16]>,
+    pub marker: Marker,
+    /// Space of a full packet, which a root must have credit for.
+    full_space: u32,
+    pub counters: Box<[OutputCounters]>,
+}
+
+impl Ports {
+    pub fn new(
+        node: u32,
+        lanes: usize,
+        wiring: Box<[Option<PortWiring>]>,
+        table: &[u16],
+        marker: Marker,
+        full_space: u32,
+    ) -> Self {
+        let counters = vec![OutputCounters::default(); wiring.len()].into_boxed_slice();
+        // Ports count from 1 in tables and from 0 here; "no route" becomes an index out of range.
+        let table = table.iter().map(|&port| port.wrapping_sub(1)).collect();
+        Self { node, lanes, wiring, table, marker, full_space, counters }
+    }
+
+    /// Number of ports.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.wiring.len()
+    }
+
+    /// The output port for a destination. Tables are checked before the run, so that every
+    /// host that is sent to has a route.
+    #[inline]
+    pub fn route(&self, host: u32) -> usize {
+        usize::from(self.table[host as usize])
+    }
+
+    /// The channel an output sends on.
+    #[inline]
+    pub fn out(&self, output: usize) -> ChannelId {
+        self.wiring[output].map_or(ChannelId::MAX, |wiring| wiring.out)
+    }
+
+    /// Where a packet's tail arrives too late for its output to start now (slow link to fast
+    /// link), the time it may start and the key of the event that says so.
+    #[inline]
+    pub fn waits_for_tail(&self, core: &Core, input: usize, packet: PacketId) -> Option<(Time, u32)> {
+        let packet = &core.packets[packet];
+        let output = self.wiring[self.route(packet.dst)]?;
+        if !output.may_underrun {
+            return None;
+        }
+        let span = core.links.span(output.out, packet.size).0;
+        let lag = u64::from(packet.tail_lag_ps);
+        (lag > span)
+            .then(|| (Time(core.now.0 + lag - span), key(Class::SwitchReady, self.node, input as u32)))
+    }
+
+    /// Tells the link that a packet is in the buffer now.
+    #[inline]
+    pub fn landed(&self, core: &mut Core, input: usize, packet: PacketId) {
+        let (vl, space) = (core.packets[packet].vl, core.packets[packet].space);
+        if let Some(wiring) = self.wiring[input] {
+            core.links.landed(wiring.into, vl, space);
+        }
+    }
+
+    /// Tells the marking rule about a changed queue.
+    #[inline]
+    pub fn fill_changed(&mut self, core: &mut Core, output: usize, vl: usize, fill: Fill) {
+        self.counters[output].queued_bytes = fill.sum;
+        if matches!(self.marker, Marker::None) {
+            return;
+        }
+        let (channel, space) = (self.out(output), self.full_space);
+        self.marker
+            .fill_changed(output * self.lanes + vl, fill, || core.has_credit(channel, vl as u8, space));
+    }
+
+    /// Puts a packet that was taken from an input's queue on the wire: marks it, sends it, and
+    /// lets the credit for its space return once its tail has left. Returns that time.
+    #[inline]
+    pub fn transmit(&mut self, core: &mut Core, input: usize, output: usize, id: PacketId) -> Time {
+        let packet = &mut core.packets[id];
+        let (vl, space) = (packet.vl, packet.space);
+        if self.marker.marks(output * self.lanes + usize::from(vl), packet.size) {
+            packet.fecn = true;
+            self.counters[output].marks += 1;
+            core.meters.fecn_marks += 1;
+        }
+        let end = core.send(self.out(output), id);
+        if let Some(wiring) = self.wiring[input] {
+            core.release(wiring.into, vl, space, end);
+        }
+        end
+    }
+}

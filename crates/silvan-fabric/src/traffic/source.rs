@@ -1,0 +1,197 @@
+//! A source: one flow or one host's part of a traffic pattern, as a sequence of messages.
+//!
+//! Messages are generated on demand: how many are due at some time follows from the clock
+//! alone, so a source costs no events and a long backlog costs no memory.
+
+use silvan_engine::Time;
+use silvan_engine::random::Stream;
+use silvan_engine::units::BytePace;
+
+/// A message on its way into the network.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message {
+    pub destination: u32,
+    pub created: Time,
+    /// Payload not yet cut into packets.
+    pub left: u64,
+}
+
+/// How the destination of each message is chosen.
+#[derive(Debug, Clone)]
+pub(crate) enum Chooser {
+    /// Always the same host.
+    Fixed(u32),
+    /// Any host (but oneself, unless `include_self`), all alike.
+    Uniform { me: u32, hosts: u32, include_self: bool },
+    /// Each other host in turn.
+    InTurn { me: u32, hosts: u32, next: u32 },
+}
+
+/// When messages are generated.
+#[derive(Debug, Clone)]
+pub(crate) enum Clock {
+    /// Whenever the host could send one.
+    Saturating,
+    /// Evenly spaced; the carry keeps the spacing exact.
+    Periodic { pace: BytePace, carry: u64 },
+    /// Exponentially distributed spacing with this mean, in picoseconds.
+    Poisson { mean_ps: u64 },
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    /// Class of traffic, for the meters.
+    pub class: u16,
+    pub sl: u8,
+    pub vl: u8,
+    pub chooser: Chooser,
+    pub clock: Clock,
+    /// Payload of a message.
+    pub message: u32,
+    /// When the next message is generated.
+    pub next_at: Time,
+    /// No message is generated from here on.
+    pub stop: Time,
+    /// Payload still to be generated.
+    pub left: u64,
+    pub destinations: Stream,
+    pub arrivals: Stream,
+    /// Messages generated and not yet wholly sent.
+    pub backlog: u32,
+    /// Flows of this source that may send now.
+    pub ready: u32,
+}
+
+impl Source {
+    /// Messages that are kept with a destination each; those due beyond it keep the time they
+    /// were due but are drawn only when there is room.
+    pub const MAX_BACKLOG: u32 = 1024;
+
+    /// When the next message is due, if there is one.
+    #[inline]
+    pub fn due(&self) -> Option<Time> {
+        (self.next_at < self.stop && self.left > 0).then_some(self.next_at)
+    }
+
+    /// When the source wants to draw its next message, as things stand.
+    #[inline]
+    pub fn next_draw(&self) -> Option<Time> {
+        let wanted = match (&self.clock, &self.chooser) {
+            // A saturating source with one destination always has exactly one message on hand;
+            // one with many goes on drawing while what it drew is held back by congestion
+            // control, so that no flow blocks another inside the host.
+            (Clock::Saturating, Chooser::Fixed(_)) => self.backlog == 0,
+            (Clock::Saturating, _) => self.ready == 0 && self.backlog < Self::MAX_BACKLOG,
+            _ => self.backlog < Self::MAX_BACKLOG,
+        };
+        if wanted { self.due() } else { None }
+    }
+
+    /// Whether a message is to be drawn now.
+    #[inline]
+    pub fn wants_to_draw(&self, now: Time) -> bool {
+        let open = now < self.stop || !matches!(self.clock, Clock::Saturating);
+        open && self.next_draw().is_some_and(|due| due <= now)
+    }
+
+    /// Draws the next message.
+    pub fn draw(&mut self, now: Time) -> Message {
+        let bytes = u64::from(self.message).min(self.left);
+        self.left = self.left.saturating_sub(bytes);
+        let created = match &mut self.clock {
+            Clock::Saturating => now,
+            Clock::Periodic { pace, carry } => {
+                let created = self.next_at;
+                self.next_at += pace.time_carrying(self.message, carry);
+                created
+            }
+            Clock::Poisson { mean_ps } => {
+                let created = self.next_at;
+                self.next_at += Time(self.arrivals.exponential(*mean_ps));
+                created
+            }
+        };
+        self.backlog += 1;
+        Message { destination: self.choose(), created, left: bytes }
+    }
+
+    fn choose(&mut self) -> u32 {
+        match &mut self.chooser {
+            Chooser::Fixed(host) => *host,
+            Chooser::Uniform { hosts, include_self: true, .. } => self.destinations.below(*hosts),
+            Chooser::Uniform { me, hosts, include_self: false } => {
+                let drawn = self.destinations.below(*hosts - 1);
+                drawn + u32::from(drawn >= *me)
+            }
+            Chooser::InTurn { me, hosts, next } => {
+                let host = (*me + *next) % *hosts;
+                *next = if *next + 1 == *hosts { 1 } else { *next + 1 };
+                host
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silvan_engine::Rate;
+
+    fn source(chooser: Chooser, clock: Clock) -> Source {
+        Source {
+            class: 0,
+            sl: 0,
+            vl: 0,
+            chooser,
+            clock,
+            message: 1000,
+            next_at: Time(100),
+            stop: Time::NEVER,
+            left: u64::MAX,
+            destinations: Stream::new(1, "destinations", 0),
+            arrivals: Stream::new(1, "arrivals", 0),
+            backlog: 0,
+            ready: 0,
+        }
+    }
+
+    #[test]
+    fn uniform_destinations_spare_oneself_and_nobody_else() {
+        let mut source = source(Chooser::Uniform { me: 2, hosts: 5, include_self: false }, Clock::Saturating);
+        let mut counts = [0; 5];
+        (0..10_000).for_each(|_| counts[source.choose() as usize] += 1);
+        assert_eq!(counts[2], 0);
+        assert!(counts.iter().enumerate().all(|(i, &c)| i == 2 || (2_300..2_700).contains(&c)), "{counts:?}");
+    }
+
+    #[test]
+    fn all_to_all_visits_each_other_host_in_turn() {
+        let mut source = source(Chooser::InTurn { me: 1, hosts: 4, next: 1 }, Clock::Saturating);
+        let visits: Vec<u32> = (0..7).map(|_| source.choose()).collect();
+        assert_eq!(visits, [2, 3, 0, 2, 3, 0, 2]);
+    }
+
+    #[test]
+    fn periodic_messages_keep_their_times_however_late_they_are_drawn() {
+        let pace = Rate(3_000_000_000).pace(); // 1000 bytes in 2,666,666.67 ps
+        let mut source = source(Chooser::Fixed(1), Clock::Periodic { pace, carry: 0 });
+        source.left = 3_500;
+        let drawn: Vec<(u64, u64)> = std::iter::from_fn(|| source.due().map(|_| source.draw(Time(1 << 40))))
+            .map(|message| (message.created.0, message.left))
+            .collect();
+        assert_eq!(drawn, [(100, 1000), (2_666_766, 1000), (5_333_433, 1000), (8_000_100, 500)]);
+    }
+
+    #[test]
+    fn saturating_source_stops_in_time() {
+        let mut source = source(Chooser::Fixed(1), Clock::Saturating);
+        source.stop = Time(500);
+        assert!(!source.wants_to_draw(Time(99)));
+        assert!(source.wants_to_draw(Time(100)));
+        source.draw(Time(100));
+        assert!(!source.wants_to_draw(Time(200)), "one message on hand is enough");
+        source.backlog = 0;
+        assert!(!source.wants_to_draw(Time(500)));
+    }
+}
