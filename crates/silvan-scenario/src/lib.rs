@@ -1,1 +1,31 @@
-//! Placeholder.
+//! The scenario file: what is simulated, as data.
+//!
+//! A scenario is a TOML file with units in its values. [`Scenario::load`] reads and checks it,
+//! [`Scenario::build`] makes the network, its forwarding tables and the configuration of a run,
+//! [`schema`] gives the JSON Schema of the file.
+//!
+//! | module | what lives there |
+//! | --- | --- |
+//! | [`spec`] | the file as types |
+//! | [`import`] | topologies and tables of real fabrics |
+//! | `source`, `shape`, `validate`, `network` | the checks, from the text to the wired network |
+
+mod error;
+mod files;
+pub mod import;
+mod network;
+mod prepare;
+mod reference;
+mod report;
+mod scenario;
+mod schema;
+mod shape;
+mod source;
+pub mod spec;
+mod validate;
+
+pub use error::ScenarioError;
+pub use reference::reference;
+pub use report::{Estimate, LinkLoad, Report};
+pub use scenario::Scenario;
+pub use schema::schema;

@@ -1,0 +1,177 @@
+//! Checks of a scenario against its network: hosts that flows and patterns name, routes between
+//! them, and the size of what is recorded.
+
+use std::collections::{HashMap, HashSet};
+
+use silvan_engine::{Rate, Time};
+use silvan_fabric::routing::{Tables, analyse, cycle_text, deadlock_cycle, trace};
+use silvan_fabric::topology::{Topology, Wiring};
+use silvan_fabric::traffic::{Pattern, Traffic};
+
+use crate::error::{Fault, did_you_mean};
+use crate::spec::Spec;
+use crate::validate::ensure;
+
+/// The most rows that time series may have, all tables together.
+pub const MOST_ROWS: u64 = 50_000_000;
+/// The slowest and the longest link that the clock can bear.
+const SLOWEST_LINK: Rate = Rate(1_000);
+const LONGEST_LINK: Time = Time(1_000_000_000_000);
+
+/// The hosts of a network by name.
+struct Names<'t> {
+    topology: &'t Topology,
+    index: HashMap<&'t str, usize>,
+}
+
+impl<'t> Names<'t> {
+    fn of(topology: &'t Topology) -> Self {
+        let index = topology.hosts.iter().enumerate().map(|(i, host)| (host.name.as_str(), i)).collect();
+        Self { topology, index }
+    }
+
+    fn require(&self, name: &str, path: &str) -> Result<(), Fault> {
+        if self.index.contains_key(name) {
+            return Ok(());
+        }
+        let hosts = &self.topology.hosts;
+        let kind = if self.topology.switches.iter().any(|s| s.name == name) { "is a switch" } else { "no such host" };
+        let hint = did_you_mean(name, hosts.iter().map(|h| h.name.as_str()));
+        let known = match hosts.as_slice() {
+            [first, .., last] => format!("the {} hosts are {} to {}", hosts.len(), first.name, last.name),
+            [only] => format!("the only host is {}", only.name),
+            [] => String::new(),
+        };
+        let joint = if hint.is_empty() { "; " } else { " " };
+        Err(Fault::new(path, format!("{kind}{hint}{joint}{known}")))
+    }
+}
+
+/// Checks everything that needs the network but not its tables.
+pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
+    ensure(!topology.hosts.is_empty(), "topology", || "has no hosts".to_owned())?;
+    topology.validate().map_err(|error| Fault::new("topology", error.to_string()))?;
+    if let Some(link) = topology.links.iter().find(|l| l.rate < SLOWEST_LINK || l.delay > LONGEST_LINK) {
+        let (a, b) = (topology.name_of(link.a.node), topology.name_of(link.b.node));
+        let what = format!(
+            "link {a} - {b} has {} and {}; must be at least {SLOWEST_LINK} and at most {LONGEST_LINK}",
+            link.rate, link.delay
+        );
+        return Err(Fault::new("topology", what));
+    }
+    let names = Names::of(topology);
+    for (index, flow) in spec.flow.iter().enumerate() {
+        names.require(&flow.from, &format!("flow.{index}.from"))?;
+        names.require(&flow.to, &format!("flow.{index}.to"))?;
+    }
+    for (index, traffic) in spec.traffic.iter().enumerate() {
+        pattern(traffic, &names, &format!("traffic.{index}"))?;
+    }
+    rows(spec, topology)
+}
+
+fn pattern(traffic: &Traffic, names: &Names<'_>, at: &str) -> Result<(), Fault> {
+    let hosts = names.topology.hosts.len();
+    ensure(hosts >= 2, at, || "needs a network of at least two hosts".to_owned())?;
+    distinct(traffic.hosts.as_deref().unwrap_or_default(), names, &format!("{at}.hosts"))?;
+    match &traffic.pattern {
+        Pattern::Hotspots { to } => {
+            let path = format!("{at}.pattern.to");
+            ensure(!to.is_empty(), &path, || "must name at least one host".to_owned())?;
+            distinct(to, names, &path)
+        }
+        Pattern::Shift { by } => {
+            let fine = (1..hosts).contains(&(*by as usize));
+            ensure(fine, &format!("{at}.pattern.by"), || format!("must be 1 to {}, as there are {hosts} hosts", hosts - 1))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn distinct(list: &[String], names: &Names<'_>, path: &str) -> Result<(), Fault> {
+    let mut seen = HashSet::new();
+    for (index, name) in list.iter().enumerate() {
+        let path = format!("{path}.{index}");
+        names.require(name, &path)?;
+        ensure(seen.insert(name), &path, || "is in the list twice".to_owned())?;
+    }
+    Ok(())
+}
+
+/// Rows of all time series together.
+pub(crate) fn row_count(spec: &Spec, topology: &Topology) -> u64 {
+    let intervals = spec.duration.0.div_ceil(spec.measure.interval.0.max(1));
+    intervals.saturating_mul(series(spec, topology))
+}
+
+/// Rows per interval: switch outputs, hosts, flows.
+fn series(spec: &Spec, topology: &Topology) -> u64 {
+    let hosts = topology.hosts.len();
+    let outputs = if spec.measure.links { 2 * topology.links.len() - hosts.min(topology.links.len()) } else { 0 };
+    let hosts = if spec.measure.hosts { hosts } else { 0 };
+    (outputs + hosts + spec.flow.len()) as u64
+}
+
+fn rows(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
+    let rows = row_count(spec, topology);
+    ensure(rows <= MOST_ROWS, "measure.interval", || {
+        // Rounded up to a whole microsecond, so that the advice is short and holds.
+        let least = u128::from(spec.duration.0) * u128::from(series(spec, topology)) / u128::from(MOST_ROWS);
+        let least = Time((u64::try_from(least).unwrap_or(u64::MAX - 1_000_000) / 1_000_000 + 1) * 1_000_000);
+        format!(
+            "gives {rows} rows over the run, more than {MOST_ROWS}; give at least {least}, \
+             or switch off measure.links or measure.hosts"
+        )
+    })
+}
+
+/// Checks that everything sent has a route.
+pub(crate) fn check_routes(spec: &Spec, topology: &Topology, tables: &Tables) -> Result<(), Fault> {
+    let wiring = topology.wiring();
+    let route = |from: &str, to: &str, path: String| routed(topology, &wiring, tables, [from, to], path);
+    for (index, flow) in spec.flow.iter().enumerate() {
+        route(&flow.from, &flow.to, format!("flow.{index}.to"))?;
+    }
+    let mut reaches_all = false;
+    for (index, traffic) in spec.traffic.iter().enumerate() {
+        let Pattern::Hotspots { to } = &traffic.pattern else {
+            reaches_all = true;
+            continue;
+        };
+        let all: Vec<String>;
+        let senders = match &traffic.hosts {
+            Some(hosts) => hosts,
+            None => {
+                all = topology.hosts.iter().map(|host| host.name.clone()).collect();
+                &all
+            }
+        };
+        for (from, to) in senders.iter().zip(to.iter().cycle()).filter(|(from, to)| from != to) {
+            route(from, to, format!("traffic.{index}.pattern.to"))?;
+        }
+    }
+    if !reaches_all {
+        return Ok(());
+    }
+    let analysis = analyse(topology, tables);
+    ensure(analysis.unroutable == 0, "routing.kind", || {
+        let first = analysis.problems.first().map_or("", String::as_str);
+        format!("leaves {} pairs of hosts without a route; the first is {first}", analysis.unroutable)
+    })
+}
+
+fn routed(
+    topology: &Topology,
+    wiring: &Wiring,
+    tables: &Tables,
+    [from, to]: [&str; 2],
+    path: String,
+) -> Result<(), Fault> {
+    let (Some(from), Some(to)) = (topology.host_named(from), topology.host_named(to)) else { return Ok(()) };
+    trace(topology, wiring, tables, from, to).map(|_| ()).map_err(|error| Fault::new(path, error.to_string()))
+}
+
+/// A circle of channels in which packets can wait for each other, if the tables have one.
+pub(crate) fn deadlock(topology: &Topology, tables: &Tables) -> Option<String> {
+    deadlock_cycle(topology, tables).map(|cycle| cycle_text(&cycle))
+}

@@ -1,0 +1,61 @@
+//! What a scenario leaves unsaid is filled in before it is checked: the kind of a congestion
+//! part that only adjusts a preset, and the routing that suits the topology.
+
+use toml::{Table, Value};
+
+use crate::error::Fault;
+use crate::source::Source;
+
+/// Topologies that D-mod-K can route.
+const FAT_TREES: [&str; 5] = ["pgft", "k-ary-n-tree", "two-level-fat-tree", "three-level-fat-tree", "fat-tree-648"];
+
+/// Fills in what is unsaid; gives notes on what has no effect.
+pub(crate) fn prepare(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
+    fill_routing(table);
+    fill_parts(table, source)
+}
+
+fn fill_routing(table: &mut Table) {
+    let kind = table.get("topology").and_then(|t| t.get("kind")).and_then(Value::as_str);
+    let routing = if kind.is_some_and(|kind| FAT_TREES.contains(&kind)) { "d-mod-k" } else { "up-down" };
+    let entry = table.entry("routing").or_insert_with(|| Value::Table(Table::new()));
+    if let Value::Table(given) = entry {
+        given.entry("kind").or_insert_with(|| Value::String(routing.to_owned()));
+    }
+}
+
+fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
+    let mut notes = Vec::new();
+    let Some(Value::Table(congestion)) = table.get_mut("congestion") else { return Ok(notes) };
+    let mechanism = congestion.get("mechanism").and_then(Value::as_str).map(str::to_owned);
+    for (part, preset) in [("marking", "fecn"), ("reaction", "cct")] {
+        let path = format!("congestion.{part}");
+        let Some(Value::Table(given)) = congestion.get_mut(part) else { continue };
+        if given.contains_key("kind") {
+            // A part switched off by override leaves the parameters in the file without a meaning.
+            let off = given.get("kind").and_then(Value::as_str) == Some("none");
+            if off && source.is_overridden(&format!("{path}.kind")) && given.len() > 1 {
+                given.retain(|key, _| key == "kind");
+                notes.push(format!("{path} is switched off: its parameters have no effect"));
+            }
+            continue;
+        }
+        match mechanism.as_deref() {
+            Some("ib-cc") => {
+                given.insert("kind".to_owned(), Value::String(preset.to_owned()));
+            }
+            Some("none") => {
+                congestion.remove(part);
+                notes.push(format!("{path} has no effect, because congestion.mechanism is \"none\""));
+            }
+            // An unknown mechanism is the schema check's to report.
+            Some(_) => {}
+            None => {
+                let what = "adjusts a mechanism, but congestion.mechanism is not given; \
+                            give it (\"ib-cc\"), or this table a `kind`";
+                return Err(Fault::new(path, what));
+            }
+        }
+    }
+    Ok(notes)
+}

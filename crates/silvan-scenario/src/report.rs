@@ -1,0 +1,172 @@
+//! What a scenario amounts to: its network, the loads that its routing allows, and what a run
+//! would cost.
+
+use serde::Serialize;
+use silvan_engine::{Rate, Time};
+use silvan_fabric::routing::{Analysis, Tables, analyse};
+use silvan_fabric::topology::Topology;
+use silvan_fabric::traffic::{Flow, Pattern, Traffic};
+
+use crate::network;
+use crate::scenario::Scenario;
+use crate::spec::Spec;
+
+/// The answer of [`Scenario::check`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Name of the scenario, if it has one.
+    pub name: Option<String>,
+    /// The family or origin of the network.
+    pub topology: String,
+    /// Number of hosts.
+    pub hosts: usize,
+    /// Number of switches.
+    pub switches: usize,
+    /// Number of full-duplex links.
+    pub links: usize,
+    /// Kind of routing.
+    pub routing: String,
+    /// A circle of channels in which packets can wait for each other, or none.
+    pub deadlock: Option<String>,
+    /// Ordered pairs of hosts that the tables route.
+    pub pairs_routed: u64,
+    /// Ordered pairs that they do not.
+    pub pairs_unroutable: u64,
+    /// Flows on the directed links between switches if every host sent to every other.
+    pub all_to_all: LinkLoad,
+    /// Number of explicit flows.
+    pub flows: usize,
+    /// Number of traffic patterns.
+    pub traffic: usize,
+    /// What a run would cost.
+    pub estimate: Estimate,
+    /// What the scenario says without effect.
+    pub warnings: Vec<String>,
+}
+
+/// Numbers of flows over directed links between switches.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkLoad {
+    /// Directed links between switches.
+    pub links: u64,
+    /// Fewest flows on a link.
+    pub min: u64,
+    /// Most flows on a link.
+    pub max: u64,
+    /// Mean number of flows.
+    pub mean: f64,
+}
+
+/// What a run would cost, to an order of magnitude: from what is offered, not from what the
+/// network will bear.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Data packets sent.
+    pub packets: f64,
+    /// Packets times links crossed.
+    pub packet_hops: f64,
+    /// Events to process.
+    pub events: f64,
+    /// Memory in MB (1e6 bytes).
+    pub memory_mb: f64,
+    /// Wall time in seconds, at 10 million packet-hops per second.
+    pub wall_s: f64,
+}
+
+/// Packet-hops per second of wall time, on one core.
+const PACKET_HOPS_PER_S: f64 = 1e7;
+/// Events per packet-hop: the arrival, and now and then a blocked output that wakes up.
+const EVENTS_PER_HOP: f64 = 1.6;
+/// Bytes per row of a time series.
+const ROW_BYTES: f64 = 48.0;
+/// Bytes that the model keeps per packet in a buffer.
+const PACKET_BYTES: f64 = 64.0;
+
+/// Writes the report of a scenario that is built already.
+pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables) -> Report {
+    let spec = &scenario.spec;
+    let analysis = analyse(topology, tables);
+    let load = &analysis.between_switches;
+    let mut warnings = scenario.notes.clone();
+    warnings.extend(late(spec));
+    Report {
+        name: spec.name.clone(),
+        topology: topology.name.clone(),
+        hosts: topology.hosts.len(),
+        switches: topology.switches.len(),
+        links: topology.links.len(),
+        routing: scenario.routing_kind().to_owned(),
+        deadlock: network::deadlock(topology, tables),
+        pairs_routed: analysis.pairs,
+        pairs_unroutable: analysis.unroutable,
+        all_to_all: LinkLoad { links: load.channels, min: load.min, max: load.max, mean: load.mean },
+        flows: spec.flow.len(),
+        traffic: spec.traffic.len(),
+        estimate: estimate(spec, topology, mean_hops(&analysis)),
+        warnings,
+    }
+}
+
+/// What starts only after the end.
+fn late(spec: &Spec) -> Vec<String> {
+    let flows = spec.flow.iter().enumerate().map(|(i, flow)| (format!("flow.{i}"), flow.start));
+    let traffic = spec.traffic.iter().enumerate().map(|(i, traffic)| (format!("traffic.{i}"), traffic.start));
+    let late = flows.chain(traffic).filter(|(_, start)| *start >= spec.duration);
+    late.map(|(key, start)| format!("{key} never starts: its start, {start}, is not before the end")).collect()
+}
+
+fn estimate(spec: &Spec, topology: &Topology, hops: f64) -> Estimate {
+    let link = topology.links.iter().map(|l| l.rate).max().unwrap_or(Rate(0));
+    let host = spec.host.injection_rate.unwrap_or(link).min(link);
+    let drain = spec.host.drain_rate.unwrap_or(link).min(link);
+    let flows = spec.flow.iter().map(|flow| flow_bytes(flow, host, spec.duration));
+    let traffic = spec.traffic.iter().map(|t| traffic_bytes(t, host, drain, topology.hosts.len(), spec.duration));
+    let offered: f64 = flows.chain(traffic).sum();
+    // Many flows may share a host: together they send no more than all hosts can.
+    let bound = bytes(host, spec.duration) * topology.hosts.len() as f64;
+    let packets = offered.min(bound) / spec.packet.mtu.0 as f64;
+    let packet_hops = packets * hops;
+    let ports = (2 * topology.links.len()) as f64;
+    let per_port = (spec.switch.buffer.0 as f64 / spec.packet.mtu.0 as f64).min(256.0);
+    let rows = network::row_count(spec, topology) as f64;
+    let tables = (topology.switches.len() * topology.hosts.len() * 2) as f64;
+    let memory = 2e7 + ports * (1_000.0 + per_port * PACKET_BYTES) + rows * ROW_BYTES + tables;
+    Estimate {
+        packets: packets.round(),
+        packet_hops: packet_hops.round(),
+        events: (packet_hops * EVENTS_PER_HOP).round(),
+        memory_mb: memory / 1e6,
+        wall_s: packet_hops / PACKET_HOPS_PER_S,
+    }
+}
+
+fn bytes(rate: Rate, time: Time) -> f64 {
+    rate.0 as f64 / 8.0 * time.as_secs_f64()
+}
+
+fn active(start: Time, stop: Option<Time>, duration: Time) -> Time {
+    stop.unwrap_or(duration).min(duration).saturating_sub(start)
+}
+
+fn flow_bytes(flow: &Flow, host: Rate, duration: Time) -> f64 {
+    let sent = bytes(flow.rate.unwrap_or(host).min(host), active(flow.start, flow.stop, duration));
+    flow.total.map_or(sent, |total| sent.min(total.0 as f64))
+}
+
+fn traffic_bytes(traffic: &Traffic, host: Rate, drain: Rate, hosts: usize, duration: Time) -> f64 {
+    let time = active(traffic.start, traffic.stop, duration);
+    let senders = traffic.hosts.as_ref().map_or(hosts, Vec::len);
+    let sent = bytes(traffic.rate.unwrap_or(host).min(host), time) * senders as f64;
+    match &traffic.pattern {
+        Pattern::Hotspots { to } => sent.min(bytes(drain, time) * to.len() as f64),
+        _ => sent,
+    }
+}
+
+/// Links that a packet crosses on average, if every host sends to every other.
+fn mean_hops(analysis: &Analysis) -> f64 {
+    let pairs: u64 = analysis.hops.iter().sum();
+    // A path through n switches crosses n + 1 links.
+    let links: u64 = (1..).zip(&analysis.hops).map(|(links, pairs)| links * pairs).sum();
+    links as f64 / pairs.max(1) as f64
+}

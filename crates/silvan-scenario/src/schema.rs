@@ -1,0 +1,147 @@
+//! The JSON Schema of a scenario file. The same schema drives the checks on load (see
+//! `shape`), so that what is published and what is accepted cannot drift apart.
+
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value, json};
+
+use crate::spec::Spec;
+
+/// The JSON Schema (draft 2020-12) of a whole scenario file.
+#[must_use]
+pub fn schema() -> Value {
+    cached().clone()
+}
+
+pub(crate) fn cached() -> &'static Value {
+    static SCHEMA: OnceLock<Value> = OnceLock::new();
+    SCHEMA.get_or_init(|| {
+        let mut root = schemars::schema_for!(Spec).to_value();
+        polish(&mut root);
+        merge_routing(&mut root);
+        for part in ["Marking", "Reaction"] {
+            loosen_part(&mut root, part);
+        }
+        if let Some(object) = root.as_object_mut() {
+            object.insert("title".into(), "Silvan scenario".into());
+        }
+        root
+    })
+}
+
+/// The definition that `#/$defs/...` points to.
+pub(crate) fn resolve<'s>(root: &'s Value, reference: &str) -> Option<(&'s str, &'s Map<String, Value>)> {
+    let name = reference.strip_prefix("#/$defs/")?;
+    let (name, schema) = root.get("$defs")?.as_object()?.get_key_value(name)?;
+    Some((name, schema.as_object()?))
+}
+
+/// TOML has no null, tables are closed, and descriptions are read outside of Rust.
+fn polish(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(polish),
+        Value::Object(object) => {
+            without_null(object);
+            if object.get("properties").is_some_and(Value::is_object) && !object.contains_key("unevaluatedProperties") {
+                object.entry("additionalProperties").or_insert(Value::Bool(false));
+            }
+            if let Some(Value::Object(properties)) = object.get_mut("properties") {
+                narrow(properties);
+            }
+            if let Some(Value::String(text)) = object.get_mut("description") {
+                *text = plain(text);
+            }
+            object.values_mut().for_each(polish);
+        }
+        _ => {}
+    }
+}
+
+/// Whole numbers whose range is narrower than that of their type, wherever they appear.
+const RANGES: [(&str, i64, i64); 4] =
+    [("sl", 0, 15), ("threshold", 0, 15), ("count", 1, 15), ("islip_iterations", 1, 16)];
+
+fn narrow(properties: &mut Map<String, Value>) {
+    for (key, low, high) in RANGES {
+        let Some(Value::Object(property)) = properties.get_mut(key) else { continue };
+        if property.get("type").and_then(Value::as_str) == Some("integer") {
+            property.insert("minimum".into(), low.into());
+            property.insert("maximum".into(), high.into());
+        }
+    }
+}
+
+fn without_null(object: &mut Map<String, Value>) {
+    if object.get("default").is_some_and(Value::is_null) {
+        object.remove("default");
+    }
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".into(), only);
+        }
+    }
+    if let Some(Value::Object(default)) = object.get_mut("default") {
+        default.retain(|_, value| !value.is_null());
+    }
+    for key in ["anyOf", "oneOf"] {
+        let Some(Value::Array(choices)) = object.get_mut(key) else { continue };
+        choices.retain(|choice| choice.get("type").and_then(Value::as_str) != Some("null"));
+        if let [Value::Object(only)] = choices.as_mut_slice()
+            && only.contains_key("$ref")
+        {
+            let only = std::mem::take(only);
+            object.remove(key);
+            object.extend(only);
+        }
+    }
+}
+
+/// A doc comment as plain text: links between Rust items become plain code.
+fn plain(text: &str) -> String {
+    let joined = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
+    joined.collect::<Vec<_>>().join("\n\n").replace("[`", "`").replace("`]", "`")
+}
+
+/// `allow_deadlock` stands beside the keys of whatever routing is chosen.
+fn merge_routing(root: &mut Value) {
+    let mut variants = Vec::new();
+    for name in ["TableRouting", "RoutingSpec"] {
+        let found = root.pointer(&format!("/$defs/{name}/oneOf")).or(root.pointer(&format!("/$defs/{name}/anyOf")));
+        if let Some(Value::Array(list)) = found {
+            variants.extend(list.iter().cloned());
+        }
+    }
+    for properties in variants.iter_mut().filter_map(|v| v.get_mut("properties")?.as_object_mut()) {
+        properties.insert(
+            "allow_deadlock".into(),
+            json!({
+                "type": "boolean",
+                "default": false,
+                "description": "Run even where packets can wait for each other in a circle; the run-time \
+                                watchdog then names the circle if they do.",
+            }),
+        );
+    }
+    let Some(definitions) = root.get_mut("$defs").and_then(Value::as_object_mut) else { return };
+    for name in ["TableRouting", "RoutingSpec"] {
+        definitions.remove(name);
+    }
+    if let Some(Value::Object(routing)) = definitions.get_mut("Routing") {
+        routing.remove("anyOf");
+        routing.insert("oneOf".into(), Value::Array(variants));
+    }
+}
+
+/// A part without `kind` takes the one of the mechanism, so that key may be missing.
+fn loosen_part(root: &mut Value, part: &str) {
+    let Some(Value::Object(schema)) = root.pointer_mut(&format!("/$defs/{part}")) else { return };
+    let Some(Value::Array(mut variants)) = schema.remove("oneOf") else { return };
+    for variant in &mut variants {
+        if let Some(Value::Array(required)) = variant.get_mut("required") {
+            required.retain(|key| key != "kind");
+        }
+    }
+    schema.insert("anyOf".into(), Value::Array(variants));
+}

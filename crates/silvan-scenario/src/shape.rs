@@ -1,0 +1,218 @@
+//! Checks a scenario against its schema before it is turned into types: keys that nobody
+//! knows, values of the wrong type or without a unit, names that are none of the choices.
+//! Unlike the errors of deserialisation, a fault found here knows its exact key, also inside
+//! tables whose keys depend on their `kind`.
+
+use serde_json::{Map, Value as Json};
+use silvan_engine::{Bytes, Rate, Time};
+use toml::{Table, Value};
+
+use crate::error::{Fault, did_you_mean, name_list};
+use crate::schema::resolve;
+
+/// One way a value may look: a schema without references and choices.
+#[derive(Clone, Copy)]
+struct Leaf<'s> {
+    /// Name of the definition it comes from.
+    name: Option<&'s str>,
+    schema: &'s Map<String, Json>,
+}
+
+impl<'s> Leaf<'s> {
+    /// The fixed text this leaf stands for.
+    fn word(&self) -> Option<&'s str> {
+        self.schema.get("const").and_then(Json::as_str)
+    }
+
+    /// The `kind` this table must have.
+    fn kind(&self) -> Option<&'s str> {
+        self.schema.get("properties")?.get("kind")?.get("const")?.as_str()
+    }
+}
+
+/// Checks a whole scenario.
+pub(crate) fn check(table: &Table, root: &Json) -> Result<(), Fault> {
+    let Some(schema) = root.as_object() else { return Ok(()) };
+    let checker = Checker { root };
+    checker.table(table, Leaf { name: None, schema }, "")
+}
+
+struct Checker<'s> {
+    root: &'s Json,
+}
+
+impl<'s> Checker<'s> {
+    /// All the ways a schema allows, with references followed.
+    fn leaves(&self, schema: &'s Map<String, Json>, name: Option<&'s str>, into: &mut Vec<Leaf<'s>>) {
+        if let Some((name, target)) = schema.get("$ref").and_then(Json::as_str).and_then(|r| resolve(self.root, r)) {
+            return self.leaves(target, Some(name), into);
+        }
+        let choices = schema.get("oneOf").or(schema.get("anyOf")).and_then(Json::as_array);
+        match choices {
+            Some(choices) => choices.iter().filter_map(Json::as_object).for_each(|s| self.leaves(s, name, into)),
+            None => into.push(Leaf { name, schema }),
+        }
+    }
+
+    fn value(&self, value: &Value, schema: &'s Map<String, Json>, path: &str) -> Result<(), Fault> {
+        let mut leaves = Vec::new();
+        self.leaves(schema, None, &mut leaves);
+        if let [only] = leaves.as_slice()
+            && only.kind().is_none()
+        {
+            return self.leaf(value, *only, path);
+        }
+        let words: Vec<&str> = leaves.iter().flat_map(words_of).collect();
+        if !words.is_empty() && leaves.iter().all(|leaf| !words_of(leaf).is_empty()) {
+            return one_of(value, &words, path);
+        }
+        if leaves.iter().all(|leaf| leaf.kind().is_some()) {
+            return self.tagged(value, &leaves, path);
+        }
+        let mut first = Ok(());
+        for leaf in leaves {
+            let result = self.leaf(value, leaf, path);
+            if result.is_ok() {
+                return result;
+            }
+            first = first.and(result);
+        }
+        first
+    }
+
+    /// A table whose other keys depend on its `kind`.
+    fn tagged(&self, value: &Value, leaves: &[Leaf<'s>], path: &str) -> Result<(), Fault> {
+        let Value::Table(table) = value else { return Err(wrong(path, "a table with a `kind`")) };
+        let kinds: Vec<&str> = leaves.iter().filter_map(Leaf::kind).collect();
+        let path_of_kind = format!("{path}.kind");
+        let Some(kind) = table.get("kind") else {
+            return Err(Fault::new(path_of_kind, format!("missing; one of {}", name_list(&kinds))));
+        };
+        one_of(kind, &kinds, &path_of_kind)?;
+        let leaf = leaves.iter().find(|leaf| leaf.kind() == kind.as_str());
+        leaf.map_or(Ok(()), |leaf| self.table(table, *leaf, path))
+    }
+
+    fn leaf(&self, value: &Value, leaf: Leaf<'s>, path: &str) -> Result<(), Fault> {
+        match leaf.name {
+            Some("Time") => return quantity::<Time>(value, path, "a time with its unit, such as \"150 us\""),
+            Some("Bytes") => return quantity::<Bytes>(value, path, "a size with its unit, such as \"64 KiB\""),
+            Some("Rate") => return quantity::<Rate>(value, path, "a rate with its unit, such as \"16 Gbit/s\""),
+            _ => {}
+        }
+        let known = words_of(&leaf);
+        if !known.is_empty() {
+            return one_of(value, &known, path);
+        }
+        match leaf.schema.get("type").and_then(Json::as_str) {
+            Some("object") => match value {
+                Value::Table(table) => self.table(table, leaf, path),
+                _ => Err(wrong(path, "a table")),
+            },
+            Some("array") => self.list(value, leaf, path),
+            Some("string") if !value.is_str() => Err(wrong(path, "a text in quotes")),
+            Some("boolean") if !value.is_bool() => Err(wrong(path, "true or false")),
+            Some("number") if !(value.is_float() || value.is_integer()) => Err(wrong(path, "a number")),
+            Some("integer") => integer(value, leaf, path),
+            _ => Ok(()),
+        }
+    }
+
+    fn list(&self, value: &Value, leaf: Leaf<'s>, path: &str) -> Result<(), Fault> {
+        let Value::Array(list) = value else {
+            let hint = if value.is_table() && ["flow", "traffic"].contains(&path) {
+                format!("a list of tables: write [[{path}]]")
+            } else {
+                "a list".to_owned()
+            };
+            return Err(wrong(path, &hint));
+        };
+        let Some(items) = leaf.schema.get("items").and_then(Json::as_object) else { return Ok(()) };
+        for (index, item) in list.iter().enumerate() {
+            self.value(item, items, &format!("{path}.{index}"))?;
+        }
+        Ok(())
+    }
+
+    fn table(&self, table: &Table, leaf: Leaf<'s>, path: &str) -> Result<(), Fault> {
+        let empty = Map::new();
+        let properties = leaf.schema.get("properties").and_then(Json::as_object);
+        let join = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+        let known: Vec<&str> = properties.unwrap_or(&empty).keys().map(String::as_str).collect();
+        for (key, value) in table {
+            let Some(schema) = properties.and_then(|p| p.get(key)) else {
+                let hint = did_you_mean(key, known.iter().copied());
+                let what = format!("unknown key{hint}{}known here: {}", if hint.is_empty() { "; " } else { " " }, name_list(&known));
+                return Err(Fault::new(join(key), what));
+            };
+            if let Some(schema) = schema.as_object() {
+                self.value(value, schema, &join(key))?;
+            }
+        }
+        let required = leaf.schema.get("required").and_then(Json::as_array);
+        for key in required.into_iter().flatten().filter_map(Json::as_str) {
+            if !table.contains_key(key) {
+                let about = properties.and_then(|p| p.get(key)?.get("description")?.as_str());
+                let about = about.map_or_else(String::new, |text| format!(": {}", first_sentence(text)));
+                return Err(Fault::new(join(key), format!("missing, and needed{about}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn first_sentence(text: &str) -> &str {
+    text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
+}
+
+/// The fixed texts that a leaf allows.
+fn words_of<'s>(leaf: &Leaf<'s>) -> Vec<&'s str> {
+    if let Some(word) = leaf.word() {
+        return vec![word];
+    }
+    let list = leaf.schema.get("enum").and_then(Json::as_array);
+    list.into_iter().flatten().filter_map(Json::as_str).collect()
+}
+
+fn wrong(path: &str, right: &str) -> Fault {
+    Fault::new(path, format!("must be {right}"))
+}
+
+fn one_of(value: &Value, known: &[&str], path: &str) -> Result<(), Fault> {
+    match value.as_str() {
+        Some(word) if known.contains(&word) => Ok(()),
+        word => {
+            let list = if known.len() == 1 { name_list(known) } else { format!("one of {}", name_list(known)) };
+            let hint = word.map_or_else(String::new, |word| did_you_mean(word, known.iter().copied()));
+            Err(wrong(path, &format!("{list}{hint}")))
+        }
+    }
+}
+
+fn quantity<Q: std::str::FromStr<Err: std::fmt::Display>>(value: &Value, path: &str, right: &str) -> Result<(), Fault> {
+    let Value::String(text) = value else { return Err(wrong(path, right)) };
+    text.parse::<Q>().map(|_| ()).map_err(|error| {
+        let message = error.to_string();
+        // The message repeats the value, which the fault names already.
+        let quoted = format!("`{}` is ", text.chars().take(60).collect::<String>());
+        Fault::new(path, message.strip_prefix(&quoted).unwrap_or(&message))
+    })
+}
+
+fn integer(value: &Value, leaf: Leaf<'_>, path: &str) -> Result<(), Fault> {
+    let low = leaf.schema.get("minimum").and_then(Json::as_i64);
+    let high = leaf.schema.get("maximum").and_then(Json::as_i64).or_else(|| {
+        let format = leaf.schema.get("format").and_then(Json::as_str);
+        (format == Some("uint32")).then_some(i64::from(u32::MAX))
+    });
+    let whole = if value.is_integer() { "" } else { "a whole number, " };
+    let right = match (low, high) {
+        (Some(low), Some(high)) => format!("{whole}{low} to {high}"),
+        (Some(low), None) => format!("{whole}{low} or more"),
+        _ => "a whole number".to_owned(),
+    };
+    match value {
+        Value::Integer(n) if low.is_none_or(|low| *n >= low) && high.is_none_or(|high| *n <= high) => Ok(()),
+        _ => Err(wrong(path, &right)),
+    }
+}

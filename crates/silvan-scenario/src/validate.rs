@@ -1,0 +1,267 @@
+//! Checks of values against each other and against what the model can bear, as far as they need
+//! no network; see [`crate::network`] for the rest.
+
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::congestion::marking::{Fecn, Marking};
+use silvan_fabric::congestion::reaction::{Cct, CctTable, Reaction};
+use silvan_fabric::config::{Architecture, Packet, Queues};
+use silvan_fabric::traffic::{Flow, Traffic};
+
+use crate::error::Fault;
+use crate::spec::Spec;
+
+/// The longest run: an hour of simulated time.
+pub const LONGEST: Time = Time(3_600 * 1_000_000_000_000);
+/// The longest single delay (switch latency, message overhead, injection rate delay).
+const LONGEST_DELAY: Time = Time(1_000_000_000_000);
+/// The largest buffer of a port.
+const LARGEST_BUFFER: Bytes = Bytes(1 << 30);
+/// The largest message.
+const LARGEST_MESSAGE: Bytes = Bytes(1 << 30);
+/// Below this rate, the time of a large message would not fit the clock.
+const SLOWEST: Rate = Rate(1_000);
+/// Entries of a congestion control table.
+const CCT_ENTRIES: std::ops::RangeInclusive<usize> = 128..=16_384;
+
+type Check = Result<(), Fault>;
+
+/// Refuses with `what` unless `fine`.
+pub(crate) fn ensure(fine: bool, path: &str, what: impl FnOnce() -> String) -> Check {
+    if fine { Ok(()) } else { Err(Fault::new(path, what())) }
+}
+
+/// Checks everything that needs no network.
+pub(crate) fn check(spec: &Spec) -> Check {
+    ensure(spec.duration > Time::ZERO && spec.duration <= LONGEST, "duration", || {
+        "must be more than 0 s and at most 3600 s".to_owned()
+    })?;
+    ensure(spec.warmup < spec.duration, "warmup", || format!("must be less than the duration, {}", spec.duration))?;
+    packet(&spec.packet)?;
+    lanes(spec)?;
+    switch(spec)?;
+    host(spec)?;
+    let (marking, _, reaction) = spec.congestion.parts();
+    if let Marking::Fecn(fecn) = &marking {
+        check_fecn(fecn, spec)?;
+    }
+    if let Reaction::Cct(cct) = &reaction {
+        check_cct(cct)?;
+    }
+    flows(spec)?;
+    for (index, traffic) in spec.traffic.iter().enumerate() {
+        check_traffic(traffic, &format!("traffic.{index}"))?;
+    }
+    let sends = !spec.flow.is_empty() || !spec.traffic.is_empty();
+    ensure(sends, "", || "nothing sends: give at least one [[flow]] or [[traffic]]".to_owned())?;
+    delay("measure.interval", spec.measure.interval, LONGEST)?;
+    ensure(spec.measure.interval > Time::ZERO, "measure.interval", || "must be more than 0 s".to_owned())
+}
+
+fn delay(path: &str, time: Time, most: Time) -> Check {
+    ensure(time <= most, path, || format!("must be at most {most}"))
+}
+
+fn rate(path: &str, rate: Option<Rate>) -> Check {
+    ensure(rate.is_none_or(|rate| rate >= SLOWEST), path, || format!("must be at least {SLOWEST}"))
+}
+
+fn packet(packet: &Packet) -> Check {
+    ensure((1..=65_536).contains(&packet.mtu.0), "packet.mtu", || "must be 1 B to 64 KiB".to_owned())?;
+    ensure(packet.header.0 <= 4_096, "packet.header", || "must be 0 B to 4 KiB".to_owned())?;
+    let full = packet.mtu.0 + packet.header.0;
+    ensure((1..=full).contains(&packet.control.0), "packet.control", || {
+        format!("must be 1 B to {full} B, the size of a full packet (packet.mtu + packet.header)")
+    })?;
+    ensure((1..=65_536).contains(&packet.credit_block.0), "packet.credit_block", || {
+        "must be 1 B to 64 KiB; InfiniBand's is 64 B".to_owned()
+    })
+}
+
+fn lanes(spec: &Spec) -> Check {
+    let count = spec.lanes.count;
+    ensure((1..=15).contains(&count), "lanes.count", || "must be 1 to 15".to_owned())?;
+    let Some(map) = &spec.lanes.sl_to_vl else { return Ok(()) };
+    ensure((1..=16).contains(&map.len()), "lanes.sl_to_vl", || {
+        "must have 1 to 16 entries, one for each service level".to_owned()
+    })?;
+    for (sl, vl) in map.iter().enumerate() {
+        ensure(*vl < count, &format!("lanes.sl_to_vl.{sl}"), || {
+            format!("must be 0 to {}, as lanes.count is {count}", count - 1)
+        })?;
+    }
+    Ok(())
+}
+
+/// A buffer must hold at least one packet per virtual lane, or nothing could ever move.
+fn buffer(path: &str, size: Bytes, spec: &Spec) -> Check {
+    let packet = &spec.packet;
+    let block = packet.credit_block.0;
+    let need = (packet.mtu.0 + packet.header.0).max(packet.control.0).div_ceil(block) * block;
+    let count = u64::from(spec.lanes.count);
+    ensure(size.0 / count >= need, path, || {
+        let lanes = if count == 1 { "the lane".to_owned() } else { format!("each of {count} lanes") };
+        format!(
+            "leaves {} B for {lanes}, less than one packet of {need} B (packet.mtu + packet.header, in blocks of \
+             packet.credit_block); must be at least {}",
+            size.0 / count,
+            Bytes(need * count)
+        )
+    })?;
+    ensure(size <= LARGEST_BUFFER, path, || format!("must be at most {LARGEST_BUFFER}"))
+}
+
+fn switch(spec: &Spec) -> Check {
+    let switch = &spec.switch;
+    buffer("switch.buffer", switch.buffer, spec)?;
+    delay("switch.latency", switch.latency, LONGEST_DELAY)?;
+    let iq = switch.architecture == Architecture::Iq;
+    ensure(iq || switch.queues == Queues::PerOutput, "switch.queues", || {
+        "has no effect with switch.architecture = \"voq\", which has one queue per output; use architecture \"iq\""
+            .to_owned()
+    })?;
+    ensure((1..=16).contains(&switch.islip_iterations), "switch.islip_iterations", || "must be 1 to 16".to_owned())?;
+    ensure(iq || switch.islip_iterations == 1, "switch.islip_iterations", || {
+        "has no effect with switch.architecture = \"voq\"; leave it out, or use architecture \"iq\"".to_owned()
+    })
+}
+
+fn host(spec: &Spec) -> Check {
+    let host = &spec.host;
+    rate("host.injection_rate", host.injection_rate)?;
+    rate("host.drain_rate", host.drain_rate)?;
+    buffer("host.buffer", host.buffer, spec)?;
+    delay("host.message_overhead", host.message_overhead, LONGEST_DELAY)
+}
+
+fn check_fecn(fecn: &Fecn, spec: &Spec) -> Check {
+    const AT: &str = "congestion.marking";
+    let at = |key: &str| format!("{AT}.{key}");
+    ensure(fecn.threshold <= 15, &at("threshold"), || {
+        "must be 0 (never mark) to 15 (mark at the smallest fill)".to_owned()
+    })?;
+    let share = spec.switch.buffer.0 / u64::from(spec.lanes.count);
+    if let Some(upper) = fecn.upper {
+        ensure(upper.0 <= share, &at("upper"), || {
+            format!("can never be exceeded: a virtual lane has {} of the input buffer", Bytes(share))
+        })?;
+    }
+    let upper = fecn.upper.unwrap_or(Bytes((16 - u64::from(fecn.threshold)) * share / 16));
+    ensure(fecn.lower.is_none_or(|lower| lower <= upper), &at("lower"), || {
+        format!("must be at most the upper threshold, {upper}")
+    })?;
+    ensure(fecn.marking_rate < u16::MAX, &at("marking_rate"), || "must be 0 to 65534".to_owned())
+}
+
+fn check_cct(cct: &Cct) -> Check {
+    const AT: &str = "congestion.reaction";
+    let at = |key: &str| format!("{AT}.{key}");
+    let entries = cct_table(&cct.table)?;
+    index_bounds(AT, cct.ccti_limit, cct.ccti_min, entries)?;
+    ensure(cct.ccti_timer > 0, &at("ccti_timer"), || "must be at least 1 (unit 1.024 us)".to_owned())?;
+    for (index, own) in cct.per_sl.iter().enumerate() {
+        let at = format!("{AT}.per_sl.{index}");
+        ensure(own.sl <= 15, &format!("{at}.sl"), || "must be 0 to 15".to_owned())?;
+        let first = cct.per_sl.iter().position(|other| other.sl == own.sl).unwrap_or(index);
+        ensure(first == index, &format!("{at}.sl"), || format!("is given already by {AT}.per_sl.{first}"))?;
+        let (limit, min) = (own.ccti_limit.unwrap_or(cct.ccti_limit), own.ccti_min.unwrap_or(cct.ccti_min));
+        index_bounds(&at, limit, min, entries)?;
+        ensure(own.ccti_timer != Some(0), &format!("{at}.ccti_timer"), || {
+            "must be at least 1 (unit 1.024 us)".to_owned()
+        })?;
+    }
+    Ok(())
+}
+
+fn index_bounds(at: &str, limit: u16, min: u16, entries: usize) -> Check {
+    ensure(usize::from(limit) < entries, &format!("{at}.ccti_limit"), || {
+        format!("must be 0 to {}, as the table has {entries} entries", entries - 1)
+    })?;
+    ensure(min <= limit, &format!("{at}.ccti_min"), || format!("must be at most ccti_limit, {limit}"))
+}
+
+/// Checks the congestion control table and gives its number of entries.
+fn cct_table(table: &CctTable) -> Result<usize, Fault> {
+    let at = |key: &str| format!("congestion.reaction.table.{key}");
+    let count = |key: &str, entries: usize| {
+        ensure(CCT_ENTRIES.contains(&entries), &at(key), || {
+            format!("must have {} to {} entries", CCT_ENTRIES.start(), CCT_ENTRIES.end())
+        })
+    };
+    match table {
+        CctTable::Quadratic { divisor, scale, entries } => {
+            ensure(CCT_ENTRIES.contains(&usize::from(*entries)), &at("entries"), || {
+                format!("must be {} to {}", CCT_ENTRIES.start(), CCT_ENTRIES.end())
+            })?;
+            ensure(*divisor > 0, &at("divisor"), || "must be at least 1".to_owned())?;
+            ensure(*scale > 0, &at("scale"), || "must be at least 1".to_owned())?;
+            let last = u128::from(*entries) - 1;
+            let largest = u128::from(*scale) * last * last * 7_000_000 / (u128::from(*divisor).pow(2));
+            ensure(largest <= u128::from(LONGEST_DELAY.0), &at("scale"), || {
+                format!("gives a last delay of {} s; must be at most 1 s", largest / 1_000_000_000_000)
+            })?;
+            Ok(usize::from(*entries))
+        }
+        CctTable::List { delays_ns } => {
+            count("delays_ns", delays_ns.len())?;
+            let wrong = delays_ns.iter().position(|delay| *delay > LONGEST_DELAY.0 / 1_000);
+            ensure(wrong.is_none(), &at(&format!("delays_ns.{}", wrong.unwrap_or(0))), || {
+                "must be at most 1000000000 (1 s)".to_owned()
+            })?;
+            Ok(delays_ns.len())
+        }
+        CctTable::Iba { entries } => {
+            count("entries", entries.len())?;
+            Ok(entries.len())
+        }
+    }
+}
+
+/// The name of a flow in results.
+pub(crate) fn flow_name(flow: &Flow) -> String {
+    flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to))
+}
+
+fn flows(spec: &Spec) -> Check {
+    let mut names = std::collections::HashMap::new();
+    for (index, flow) in spec.flow.iter().enumerate() {
+        let at = format!("flow.{index}");
+        ensure(flow.from != flow.to, &format!("{at}.to"), || {
+            format!("is also the sender; a flow needs two hosts, so give another than {}", flow.from)
+        })?;
+        common(&at, flow.sl, flow.start, flow.stop, flow.message, flow.rate)?;
+        ensure(flow.total != Some(Bytes(0)), &format!("{at}.total"), || {
+            "must be at least 1 B; leave it out for a flow without end".to_owned()
+        })?;
+        if let Some(first) = names.insert(flow_name(flow), index) {
+            let what = format!("{} is also the name of flow.{first}; give each flow a name of its own", flow_name(flow));
+            return Err(Fault::new(format!("{at}.name"), what));
+        }
+    }
+    Ok(())
+}
+
+fn check_traffic(traffic: &Traffic, at: &str) -> Check {
+    common(at, traffic.sl, traffic.start, traffic.stop, traffic.message, traffic.rate)?;
+    ensure(traffic.hosts.as_ref().is_none_or(|hosts| !hosts.is_empty()), &format!("{at}.hosts"), || {
+        "is empty; leave it out for all hosts".to_owned()
+    })
+}
+
+fn common(
+    at: &str,
+    sl: u8,
+    start: Time,
+    stop: Option<Time>,
+    message: Option<Bytes>,
+    offered: Option<Rate>,
+) -> Check {
+    ensure(sl <= 15, &format!("{at}.sl"), || "must be 0 to 15".to_owned())?;
+    delay(&format!("{at}.start"), start, LONGEST)?;
+    let at_stop = format!("{at}.stop");
+    ensure(stop.is_none_or(|stop| stop > start), &at_stop, || format!("must be later than the start, {start}"))?;
+    delay(&at_stop, stop.unwrap_or(Time::ZERO), LONGEST)?;
+    ensure(message.is_none_or(|m| m.0 > 0 && m <= LARGEST_MESSAGE), &format!("{at}.message"), || {
+        format!("must be 1 B to {LARGEST_MESSAGE}")
+    })?;
+    rate(&format!("{at}.rate"), offered)
+}
