@@ -175,6 +175,7 @@ impl Host {
     pub fn receive(&mut self, core: &mut Core, id: PacketId) {
         let packet = core.packets[id];
         core.packets.remove(id);
+        core.links.landed(self.into, packet.vl, packet.space);
         match packet.kind {
             Kind::Data => {
                 let head_at = core.now.saturating_sub(Time(u64::from(packet.tail_lag_ps)));

@@ -281,7 +281,7 @@ mod tests {
     fn tables_by_formula_list_and_encoding() {
         let quadratic = CctTable::Quadratic { divisor: 106, scale: 1, entries: 128 }.delays_ps(Time(1));
         assert_eq!(quadratic.len(), 128);
-        assert_eq!((quadratic[0], quadratic[106], quadratic[127]), (0, 7_000_000, 10_048_238));
+        assert_eq!((quadratic[0], quadratic[106], quadratic[127]), (0, 7_000_000, 10_048_326));
         let list = CctTable::List { delays_ns: vec![0, 5] }.delays_ps(Time(1));
         assert_eq!(list, [0, 5_000]);
         // Multiplier 3 with shifts 0 to 3.

@@ -1,0 +1,173 @@
+//! What the mechanisms do to flows, and what the simulator says about it.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::*;
+use silvan_engine::{Bytes, Rate};
+use silvan_fabric::congestion::Notification;
+use silvan_fabric::congestion::marking::{Fecn, Marking};
+use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction};
+use silvan_fabric::routing::RoutingSpec;
+use silvan_fabric::simulation::{ModelError, jain};
+use silvan_fabric::traffic::{Flow, Pattern};
+
+#[test]
+fn congestion_control_frees_the_victim_and_is_fair() {
+    let (topology, mut config) = testbed(us(250_000));
+    config.warmup = us(100_000);
+    config.congestion = ib_cc();
+    let outcome = run(&topology, &config);
+    let rates = rates(&outcome);
+    assert!(rates[0] > 12.7, "the victim gets {}", rates[0]);
+    assert!(rates[1..].iter().sum::<f64>() > 12.0, "the hot link is used: {rates:?}");
+    assert!(jain(&rates[1..]) > 0.99, "contributors get {rates:?}");
+    assert!(outcome.summary.becn_received > 100);
+    assert!(outcome.warnings.is_empty(), "{:?}", outcome.warnings);
+}
+
+#[test]
+fn acknowledgements_carry_marks_as_well_as_notification_packets_do() {
+    let (topology, mut config) = testbed(us(250_000));
+    config.warmup = us(100_000);
+    config.congestion = ib_cc();
+    config.congestion.notification = Some(Notification::Ack);
+    let outcome = run(&topology, &config);
+    assert!(rates(&outcome)[0] > 12.5, "the victim gets {}", rates(&outcome)[0]);
+}
+
+#[test]
+fn a_slow_destination_alone_creates_congestion_and_is_marked() {
+    let topology = topology(r#"{"kind": "star", "hosts": 3}"#);
+    let mut config = config(us(60_000));
+    config.warmup = us(20_000);
+    config.host.drain_rate = Some(Rate::from_gbit(8));
+    config.congestion = ib_cc();
+    config.flows = vec![flow("H1", "H2")];
+    let outcome = run(&topology, &config);
+    assert!(outcome.summary.fecn_marks > 0, "one VOQ creates the congestion");
+    assert!((6.5..=8.0).contains(&rates(&outcome)[0]), "drained at {}", rates(&outcome)[0]);
+    let root = "S1:2->H2";
+    assert!(!outcome.account.iter().any(|line| line.contains(root)), "{:?}", outcome.account);
+}
+
+#[test]
+fn without_victim_mask_a_port_to_a_slow_host_is_taken_for_a_victim() {
+    let topology = topology(r#"{"kind": "star", "hosts": 3}"#);
+    let mut config = config(us(5_000));
+    config.host.drain_rate = Some(Rate::from_gbit(8));
+    config.congestion = ib_cc();
+    let mask = silvan_fabric::congestion::marking::VictimMask::None;
+    config.congestion.marking = Some(Marking::Fecn(Fecn { victim_mask: mask, ..Fecn::default() }));
+    config.flows = vec![flow("H1", "H2")];
+    let marks = run(&topology, &config).summary.fecn_marks;
+    config.congestion.marking = None;
+    let masked = run(&topology, &config).summary.fecn_marks;
+    assert!(marks * 4 < masked, "{marks} marks without the mask, {masked} with it");
+}
+
+#[test]
+fn control_per_service_level_throttles_bystanders_of_the_same_host() {
+    let topology = topology(r#"{"kind": "star", "hosts": 6}"#);
+    let mut config = config(us(60_000));
+    config.warmup = us(20_000);
+    config.congestion = ib_cc();
+    config.flows = vec![flow("H1", "H6"), flow("H2", "H6"), flow("H3", "H6"), flow("H1", "H5")];
+    let bystander = |level, config: &mut silvan_fabric::config::Config| {
+        config.congestion.reaction = Some(Reaction::Cct(Cct { level, ..Cct::default() }));
+        rates(&run(&topology, config))[3]
+    };
+    let (qp, sl) = (bystander(ControlLevel::Qp, &mut config), bystander(ControlLevel::Sl, &mut config));
+    assert!(qp > 1.5 * sl, "H1 to H5 gets {qp} per queue pair and {sl} per service level");
+}
+
+#[test]
+fn virtual_lanes_isolate() {
+    let (topology, mut config) = testbed(us(10_000));
+    config.lanes.count = 2;
+    config.flows[0].sl = 1;
+    let rates = rates(&run(&topology, &config));
+    assert!(rates[0] > 12.5, "the victim on its own lane gets {}", rates[0]);
+    assert_near(rates[1..].iter().sum(), 13.0, 0.02, "the others share the hot link");
+}
+
+#[test]
+fn a_ring_routed_by_shortest_paths_deadlocks_and_the_cycle_is_named() {
+    let hosts: Vec<String> = (1..=7).map(|i| format!("\"H{i}\"")).collect();
+    let switches: Vec<String> = (1..=7).map(|i| format!(r#"{{"name": "S{i}", "ports": 3}}"#)).collect();
+    let links: Vec<String> = (1..=7)
+        .flat_map(|i| {
+            let host = format!(r#"{{"from": "H{i}", "to": "S{i}:1"}}"#);
+            [host, format!(r#"{{"from": "S{i}:2", "to": "S{}:3"}}"#, i % 7 + 1)]
+        })
+        .collect();
+    let ring = format!(
+        r#"{{"kind": "custom", "hosts": [{}], "switches": [{}], "links": [{}]}}"#,
+        hosts.join(","),
+        switches.join(","),
+        links.join(",")
+    );
+    let topology = topology(&ring);
+    let shortest = RoutingSpec::ShortestPath(Default::default()).compute(&topology).unwrap();
+    let mut config = config(us(50_000));
+    config.switch.buffer = Bytes(4096);
+    config.traffic = vec![pattern(Pattern::Shift { by: 3 })];
+    let Err(error) = run_with(&topology, &shortest, &config) else { panic!("no deadlock") };
+    assert!(matches!(error, ModelError::Deadlock { .. }), "{error}");
+    let text = error.to_string();
+    for name in ["S1:2->S2:3", "S2:2->S3:3", "S3:2->S4:3", "S4:2->S5:3", "S7:2->S1:3"] {
+        assert!(text.contains(name), "{text} names {name}");
+    }
+    // The same traffic by up*/down* gets through.
+    run(&topology, &config);
+}
+
+#[test]
+fn whatever_had_no_effect_is_warned_of() {
+    let topology = topology(r#"{"kind": "star", "hosts": 3}"#);
+    let mut config = config(us(1_000));
+    config.congestion = ib_cc();
+    config.flows = vec![flow("H1", "H2"), Flow { start: us(5_000), ..flow("H2", "H3") }];
+    let warnings = run(&topology, &config).warnings;
+    assert_eq!(
+        warnings,
+        [
+            "Congestion control had no effect: no packet was marked.",
+            "`H2->H3` never sent: it starts after the end, or its hosts were blocked.",
+        ]
+    );
+}
+
+#[test]
+fn the_account_names_root_contributors_and_victim() {
+    let (topology, config) = testbed(us(20_000));
+    let account = run(&topology, &config).account.join("\n");
+    for part in
+        ["S2:2->H5 (100 % of the samples)", "Victims (held back by a branch, through no root): H1->H4."]
+    {
+        assert!(account.contains(part), "{account}\nlacks: {part}");
+    }
+}
+
+#[test]
+fn a_run_that_cannot_be_is_refused_with_the_reason() {
+    let topology = topology(r#"{"kind": "star", "hosts": 3}"#);
+    let message = |change: fn(&mut silvan_fabric::config::Config)| {
+        let mut config = config(us(10));
+        config.flows = vec![flow("H1", "H2")];
+        change(&mut config);
+        try_run(&topology, &config).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(message(|c| c.flows[0].to = "H9".into()), "there is no host named `H9`");
+    assert_eq!(
+        message(|c| c.switch.buffer = Bytes(2000)),
+        "switch.buffer = 2 KB: leaves 1984 bytes per virtual lane, less than a packet's 2048"
+    );
+    assert_eq!(
+        message(|c| {
+            let fecn = Fecn { upper: Some(Bytes(1)), lower: Some(Bytes(2)), ..Fecn::default() };
+            c.congestion.marking = Some(Marking::Fecn(fecn));
+        }),
+        "congestion.marking: lower threshold 2 B is above the upper one, 1 B"
+    );
+}

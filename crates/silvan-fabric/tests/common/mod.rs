@@ -1,0 +1,108 @@
+//! Short ways to build and run networks in tests.
+#![allow(dead_code, clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::config::{Config, HostConfig, Measure};
+use silvan_fabric::congestion::{Congestion, Mechanism};
+use silvan_fabric::outcome::Outcome;
+use silvan_fabric::routing::{RoutingSpec, Tables};
+use silvan_fabric::simulation::{ModelError, Simulation};
+use silvan_fabric::topology::{Topology, TopologySpec};
+use silvan_fabric::traffic::{Flow, Pattern, Traffic};
+
+/// A topology from the text of its scenario table, as JSON.
+pub fn topology(json: &str) -> Topology {
+    serde_json::from_str::<TopologySpec>(json).unwrap().build().unwrap()
+}
+
+pub fn tables(topology: &Topology) -> Tables {
+    RoutingSpec::suitable(topology).compute(topology).unwrap()
+}
+
+pub fn us(us: u64) -> Time {
+    Time::from_us(us)
+}
+
+pub fn config(duration: Time) -> Config {
+    Config {
+        seed: 1,
+        duration,
+        warmup: Time::ZERO,
+        packet: Default::default(),
+        lanes: Default::default(),
+        switch: Default::default(),
+        host: HostConfig::default(),
+        congestion: Default::default(),
+        flows: Vec::new(),
+        traffic: Vec::new(),
+        measure: Measure { interval: us(100), ..Measure::default() },
+    }
+}
+
+pub fn ib_cc() -> Congestion {
+    Congestion { mechanism: Mechanism::IbCc, ..Congestion::default() }
+}
+
+pub fn flow(from: &str, to: &str) -> Flow {
+    Flow {
+        name: None,
+        from: from.into(),
+        to: to.into(),
+        start: Time::ZERO,
+        stop: None,
+        message: None,
+        rate: None,
+        total: None,
+        arrivals: Default::default(),
+        sl: 0,
+    }
+}
+
+pub fn pattern(pattern: Pattern) -> Traffic {
+    Traffic {
+        name: None,
+        hosts: None,
+        pattern,
+        rate: None,
+        arrivals: Default::default(),
+        message: None,
+        start: Time::ZERO,
+        stop: None,
+        sl: 0,
+    }
+}
+
+pub fn try_run(topology: &Topology, config: &Config) -> Result<Outcome, ModelError> {
+    run_with(topology, &tables(topology), config)
+}
+
+pub fn run_with(topology: &Topology, tables: &Tables, config: &Config) -> Result<Outcome, ModelError> {
+    let mut simulation = Simulation::new(topology, tables, config)?;
+    while !simulation.advance(100_000)?.done {}
+    Ok(simulation.finish())
+}
+
+pub fn run(topology: &Topology, config: &Config) -> Outcome {
+    try_run(topology, config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Received Gbit/s of each named flow.
+pub fn rates(outcome: &Outcome) -> Vec<f64> {
+    outcome.summary.flows.iter().map(|flow| flow.received_gbit_s).collect()
+}
+
+/// The testbed of Papers I to III with its five flows, all starting at once.
+pub fn testbed(duration: Time) -> (Topology, Config) {
+    let topology = topology(r#"{"kind": "dumbbell"}"#);
+    let mut config = config(duration);
+    config.host.injection_rate = Some(Rate::from_gbit(13));
+    config.host.drain_rate = Some(Rate::from_gbit(13));
+    let pairs = [("H1", "H4"), ("H2", "H5"), ("H3", "H5"), ("H6", "H5"), ("H7", "H5")];
+    config.flows = pairs.map(|(from, to)| Flow { message: Some(Bytes(65_536)), ..flow(from, to) }).into();
+    (topology, config)
+}
+
+pub fn assert_near(value: f64, expected: f64, relative: f64, what: &str) {
+    let off = (value / expected - 1.0).abs();
+    assert!(off <= relative, "{what}: {value} instead of {expected} (off by {:.3} %)", 100.0 * off);
+}
