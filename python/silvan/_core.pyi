@@ -130,5 +130,11 @@ def fabric_check(
 ) -> dict[str, Any]:
     """Check a real fabric: routes of all pairs, load per link, deadlock."""
 
-def fabric_route(topology: str | PathLike[str], routing: str, default_rate: str | None = None) -> str:
-    """Route a real fabric; returns forwarding tables in the format of `opensm-lfts.dump`."""
+def fabric_route(
+    topology: str | PathLike[str], routing: str | None = None, default_rate: str | None = None
+) -> tuple[str, str]:
+    """Return forwarding tables and network of a fabric, or of a scenario's (`.toml`).
+
+    The tables are in the format of `opensm-lfts.dump`, the network in that of `ibnetdiscover`.
+    Without `routing`, the tables are those of the scenario, or what suits the fabric.
+    """

@@ -11,7 +11,6 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,17 +59,17 @@ def refuse_foreign(target: Path) -> None:
 
 def _write_files(folder: Path, result: Result) -> None:
     def text(name: str, content: str) -> None:
-        _flushed(folder / name, lambda path: path.write_text(content, encoding="utf-8"))
+        (folder / name).write_text(content, encoding="utf-8")
+        _flush(folder / name)
 
     text("scenario.toml", result.scenario_toml)
     text("summary.json", _json(result.summary))
     account = [*result.account, *(f"Warning: {warning}" for warning in result.warnings)]
     text("account.txt", "".join(f"{line}\n" for line in account))
     for name, table in result.tables.items():
-        _flushed(
-            folder / f"{name}.parquet",
-            lambda path, table=table: arro3.io.write_parquet(table, path, compression="zstd(3)"),
-        )
+        path = folder / f"{name}.parquet"
+        arro3.io.write_parquet(table, path, compression="zstd(3)")
+        _flush(path)
     marks = {
         "format": FORMAT,
         "tables": list(result.tables),
@@ -82,11 +81,6 @@ def _write_files(folder: Path, result: Result) -> None:
 
 def _json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-
-
-def _flushed(path: Path, put: Callable[[Path], object]) -> None:
-    put(path)
-    _flush(path)
 
 
 def _flush(path: Path) -> None:

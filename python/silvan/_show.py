@@ -153,7 +153,9 @@ def check(console: Console, name: str, report: Mapping[str, Any]) -> None:
 def _load(load: Mapping[str, Any]) -> str:
     if not load["links"]:
         return "no such links"
-    return f"{load['min']:,} to {load['max']:,}, mean {load['mean']:.5g}, over {load['links']:,} directed links"
+    return (
+        f"{load['min']:,} to {load['max']:,}, mean {load['mean']:.5g}, over {load['links']:,} directed links"
+    )
 
 
 def fabric(console: Console, report: Mapping[str, Any]) -> None:
@@ -209,11 +211,15 @@ def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, (int, float)) else "-" if value is None else escape(str(value))
 
 
-def comparison(console: Console, off: Result, on: Result, fairness: Mapping[str, Sequence[float]]) -> None:
-    """Print the demo: flows with congestion control off and on, and the fairness over the end."""
-    table = _table("Received at the end, Gbit/s", ("flow", "from", "to"), ("CC off", "CC on", "on / off"))
-    for a, b in zip(off.summary["flows"], on.summary["flows"], strict=True):
-        x, y = fairness[a["flow"]]
-        ratio = f"{y / x:.2f}" if x > 0 else "-"
-        table.add_row(escape(a["flow"]), escape(a["from"]), escape(a["to"]), gbit(x), gbit(y), ratio)
+def comparison(
+    console: Console, flows: Iterable[Mapping[str, Any]], off: Mapping[str, float], on: Mapping[str, float]
+) -> None:
+    """Print the demo: what each flow gets with congestion control off and on."""
+    columns = ("CC off", "CC on", "on / off")
+    table = _table("Received over the last half second, Gbit/s", ("flow", "from", "to"), columns)
+    for flow in flows:
+        name = flow["flow"]
+        ratio = f"{on[name] / off[name]:.2f}" if off[name] > 0 else "-"
+        cells = (gbit(off[name]), gbit(on[name]), ratio)
+        table.add_row(escape(name), escape(flow["from"]), escape(flow["to"]), *cells)
     console.print(table)

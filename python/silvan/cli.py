@@ -30,7 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-fabric = typer.Typer(help="Real fabrics: check and route what ibnetdiscover and OpenSM wrote.", no_args_is_help=True)
+fabric = typer.Typer(
+    help="Real fabrics: check and route what ibnetdiscover and OpenSM wrote.", no_args_is_help=True
+)
 papers = typer.Typer(help="Published experiments, beside their published numbers.", no_args_is_help=True)
 app.add_typer(fabric, name="fabric")
 app.add_typer(papers, name="papers")
@@ -42,7 +44,8 @@ Settings = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ShowProgress = Annotated[
-    bool | None, typer.Option("--progress/--no-progress", help="Show a progress bar; by default on a terminal.")
+    bool | None,
+    typer.Option("--progress/--no-progress", help="Show a progress bar; by default on a terminal."),
 ]
 
 
@@ -161,7 +164,8 @@ def schema() -> None:
 def plot(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the figures [default: DIR/figures].")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for the figures [default: DIR/figures]."),
     ] = None,
 ) -> None:
     """Draw the figures of a run that was written with --out."""
@@ -194,10 +198,14 @@ def version() -> None:
     typer.echo(f"silvan {silvan.__version__}" + (f" ({commit})" if commit else ""))
 
 
-Topology = Annotated[Path, typer.Argument(metavar="TOPO", help="Output of ibnetdiscover, or an ibsim netlist; may be .gz.")]
+Topology = Annotated[
+    Path, typer.Argument(metavar="TOPO", help="Output of ibnetdiscover, or an ibsim netlist; may be .gz.")
+]
 DefaultRate = Annotated[
     str | None,
-    typer.Option("--default-rate", metavar="RATE", help='Rate of links that state none, such as "16 Gbit/s".'),
+    typer.Option(
+        "--default-rate", metavar="RATE", help='Rate of links that state none, such as "16 Gbit/s".'
+    ),
 ]
 
 
@@ -205,7 +213,10 @@ DefaultRate = Annotated[
 def fabric_check(
     topology: Topology,
     lft: Annotated[
-        Path, typer.Option("--lft", metavar="DUMP", help="Forwarding tables: opensm-lfts.dump or dump_fts; may be .gz.")
+        Path,
+        typer.Option(
+            "--lft", metavar="DUMP", help="Forwarding tables: opensm-lfts.dump or dump_fts; may be .gz."
+        ),
     ],
     default_rate: DefaultRate = None,
     as_json: AsJson = False,
@@ -228,21 +239,37 @@ def fabric_check(
 @fabric.command("route")
 def fabric_route(
     topology: Topology,
-    routing: Annotated[
-        str, typer.Option("--routing", metavar="KIND", help="d-mod-k, up-down or shortest-path.")
-    ],
     out: Annotated[Path, typer.Option("--out", metavar="DUMP", help="File for the tables.")],
+    routing: Annotated[
+        str | None,
+        typer.Option(
+            "--routing",
+            metavar="KIND",
+            help="d-mod-k, up-down or shortest-path [default: the scenario's, or what suits the fabric].",
+        ),
+    ] = None,
+    network: Annotated[
+        Path | None,
+        typer.Option("--network", metavar="FILE", help="File for the network too, as ibnetdiscover writes it."),
+    ] = None,
     default_rate: DefaultRate = None,
 ) -> None:
-    """Route a fabric and write forwarding tables that OpenSM reads."""
-    text = silvan.fabric_route(topology, routing, default_rate)
-    partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
+    """Route a fabric, or the network of a scenario (.toml), and write tables that OpenSM reads."""
+    tables, wiring = silvan.fabric_route(topology, routing, default_rate)
+    _write_text(out, tables)
+    typer.echo(f"Forwarding tables written to {out}")
+    if network is not None:
+        _write_text(network, wiring)
+        typer.echo(f"Network written to {network}")
+
+
+def _write_text(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
         partial.write_text(text, encoding="utf-8")
-        partial.replace(out)
+        partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
-    typer.echo(f"Forwarding tables written to {out}")
 
 
 @papers.command("list")
@@ -269,11 +296,15 @@ def papers_list(as_json: AsJson = False) -> None:
 
 @papers.command("run")
 def papers_run(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Experiments, as listed.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Experiments, as listed.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, within the same laws.")] = False,
     as_json: AsJson = False,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for runs and figures.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for runs and figures.")
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Processes.")] = os.cpu_count() or 1,
     progress: ShowProgress = None,
 ) -> None:
@@ -281,7 +312,9 @@ def papers_run(
     from silvan.papers import run_experiments
 
     if bool(ids) == everything:
-        raise typer.BadParameter("name experiments (silvan papers list shows them) or give --all", param_hint="ID")
+        raise typer.BadParameter(
+            "name experiments (silvan papers list shows them) or give --all", param_hint="ID"
+        )
     shown = _err().is_terminal if progress is None else progress
     rows = run_experiments(ids or ["all"], quick=quick, jobs=jobs, out=out, progress=shown)
     if as_json:

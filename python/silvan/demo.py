@@ -58,8 +58,7 @@ def run(console: Console, out: Path, simulate: Simulate) -> None:
     off = simulate(scenario.with_overrides({"congestion.mechanism": "none"}), "CC off")
     on = simulate(scenario.with_overrides({"congestion.mechanism": "ib-cc"}), "CC on")
     rates = [last_gbit_s(off), last_gbit_s(on)]
-    names = list(rates[0])
-    _show.comparison(console, off, on, {name: [rate[name] for rate in rates] for name in names})
+    _show.comparison(console, off.summary["flows"], *rates)
     console.print()
     _tell(console, rates)
     off.save(out / "cc-off")
@@ -78,7 +77,11 @@ def _tell(console: Console, rates: list[dict[str, float]]) -> None:
     for label, rate in zip(("CC off", "CC on"), rates, strict=True):
         others = {name: value for name, value in rate.items() if name != VICTIM}
         total = sum(others.values())
-        shares = ", ".join(f"{name} {100 * value / total:.1f} %" for name, value in others.items()) if total else "none"
+        shares = (
+            ", ".join(f"{name} {100 * value / total:.1f} %" for name, value in others.items())
+            if total
+            else "none"
+        )
         console.print(
             f"{label}: victim {VICTIM} {rate[VICTIM]:.2f} Gbit/s; shares of the congested host: {shares}; "
             f"Jain's index of the contributors over the last half second {jain(list(others.values())):.4f}"

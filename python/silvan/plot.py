@@ -4,7 +4,7 @@ Each function draws into an axes that it is given, or makes one, and returns it:
 
 >>> from silvan import plot
 >>> axes = plot.throughput(result)  # doctest: +SKIP
->>> plot.save(axes.figure, "throughput")  # doctest: +SKIP
+>>> plot.save(axes.get_figure(root=True), "throughput")  # doctest: +SKIP
 
 :func:`save_all` writes every figure that a result has data for, as PNG and SVG.
 """
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
@@ -37,7 +38,7 @@ LINES_AT_MOST = 12
 #: A heat map shows at most so many rows, the busiest.
 ROWS_AT_MOST = 60
 
-STYLE: Mapping[str, Any] = {
+STYLE: dict[Any, Any] = {
     "figure.figsize": (8.0, 4.2),
     "figure.dpi": 150,
     "figure.constrained_layout.use": True,
@@ -49,6 +50,7 @@ STYLE: Mapping[str, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
+    "axes.prop_cycle": cycler(color=COLOURS),
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.8,
     "lines.linewidth": 1.6,
@@ -62,11 +64,13 @@ STYLE: Mapping[str, Any] = {
 @contextmanager
 def style() -> Iterator[None]:
     """Give figures made inside the look of Silvan's own."""
-    with mpl.rc_context({**STYLE, "axes.prop_cycle": mpl.cycler(color=COLOURS)}):
+    with mpl.rc_context(STYLE):
         yield
 
 
-def new_figure(columns: int = 1, width: float = 8.0, height: float = 4.2, **shared: Any) -> tuple[Figure, list[Axes]]:
+def new_figure(
+    columns: int = 1, width: float = 8.0, height: float = 4.2, **shared: Any
+) -> tuple[Figure, list[Axes]]:
     """Make a figure with axes side by side, in Silvan's look, without touching pyplot."""
     with style():
         figure = Figure(figsize=(width, height))
@@ -100,10 +104,10 @@ class Series:
         times, steps = np.unique(columns["time_ns"], return_inverse=True)
         grid = np.zeros((len(names), len(times)))
         grid[positions, steps] = columns[column]
-        #: Names in the order of their first row.
-        order = np.argsort([np.argmax(positions == i) for i in range(len(names))]) if len(names) else []
+        # In the order of first appearance, which is that of the scenario.
+        order = np.argsort(np.unique(positions, return_index=True)[1])
         self.names: list[str] = [str(names[i]) for i in order]
-        self.values: NDArray[np.float64] = grid[np.asarray(order, dtype=int)]
+        self.values: NDArray[np.float64] = grid[order]
         self.end_ns: NDArray[np.float64] = times.astype(float)
 
     @property
@@ -142,15 +146,26 @@ def _steps(ax: Axes, series: Series, values: NDArray[np.float64], what: str) -> 
     edges = series.edges_ns / size
     if len(series.names) > LINES_AT_MOST:
         low, half, high = np.percentile(values, (5, 50, 95), axis=0)
-        ax.stairs(high, edges, baseline=low, fill=True, color=to_rgba(COLOURS[0], 0.25), label=f"middle 90 % of {what}")
+        ax.stairs(
+            high,
+            edges,
+            baseline=low,
+            fill=True,
+            color=to_rgba(COLOURS[0], 0.25),
+            label=f"middle 90 % of {what}",
+        )
         ax.stairs(half, edges, baseline=None, color=COLOURS[0], label="median")
         top = np.argsort(values.mean(axis=1))[::-1][:3]
         for rank, i in enumerate(top, start=1):
-            ax.stairs(values[i], edges, baseline=None, color=COLOURS[rank], linewidth=1.2, label=series.names[i])
+            ax.stairs(
+                values[i], edges, baseline=None, color=COLOURS[rank], linewidth=1.2, label=series.names[i]
+            )
     else:
         for i, name in enumerate(series.names):
             colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
-            ax.stairs(values[i], edges, baseline=None, color=colour, linestyle=dash, linewidth=1.6, label=name)
+            ax.stairs(
+                values[i], edges, baseline=None, color=colour, linestyle=dash, linewidth=1.6, label=name
+            )
     ax.set_ylim(bottom=0)
     if series.names:
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
@@ -187,22 +202,42 @@ def ccti(result: Result, ax: Axes | None = None, *, title: str | None = None) ->
 
 
 def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Heat map of the throughput of links over time, busiest links on top."""
-    series = Series(result, "links", "link", "sent_bytes")
-    rates = series.rates_gbit_s()
-    busy = np.flatnonzero(rates.max(axis=1) > 0) if rates.size else np.array([], dtype=int)
-    order = busy[np.argsort(-rates[busy].mean(axis=1), kind="stable")][:ROWS_AT_MOST]
+    """Heat map of the utilisation of directed links over time, busiest links on top."""
+    series = Series(result, "links", "link", "utilisation")
+    busy = np.flatnonzero(series.values.any(axis=1))
+    order = busy[np.argsort(-series.values[busy].mean(axis=1), kind="stable")][:ROWS_AT_MOST]
     if ax is None:
         ax = new_figure(height=max(2.4, 1.4 + 0.16 * len(order)))[1][0]
     size = _time_axis(ax, float(series.end_ns[-1]) if len(series.end_ns) else 1.0)
     rows = np.arange(len(order) + 1)
-    mesh = ax.pcolormesh(series.edges_ns / size, rows, rates[order], cmap="cividis", vmin=0, rasterized=True)
+    percent = 100.0 * series.values[order]
+    mesh = ax.pcolormesh(
+        series.edges_ns / size, rows, percent, cmap="cividis", vmin=0, vmax=100, rasterized=True
+    )
     ax.set_yticks(rows[:-1] + 0.5, [series.names[i] for i in order], fontsize=7 if len(order) > 20 else 9)
     ax.invert_yaxis()
     ax.grid(False)
-    ax.figure.colorbar(mesh, ax=ax, label="Sent (Gbit/s)", pad=0.01)
-    shown = f"the {len(order)} busiest links of {len(series.names)}" if len(busy) > len(order) else "links in use"
-    ax.set_title(title or f"Throughput of the {shown.removeprefix('the ')}: {result.name}")
+    ax.figure.colorbar(mesh, ax=ax, label="Utilisation (%)", pad=0.01)
+    shown = "links in use" if len(busy) == len(order) else f"{len(order)} busiest of {len(busy)} links in use"
+    ax.set_title(title or f"Utilisation of the {shown}: {result.name}")
+    return ax
+
+
+def congestion(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Congested switch outputs and throttled flows over time."""
+    ax = _axes(ax)
+    columns = result.numpy("network")
+    end_ns = columns["time_ns"].astype(float)
+    edges = np.concatenate(([0.0], end_ns)) / _time_axis(ax, float(end_ns[-1]) if len(end_ns) else 1.0)
+    for i, (column, label) in enumerate(
+        (("congested_outputs", "congested outputs"), ("throttled_flows", "throttled flows"))
+    ):
+        dash = DASHES[i]
+        ax.stairs(columns[column], edges, baseline=None, color=COLOURS[i], linestyle=dash, linewidth=1.6, label=label)
+    ax.set_ylim(bottom=0)
+    ax.set_ylabel("Number")
+    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    ax.set_title(title or f"How much congestion, how many throttled: {result.name}")
     return ax
 
 
@@ -251,7 +286,8 @@ FIGURES: Mapping[str, tuple[Callable[..., Axes], str, str]] = {
     "throughput": (throughput, "flows", "received_bytes"),
     "ccti": (ccti, "flows", "ccti"),
     "hosts": (hosts, "hosts", "received_bytes"),
-    "links": (utilisation, "links", "sent_bytes"),
+    "links": (utilisation, "links", "utilisation"),
+    "congestion": (congestion, "network", "congested_outputs"),
     "latency": (latency, "latency", "count"),
 }
 
@@ -264,5 +300,7 @@ def save_all(result: Result, folder: str | PathLike[str]) -> Path:
             # An index that never left zero says nothing.
             if name == "ccti" and not result.numpy(table)[column].any():
                 continue
-            save(draw(result).figure, target / name)
+            figure = draw(result).get_figure(root=True)
+            if figure is not None:
+                save(figure, target / name)
     return target

@@ -95,7 +95,8 @@ pub fn fabric_check<'py>(
     convert::to_python(py, &report)
 }
 
-/// Forwarding tables in the format of OpenSM's dump: of a real fabric (`ibnetdiscover` output,
+/// Forwarding tables in the format of OpenSM's dump, and the network as `ibnetdiscover` would
+/// write it, with the same LIDs and GUIDs: of a real fabric (`ibnetdiscover` output,
 /// ibsim netlist), or of the network of a scenario file (`.toml`). Without `routing`, those of
 /// the scenario, or what suits the fabric.
 #[pyfunction]
@@ -105,15 +106,16 @@ pub fn fabric_route(
     topology: PathBuf,
     routing: Option<&str>,
     default_rate: Option<&str>,
-) -> PyResult<String> {
+) -> PyResult<(String, String)> {
     py.detach(|| {
         let (network, in_use) = network(&topology, default_rate)?;
         let tables = match (routing, in_use) {
-            (Some(kind), _) => self::algorithm(kind)?.compute(&network).map_err(failed)?,
+            (Some(kind), _) => algorithm(kind)?.compute(&network).map_err(failed)?,
             (None, Some(tables)) => tables,
             (None, None) => RoutingSpec::suitable(&network).compute(&network).map_err(failed)?,
         };
-        lft::write(&network, &tables, None).map_err(failed)
+        let dump = lft::write(&network, &tables, None).map_err(failed)?;
+        Ok((dump, ibnetdiscover::write(&network).map_err(failed)?))
     })
 }
 

@@ -1,0 +1,210 @@
+"""Running, tables, and the folder of a run."""
+
+import json
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import silvan
+from conftest import SMALL
+from silvan import _folder, plot
+
+
+def test_a_run_gives_summary_account_and_tables(result):
+    assert result.summary["simulated_ns"] == 3_000_000
+    assert [flow["flow"] for flow in result.summary["flows"]] == ["F1", "F2", "F3"]
+    assert result.summary["packets_injected"] == (
+        result.summary["packets_delivered"] + result.summary["packets_inside"]
+    )
+    assert result.account
+    assert {"flows", "hosts", "links", "latency"} <= set(result.tables)
+    with pytest.raises(KeyError, match="no table `flow`; there are"):
+        result.table("flow")
+
+
+def test_overrides_reach_the_run(result):
+    scenario = silvan.Scenario.from_toml(SMALL)
+    shorter = silvan.run(scenario, duration="2 ms", warmup="0 s", **{"measure.interval": "1 ms"})
+    assert shorter.summary["simulated_ns"] == 2_000_000
+    assert list(np.unique(shorter.numpy("hosts")["time_ns"])) == [1_000_000, 2_000_000]
+    assert silvan.run(scenario, measure__links=False).links.num_rows == 0
+    assert result.links.num_rows > 0
+
+
+def test_the_same_seed_gives_the_same_result(result):
+    again = silvan.run(silvan.Scenario.from_toml(SMALL))
+    assert again.summary == result.summary
+    for name in result.tables:
+        one, other = result.numpy(name), again.numpy(name)
+        assert one.keys() == other.keys()
+        assert all(np.array_equal(one[column], other[column]) for column in one)
+
+
+def test_numbers_are_read_in_place(result):
+    columns = silvan._core.columns(result.flows)
+    again = silvan._core.columns(result.flows)
+    address = np.asarray(columns["received_bytes"]).__array_interface__["data"]
+    assert address == np.asarray(again["received_bytes"]).__array_interface__["data"]
+    assert not result.numpy("flows")["received_bytes"].flags.owndata
+    with pytest.raises(ValueError, match="read-only"):
+        result.numpy("flows")["received_bytes"][0] = 1
+
+
+def test_arrays_outlive_the_result():
+    array = silvan.run(silvan.Scenario.from_toml(SMALL), duration="2 ms").numpy("flows")["time_ns"]
+    junk = [np.ones(100_000) for _ in range(20)]
+    assert array[-1] == 2_000_000
+    assert len(junk) == 20
+
+
+def test_tables_speak_arrow(result):
+    assert hasattr(result.flows, "__arrow_c_stream__")
+    assert result.flows.column_names[:3] == ["time_ns", "flow", "received_bytes"]
+    total = sum(result.numpy("flows")["received_bytes"].tolist())
+    assert total == sum(flow["received_bytes"] for flow in result.summary["flows"])
+
+
+def test_a_folder_is_read_back_as_it_was(result, tmp_path):
+    assert result.save(tmp_path / "run") == tmp_path / "run"
+    loaded = silvan.load(tmp_path / "run")
+    assert loaded.summary == result.summary
+    assert loaded.account == result.account
+    assert loaded.warnings == result.warnings
+    assert loaded.provenance == json.loads(json.dumps(result.provenance))
+    assert loaded.scenario.to_toml() == result.scenario_toml
+    for name in result.tables:
+        one, other = result.numpy(name), loaded.numpy(name)
+        assert list(one) == list(other)
+        assert all(np.array_equal(one[column], other[column]) for column in one), name
+
+
+def test_a_folder_tells_where_it_came_from(result, tmp_path):
+    folder = result.save(tmp_path / "deep" / "run")
+    names = {path.name for path in folder.iterdir()}
+    assert names == {
+        "scenario.toml",
+        "provenance.json",
+        "summary.json",
+        "account.txt",
+        *(f"{table}.parquet" for table in result.tables),
+    }
+    provenance = json.loads((folder / "provenance.json").read_text())
+    assert provenance["seed"] == 3
+    assert provenance["version"] == silvan.__version__
+    assert provenance["wall_s"] > 0
+    assert provenance["machine"]["cores"] >= 1
+    assert "T" in provenance["started"]
+
+
+def test_only_runs_are_replaced(result, tmp_path):
+    folder = result.save(tmp_path / "run")
+    (folder / "note.txt").write_text("of the earlier run")
+    result.save(folder)
+    assert not (folder / "note.txt").exists()
+
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    result.save(empty)
+
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("precious")
+    with pytest.raises(silvan.ResultError, match=r"foreign: is not empty and not the folder of a run"):
+        result.save(foreign)
+    assert [path.name for path in foreign.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("broken", ["summary.json", "flows.parquet", "provenance.json"])
+def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch, broken):
+    """Whatever file fails, there is no folder, and an earlier one stays as it was."""
+    target = tmp_path / "run"
+    flush = _folder._flush
+
+    def failing(path):
+        if path.name == broken:
+            raise OSError(28, "No space left on device", str(path))
+        flush(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_folder, "_flush", failing)
+        with pytest.raises(silvan.ResultError, match=r"No space left on device; nothing written"):
+            result.save(target)
+    assert list(tmp_path.iterdir()) == []
+
+    result.save(target)
+    before = (target / "provenance.json").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(_folder, "_flush", failing)
+        with pytest.raises(silvan.ResultError):
+            result.save(target)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert (target / "provenance.json").read_bytes() == before
+
+
+def test_unfinished_folders_are_not_runs(result, tmp_path):
+    with pytest.raises(silvan.ResultError, match="not the folder of a finished run"):
+        silvan.load(tmp_path)
+    folder = result.save(tmp_path / "run")
+    (folder / "summary.json").unlink()
+    with pytest.raises(silvan.ResultError, match="cannot be read as a run"):
+        silvan.load(folder)
+
+
+def test_other_threads_go_on_during_a_run():
+    ticks = []
+    stop = threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before = len(ticks)
+    silvan.run(silvan.Scenario.from_toml(SMALL), duration="200 ms", measure__interval="10 ms")
+    during = len(ticks) - before
+    stop.set()
+    thread.join()
+    assert during > 5
+
+
+def test_progress_is_told_and_may_stop_the_run():
+    seen = []
+
+    class EnoughError(Exception):
+        pass
+
+    def progress(now_ns, end_ns, events):
+        seen.append((now_ns, end_ns, events))
+        if len(seen) == 2:
+            raise EnoughError
+
+    with pytest.raises(EnoughError):
+        silvan.run(
+            silvan.Scenario.from_toml(SMALL), progress=progress, duration="3600 s", measure__interval="1 s"
+        )
+    assert seen[1][1] == 3_600_000_000_000
+    assert 0 < seen[0][0] < seen[1][0]
+    assert 0 < seen[0][2] < seen[1][2]
+
+
+def test_every_figure_is_drawn(result, tmp_path):
+    folder = plot.save_all(result, tmp_path / "figures")
+    stems = {path.stem for path in folder.glob("*.png")}
+    assert stems >= {"throughput", "hosts", "links", "latency"}
+    assert stems == {path.stem for path in folder.glob("*.svg")}
+    assert all(path.stat().st_size > 2_000 for path in folder.iterdir())
+
+
+def test_figures_say_what_they_show(result):
+    axes = plot.throughput(result)
+    assert "Gbit/s" in axes.get_ylabel()
+    assert "(ms)" in axes.get_xlabel()
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["F1", "F2", "F3"]
+    series = plot.Series(result, "flows", "flow", "received_bytes")
+    assert series.names == ["F1", "F2", "F3"]
+    first = result.numpy("flows")["flow"] == "F1"
+    assert np.array_equal(series.values[0], result.numpy("flows")["received_bytes"][first])
