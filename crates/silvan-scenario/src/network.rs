@@ -35,7 +35,11 @@ impl<'t> Names<'t> {
             return Ok(());
         }
         let hosts = &self.topology.hosts;
-        let kind = if self.topology.switches.iter().any(|s| s.name == name) { "is a switch" } else { "no such host" };
+        let kind = if self.topology.switches.iter().any(|s| s.name == name) {
+            "is a switch"
+        } else {
+            "no such host"
+        };
         let hint = did_you_mean(name, hosts.iter().map(|h| h.name.as_str()));
         let known = match hosts.as_slice() {
             [first, .., last] => format!("the {} hosts are {} to {}", hosts.len(), first.name, last.name),
@@ -82,7 +86,9 @@ fn pattern(traffic: &Traffic, names: &Names<'_>, at: &str) -> Result<(), Fault> 
         }
         Pattern::Shift { by } => {
             let fine = (1..hosts).contains(&(*by as usize));
-            ensure(fine, &format!("{at}.pattern.by"), || format!("must be 1 to {}, as there are {hosts} hosts", hosts - 1))
+            ensure(fine, &format!("{at}.pattern.by"), || {
+                format!("must be 1 to {}, as there are {hosts} hosts", hosts - 1)
+            })
         }
         _ => Ok(()),
     }
@@ -107,7 +113,8 @@ pub(crate) fn row_count(spec: &Spec, topology: &Topology) -> u64 {
 /// Rows per interval: switch outputs, hosts, flows.
 fn series(spec: &Spec, topology: &Topology) -> u64 {
     let hosts = topology.hosts.len();
-    let outputs = if spec.measure.links { 2 * topology.links.len() - hosts.min(topology.links.len()) } else { 0 };
+    let outputs =
+        if spec.measure.links { 2 * topology.links.len() - hosts.min(topology.links.len()) } else { 0 };
     let hosts = if spec.measure.hosts { hosts } else { 0 };
     (outputs + hosts + spec.flow.len()) as u64
 }

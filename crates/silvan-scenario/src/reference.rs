@@ -89,7 +89,8 @@ fn section(
 
 fn rows(out: &mut String, root: &Value, keys: &[(&String, &Value)], required: Option<&Value>) {
     out.push_str("| key | value | default | meaning |\n| --- | --- | --- | --- |\n");
-    let needed = |key: &str| required.and_then(Value::as_array).is_some_and(|list| list.iter().any(|k| k == key));
+    let needed =
+        |key: &str| required.and_then(Value::as_array).is_some_and(|list| list.iter().any(|k| k == key));
     for (key, schema) in keys {
         let default = match schema.get("default") {
             _ if needed(key) => "needed".to_owned(),
@@ -97,8 +98,14 @@ fn rows(out: &mut String, root: &Value, keys: &[(&String, &Value)], required: Op
             Some(value) => format!("`{value}`"),
             None => String::new(),
         };
-        let meaning = schema.get("description").and_then(Value::as_str).unwrap_or_default().replace('\n', " ");
-        let _ = writeln!(out, "| `{key}` | {} | {default} | {} |", value_type(root, schema), meaning.replace('|', "\\|"));
+        let meaning =
+            schema.get("description").and_then(Value::as_str).unwrap_or_default().replace('\n', " ");
+        let _ = writeln!(
+            out,
+            "| `{key}` | {} | {default} | {} |",
+            value_type(root, schema),
+            meaning.replace('|', "\\|")
+        );
     }
 }
 
@@ -133,7 +140,8 @@ fn simple_type(root: &Value, variant: &Map<String, Value>) -> String {
         Some("integer") => "whole number".to_owned(),
         Some("boolean") => "`true`, `false`".to_owned(),
         Some("array") => {
-            let items = variant.get("items").map_or_else(|| "value".to_owned(), |items| value_type(root, items));
+            let items =
+                variant.get("items").map_or_else(|| "value".to_owned(), |items| value_type(root, items));
             format!("list: {items}")
         }
         Some("string") => "text".to_owned(),

@@ -112,7 +112,8 @@ fn late(spec: &Spec) -> Vec<String> {
     let flows = spec.flow.iter().enumerate().map(|(i, flow)| (format!("flow.{i}"), flow.start));
     let traffic = spec.traffic.iter().enumerate().map(|(i, traffic)| (format!("traffic.{i}"), traffic.start));
     let late = flows.chain(traffic).filter(|(_, start)| *start >= spec.duration);
-    late.map(|(key, start)| format!("{key} never starts: its start, {start}, is not before the end")).collect()
+    late.map(|(key, start)| format!("{key} never starts: its start, {start}, is not before the end"))
+        .collect()
 }
 
 fn estimate(spec: &Spec, topology: &Topology, hops: f64) -> Estimate {
@@ -120,7 +121,8 @@ fn estimate(spec: &Spec, topology: &Topology, hops: f64) -> Estimate {
     let host = spec.host.injection_rate.unwrap_or(link).min(link);
     let drain = spec.host.drain_rate.unwrap_or(link).min(link);
     let flows = spec.flow.iter().map(|flow| flow_bytes(flow, host, spec.duration));
-    let traffic = spec.traffic.iter().map(|t| traffic_bytes(t, host, drain, topology.hosts.len(), spec.duration));
+    let traffic =
+        spec.traffic.iter().map(|t| traffic_bytes(t, host, drain, topology.hosts.len(), spec.duration));
     let offered: f64 = flows.chain(traffic).sum();
     // Many flows may share a host: together they send no more than all hosts can.
     let bound = bytes(host, spec.duration) * topology.hosts.len() as f64;

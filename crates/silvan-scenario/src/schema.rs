@@ -42,7 +42,9 @@ fn polish(value: &mut Value) {
         Value::Array(list) => list.iter_mut().for_each(polish),
         Value::Object(object) => {
             without_null(object);
-            if object.get("properties").is_some_and(Value::is_object) && !object.contains_key("unevaluatedProperties") {
+            if object.get("properties").is_some_and(Value::is_object)
+                && !object.contains_key("unevaluatedProperties")
+            {
                 object.entry("additionalProperties").or_insert(Value::Bool(false));
             }
             if let Some(Value::Object(properties)) = object.get_mut("properties") {
@@ -108,7 +110,8 @@ fn plain(text: &str) -> String {
 fn merge_routing(root: &mut Value) {
     let mut variants = Vec::new();
     for name in ["TableRouting", "RoutingSpec"] {
-        let found = root.pointer(&format!("/$defs/{name}/oneOf")).or(root.pointer(&format!("/$defs/{name}/anyOf")));
+        let found =
+            root.pointer(&format!("/$defs/{name}/oneOf")).or(root.pointer(&format!("/$defs/{name}/anyOf")));
         if let Some(Value::Array(list)) = found {
             variants.extend(list.iter().cloned());
         }

@@ -44,12 +44,16 @@ struct Checker<'s> {
 impl<'s> Checker<'s> {
     /// All the ways a schema allows, with references followed.
     fn leaves(&self, schema: &'s Map<String, Json>, name: Option<&'s str>, into: &mut Vec<Leaf<'s>>) {
-        if let Some((name, target)) = schema.get("$ref").and_then(Json::as_str).and_then(|r| resolve(self.root, r)) {
+        if let Some((name, target)) =
+            schema.get("$ref").and_then(Json::as_str).and_then(|r| resolve(self.root, r))
+        {
             return self.leaves(target, Some(name), into);
         }
         let choices = schema.get("oneOf").or(schema.get("anyOf")).and_then(Json::as_array);
         match choices {
-            Some(choices) => choices.iter().filter_map(Json::as_object).for_each(|s| self.leaves(s, name, into)),
+            Some(choices) => {
+                choices.iter().filter_map(Json::as_object).for_each(|s| self.leaves(s, name, into))
+            }
             None => into.push(Leaf { name, schema }),
         }
     }
@@ -96,8 +100,12 @@ impl<'s> Checker<'s> {
     fn leaf(&self, value: &Value, leaf: Leaf<'s>, path: &str) -> Result<(), Fault> {
         match leaf.name {
             Some("Time") => return quantity::<Time>(value, path, "a time with its unit, such as \"150 us\""),
-            Some("Bytes") => return quantity::<Bytes>(value, path, "a size with its unit, such as \"64 KiB\""),
-            Some("Rate") => return quantity::<Rate>(value, path, "a rate with its unit, such as \"16 Gbit/s\""),
+            Some("Bytes") => {
+                return quantity::<Bytes>(value, path, "a size with its unit, such as \"64 KiB\"");
+            }
+            Some("Rate") => {
+                return quantity::<Rate>(value, path, "a rate with its unit, such as \"16 Gbit/s\"");
+            }
             _ => {}
         }
         let known = words_of(&leaf);
@@ -142,7 +150,11 @@ impl<'s> Checker<'s> {
         for (key, value) in table {
             let Some(schema) = properties.and_then(|p| p.get(key)) else {
                 let hint = did_you_mean(key, known.iter().copied());
-                let what = format!("unknown key{hint}{}known here: {}", if hint.is_empty() { "; " } else { " " }, name_list(&known));
+                let what = format!(
+                    "unknown key{hint}{}known here: {}",
+                    if hint.is_empty() { "; " } else { " " },
+                    name_list(&known)
+                );
                 return Err(Fault::new(join(key), what));
             };
             if let Some(schema) = schema.as_object() {
@@ -182,14 +194,19 @@ fn one_of(value: &Value, known: &[&str], path: &str) -> Result<(), Fault> {
     match value.as_str() {
         Some(word) if known.contains(&word) => Ok(()),
         word => {
-            let list = if known.len() == 1 { name_list(known) } else { format!("one of {}", name_list(known)) };
+            let list =
+                if known.len() == 1 { name_list(known) } else { format!("one of {}", name_list(known)) };
             let hint = word.map_or_else(String::new, |word| did_you_mean(word, known.iter().copied()));
             Err(wrong(path, &format!("{list}{hint}")))
         }
     }
 }
 
-fn quantity<Q: std::str::FromStr<Err: std::fmt::Display>>(value: &Value, path: &str, right: &str) -> Result<(), Fault> {
+fn quantity<Q: std::str::FromStr<Err: std::fmt::Display>>(
+    value: &Value,
+    path: &str,
+    right: &str,
+) -> Result<(), Fault> {
     let Value::String(text) = value else { return Err(wrong(path, right)) };
     text.parse::<Q>().map(|_| ()).map_err(|error| {
         let message = error.to_string();

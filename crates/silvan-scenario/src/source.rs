@@ -61,7 +61,9 @@ impl Source {
     /// The override that set a key or a part of it, else the line that did, else that of the
     /// innermost table around it.
     fn place(&self, path: &str) -> Option<String> {
-        let covers = |key: &&String| path == *key || path.strip_prefix(key.as_str()).is_some_and(|r| r.starts_with('.'));
+        let covers = |key: &&String| {
+            path == *key || path.strip_prefix(key.as_str()).is_some_and(|r| r.starts_with('.'))
+        };
         if let Some(key) = self.overridden.iter().rev().find(covers) {
             return Some(format!("--set {key}"));
         }
@@ -208,7 +210,10 @@ mod tests {
             set("flow.2.rate", "1"),
             Err("--set flow.2.rate: `flow` is a list; its elements are flow.0 to flow.1".into())
         );
-        assert_eq!(set("seed.x", "1"), Err("--set seed.x: `seed` is a single value and has no key `x`".into()));
+        assert_eq!(
+            set("seed.x", "1"),
+            Err("--set seed.x: `seed` is a single value and has no key `x`".into())
+        );
         assert!(set("a..b", "1").is_err());
     }
 }

@@ -2,9 +2,9 @@
 //! no network; see [`crate::network`] for the rest.
 
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::config::{Architecture, Packet, Queues};
 use silvan_fabric::congestion::marking::{Fecn, Marking};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, Reaction};
-use silvan_fabric::config::{Architecture, Packet, Queues};
 use silvan_fabric::traffic::{Flow, Traffic};
 
 use crate::error::Fault;
@@ -35,7 +35,9 @@ pub(crate) fn check(spec: &Spec) -> Check {
     ensure(spec.duration > Time::ZERO && spec.duration <= LONGEST, "duration", || {
         "must be more than 0 s and at most 3600 s".to_owned()
     })?;
-    ensure(spec.warmup < spec.duration, "warmup", || format!("must be less than the duration, {}", spec.duration))?;
+    ensure(spec.warmup < spec.duration, "warmup", || {
+        format!("must be less than the duration, {}", spec.duration)
+    })?;
     packet(&spec.packet)?;
     lanes(spec)?;
     switch(spec)?;
@@ -119,9 +121,12 @@ fn switch(spec: &Spec) -> Check {
         "has no effect with switch.architecture = \"voq\", which has one queue per output; use architecture \"iq\""
             .to_owned()
     })?;
-    ensure((1..=16).contains(&switch.islip_iterations), "switch.islip_iterations", || "must be 1 to 16".to_owned())?;
+    ensure((1..=16).contains(&switch.islip_iterations), "switch.islip_iterations", || {
+        "must be 1 to 16".to_owned()
+    })?;
     ensure(iq || switch.islip_iterations == 1, "switch.islip_iterations", || {
-        "has no effect with switch.architecture = \"voq\"; leave it out, or use architecture \"iq\"".to_owned()
+        "has no effect with switch.architecture = \"voq\"; leave it out, or use architecture \"iq\""
+            .to_owned()
     })
 }
 
@@ -233,7 +238,10 @@ fn flows(spec: &Spec) -> Check {
             "must be at least 1 B; leave it out for a flow without end".to_owned()
         })?;
         if let Some(first) = names.insert(flow_name(flow), index) {
-            let what = format!("{} is also the name of flow.{first}; give each flow a name of its own", flow_name(flow));
+            let what = format!(
+                "{} is also the name of flow.{first}; give each flow a name of its own",
+                flow_name(flow)
+            );
             return Err(Fault::new(format!("{at}.name"), what));
         }
     }
@@ -258,7 +266,9 @@ fn common(
     ensure(sl <= 15, &format!("{at}.sl"), || "must be 0 to 15".to_owned())?;
     delay(&format!("{at}.start"), start, LONGEST)?;
     let at_stop = format!("{at}.stop");
-    ensure(stop.is_none_or(|stop| stop > start), &at_stop, || format!("must be later than the start, {start}"))?;
+    ensure(stop.is_none_or(|stop| stop > start), &at_stop, || {
+        format!("must be later than the start, {start}")
+    })?;
     delay(&at_stop, stop.unwrap_or(Time::ZERO), LONGEST)?;
     ensure(message.is_none_or(|m| m.0 > 0 && m <= LARGEST_MESSAGE), &format!("{at}.message"), || {
         format!("must be 1 B to {LARGEST_MESSAGE}")

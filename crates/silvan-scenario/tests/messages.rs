@@ -1,0 +1,622 @@
+//! The exact message of every kind of wrong scenario: where, which key, its value, what would be
+//! right. A message that changes here changes for users.
+
+use std::path::Path;
+
+use silvan_scenario::Scenario;
+
+/// Eight lines that are fine.
+const BASE: &str = r#"duration = "1 ms"
+[topology]
+kind = "dumbbell"
+[congestion]
+mechanism = "ib-cc"
+[[flow]]
+from = "H1"
+to = "H4"
+"#;
+
+fn message(text: &str, overrides: &[(&str, &str)]) -> String {
+    let overrides: Vec<(String, String)> =
+        overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    match Scenario::from_toml(text, "a.toml", Path::new(""), &overrides).and_then(|s| s.build()) {
+        Ok(_) => "fine".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Checks that replacing one piece of the base gives the message.
+fn check(cases: &[(&str, &str, &str)]) {
+    assert_eq!(message(BASE, &[]), "fine");
+    for (old, new, expected) in cases {
+        assert!(BASE.contains(old), "{old}");
+        assert_eq!(message(&BASE.replacen(old, new, 1), &[]), *expected, "with {new}");
+    }
+}
+
+#[test]
+fn time_seed_and_names_say_what_is_wrong() {
+    check(&[
+        (
+            r#"duration = "1 ms""#,
+            "duration = 5",
+            r#"a.toml:1: duration = 5: must be a time with its unit, such as "150 us""#,
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "5""#,
+            r#"a.toml:1: duration = "5": not a time: the unit is missing; write for example "150 us""#,
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "5 minutes""#,
+            r#"a.toml:1: duration = "5 minutes": not a time: unit `minutes` is not one of ps, ns, us, ms, s; write for example "150 us""#,
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "0 s""#,
+            r#"a.toml:1: duration = "0 s": must be more than 0 s and at most 3600 s"#,
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "2000000 s""#,
+            r#"a.toml:1: duration = "2000000 s": must be more than 0 s and at most 3600 s"#,
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "1 ms"#,
+            r#"a.toml:1: not valid TOML: invalid basic string, expected `"`"#,
+        ),
+        (
+            r#"duration = "1 ms""#,
+            "",
+            "a.toml: duration: missing, and needed: Simulated time at which the run ends, at most an hour",
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "1 ms"
+duration = "2 ms""#,
+            "a.toml:2: not valid TOML: duplicate key",
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "1 ms"
+warmup = "1 ms""#,
+            r#"a.toml:2: warmup = "1 ms": must be less than the duration, 1 ms"#,
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "1 ms"
+seed = -1"#,
+            "a.toml:2: seed = -1: must be 0 or more",
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "1 ms"
+seed = "one""#,
+            r#"a.toml:2: seed = "one": must be a whole number, 0 or more"#,
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "1 ms"
+name = 7"#,
+            "a.toml:2: name = 7: must be a text in quotes",
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "1 ms"
+flows = []"#,
+            "a.toml:2: flows = a list of 0: unknown key; did you mean `flow`? known here: `name`, `description`, `seed`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `switch`, `host`, `congestion`, `flow`, `traffic`, `measure`",
+        ),
+        (
+            r#"duration = "1 ms""#,
+            r#"duration = "1 ms"
+zebra = 1"#,
+            "a.toml:2: zebra = 1: unknown key; known here: `name`, `description`, `seed`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `switch`, `host`, `congestion`, `flow`, `traffic`, `measure`",
+        ),
+    ]);
+}
+
+#[test]
+fn topology_and_routing_say_what_is_wrong() {
+    check(&[
+        (
+            r#"kind = "dumbbell""#,
+            "",
+            "a.toml:2: topology.kind: missing; one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`",
+        ),
+        (
+            r#"kind = "dumbbell""#,
+            r#"kind = "dumbell""#,
+            r#"a.toml:3: topology.kind = "dumbell": must be one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`; did you mean `dumbbell`?"#,
+        ),
+        (
+            r#"kind = "dumbbell""#,
+            "kind = 3",
+            "a.toml:3: topology.kind = 3: must be one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`",
+        ),
+        (
+            r#"kind = "dumbbell""#,
+            r#"kind = "dumbbell"
+link_rte = "1 Gbit/s""#,
+            r#"a.toml:4: topology.link_rte = "1 Gbit/s": unknown key; did you mean `link_rate`? known here: `kind`, `left`, `right`, `link_rate`, `link_delay`, `trunk_rate`"#,
+        ),
+        (
+            r#"kind = "dumbbell""#,
+            r#"kind = "dumbbell"
+link_rate = "16 Gbps""#,
+            r#"a.toml:4: topology.link_rate = "16 Gbps": not a rate: unit `Gbps` is not one of bit/s, B/s, kbit/s, kB/s, Mbit/s, MB/s, Gbit/s, GB/s, Tbit/s; write for example "16 Gbit/s""#,
+        ),
+        (
+            r#"kind = "dumbbell""#,
+            r#"kind = "dumbbell"
+left = 0"#,
+            "a.toml:4: topology.left = 0: dumbbell: `left` = 0 is out of range; it must be 1 to 1023",
+        ),
+        (
+            r#"kind = "dumbbell""#,
+            r#"kind = "file""#,
+            "a.toml:2: topology.file: missing, and needed: The file, plain or compressed (`.gz`), relative to the scenario",
+        ),
+        (
+            r#"kind = "dumbbell""#,
+            r#"kind = "file"
+file = "nowhere.topo""#,
+            r#"a.toml:4: topology.file = "nowhere.topo": nowhere.topo: cannot be opened: No such file or directory (os error 2)"#,
+        ),
+        (
+            r#"kind = "dumbbell""#,
+            r#"kind = "custom"
+hosts = ["A"]
+switches = []
+links = [{ from = "A" }]"#,
+            "a.toml:6: topology.links.0.to: missing, and needed: The other end, written the same way",
+        ),
+        (
+            "[congestion]",
+            r#"[routing]
+kind = "dor"
+[congestion]"#,
+            r#"a.toml:5: routing.kind = "dor": must be one of `table`, `d-mod-k`, `up-down`, `shortest-path`"#,
+        ),
+        (
+            "[congestion]",
+            r#"[routing]
+allow_deadlock = "yes"
+[congestion]"#,
+            r#"a.toml:5: routing.allow_deadlock = "yes": must be true or false"#,
+        ),
+        (
+            "[congestion]",
+            r#"[routing]
+kind = "d-mod-k"
+[congestion]"#,
+            r#"a.toml:5: routing.kind = "d-mod-k": d-mod-k: dumbbell 3 + 4 is no generated fat tree; use up-down or shortest-path, or imported tables"#,
+        ),
+    ]);
+}
+
+#[test]
+fn packets_lanes_switches_hosts_say_what_is_wrong() {
+    check(&[
+        (
+            "[congestion]",
+            r#"[packet]
+mtu = "0 B"
+[congestion]"#,
+            r#"a.toml:5: packet.mtu = "0 B": must be 1 B to 64 KiB"#,
+        ),
+        (
+            "[congestion]",
+            r#"[packet]
+header = "5 KiB"
+[congestion]"#,
+            r#"a.toml:5: packet.header = "5 KiB": must be 0 B to 4 KiB"#,
+        ),
+        (
+            "[congestion]",
+            r#"[packet]
+control = "4 KiB"
+[congestion]"#,
+            r#"a.toml:5: packet.control = "4 KiB": must be 1 B to 2048 B, the size of a full packet (packet.mtu + packet.header)"#,
+        ),
+        (
+            "[congestion]",
+            r#"[packet]
+credit_block = "0 B"
+[congestion]"#,
+            r#"a.toml:5: packet.credit_block = "0 B": must be 1 B to 64 KiB; InfiniBand's is 64 B"#,
+        ),
+        (
+            "[congestion]",
+            "[lanes]
+count = 16
+[congestion]",
+            "a.toml:5: lanes.count = 16: must be 1 to 15",
+        ),
+        (
+            "[congestion]",
+            "[lanes]
+count = 2
+sl_to_vl = [0, 1, 2]
+[congestion]",
+            "a.toml:6: lanes.sl_to_vl.2 = 2: must be 0 to 1, as lanes.count is 2",
+        ),
+        (
+            "[congestion]",
+            "[lanes]
+sl_to_vl = []
+[congestion]",
+            "a.toml:5: lanes.sl_to_vl = a list of 0: must have 1 to 16 entries, one for each service level",
+        ),
+        (
+            "[congestion]",
+            r#"[switch]
+buffer = "1 KiB"
+[congestion]"#,
+            r#"a.toml:5: switch.buffer = "1 KiB": leaves 1024 B for the lane, less than one packet of 2048 B (packet.mtu + packet.header, in blocks of packet.credit_block); must be at least 2 KiB"#,
+        ),
+        (
+            "[congestion]",
+            r#"[switch]
+latency = "2 s"
+[congestion]"#,
+            r#"a.toml:5: switch.latency = "2 s": must be at most 1 s"#,
+        ),
+        (
+            "[congestion]",
+            r#"[switch]
+queues = "single"
+[congestion]"#,
+            r#"a.toml:5: switch.queues = "single": has no effect with switch.architecture = "voq", which has one queue per output; use architecture "iq""#,
+        ),
+        (
+            "[congestion]",
+            r#"[switch]
+architecture = "cioq"
+[congestion]"#,
+            r#"a.toml:5: switch.architecture = "cioq": must be one of `voq`, `iq`"#,
+        ),
+        (
+            "[congestion]",
+            "[switch]
+islip_iterations = 4
+[congestion]",
+            r#"a.toml:5: switch.islip_iterations = 4: has no effect with switch.architecture = "voq"; leave it out, or use architecture "iq""#,
+        ),
+        (
+            "[congestion]",
+            r#"[lanes]
+count = 4
+[host]
+buffer = "4 KiB"
+[congestion]"#,
+            r#"a.toml:7: host.buffer = "4 KiB": leaves 1024 B for each of 4 lanes, less than one packet of 2048 B (packet.mtu + packet.header, in blocks of packet.credit_block); must be at least 8 KiB"#,
+        ),
+        (
+            "[congestion]",
+            r#"[host]
+injection_rate = "0 Gbit/s"
+[congestion]"#,
+            r#"a.toml:5: host.injection_rate = "0 Gbit/s": must be at least 1 kbit/s"#,
+        ),
+        (
+            "[congestion]",
+            "[host]
+drain_rate = true
+[congestion]",
+            r#"a.toml:5: host.drain_rate = true: must be a rate with its unit, such as "16 Gbit/s""#,
+        ),
+    ]);
+}
+
+#[test]
+fn congestion_management_say_what_is_wrong() {
+    check(&[
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ibcc""#,
+            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`; did you mean `ib-cc`?"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+marking = "fecn""#,
+            r#"a.toml:6: congestion.marking = "fecn": must be a table with a `kind`"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.marking]
+threshold = 99"#,
+            "a.toml:7: congestion.marking.threshold = 99: must be 0 to 15",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.marking]
+threshold = 300"#,
+            "a.toml:7: congestion.marking.threshold = 300: must be 0 to 15",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.marking]
+treshold = 3"#,
+            "a.toml:7: congestion.marking.treshold = 3: unknown key; did you mean `threshold`? known here: `kind`, `threshold`, `upper`, `lower`, `hysteresis`, `fill`, `marking_rate`, `pattern`, `packet_size`, `victim_mask`",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.marking]
+fill = "per-input""#,
+            r#"a.toml:7: congestion.marking.fill = "per-input": must be one of `each`, `sum`, `sum-per-input`; did you mean `sum-per-input`?"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.marking]
+upper = "8 KiB"
+lower = "9 KiB""#,
+            r#"a.toml:8: congestion.marking.lower = "9 KiB": must be at most the upper threshold, 8 KiB"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.marking]
+upper = "1 MiB""#,
+            r#"a.toml:7: congestion.marking.upper = "1 MiB": can never be exceeded: a virtual lane has 128 KiB of the input buffer"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            "[congestion.marking]
+threshold = 3",
+            r#"a.toml:5: congestion.marking: adjusts a mechanism, but congestion.mechanism is not given; give it ("ib-cc"), or this table a `kind`"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.reaction]
+ccti_limit = 128"#,
+            "a.toml:7: congestion.reaction.ccti_limit = 128: must be 0 to 127, as the table has 128 entries",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.reaction]
+ccti_min = 9
+ccti_limit = 8"#,
+            "a.toml:7: congestion.reaction.ccti_min = 9: must be at most ccti_limit, 8",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.reaction]
+ccti_timer = 0"#,
+            "a.toml:7: congestion.reaction.ccti_timer = 0: must be at least 1 (unit 1.024 us)",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.reaction]
+per_sl = [{ sl = 1 }, { sl = 1 }]"#,
+            "a.toml:7: congestion.reaction.per_sl.1.sl = 1: is given already by congestion.reaction.per_sl.0",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.reaction]
+table = { kind = "quadratic", divisor = 0, scale = 1, entries = 128 }"#,
+            "a.toml:7: congestion.reaction.table.divisor = 0: must be at least 1",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.reaction]
+table = { kind = "quadratic", divisor = 95, scale = 1 }"#,
+            "a.toml:7: congestion.reaction.table.entries: missing, and needed: Number of entries, 128 or more",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.reaction]
+table = { kind = "quadratic", divisor = 1, scale = 4000000000, entries = 128 }"#,
+            "a.toml:7: congestion.reaction.table.scale = 4000000000: gives a last delay of 451612000 s; must be at most 1 s",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[congestion.reaction]
+table = { kind = "list", delays_ns = [0, 10] }"#,
+            "a.toml:7: congestion.reaction.table.delays_ns = a list of 2: must have 128 to 16384 entries",
+        ),
+    ]);
+}
+
+#[test]
+fn measurement_flows_and_traffic_say_what_is_wrong() {
+    check(&[
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[measure]
+interval = "0 s""#,
+            r#"a.toml:7: measure.interval = "0 s": must be more than 0 s"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[measure]
+interval = "100 ps""#,
+            r#"a.toml:7: measure.interval = "100 ps": gives 170000000 rows over the run, more than 50000000; give at least 1 us, or switch off measure.links or measure.hosts"#,
+        ),
+        (
+            r#"to = "H4""#,
+            r#"to = "H8""#,
+            r#"a.toml:8: flow.0.to = "H8": no such host; the 7 hosts are H1 to H7"#,
+        ),
+        (
+            r#"to = "H4""#,
+            r#"to = "h4""#,
+            r#"a.toml:8: flow.0.to = "h4": no such host; did you mean `H4`? the 7 hosts are H1 to H7"#,
+        ),
+        (
+            r#"to = "H4""#,
+            r#"to = "S1""#,
+            r#"a.toml:8: flow.0.to = "S1": is a switch; the 7 hosts are H1 to H7"#,
+        ),
+        (
+            r#"to = "H4""#,
+            r#"to = "H1""#,
+            r#"a.toml:8: flow.0.to = "H1": is also the sender; a flow needs two hosts, so give another than H1"#,
+        ),
+        (r#"to = "H4""#, "", "a.toml:6: flow.0.to: missing, and needed: Name of the receiving host"),
+        (
+            r#"to = "H4""#,
+            r#"to = "H4"
+sl = 16"#,
+            "a.toml:9: flow.0.sl = 16: must be 0 to 15",
+        ),
+        (
+            r#"to = "H4""#,
+            r#"to = "H4"
+start = "1 ms"
+stop = "1 ms""#,
+            r#"a.toml:10: flow.0.stop = "1 ms": must be later than the start, 1 ms"#,
+        ),
+        (
+            r#"to = "H4""#,
+            r#"to = "H4"
+message = "2 GiB""#,
+            r#"a.toml:9: flow.0.message = "2 GiB": must be 1 B to 1 GiB"#,
+        ),
+        (
+            r#"to = "H4""#,
+            r#"to = "H4"
+total = "0 B""#,
+            r#"a.toml:9: flow.0.total = "0 B": must be at least 1 B; leave it out for a flow without end"#,
+        ),
+        (
+            r#"to = "H4""#,
+            r#"to = "H4"
+rate = "10 bit/s""#,
+            r#"a.toml:9: flow.0.rate = "10 bit/s": must be at least 1 kbit/s"#,
+        ),
+        (
+            r#"to = "H4""#,
+            r#"to = "H4"
+[[flow]]
+from = "H1"
+to = "H4""#,
+            "a.toml:9: flow.1.name: H1->H4 is also the name of flow.0; give each flow a name of its own",
+        ),
+        ("[[flow]]", "[flow]", "a.toml:6: flow: must be a list of tables: write [[flow]]"),
+        (
+            r#"[[flow]]
+from = "H1"
+to = "H4""#,
+            "",
+            "a.toml: nothing sends: give at least one [[flow]] or [[traffic]]",
+        ),
+        (
+            r#"[[flow]]
+from = "H1"
+to = "H4""#,
+            r#"[[traffic]]
+pattern = { kind = "hotspots", to = [] }"#,
+            "a.toml:7: traffic.0.pattern.to = a list of 0: must name at least one host",
+        ),
+        (
+            r#"[[flow]]
+from = "H1"
+to = "H4""#,
+            r#"[[traffic]]
+pattern = { kind = "hotspot", to = ["H4"] }"#,
+            r#"a.toml:7: traffic.0.pattern.kind = "hotspot": must be one of `uniform`, `hotspots`, `shift`, `permutation`, `all-to-all`; did you mean `hotspots`?"#,
+        ),
+        (
+            r#"[[flow]]
+from = "H1"
+to = "H4""#,
+            r#"[[traffic]]
+pattern = { kind = "shift", by = 7 }"#,
+            "a.toml:7: traffic.0.pattern.by = 7: must be 1 to 6, as there are 7 hosts",
+        ),
+        (
+            r#"[[flow]]
+from = "H1"
+to = "H4""#,
+            r#"[[traffic]]
+pattern = { kind = "uniform", by = 7 }"#,
+            "a.toml:7: traffic.0.pattern.by = 7: unknown key; known here: `kind`, `include_self`",
+        ),
+        (
+            r#"[[flow]]
+from = "H1"
+to = "H4""#,
+            r#"[[traffic]]
+hosts = ["H1", "H1"]
+pattern = { kind = "uniform" }"#,
+            r#"a.toml:7: traffic.0.hosts.1 = "H1": is in the list twice"#,
+        ),
+        (
+            r#"[[flow]]
+from = "H1"
+to = "H4""#,
+            r#"[[traffic]]
+hosts = []
+pattern = { kind = "uniform" }"#,
+            "a.toml:7: traffic.0.hosts = a list of 0: is empty; leave it out for all hosts",
+        ),
+        (
+            r#"[[flow]]
+from = "H1"
+to = "H4""#,
+            r#"[[traffic]]
+rate = "1 Gbit/s""#,
+            "a.toml:6: traffic.0.pattern: missing, and needed: How destinations are chosen",
+        ),
+    ]);
+}
+
+#[test]
+fn overrides_say_which_of_them_is_wrong() {
+    for (overrides, expected) in [
+        (
+            &[("congestion.marking.threshold", "99")] as &[_],
+            "--set congestion.marking.threshold = 99: must be 0 to 15",
+        ),
+        (&[("warmup", "2 ms")], "--set warmup = \"2 ms\": must be less than the duration, 1 ms"),
+        (&[("flow.0.to", "H9")], "--set flow.0.to = \"H9\": no such host; the 7 hosts are H1 to H7"),
+        (&[("flow.1.to", "H5")], "--set flow.1.to: `flow` is a list; its elements are flow.0 to flow.0"),
+        (&[("duration.x", "1")], "--set duration.x: `duration` is a single value and has no key `x`"),
+        (&[(".", "1")], "--set .: not a dotted key such as `congestion.marking.threshold` or `flow.0.rate`"),
+        (
+            &[("congestion", "{ mechanism = \"pfister\" }")],
+            "--set congestion: congestion.mechanism = \"pfister\": must be one of `none`, `ib-cc`",
+        ),
+    ] {
+        assert_eq!(message(BASE, overrides), expected, "{overrides:?}");
+    }
+}
+
+#[test]
+fn overrides_that_are_right_take_effect() {
+    for overrides in [
+        &[("duration", "2 ms")] as &[_],
+        &[("congestion.mechanism", "none")],
+        &[("congestion.marking.threshold", "10")],
+        &[("congestion.marking.kind", "none")],
+        &[("congestion.marking.hysteresis", "0 B")],
+        &[("flow.0.rate", "1 Gbit/s"), ("flow.0.sl", "1")],
+        &[("routing.kind", "shortest-path")],
+    ] {
+        assert_eq!(message(BASE, overrides), "fine", "{overrides:?}");
+    }
+}
+
+#[test]
+fn a_text_may_not_be_endless() {
+    let text = " ".repeat((16 << 20) + 1);
+    assert_eq!(message(&text, &[]), "a.toml: 16777217 bytes long; a scenario has at most 16777216");
+}

@@ -1,0 +1,90 @@
+//! What is published beside the code is what the code does: the schema, the reference of all
+//! keys, the ready-made scenarios. `SILVAN_UPDATE=1 cargo test -p silvan-scenario --test published`
+//! writes schema and reference anew.
+
+use std::path::{Path, PathBuf};
+
+use silvan_scenario::{Scenario, reference, schema};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Compares a file with what it should be, or writes it when asked to.
+fn assert_current(path: &Path, current: &str) {
+    if std::env::var_os("SILVAN_UPDATE").is_some() {
+        std::fs::write(path, current).unwrap();
+    }
+    let published = std::fs::read_to_string(path).unwrap();
+    assert!(published == current, "{} is out of date; run this test with SILVAN_UPDATE=1", path.display());
+}
+
+#[test]
+fn the_schema_is_current() {
+    let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    assert_current(&root().join("docs/scenario.schema.json"), &text);
+}
+
+#[test]
+fn the_reference_is_current() {
+    const MARK: &str = "## All keys\n\n";
+    let path = root().join("docs/scenario.md");
+    let published = std::fs::read_to_string(&path).unwrap();
+    let (head, _) = published.split_once(MARK).unwrap();
+    assert_current(&path, &format!("{head}{MARK}{}", reference()));
+}
+
+#[test]
+fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(root().join("scenarios")).unwrap() {
+        let path = entry.unwrap().path();
+        let scenario = Scenario::load(&path, &[]).unwrap();
+        let report = scenario.check().unwrap();
+        let name = report.name.unwrap();
+        assert_eq!(name, path.file_stem().unwrap().to_string_lossy(), "a scenario is called as its file");
+        assert_eq!(report.pairs_unroutable, 0, "{name}");
+        assert_eq!(report.deadlock.is_some(), name == "ring-deadlock", "{name}");
+        assert!(report.estimate.packet_hops > 1e4, "{name}: {:?}", report.estimate);
+
+        let text = scenario.to_toml().unwrap();
+        let again = Scenario::from_toml(&text, "again", &scenario.base_dir, &[]).unwrap();
+        assert_eq!(again, scenario, "{name}");
+        assert_eq!(again.notes, Vec::<String>::new(), "what is resolved has nothing without effect: {name}");
+        names.push(name);
+    }
+    names.sort();
+    assert_eq!(names, ["fabric-648", "hotspot-648", "ring-deadlock", "star", "testbed", "uniform-648"]);
+}
+
+fn load(name: &str, key: &str, value: &str) -> Scenario {
+    let overrides = [(key.to_owned(), value.to_owned())];
+    Scenario::load(root().join("scenarios").join(name), &overrides).unwrap()
+}
+
+#[test]
+fn a_ring_that_can_deadlock_is_refused_until_allowed() {
+    let refused = load("ring-deadlock.toml", "seed", "2").simulation().err().unwrap().to_string();
+    assert!(refused.contains("routing.kind = \"shortest-path\": can deadlock"), "{refused}");
+    assert!(refused.contains("S1:1 -> S2:2"), "{refused}");
+    assert!(load("ring-deadlock.toml", "routing.allow_deadlock", "true").simulation().is_ok());
+    assert!(load("ring-deadlock.toml", "routing.kind", "up-down").simulation().is_ok());
+}
+
+#[test]
+fn a_part_without_kind_adjusts_the_preset() {
+    let on = load("hotspot-648.toml", "congestion.mechanism", "ib-cc").to_toml().unwrap();
+    assert!(
+        on.contains("kind = \"fecn\"") && on.contains("marking_rate = 0") && on.contains("scale = 32"),
+        "{on}"
+    );
+    let off = load("hotspot-648.toml", "congestion.mechanism", "none");
+    assert_eq!(off.notes.len(), 2);
+    assert!(!off.to_toml().unwrap().contains("marking_rate"));
+}
+
+#[test]
+fn the_routing_suits_the_topology() {
+    assert_eq!(load("testbed.toml", "seed", "2").routing_kind(), "up-down");
+    assert_eq!(load("uniform-648.toml", "seed", "2").routing_kind(), "d-mod-k");
+}
