@@ -117,7 +117,8 @@ impl Kind {
     fn format(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = u128::from(value);
         for &(name, size) in self.units.iter().rev() {
-            if value < size || (!size.is_power_of_two() && name == "kB") {
+            // Rates are written in bits, as the field does.
+            if value < size || name == "kB" || name.ends_with("B/s") {
                 continue;
             }
             let rest = value % size;
@@ -346,6 +347,14 @@ mod tests {
         assert_eq!("13.5 Gbit/s".parse(), Ok(Rate(13_500_000_000)));
         assert_eq!("2.5 GB/s".parse(), Ok(Rate(20_000_000_000)));
         assert_eq!("1_000 B".parse(), Ok(Bytes(1_000)));
+    }
+
+    #[test]
+    fn quantities_are_written_as_people_do() {
+        assert_eq!(Rate::from_gbit(16).to_string(), "16 Gbit/s");
+        assert_eq!(Rate(13_500_000_000).to_string(), "13.5 Gbit/s");
+        assert_eq!(Bytes(65_536).to_string(), "64 KiB");
+        assert_eq!(Time(153_600_000).to_string(), "153.6 us");
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Core {
     /// See [`Links::release`].
     #[inline]
     pub fn release(&mut self, channel: ChannelId, vl: u8, space: u32, time: Time) {
-        self.links.release(channel, vl, space, time, &mut self.queue);
+        self.links.release(channel, vl, space, (time, self.now), &mut self.queue);
     }
 
     /// The channel a host sends on.

@@ -5,10 +5,10 @@
 //! returning credit waits in the channel until the sender looks, and an event is spent on it
 //! only if the sender is known to wait for it.
 
-use std::collections::VecDeque;
-
 use silvan_engine::units::BytePace;
 use silvan_engine::{Event, EventQueue, Time};
+
+use smallvec::SmallVec;
 
 use crate::packet::{PacketId, Pool};
 
@@ -92,13 +92,25 @@ pub(crate) struct Channel {
 pub(crate) struct Lane {
     available: u32,
     capacity: u32,
-    /// Space being freed downstream: when the sender learns of it, and how much. In order.
-    returning: VecDeque<(Time, u32)>,
+    /// Space being freed downstream: when the sender learns of it, and how much. In order. Few
+    /// at a time, as what is back is booked whenever another is added.
+    returning: SmallVec<[(Time, u32); 4]>,
     /// The sender waits for a credit that is not yet on its way.
     waiting: bool,
     /// Space of the packets on the wire (debug builds check the books with it).
     #[cfg(debug_assertions)]
     in_flight: u32,
+}
+
+impl Lane {
+    /// Books the credits that are back by now.
+    #[inline]
+    fn collect(&mut self, now: Time) {
+        let back = self.returning.iter().take_while(|entry| entry.0 <= now).count();
+        for entry in self.returning.drain(..back) {
+            self.available += entry.1;
+        }
+    }
 }
 
 /// Everything a channel needs to know at construction.
@@ -174,12 +186,7 @@ impl Links {
         if lane.available >= space {
             return true;
         }
-        while let Some(&(time, freed)) = lane.returning.front()
-            && time <= now
-        {
-            lane.available += freed;
-            lane.returning.pop_front();
-        }
+        lane.collect(now);
         lane.available >= space
     }
 
@@ -272,16 +279,20 @@ impl Links {
 
     /// The receiver frees `space` at `time` (now or soon); the credit travels back.
     #[inline]
-    pub fn release(&mut self, id: ChannelId, vl: u8, space: u32, time: Time, queue: &mut EventQueue) {
+    pub fn release(
+        &mut self,
+        id: ChannelId,
+        vl: u8,
+        space: u32,
+        (time, now): (Time, Time),
+        queue: &mut EventQueue,
+    ) {
         let back = time + self.channels[id as usize].delay;
         let index = self.lane_index(id, vl);
         let lane = &mut self.lanes[index];
+        lane.collect(now);
         let place = lane.returning.iter().rposition(|entry| entry.0 <= back).map_or(0, |at| at + 1);
-        if place == lane.returning.len() {
-            lane.returning.push_back((back, space));
-        } else {
-            lane.returning.insert(place, (back, space));
-        }
+        lane.returning.insert(place, (back, space));
         if lane.waiting {
             lane.waiting = false;
             self.wake(id, back, queue);

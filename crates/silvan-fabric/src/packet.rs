@@ -19,8 +19,9 @@ pub(crate) enum Kind {
     Ack,
 }
 
-/// A packet, from the moment its source starts to send it until it is delivered.
+/// A packet, from the moment its source starts to send it until it is delivered. One cache line.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub(crate) struct Packet {
     /// When its message was generated.
     pub created: Time,
