@@ -19,8 +19,12 @@ pub(crate) fn cached() -> &'static Value {
         let mut root = schemars::schema_for!(Spec).to_value();
         polish(&mut root);
         merge_routing(&mut root);
-        for part in ["Marking", "Reaction"] {
+        for part in ["Marking", "Reaction", "Routing"] {
             loosen_part(&mut root, part);
+        }
+        // Filled in on load, where it is missing.
+        if let Some(Value::Array(required)) = root.get_mut("required") {
+            required.retain(|key| key != "routing");
         }
         if let Some(object) = root.as_object_mut() {
             object.insert("title".into(), "Silvan scenario".into());
@@ -137,7 +141,8 @@ fn merge_routing(root: &mut Value) {
     }
 }
 
-/// A part without `kind` takes the one of the mechanism, so that key may be missing.
+/// A part without `kind` takes the one of the mechanism, a routing without `kind` the one that
+/// suits the topology, so that key may be missing.
 fn loosen_part(root: &mut Value, part: &str) {
     let Some(Value::Object(schema)) = root.pointer_mut(&format!("/$defs/{part}")) else { return };
     let Some(Value::Array(mut variants)) = schema.remove("oneOf") else { return };

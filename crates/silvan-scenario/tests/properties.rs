@@ -1,6 +1,8 @@
 //! Properties over many scenarios: what is resolved reads back the same, and no text whatsoever
 //! makes the reader panic.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 
 use proptest::prelude::*;
