@@ -34,6 +34,10 @@ pub(super) fn topology(nodes: &[Node], origin: &str, options: Options) -> Result
     let ports = index_ports(nodes, origin)?;
     let links = links(nodes, &by_id, &ports, origin, options)?;
     let (hosts, switches) = named(nodes, &by_id, &ports, origin)?;
+    if hosts.is_empty() && switches.is_empty() {
+        let message = "no adapter has a link, and there is no switch; the file must describe a network";
+        return Err(ImportError::new(origin, message));
+    }
     check_addresses(&hosts, &switches, origin)?;
     Ok(assemble(&hosts, &switches, &links, origin, options))
 }

@@ -323,6 +323,11 @@ fn hostile_and_empty_files_are_refused() {
     let none = "f: there is no node; expected the output of `ibnetdiscover` or an ibsim netlist";
     assert_eq!(read("").unwrap_err(), none);
     assert_eq!(read("# only a comment\n\n").unwrap_err(), none);
+    let alone = "Ca 1 \"H-1\"\n";
+    assert_eq!(
+        read(alone).unwrap_err(),
+        "f: no adapter has a link, and there is no switch; the file must describe a network"
+    );
     let digits = "9".repeat(1_000_000);
     assert_eq!(
         read(&format!("Switch {digits} \"S-1\"\n")).unwrap_err(),
