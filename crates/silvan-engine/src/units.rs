@@ -314,9 +314,15 @@ impl BytePace {
     #[inline]
     #[must_use]
     pub fn time(self, bytes: u32) -> Time {
-        let product = u64::from(bytes) * self.num;
         // Usual link rates divide evenly; a predictable branch is cheaper than a division.
-        if self.den == 1 { Time(product) } else { Time(product.div_ceil(self.den)) }
+        match u64::from(bytes).checked_mul(self.num) {
+            Some(product) if self.den == 1 => Time(product),
+            Some(product) => Time(product.div_ceil(self.den)),
+            None => {
+                let product = u128::from(bytes) * u128::from(self.num);
+                Time(product.div_ceil(u128::from(self.den)) as u64)
+            }
+        }
     }
 
     /// The time that `bytes` take, with the part of a picosecond left over from earlier calls
@@ -324,13 +330,19 @@ impl BytePace {
     #[inline]
     #[must_use]
     pub fn time_carrying(self, bytes: u32, carry: &mut u64) -> Time {
-        let product = u64::from(bytes) * self.num;
-        if self.den == 1 {
-            return Time(product);
+        let product = u64::from(bytes).checked_mul(self.num);
+        match product.and_then(|product| product.checked_add(*carry)) {
+            Some(total) if self.den == 1 => Time(total),
+            Some(total) => {
+                *carry = total % self.den;
+                Time(total / self.den)
+            }
+            None => {
+                let total = u128::from(bytes) * u128::from(self.num) + u128::from(*carry);
+                *carry = (total % u128::from(self.den)) as u64;
+                Time((total / u128::from(self.den)) as u64)
+            }
         }
-        let total = product + *carry;
-        *carry = total % self.den;
-        Time(total / self.den)
     }
 }
 
@@ -389,6 +401,10 @@ mod tests {
         let total: u64 = (0..27_000).map(|_| pace.time_carrying(2048, &mut carry).0).sum();
         assert_eq!(total, 27_000 * 2048 * 16_000 / 27, "nothing is lost over many packets");
         assert_eq!(BytePace::INSTANT.time(4096), Time::ZERO);
+        // A rate without common factors, a message of a gigabyte: beyond 64 bits on the way.
+        let odd = Rate(13_333_333_333).pace();
+        assert_eq!(odd.time(1 << 30), Time(644_245_094_417));
+        assert_eq!(odd.time_carrying(1 << 30, &mut 0), Time(644_245_094_416));
     }
 
     proptest! {

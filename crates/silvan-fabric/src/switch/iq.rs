@@ -129,6 +129,14 @@ impl IqSwitch {
             }
         }
         self.lane_turn = (self.lane_turn + 1) % lanes;
+        if self.sums.iter().any(|&sum| sum > 0) {
+            // An output that is busy is fed by an input that is: asking again when each of these
+            // is free covers both.
+            let now = core.now;
+            for &(free_at, feeding) in self.read_free.iter().filter(|read| read.0 > now) {
+                core.wake(feeding, free_at);
+            }
+        }
     }
 
     /// One iteration of request, grant and accept among the free inputs and outputs.
@@ -182,9 +190,6 @@ impl IqSwitch {
         let end = self.ports.transmit(core, input, output, id);
         self.read_free[input] = (end, self.ports.out(output));
         self.fill_changed(core, input, output, vl, bytes);
-        if self.sums.iter().any(|&sum| sum > 0) {
-            core.wake(self.ports.out(output), end);
-        }
     }
 
     fn queues_of(&self, input: usize, vl: usize) -> &[Fifo] {

@@ -161,9 +161,12 @@ impl VoqSwitch {
         if empty {
             state.requests[input / 64] &= !(1 << (input % 64));
         }
-        let end = self.ports.transmit(core, input, output, id);
+        // The marking rule hears of the fill without this packet before it is asked about the
+        // packet: with a single threshold, whoever brings its queue below it leaves unmarked,
+        // which is what makes that threshold unfair (Paper II, IV.A).
         let fill = self.fill(lane, input, bytes);
         self.ports.fill_changed(core, output, vl, fill);
+        let end = self.ports.transmit(core, input, output, id);
         let lanes = &self.outputs[output * self.ports.lanes..(output + 1) * self.ports.lanes];
         if lanes.iter().any(|lane| !lane.is_idle()) {
             core.wake(self.ports.out(output), end);
