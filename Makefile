@@ -50,7 +50,8 @@ test-python: $(VENV)/.built
 check: lint test schema-check ## what CI runs: lint, all tests, schema up to date
 
 lint: $(VENV)/.deps ## rustfmt, clippy, ruff, mypy; changes nothing
-	@$(CARGO) fmt --version >/dev/null 2>&1 && $(CARGO) clippy --version >/dev/null 2>&1 || \
+	@has() { $(CARGO) fmt --version && $(CARGO) clippy --version; } >/dev/null 2>&1; \
+	  has || { tools/with-rust rustup component add rustfmt clippy 2>/dev/null && has; } || \
 	  { echo "rustfmt and clippy are needed: rustup component add rustfmt clippy" >&2; exit 1; }
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings

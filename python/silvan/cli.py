@@ -54,8 +54,9 @@ def _out() -> Console:
     return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
 
 
-def _err() -> Console:
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+def _err(*, live: bool | None = None) -> Console:
+    # `live`: draw a bar where there is no terminal either, if that was asked for.
+    return Console(stderr=True, highlight=False, soft_wrap=True, force_terminal=live or None)
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
@@ -83,7 +84,7 @@ def overrides(settings: list[str] | None) -> dict[str, str]:
 
 def simulate(scenario: silvan.Scenario, *, title: str, progress: bool | None = None) -> silvan.Result:
     """Run a scenario with a progress bar; Ctrl-C exits with a word on how far it was."""
-    console = _err()
+    console = _err(live=progress)
     shown = console.is_terminal if progress is None else progress
     bar = RunProgress(console, title, show=shown)
     try:
@@ -250,7 +251,9 @@ def fabric_route(
     ] = None,
     network: Annotated[
         Path | None,
-        typer.Option("--network", metavar="FILE", help="File for the network too, as ibnetdiscover writes it."),
+        typer.Option(
+            "--network", metavar="FILE", help="File for the network too, as ibnetdiscover writes it."
+        ),
     ] = None,
     default_rate: DefaultRate = None,
 ) -> None:

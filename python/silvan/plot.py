@@ -24,6 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +38,8 @@ DASHES = ("-", "--", ":", "-.")
 LINES_AT_MOST = 12
 #: A heat map shows at most so many rows, the busiest.
 ROWS_AT_MOST = 60
+#: Links that are never used more than this carry control packets at most.
+WORTH_SHOWING = 0.02
 
 STYLE: dict[Any, Any] = {
     "figure.figsize": (8.0, 4.2),
@@ -163,14 +166,55 @@ def _steps(ax: Axes, series: Series, values: NDArray[np.float64], what: str) -> 
     else:
         for i, name in enumerate(series.names):
             colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
+            # Earlier lines are thinner and on top, so that equal values stay visible as stripes;
+            # nothing is drawn before there is anything.
+            shown = np.where(np.maximum.accumulate(values[i] > 0), values[i], np.nan)
+            width, order = 1.3 + 0.5 * min(i, 4), 3.0 - 0.05 * i
             ax.stairs(
-                values[i], edges, baseline=None, color=colour, linestyle=dash, linewidth=1.6, label=name
+                shown,
+                edges,
+                baseline=None,
+                color=colour,
+                linestyle=dash,
+                linewidth=width,
+                label=name,
+                zorder=order,
             )
+        _name_ends(ax, series, values)
+        ax.margins(y=0.1)
     ax.set_ylim(bottom=0)
     if series.names:
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
+def _name_ends(ax: Axes, series: Series, values: NDArray[np.float64]) -> None:
+    """Write names at the right end of their lines; lines that end together share a label."""
+    if not series.names:
+        return
+    last = values[:, -max(1, values.shape[1] // 20) :].mean(axis=1)
+    near = 0.05 * max(float(values.max()), 1e-9)
+    groups: list[list[int]] = []
+    for i in np.argsort(last):
+        if groups and last[i] - last[groups[-1][0]] <= near:
+            groups[-1].append(int(i))
+        else:
+            groups.append([int(i)])
+    for group in groups:
+        ax.annotate(
+            ", ".join(series.names[i] for i in sorted(group)),
+            (1.0, float(values[group][:, -max(1, values.shape[1] // 6) :].max())),
+            xycoords=("axes fraction", "data"),
+            xytext=(-3, 5),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontsize=8,
+            color="0.25",
+            zorder=4,
+        )
+
+
+@style()
 def throughput(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Received throughput of each named flow over time."""
     ax = _axes(ax)
@@ -181,6 +225,7 @@ def throughput(result: Result, ax: Axes | None = None, *, title: str | None = No
     return ax
 
 
+@style()
 def hosts(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Received throughput of each host over time."""
     ax = _axes(ax)
@@ -191,6 +236,7 @@ def hosts(result: Result, ax: Axes | None = None, *, title: str | None = None) -
     return ax
 
 
+@style()
 def ccti(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Congestion control table index of each named flow over time: how far it is throttled."""
     ax = _axes(ax)
@@ -201,10 +247,11 @@ def ccti(result: Result, ax: Axes | None = None, *, title: str | None = None) ->
     return ax
 
 
+@style()
 def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Heat map of the utilisation of directed links over time, busiest links on top."""
     series = Series(result, "links", "link", "utilisation")
-    busy = np.flatnonzero(series.values.any(axis=1))
+    busy = np.flatnonzero(series.values.max(axis=1, initial=0.0) >= WORTH_SHOWING)
     order = busy[np.argsort(-series.values[busy].mean(axis=1), kind="stable")][:ROWS_AT_MOST]
     if ax is None:
         ax = new_figure(height=max(2.4, 1.4 + 0.16 * len(order)))[1][0]
@@ -212,7 +259,7 @@ def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = N
     rows = np.arange(len(order) + 1)
     percent = 100.0 * series.values[order]
     mesh = ax.pcolormesh(
-        series.edges_ns / size, rows, percent, cmap="cividis", vmin=0, vmax=100, rasterized=True
+        series.edges_ns / size, rows, percent, cmap="YlGnBu", vmin=0, vmax=100, rasterized=True
     )
     ax.set_yticks(rows[:-1] + 0.5, [series.names[i] for i in order], fontsize=7 if len(order) > 20 else 9)
     ax.invert_yaxis()
@@ -223,6 +270,7 @@ def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = N
     return ax
 
 
+@style()
 def congestion(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Congested switch outputs and throttled flows over time."""
     ax = _axes(ax)
@@ -233,14 +281,38 @@ def congestion(result: Result, ax: Axes | None = None, *, title: str | None = No
         (("congested_outputs", "congested outputs"), ("throttled_flows", "throttled flows"))
     ):
         dash = DASHES[i]
-        ax.stairs(columns[column], edges, baseline=None, color=COLOURS[i], linestyle=dash, linewidth=1.6, label=label)
+        ax.stairs(
+            columns[column],
+            edges,
+            baseline=None,
+            color=COLOURS[i],
+            linestyle=dash,
+            linewidth=1.6,
+            label=label,
+        )
     ax.set_ylim(bottom=0)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_ylabel("Number")
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
     ax.set_title(title or f"How much congestion, how many throttled: {result.name}")
     return ax
 
 
+def _cumulative(
+    columns: Mapping[str, NDArray[Any]], rows: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Bounds of histogram bins in microseconds, lower and upper in turn, and the share below."""
+    order = np.argsort(columns["lower_ns"][rows])
+    lower, upper = (columns[name][rows][order].astype(float) for name in ("lower_ns", "upper_ns"))
+    counts = columns["count"][rows][order].astype(float)
+    above = np.cumsum(counts) / counts.sum()
+    below = np.concatenate(([0.0], above[:-1]))
+    # Times are whole nanoseconds, so a bin is at least one wide; zero has no place on the axis.
+    bounds = np.column_stack((np.maximum(lower, 0.5), np.maximum(upper, lower) + 1.0)).ravel()
+    return bounds / 1e3, np.column_stack((below, above)).ravel()
+
+
+@style()
 def latency(
     result: Result, ax: Axes | None = None, *, since: str = "injection", title: str | None = None
 ) -> Axes:
@@ -251,11 +323,15 @@ def latency(
     classes = list(dict.fromkeys(columns["class"][chosen]))
     for i, name in enumerate(classes[:LINES_AT_MOST]):
         rows = chosen & (columns["class"] == name)
-        upper, counts = columns["upper_ns"][rows].astype(float), columns["count"][rows].astype(float)
-        order = np.argsort(upper)
-        share = np.cumsum(counts[order]) / counts.sum()
-        ax.step(upper[order] / 1e3, share, where="post", color=COLOURS[i % len(COLOURS)], label=name)
+        bounds_us, share = _cumulative(columns, rows)
+        width, order = 1.3 + 0.5 * min(i, 4), 3.0 - 0.05 * i
+        ax.plot(bounds_us, share, color=COLOURS[i % len(COLOURS)], linewidth=width, label=name, zorder=order)
     ax.set_xscale("log")
+    low, high = ax.get_xlim()
+    ax.set_xlim(low / 1.5, high * 1.5)
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    if high / low < 20:
+        ax.xaxis.set_minor_formatter(StrMethodFormatter("{x:g}"))
     ax.set_ylim(0, 1.02)
     ax.set_xlabel(f"Latency since {since} (µs)")
     ax.set_ylabel("Share of packets that are faster")
@@ -265,6 +341,7 @@ def latency(
     return ax
 
 
+@style()
 def compare(
     results: Sequence[Result], titles: Sequence[str], draw: Callable[..., Axes] = throughput
 ) -> Figure:
