@@ -1,20 +1,37 @@
 """One switch, one or two thresholds (Paper II, IV, figures 3, 4 and 7)."""
 
+import numpy as np
+
 from silvan.papers import figures, staged
-from silvan.papers.data import jain
+from silvan.papers.data import jain, smoothed
 
 FLOWS = ("H1", "H2", "H3", "H6", "H7")
-CC = {"congestion.mechanism": "ib-cc", "congestion.marking.fill": "each"}
+CC = {"congestion.mechanism": "ib-cc"}
 CASES = {
     "off": ("No congestion control", {}),
     "one": ("One threshold", {**CC, "congestion.marking.hysteresis": "0 B"}),
-    "two": ("Two thresholds", {**CC, "congestion.marking.hysteresis": "2112 B"}),
+    "near": ("Two thresholds, half an MTU apart", {**CC, "congestion.marking.hysteresis": "1024 B"}),
+    "two": ("Two thresholds, more than an MTU apart", {**CC, "congestion.marking.hysteresis": "2112 B"}),
 }
+#: Throughput is averaged over this span before contributors are compared with each other.
+WIDTH_S = 0.05
 
 
 def runs(quick):
     step_s = staged.quick_or_full(quick)
     return {name: ("star.toml", staged.overrides(5, step_s, **extra)) for name, (_, extra) in CASES.items()}
+
+
+def _spread(run, active):
+    """Return the largest over the smallest contributor, each over WIDTH_S, mean of the second half step."""
+    step_s = run.duration_s / 5
+    width = max(1, round(min(WIDTH_S, step_s / 2) / 1e-3))
+    flows = [
+        smoothed(run.samples_gbit_s(f, (active - 1) * step_s, active * step_s), width)
+        for f in FLOWS[1:active]
+    ]
+    rates = np.array(flows)[:, round(step_s / 2e-3) :]
+    return float((rates.max(axis=0) / rates.min(axis=0)).mean())
 
 
 def compare(results):
@@ -35,12 +52,14 @@ def compare(results):
     values["one_H2_of_4"] = one[4][1]
     values["one_H6_over_H3_of_4"] = one[4][3] / one[4][2]
     values["one_last_is_largest_of_4"] = one[4][3] / max(one[4][1:3])
-    values["one_last_is_largest_of_5"] = one[5][4] / max(one[5][1:4])
+    for name in ("one", "near", "two"):
+        for n in range(3, 6):
+            values[f"{name}_spread_of_{n}"] = _spread(results[name], n)
     return values
 
 
 def plot(results, out):
-    fig, axes = figures.figure(columns=3, size=(5.2, 3.8))
+    fig, axes = figures.figure(columns=2, rows=2, size=(6.0, 3.8))
     for ax, (name, (title, _)) in zip(axes, CASES.items(), strict=True):
         smooth = 1 if name == "off" else max(1, round(results[name].duration_s / 5 / 0.05))
         figures.throughput(ax, results[name], FLOWS, title, smooth=smooth)
