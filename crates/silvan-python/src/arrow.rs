@@ -53,7 +53,10 @@ impl ArrayView {
         } else if let Some(values) = any.downcast_ref::<Float64Array>() {
             (values.values().as_ptr().addr(), "<f8")
         } else {
-            return Err(PyTypeError::new_err(format!("column `{name}` is {}, not a number", array.data_type())));
+            return Err(PyTypeError::new_err(format!(
+                "column `{name}` is {}, not a number",
+                array.data_type()
+            )));
         };
         Ok(Self { array: Arc::clone(array), address, kind })
     }

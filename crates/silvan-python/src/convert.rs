@@ -6,9 +6,19 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 create_exception!(silvan, SilvanError, pyo3::exceptions::PyException, "What Silvan refuses or cannot do.");
-create_exception!(silvan, ScenarioError, SilvanError, "A scenario is wrong: says where, what, and what is right.");
+create_exception!(
+    silvan,
+    ScenarioError,
+    SilvanError,
+    "A scenario is wrong: says where, what, and what is right."
+);
 create_exception!(silvan, ModelError, SilvanError, "A run could not be built or go on, with its context.");
-create_exception!(silvan, FabricError, SilvanError, "The files of a real fabric are wrong or do not fit together.");
+create_exception!(
+    silvan,
+    FabricError,
+    SilvanError,
+    "The files of a real fabric are wrong or do not fit together."
+);
 
 /// Python objects of a value that serialises to JSON.
 pub fn to_python<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {

@@ -124,8 +124,8 @@ fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Topology, Optio
     if path.extension().is_none_or(|ending| ending != "toml") {
         return Ok((read_topology(path, default_rate)?, None));
     }
-    let scenario =
-        silvan_scenario::Scenario::load(path, &[]).map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
+    let scenario = silvan_scenario::Scenario::load(path, &[])
+        .map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
     let (topology, tables, _) =
         scenario.build().map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
     Ok((topology, Some(tables)))

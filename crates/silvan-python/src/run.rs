@@ -74,7 +74,11 @@ impl Run {
 /// more when the run is interrupted.
 #[pyfunction]
 #[pyo3(signature = (scenario, progress=None))]
-pub fn run(py: Python<'_>, scenario: &Bound<'_, Scenario>, progress: Option<Bound<'_, PyAny>>) -> PyResult<Run> {
+pub fn run(
+    py: Python<'_>,
+    scenario: &Bound<'_, Scenario>,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<Run> {
     let started = Instant::now();
     let inner = scenario.get().inner();
     let mut simulation =
@@ -95,7 +99,8 @@ fn advance(py: Python<'_>, simulation: &mut Simulation, tell: Option<&Bound<'_, 
     let mut told = Instant::now();
     loop {
         let began = Instant::now();
-        let state = py.detach(|| simulation.advance(slice)).map_err(|e| ModelError::new_err(e.to_string()))?;
+        let state =
+            py.detach(|| simulation.advance(slice)).map_err(|e| ModelError::new_err(e.to_string()))?;
         if let Err(error) = py.check_signals() {
             if error.is_instance_of::<PyKeyboardInterrupt>(py) {
                 call(tell, state)?;

@@ -106,8 +106,7 @@ impl Scenario {
 
     /// What can be said before a run: sizes, routing, deadlock check, estimated cost.
     fn check<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let report =
-            py.detach(|| self.inner.check()).map_err(|e| ScenarioError::new_err(e.to_string()))?;
+        let report = py.detach(|| self.inner.check()).map_err(|e| ScenarioError::new_err(e.to_string()))?;
         convert::to_python(py, &report)
     }
 
