@@ -106,9 +106,29 @@ impl Lane {
     /// Books the credits that are back by now.
     #[inline]
     fn collect(&mut self, now: Time) {
-        let back = self.returning.iter().take_while(|entry| entry.0 <= now).count();
-        for entry in self.returning.drain(..back) {
-            self.available += entry.1;
+        let entries = self.returning.as_mut_slice();
+        if entries.first().is_none_or(|entry| entry.0 > now) {
+            return;
+        }
+        let mut back = 0;
+        while back < entries.len() && entries[back].0 <= now {
+            self.available += entries[back].1;
+            back += 1;
+        }
+        entries.copy_within(back.., 0);
+        let left = entries.len() - back;
+        self.returning.truncate(left);
+    }
+
+    /// Adds a credit that is back at a given time.
+    #[inline]
+    fn add(&mut self, entry: (Time, u32)) {
+        self.returning.push(entry);
+        let entries = self.returning.as_mut_slice();
+        let mut place = entries.len() - 1;
+        while place > 0 && entries[place - 1].0 > entry.0 {
+            entries.swap(place - 1, place);
+            place -= 1;
         }
     }
 }
@@ -291,8 +311,7 @@ impl Links {
         let index = self.lane_index(id, vl);
         let lane = &mut self.lanes[index];
         lane.collect(now);
-        let place = lane.returning.iter().rposition(|entry| entry.0 <= back).map_or(0, |at| at + 1);
-        lane.returning.insert(place, (back, space));
+        lane.add((back, space));
         if lane.waiting {
             lane.waiting = false;
             self.wake(id, back, queue);

@@ -100,8 +100,12 @@ impl IqSwitch {
 
     fn fill_changed(&mut self, core: &mut Core, input: usize, output: usize, vl: usize, queue: u32) {
         let sum = self.sums[output * self.ports.lanes + vl];
-        let asks = |&input: &usize| self.heads(core, input, vl).contains(&output);
-        let inputs = (0..self.ports.count()).filter(asks).count() as u32;
+        let mut inputs = [0; 4];
+        for asking in 0..self.ports.count() {
+            if self.heads(core, asking, vl).contains(&output) {
+                inputs[asking / 64] |= 1 << (asking % 64);
+            }
+        }
         let fill = Fill { input: input as u16, queue, sum, inputs };
         self.ports.fill_changed(core, output, vl, fill);
     }

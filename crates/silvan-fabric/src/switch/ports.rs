@@ -108,12 +108,15 @@ impl Ports {
     #[inline]
     pub fn fill_changed(&mut self, core: &mut Core, output: usize, vl: usize, fill: Fill) {
         self.counters[output].queued_bytes = fill.sum;
-        if matches!(self.marker, Marker::None) {
-            return;
+        if !matches!(self.marker, Marker::None) {
+            self.tell_marker(core, output, vl, fill);
         }
+    }
+
+    fn tell_marker(&mut self, core: &mut Core, output: usize, vl: usize, fill: Fill) {
         let (channel, space) = (self.out(output), self.full_space);
-        self.marker
-            .fill_changed(output * self.lanes + vl, fill, || core.has_credit(channel, vl as u8, space));
+        let lane = output * self.lanes + vl;
+        self.marker.fill_changed(lane, fill, || core.has_credit(channel, vl as u8, space));
     }
 
     /// Puts a packet that was taken from an input's queue on the wire: marks it, sends it, and

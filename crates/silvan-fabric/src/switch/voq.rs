@@ -101,8 +101,7 @@ impl VoqSwitch {
     #[inline]
     fn fill(&self, lane: usize, input: usize, queue: u32) -> Fill {
         let state = &self.outputs[lane];
-        let inputs = state.requests.iter().map(|word| word.count_ones()).sum();
-        Fill { input: input as u16, queue, sum: state.sum, inputs }
+        Fill { input: input as u16, queue, sum: state.sum, inputs: state.requests }
     }
 
     #[inline]

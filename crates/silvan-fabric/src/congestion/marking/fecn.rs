@@ -121,8 +121,8 @@ pub(crate) struct Fill {
     pub queue: u32,
     /// Bytes in all queues that feed the output now.
     pub sum: u32,
-    /// Inputs with packets for the output now.
-    pub inputs: u32,
+    /// Inputs with packets for the output now, one bit each.
+    pub inputs: [u64; 4],
 }
 
 impl Fecn {
@@ -173,7 +173,10 @@ impl FecnRule {
         let (bit, bytes, divisor) = match self.mapping {
             FillMapping::Each => (usize::from(fill.input), fill.queue, 1),
             FillMapping::Sum => (0, fill.sum, 1),
-            FillMapping::SumPerInput => (0, fill.sum, fill.inputs.max(1)),
+            FillMapping::SumPerInput => {
+                let inputs: u32 = fill.inputs.iter().map(|word| word.count_ones()).sum();
+                (0, fill.sum, inputs.max(1))
+            }
         };
         let word = &mut port.above[bit / 64];
         if bytes > self.upper / divisor {
@@ -229,7 +232,7 @@ mod tests {
     }
 
     fn fill(input: u16, queue: u32, sum: u32, inputs: u32) -> Fill {
-        Fill { input, queue, sum, inputs }
+        Fill { input, queue, sum, inputs: [(1 << inputs) - 1, 0, 0, 0] }
     }
 
     #[test]

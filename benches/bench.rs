@@ -1,0 +1,136 @@
+//! The engine's benchmark: packet-hops and events per second on one core, and memory.
+//!
+//! Each case is one of the shipped scenarios, run in a process of its own so that its peak memory
+//! is its own. A reference loop, the event queue alone in a steady state of holds, is timed in
+//! the same process right after each case: the ratio to it says more than absolute figures on a
+//! machine whose speed drifts.
+//!
+//! ```text
+//! cargo run --release -p silvan-scenario --example bench -- bench.json [CASE...]
+//! ```
+
+use std::error::Error;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use silvan_engine::random::Stream;
+use silvan_engine::{Event, EventQueue, Time};
+use silvan_scenario::Scenario;
+
+/// A case: its name in the results, the scenario, and what is changed in it.
+struct Case {
+    name: &'static str,
+    scenario: &'static str,
+    overrides: &'static [(&'static str, &'static str)],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "uniform_648",
+        scenario: "scenarios/uniform-648.toml",
+        overrides: &[("duration", "5 ms"), ("measure.links", "false")],
+    },
+    Case {
+        name: "hotspot_648",
+        scenario: "scenarios/hotspot-648.toml",
+        overrides: &[("duration", "20 ms")],
+    },
+    Case {
+        name: "hotspot_648_cc",
+        scenario: "scenarios/hotspot-648.toml",
+        overrides: &[("duration", "20 ms"), ("congestion.mechanism", "ib-cc")],
+    },
+    Case {
+        name: "testbed_cc",
+        scenario: "scenarios/testbed.toml",
+        overrides: &[("congestion.mechanism", "ib-cc"), ("duration", "5 s")],
+    },
+];
+
+/// Holds per second of the event queue alone: pop the earliest event, push one a packet time later.
+fn reference_holds_per_s() -> f64 {
+    const PENDING: u32 = 5_000;
+    const HOLDS: u32 = 4_000_000;
+    let mut random = Stream::new(1, "reference", 0);
+    let mut queue = EventQueue::new(Time(256));
+    for data in 0..PENDING {
+        queue.push(Event { time: Time(u64::from(random.below(1_024_000))), key: data, data });
+    }
+    let start = Instant::now();
+    for _ in 0..HOLDS {
+        if let Some(event) = queue.pop() {
+            let delay = 100_000 + u64::from(random.below(1_024_000));
+            queue.push(Event { time: Time(event.time.0 + delay), ..event });
+        }
+    }
+    f64::from(HOLDS) / start.elapsed().as_secs_f64()
+}
+
+/// Peak resident memory of this process in MB, where the system tells.
+fn peak_rss_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some((kib * 1.024 / 10.0).round() / 100.0)
+}
+
+fn run_case(case: &Case) -> Result<Value, Box<dyn Error>> {
+    let overrides: Vec<(String, String)> =
+        case.overrides.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string())).collect();
+    let mut simulation = Scenario::load(Path::new(case.scenario), &overrides)?.simulation()?;
+    let start = Instant::now();
+    while !simulation.advance(1 << 20)?.done {}
+    let wall_s = start.elapsed().as_secs_f64();
+    let rss_mb = peak_rss_mb();
+    let summary = simulation.finish().summary;
+    let reference = reference_holds_per_s();
+    let per_s = |count: u64| count as f64 / wall_s;
+    Ok(json!({
+        "packet_hops_per_s": per_s(summary.packet_hops).round(),
+        "events_per_s": per_s(summary.events).round(),
+        "rss_mb": rss_mb,
+        "wall_s": wall_s,
+        "simulated_s": summary.simulated_ns as f64 * 1e-9,
+        "packet_hops": summary.packet_hops,
+        "events": summary.events,
+        "reference_holds_per_s": reference.round(),
+        "events_per_reference_hold": per_s(summary.events) / reference,
+    }))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, name] = arguments.as_slice()
+        && flag == "--one"
+    {
+        let case = CASES.iter().find(|case| case.name == name).ok_or("no such case")?;
+        println!("{}", run_case(case)?);
+        return Ok(());
+    }
+    let (target, wanted) = arguments.split_first().ok_or("usage: bench OUTPUT.json [CASE...]")?;
+    let mut results = serde_json::Map::new();
+    println!("{:<16} {:>14} {:>12} {:>9} {:>11} {:>8}", "case", "packet-hops/s", "events/s", "wall s", "events/hold", "RSS MB");
+    for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
+        let output = Command::new(std::env::current_exe()?).args(["--one", case.name]).output()?;
+        if !output.status.success() {
+            return Err(format!("{}: {}", case.name, String::from_utf8_lossy(&output.stderr)).into());
+        }
+        let value: Value = serde_json::from_slice(&output.stdout)?;
+        let number = |key: &str| value[key].as_f64().unwrap_or(f64::NAN);
+        println!(
+            "{:<16} {:>12.2} M {:>10.2} M {:>9.2} {:>11.2} {:>8.1}",
+            case.name,
+            number("packet_hops_per_s") * 1e-6,
+            number("events_per_s") * 1e-6,
+            number("wall_s"),
+            number("events_per_reference_hold"),
+            number("rss_mb")
+        );
+        results.insert(case.name.to_string(), value);
+    }
+    std::fs::write(target, serde_json::to_string_pretty(&Value::Object(results))? + "\n")?;
+    println!("written to {target}");
+    Ok(())
+}
