@@ -77,7 +77,7 @@ papers: $(VENV)/.built ## the published experiments in full
 	$(BIN)/silvan papers run --all --out out/papers
 
 bench: ## speed of the engine, to bench.json
-	$(CARGO) run --release --quiet -p silvan-fabric --example bench -- bench.json
+	$(CARGO) run --release --quiet -p silvan-scenario --example bench -- bench.json
 
 clean: ## remove everything built, and the environment
 	rm -rf target out $(VENV) python/silvan/_core*.so .pytest_cache .ruff_cache .mypy_cache
