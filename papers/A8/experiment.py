@@ -4,7 +4,7 @@ Saturation of input-queued switches, waiting in an M/D/1 queue, shift permutatio
 and max-min shares as a bound.
 """
 
-from silvan.papers import figures
+from silvan.papers import figures, staged
 from silvan.papers.catalogue import find_papers, load_module
 
 PORTS = (2, 3, 4, 5, 6, 7, 8)
@@ -42,7 +42,7 @@ def runs(quick):
         named[f"shift {by}"] = ("shift.toml", {"traffic.0.pattern.by": by})
     starts = {f"flow.{n}.start": "0 s" for n in range(5)} | {"duration": "300 ms", "warmup": "100 ms"}
     named["testbed off"] = (TESTBED, starts)
-    named["testbed on"] = (TESTBED, {**starts, "congestion.mechanism": "ib-cc"})
+    named["testbed on"] = (TESTBED, starts | staged.CC)
     return named
 
 

@@ -13,7 +13,7 @@ def runs(quick):
     step_s = staged.quick_or_full(quick)
     return {
         "off": (SCENARIO, staged.overrides(5, step_s)),
-        "on": (SCENARIO, staged.overrides(5, step_s, **{"congestion.mechanism": "ib-cc"})),
+        "on": (SCENARIO, staged.overrides(5, step_s, **staged.CC)),
     }
 
 

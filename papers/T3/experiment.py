@@ -1,17 +1,17 @@
 """The victim's throughput against the size of its messages (Paper III, V.A.1 and figure 9)."""
 
-from silvan.papers import figures
+from silvan.papers import figures, staged
 
 SCENARIO = "../common/testbed-scenario-1.toml"
 SIZES = tuple(2**n for n in range(6, 21))
-CASES = {"no congestion": (False, "none"), "off": (True, "none"), "on": (True, "ib-cc")}
+CASES = {"no congestion": (False, {}), "off": (True, {}), "on": (True, staged.CC)}
 
 
-def _overrides(size, congested, mechanism, quick):
+def _overrides(size, congested, control, quick):
     values = {
         "duration": "60 ms" if quick else "250 ms",
         "warmup": "30 ms" if quick else "50 ms",
-        "congestion.mechanism": mechanism,
+        **control,
         "host.message_overhead": "1 us",
         "flow.0.message": f"{size} B",
     }
@@ -24,8 +24,8 @@ def _overrides(size, congested, mechanism, quick):
 def runs(quick):
     sizes = SIZES[::2] if quick else SIZES
     return {
-        f"{case} {size}": (SCENARIO, _overrides(size, congested, mechanism, quick))
-        for case, (congested, mechanism) in CASES.items()
+        f"{case} {size}": (SCENARIO, _overrides(size, congested, control, quick))
+        for case, (congested, control) in CASES.items()
         for size in sizes
     }
 

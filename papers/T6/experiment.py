@@ -1,14 +1,14 @@
 """Few marks and a slow timer: fairness takes long (Paper II, V, figure 12 against figure 11)."""
 
-from silvan.papers import figures
+from silvan.papers import figures, staged
 from silvan.papers.data import jain_over_time, settling_s
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
 SCENARIO = "../common/testbed-scenario-1.toml"
 CASES = {
-    "usual": {"congestion.mechanism": "ib-cc"},
+    "usual": staged.CC,
     "slow": {
-        "congestion.mechanism": "ib-cc",
+        **staged.CC,
         "congestion.marking.marking_rate": 10,
         "congestion.reaction.ccti_timer": 1500,
     },

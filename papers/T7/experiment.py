@@ -1,6 +1,6 @@
 """CCTI_Timer of 2000 us: contributors do not settle between joins (Paper III, VII.B, figure 13)."""
 
-from silvan.papers import figures
+from silvan.papers import figures, staged
 from silvan.papers.data import jain_over_time, settling_s
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
@@ -10,7 +10,7 @@ WIDTH_S = 0.05
 
 def runs(quick):
     # Settling is what is measured, so quick runs cannot be shorter.
-    extra = {"congestion.mechanism": "ib-cc", "congestion.reaction.ccti_timer": 1953}
+    extra = {**staged.CC, "congestion.reaction.ccti_timer": 1953}
     return {"slow": ("../common/testbed-scenario-1.toml", extra)}
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from silvan.papers import figures
+from silvan.papers import figures, staged
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
 #: In microseconds; a unit of the timer is 1.024 us.
@@ -24,7 +24,7 @@ def _overrides(timer_us, rate):
         "flow.4.start": f"{round(JOIN_S * 1000)} ms",
         "duration": f"{round(JOIN_S * 1000) + 1000} ms",
         "measure.interval": "10 ms",
-        "congestion.mechanism": "ib-cc",
+        **staged.CC,
         "congestion.marking.marking_rate": rate,
         "congestion.reaction.ccti_timer": round(timer_us / 1.024),
     }

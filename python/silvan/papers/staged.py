@@ -11,6 +11,11 @@ from silvan.papers.data import RunData
 FULL_S = 1.0
 QUICK_S = 0.1
 
+#: Congestion control with the values of Table I of Paper III. How far apart the two thresholds of
+#: the hardware are is not published; Paper II finds that it must be more than an MTU. Two of them
+#: are enough for fairness at either switch of the testbed; one is not, where the trunk is the root.
+CC = {"congestion.mechanism": "ib-cc", "congestion.marking.hysteresis": "4224 B"}
+
 
 def overrides(flows: int, step_s: float, **more: Any) -> dict[str, Any]:
     """Return overrides for a scenario whose flows start one after the other every ``step_s``."""
