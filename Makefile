@@ -33,7 +33,7 @@ $(VENV)/.deps: requirements.lock
 
 $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	@echo "Building the simulator (the first time takes minutes) ..."
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) tools/with-rust $(BIN)/maturin develop --release --quiet
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 tools/with-rust $(BIN)/maturin develop --release --quiet
 	@touch $@
 
 demo: $(VENV)/.built ## run the testbed with congestion control off and on, compare, plot to out/demo
