@@ -113,8 +113,13 @@ impl Ports {
         }
     }
 
+    /// A port is a root if it has credit for a full packet beyond the one it sends now or is
+    /// about to send: one that lives from hand to mouth is a victim, also in the instant in which
+    /// a credit has come in and is not spent yet.
     fn tell_marker(&mut self, core: &mut Core, output: usize, vl: usize, fill: Fill) {
-        let (channel, space) = (self.out(output), self.full_space);
+        let channel = self.out(output);
+        let packets = if core.free_at(channel) <= core.now { 2 } else { 1 };
+        let space = packets * self.full_space;
         let lane = output * self.lanes + vl;
         self.marker.fill_changed(lane, fill, || core.has_credit(channel, vl as u8, space));
     }
