@@ -52,10 +52,12 @@ def compare(results):
     slow = [values for (timer, _), values in surface.items() if timer >= 150]
     return {
         "victim_fast_timer": max(v[0] for (timer, _), v in surface.items() if timer < 50),
+        "victim_fast_few_marks": surface[20, 20][0],
         "victim_good": min(v[0] for v in good),
         "contributors_least": min(v[1] for v in slow),
         "contributors_most": max(v[1] for v in slow),
         "var_grows": surface[2000, 1][2] / surface[150, 1][2],
+        "var_grows_few_marks": surface[2000, 20][2] / surface[150, 20][2],
     }
 
 

@@ -148,7 +148,7 @@ def _row(raw: dict[str, Any], common: dict[str, str], where: str) -> Published:
         quick_tolerance=_tolerance(raw.get("quick_tolerance", tolerance), where),
         source=raw.get("source", common["source"]),
         assumption=raw.get("assumption", common["assumption"]),
-        reason=raw.get("reason", ""),
+        reason=" ".join(raw.get("reason", "").split()),
     )
 
 
