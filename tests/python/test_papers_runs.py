@@ -1,0 +1,43 @@
+"""Some experiments for real, over processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import silvan
+from silvan.papers import PapersError, run_experiments
+
+
+def test_exact_laws_hold_over_two_processes(tmp_path: Path) -> None:
+    rows = run_experiments(["A4", "A5"], quick=True, jobs=2, out=tmp_path)
+    assert len(rows) == 17
+    assert [row["quantity"] for row in rows if row["verdict"] != "met"] == []
+    assert (tmp_path / "A4" / "A4.png").stat().st_size > 10_000
+    assert silvan.load(tmp_path / "A5" / "runs" / "64").summary["packets_delivered"] > 1000
+
+
+def test_jobs_do_not_change_the_numbers() -> None:
+    one, two = (run_experiments(["A5"], quick=True, jobs=jobs) for jobs in (1, 2))
+    assert one == two
+
+
+def test_a_refused_scenario_is_told_from_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("common", "X1"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "X1" / "scenario.toml").write_text("duraton = '1 s'\n")
+    (tmp_path / "X1" / "published.toml").write_text(
+        'title = "t"\nsource = "s"\nabout = "a"\n[[row]]\nkey = "k"\nquantity = "q"\nunit = "1"\n'
+        "published = 1\ntolerance = 0.1\n"
+    )
+    (tmp_path / "X1" / "experiment.py").write_text(
+        "def runs(quick):\n    return {n: ('scenario.toml', {}) for n in 'ab'}\n"
+        "def compare(results):\n    return {}\n"
+        "def plot(results, out):\n    pass\n"
+    )
+    monkeypatch.setenv("SILVAN_PAPERS", str(tmp_path))
+    with pytest.raises(PapersError, match=r"X1, run [ab] .*did you mean `duration`"):
+        run_experiments(["X1"], jobs=2)
