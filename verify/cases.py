@@ -1,0 +1,257 @@
+"""Scenarios on which the two models are compared: a table, and any number drawn from seeds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Scenario = dict[str, Any]
+
+#: Longer than any run, so that no expiry of the timer, whose phase is random, falls into one.
+NO_TIMER = 4_000_000_000
+
+
+def flow(source: str, destination: str, **more: Any) -> dict[str, Any]:
+    """Describe a flow."""
+    return {"from": source, "to": destination, **more}
+
+
+def cc(table: Mapping[str, Any] | None = None, increase: int = 1, **marking: Any) -> dict[str, Any]:
+    """Describe InfiniBand congestion control without anything random."""
+    table = table or {"kind": "quadratic", "divisor": 106, "scale": 32, "entries": 128}
+    return {
+        "mechanism": "ib-cc",
+        "marking": {"kind": "fecn", "pattern": "regular", **marking},
+        "reaction": {"kind": "cct", "ccti_timer": NO_TIMER, "ccti_increase": increase, "table": dict(table)},
+    }
+
+
+STAR = {"kind": "star", "hosts": 5, "link_rate": "16 Gbit/s"}
+DUMBBELL = {"kind": "dumbbell", "left": 3, "right": 4, "link_rate": "16 Gbit/s", "trunk_rate": "32 Gbit/s"}
+LIMITS = {"injection_rate": "13.5 Gbit/s", "drain_rate": "13 Gbit/s"}
+TESTBED = [
+    flow("H1", "H4"),
+    flow("H2", "H5"),
+    flow("H3", "H5", start="20 us"),
+    flow("H6", "H5", start="30 us"),
+    flow("H7", "H5", start="40 us"),
+]
+TO_ONE = [flow(f"H{i}", "H1") for i in (2, 3, 4, 5)]
+#: A tree of two levels, hosts on ports out of order, links of four rates.
+TREE = {
+    "kind": "custom",
+    "hosts": [f"H{i}" for i in range(1, 9)],
+    "switches": [{"name": "Top", "ports": 4}, *({"name": f"L{i}", "ports": 5} for i in (1, 2, 3))],
+    "links": [
+        {"from": "L1:5", "to": "Top:3", "rate": "32 Gbit/s"},
+        {"from": "L2:1", "to": "Top:1", "rate": "16 Gbit/s", "delay": "55 ns"},
+        {"from": "L3:2", "to": "Top:4", "rate": "8 Gbit/s", "delay": "7 ns"},
+        {"from": "H1", "to": "L1:4"},
+        {"from": "H2", "to": "L1:1"},
+        {"from": "H3", "to": "L1:2", "rate": "32 Gbit/s"},
+        {"from": "H4", "to": "L2:5"},
+        {"from": "H5", "to": "L2:3", "rate": "4 Gbit/s"},
+        {"from": "H6", "to": "L2:2"},
+        {"from": "H7", "to": "L3:1", "rate": "32 Gbit/s"},
+        {"from": "H8", "to": "L3:5"},
+    ],
+    "link_rate": "16 Gbit/s",
+}
+#: A chain of three switches, a host with slow and fast neighbours at each.
+CHAIN = {
+    "kind": "custom",
+    "hosts": ["A", "B", "C", "D"],
+    "switches": [{"name": f"S{i}", "ports": 4} for i in (1, 2, 3)],
+    "links": [
+        {"from": "A", "to": "S1:1", "rate": "40 Gbit/s"},
+        {"from": "B", "to": "S1:3", "rate": "2.5 Gbit/s"},
+        {"from": "S1:2", "to": "S2:2", "rate": "10 Gbit/s", "delay": "1 us"},
+        {"from": "S2:1", "to": "S3:4", "rate": "25 Gbit/s", "delay": "3 ns"},
+        {"from": "C", "to": "S2:3", "rate": "7 Gbit/s"},
+        {"from": "D", "to": "S3:1", "rate": "40 Gbit/s"},
+    ],
+}
+TREE_FLOWS = [
+    flow("H1", "H8"),
+    flow("H2", "H8"),
+    flow("H4", "H8"),
+    flow("H5", "H8"),
+    flow("H7", "H8"),
+    flow("H3", "H5"),
+    flow("H6", "H7"),
+    flow("H8", "H1"),
+]
+CHAIN_FLOWS = [flow("A", "D"), flow("B", "D"), flow("C", "D"), flow("D", "B"), flow("C", "A")]
+MIXED = [
+    flow("H2", "H1", message="100 B"),
+    flow("H2", "H3", message="5000 B", rate="3 Gbit/s"),
+    flow("H3", "H1", message="2048 B", rate="7 Gbit/s"),
+    flow("H4", "H1", message="10 KB", total="200 KB"),
+    flow("H5", "H1", message="777 B", start="3.5 us", stop="70 us"),
+]
+
+
+def scenario(topology: Mapping[str, Any], flows: list[dict[str, Any]], **more: Any) -> Scenario:
+    """Put a scenario together; unnamed flows are numbered."""
+    named = [{"name": f"F{number + 1}", **one} for number, one in enumerate(flows)]
+    base = {"duration": "120 us", "measure": {"interval": "4 us"}}
+    return {**base, "topology": dict(topology), **more, "flow": named}
+
+
+def _switch(buffer: str, latency: str = "100 ns") -> dict[str, str]:
+    return {"buffer": buffer, "latency": latency}
+
+
+def table() -> list[tuple[str, Scenario]]:
+    """Return the scenarios that are always compared."""
+    small = _switch("32 KiB")
+    header = {"header": "30 B"}
+    steps = {"kind": "list", "delays_ns": [i * 700 for i in range(128)]}
+    iba = {"kind": "iba", "entries": [((i % 3) << 14) + 9 * i for i in range(128)]}
+    return [
+        ("star: a flow", scenario(STAR, [flow("H1", "H2")])),
+        ("star: all to one", scenario(STAR, TO_ONE)),
+        ("star: all to one, limits", scenario(STAR, TO_ONE, host=LIMITS)),
+        ("star: one packet of buffer", scenario(STAR, TO_ONE, switch=_switch("2048 B"))),
+        ("star: buffer not in whole blocks", scenario(STAR, TO_ONE, switch=_switch("6200 B"))),
+        ("star: slow sink with one packet of buffer", scenario(STAR, TO_ONE, host={**LIMITS, "buffer": "2 KiB"})),
+        ("star: messages of all sizes", scenario(STAR, MIXED)),
+        ("star: messages of all sizes, header, limits", scenario(STAR, MIXED, host=LIMITS, packet=header)),
+        ("star: messages, packets of 256 B", scenario(STAR, MIXED, packet={"mtu": "256 B", "header": "26 B"})),
+        ("star: blocks of 100 B", scenario(STAR, MIXED, packet={"credit_block": "100 B"}, switch=_switch("5 KB"))),
+        ("star: CC", scenario(STAR, TO_ONE, host=LIMITS, switch=small, congestion=cc())),
+        ("star: CC, one threshold", scenario(STAR, TO_ONE, host=LIMITS, switch=small, congestion=cc(hysteresis="0 B"))),
+        ("star: CC, small packets marked", scenario(STAR, MIXED, switch=small, congestion=cc(packet_size=0))),
+        ("dumbbell: parking lot", scenario(DUMBBELL, TESTBED)),
+        ("dumbbell: parking lot, limits", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small)),
+        ("dumbbell: latency 0, long cables", scenario({**DUMBBELL, "link_delay": "500 ns"}, TESTBED, switch=_switch("16 KiB", "0 ns"))),
+        ("dumbbell: CC", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc())),
+        ("dumbbell: CC, header", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, packet=header, congestion=cc())),
+        ("dumbbell: CC, each queue alone", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(fill="each", upper="6 KiB", lower="2 KiB"))),
+        ("dumbbell: CC, sum per input", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(fill="sum-per-input", threshold=8))),
+        ("dumbbell: CC, every packet marked", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(marking_rate=0, increase=3))),
+        ("dumbbell: CC, every tenth", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(marking_rate=9))),
+        ("dumbbell: CC, no Victim_Mask", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(victim_mask="none"))),
+        ("dumbbell: CC, Victim_Mask everywhere", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(victim_mask="all"))),
+        ("dumbbell: CC, table as a list", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(steps))),
+        ("dumbbell: CC, table as IBA has it", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(iba, increase=4))),
+        ("tree: four rates", scenario(TREE, TREE_FLOWS)),
+        ("tree: four rates, limits, header", scenario(TREE, TREE_FLOWS, host=LIMITS, packet=header, switch=small)),
+        ("tree: four rates, one packet of buffer", scenario(TREE, TREE_FLOWS, switch=_switch("2 KiB"))),
+        ("tree: CC", scenario(TREE, TREE_FLOWS, switch=small, congestion=cc())),
+        ("tree: CC, each queue, no hysteresis", scenario(TREE, TREE_FLOWS, switch=small, congestion=cc(fill="each", threshold=12, hysteresis="0 B"))),
+        ("chain: slow and fast links", scenario(CHAIN, CHAIN_FLOWS)),
+        ("chain: slow and fast links, CC", scenario(CHAIN, CHAIN_FLOWS, switch=small, congestion=cc())),
+    ]
+
+
+def drawn(seed: int) -> Scenario:
+    """Draw a small scenario: any tree of switches, any rates, limits, flows and parameters."""
+    rng = random.Random(seed)
+    hosts = [f"H{i}" for i in range(rng.randint(2, 8))]
+    topology = _tree(rng, hosts)
+    mtu, header = rng.choice([256, 1000, 2048, 4096]), rng.choice([0, 0, 20, 30])
+    block = rng.choice([64, 64, 64, 1, 100])
+    space = -(-(mtu + header) // block) * block
+    packet = {
+        "mtu": f"{mtu} B",
+        "header": f"{header} B",
+        "control": f"{rng.choice([16, 64, 64, 100])} B",
+        "credit_block": f"{block} B",
+    }
+    host = {"buffer": f"{space * rng.randint(1, 6) + rng.randint(0, 99)} B"}
+    for key in ("injection_rate", "drain_rate"):
+        if rng.random() < 0.4:
+            host[key] = rng.choice(["13.5 Gbit/s", "13 Gbit/s", "1.7 Gbit/s", "9.99 Gbit/s"])
+    buffer = space * rng.choice([1, 2, 3, 5, 8, 20]) + rng.randint(0, 99)
+    found: Scenario = {
+        "seed": seed,
+        "duration": f"{20 * mtu} ns",
+        "measure": {"interval": f"{mtu} ns"},
+        "topology": topology,
+        "packet": packet,
+        "host": host,
+        "switch": {
+            "buffer": f"{buffer} B",
+            "latency": rng.choice(["0 ns", "6 ns", "100 ns", "333 ps"]),
+        },
+    }
+    if rng.random() < 0.7:
+        found["congestion"] = _cc(rng, space, buffer // block * block)
+    found["flow"] = [_flow(rng, hosts, f"F{i}", mtu) for i in range(rng.randint(1, 12))]
+    return found
+
+
+def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
+    """Draw scenarios from consecutive seeds."""
+    for seed in range(first, first + count):
+        yield f"drawn from seed {seed}", drawn(seed)
+
+
+def _tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
+    switches = [f"S{i}" for i in range(rng.randint(1, 4))]
+    joints = [(s, rng.choice(switches[:i])) for i, s in enumerate(switches) if i]
+    joints += [(host, rng.choice(switches)) for host in hosts]
+    degree = {s: sum(s in joint for joint in joints) for s in switches}
+    count = {s: max(degree[s] + rng.randint(0, 2), 1) for s in switches}
+    free = {s: rng.sample(range(1, count[s] + 1), degree[s]) for s in switches}
+    alike = rng.random() < 0.4
+    one = rng.choice(["16 Gbit/s", "20 Gbit/s", "7 Gbit/s"])
+    rates = [one] if alike else ["2 Gbit/s", "7 Gbit/s", "8 Gbit/s", "16 Gbit/s", "32 Gbit/s", "54.54 Gbit/s"]
+    delays = ["20 ns"] if alike else ["1 ns", "20 ns", "333 ps", "400 ns"]
+    links = [
+        {
+            "from": near if near in hosts else f"{near}:{free[near].pop()}",
+            "to": f"{far}:{free[far].pop()}",
+            "rate": rng.choice(rates),
+            "delay": rng.choice(delays),
+        }
+        for near, far in joints
+    ]
+    return {
+        "kind": "custom",
+        "hosts": hosts,
+        "switches": [{"name": s, "ports": count[s]} for s in switches if degree[s]],
+        "links": links,
+    }
+
+
+def _cc(rng: random.Random, space: int, buffer: int) -> dict[str, Any]:
+    marking: dict[str, Any] = {
+        "fill": rng.choice(["each", "sum", "sum-per-input"]),
+        "marking_rate": rng.choice([0, 0, 1, 2, 7]),
+        "packet_size": rng.choice([0, 2, 8]),
+        "victim_mask": rng.choice(["hosts", "none", "all"]),
+    }
+    if rng.random() < 0.5:
+        marking["threshold"] = rng.randint(1, 15)
+        marking["hysteresis"] = rng.choice(["0 B", f"{space} B", "2112 B"])
+    else:
+        upper = rng.randint(1, buffer - 1)
+        marking |= {"upper": f"{upper} B", "lower": f"{rng.randint(0, upper)} B"}
+    table = rng.choice(
+        [
+            {"kind": "quadratic", "divisor": rng.choice([95, 106]), "scale": rng.choice([1, 16, 500]), "entries": 128},
+            {"kind": "list", "delays_ns": [i * rng.choice([13, 400]) for i in range(128)]},
+        ]
+    )
+    return cc(table, increase=rng.choice([1, 1, 2, 10]), **marking)
+
+
+def _flow(rng: random.Random, hosts: list[str], name: str, mtu: int) -> dict[str, Any]:
+    found = flow(*rng.sample(hosts, 2), name=name)
+    # Half of the flows to few destinations, so that there is congestion.
+    if rng.random() < 0.5 and found["from"] != hosts[0]:
+        found["to"] = hosts[0]
+    size = rng.choice([mtu, mtu, rng.randint(1, mtu), rng.randint(1, 6 * mtu)])
+    found["message"] = f"{size} B"
+    if rng.random() < 0.4:
+        found["rate"] = rng.choice(["0.3 Gbit/s", "1 Gbit/s", "3.3 Gbit/s", "9 Gbit/s"])
+    if rng.random() < 0.4:
+        found["start"] = f"{rng.randint(0, 10 * mtu * 1000)} ps"
+    if rng.random() < 0.2:
+        found["stop"] = f"{rng.randint(10 * mtu * 1000, 19 * mtu * 1000)} ps"
+    if rng.random() < 0.2:
+        found["total"] = f"{rng.randint(1, 30 * mtu)} B"
+    return found
