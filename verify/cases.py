@@ -22,7 +22,7 @@ def cc(table: Mapping[str, Any] | None = None, increase: int = 1, **marking: Any
     table = table or {"kind": "quadratic", "divisor": 106, "scale": 32, "entries": 128}
     return {
         "mechanism": "ib-cc",
-        "marking": {"kind": "fecn", "pattern": "regular", **marking},
+        "marking": {"kind": "fecn", "pattern": "regular", "hysteresis": "2112 B", **marking},
         "reaction": {"kind": "cct", "ccti_timer": NO_TIMER, "ccti_increase": increase, "table": dict(table)},
     }
 
@@ -72,6 +72,18 @@ CHAIN = {
         {"from": "D", "to": "S3:1", "rate": "40 Gbit/s"},
     ],
 }
+#: One switch with a slow and a fast way out, and a fast way in.
+FORK = {
+    "kind": "custom",
+    "hosts": ["A", "Slow", "Fast"],
+    "switches": [{"name": "S", "ports": 3}],
+    "links": [
+        {"from": "A", "to": "S:1", "rate": "40 Gbit/s"},
+        {"from": "Slow", "to": "S:2", "rate": "4 Gbit/s"},
+        {"from": "Fast", "to": "S:3", "rate": "40 Gbit/s"},
+    ],
+}
+FORK_FLOWS = [flow("A", "Fast", message="249 B"), flow("A", "Slow", rate="1 Gbit/s")]
 TREE_FLOWS = [
     flow("H1", "H8"),
     flow("H2", "H8"),
@@ -90,6 +102,12 @@ MIXED = [
     flow("H4", "H1", message="10 KB", total="200 KB"),
     flow("H5", "H1", message="777 B", start="3.5 us", stop="70 us"),
 ]
+#: A saturating flow ends while the host's others have nothing to send.
+STOPPED = [
+    flow("H2", "H1", stop="10 us"),
+    flow("H2", "H3", rate="1 Gbit/s"),
+    flow("H2", "H4", start="50 us", total="20 KB"),
+]
 
 
 def scenario(topology: Mapping[str, Any], flows: list[dict[str, Any]], **more: Any) -> Scenario:
@@ -107,6 +125,11 @@ def table() -> list[tuple[str, Scenario]]:
     """Return the scenarios that are always compared."""
     small = _switch("32 KiB")
     header = {"header": "30 B"}
+    far = {**DUMBBELL, "link_delay": "500 ns"}
+
+    def testbed(**marking: Any) -> Scenario:
+        return scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(**marking))
+
     steps = {"kind": "list", "delays_ns": [i * 700 for i in range(128)]}
     iba = {"kind": "iba", "entries": [((i % 3) << 14) + 9 * i for i in range(128)]}
     return [
@@ -115,32 +138,60 @@ def table() -> list[tuple[str, Scenario]]:
         ("star: all to one, limits", scenario(STAR, TO_ONE, host=LIMITS)),
         ("star: one packet of buffer", scenario(STAR, TO_ONE, switch=_switch("2048 B"))),
         ("star: buffer not in whole blocks", scenario(STAR, TO_ONE, switch=_switch("6200 B"))),
-        ("star: slow sink with one packet of buffer", scenario(STAR, TO_ONE, host={**LIMITS, "buffer": "2 KiB"})),
+        (
+            "star: slow sink with one packet of buffer",
+            scenario(STAR, TO_ONE, host={**LIMITS, "buffer": "2 KiB"}),
+        ),
         ("star: messages of all sizes", scenario(STAR, MIXED)),
         ("star: messages of all sizes, header, limits", scenario(STAR, MIXED, host=LIMITS, packet=header)),
-        ("star: messages, packets of 256 B", scenario(STAR, MIXED, packet={"mtu": "256 B", "header": "26 B"})),
-        ("star: blocks of 100 B", scenario(STAR, MIXED, packet={"credit_block": "100 B"}, switch=_switch("5 KB"))),
+        (
+            "star: messages, packets of 256 B",
+            scenario(STAR, MIXED, packet={"mtu": "256 B", "header": "26 B"}),
+        ),
+        (
+            "star: blocks of 100 B",
+            scenario(STAR, MIXED, packet={"credit_block": "100 B"}, switch=_switch("5 KB")),
+        ),
         ("star: CC", scenario(STAR, TO_ONE, host=LIMITS, switch=small, congestion=cc())),
-        ("star: CC, one threshold", scenario(STAR, TO_ONE, host=LIMITS, switch=small, congestion=cc(hysteresis="0 B"))),
+        (
+            "star: CC, one threshold",
+            scenario(STAR, TO_ONE, host=LIMITS, switch=small, congestion=cc(hysteresis="0 B")),
+        ),
         ("star: CC, small packets marked", scenario(STAR, MIXED, switch=small, congestion=cc(packet_size=0))),
         ("dumbbell: parking lot", scenario(DUMBBELL, TESTBED)),
         ("dumbbell: parking lot, limits", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small)),
-        ("dumbbell: latency 0, long cables", scenario({**DUMBBELL, "link_delay": "500 ns"}, TESTBED, switch=_switch("16 KiB", "0 ns"))),
-        ("dumbbell: CC", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc())),
-        ("dumbbell: CC, header", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, packet=header, congestion=cc())),
-        ("dumbbell: CC, each queue alone", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(fill="each", upper="6 KiB", lower="2 KiB"))),
-        ("dumbbell: CC, sum per input", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(fill="sum-per-input", threshold=8))),
-        ("dumbbell: CC, every packet marked", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(marking_rate=0, increase=3))),
-        ("dumbbell: CC, every tenth", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(marking_rate=9))),
-        ("dumbbell: CC, no Victim_Mask", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(victim_mask="none"))),
-        ("dumbbell: CC, Victim_Mask everywhere", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(victim_mask="all"))),
-        ("dumbbell: CC, table as a list", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(steps))),
-        ("dumbbell: CC, table as IBA has it", scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, congestion=cc(iba, increase=4))),
+        ("dumbbell: latency 0, long cables", scenario(far, TESTBED, switch=_switch("16 KiB", "0 ns"))),
+        ("dumbbell: CC", testbed()),
+        (
+            "dumbbell: CC, header",
+            scenario(DUMBBELL, TESTBED, host=LIMITS, switch=small, packet=header, congestion=cc()),
+        ),
+        ("dumbbell: CC, each queue alone", testbed(fill="each", upper="6 KiB", lower="2 KiB")),
+        ("dumbbell: CC, sum per input", testbed(fill="sum-per-input", threshold=8)),
+        ("dumbbell: CC, every packet marked", testbed(marking_rate=0, increase=3)),
+        ("dumbbell: CC, every tenth", testbed(marking_rate=9)),
+        ("dumbbell: CC, no Victim_Mask", testbed(victim_mask="none")),
+        ("dumbbell: CC, Victim_Mask everywhere", testbed(victim_mask="all")),
+        ("dumbbell: CC, table as a list", testbed(table=steps)),
+        ("dumbbell: CC, table as IBA has it", testbed(table=iba, increase=4)),
         ("tree: four rates", scenario(TREE, TREE_FLOWS)),
-        ("tree: four rates, limits, header", scenario(TREE, TREE_FLOWS, host=LIMITS, packet=header, switch=small)),
+        (
+            "tree: four rates, limits, header",
+            scenario(TREE, TREE_FLOWS, host=LIMITS, packet=header, switch=small),
+        ),
         ("tree: four rates, one packet of buffer", scenario(TREE, TREE_FLOWS, switch=_switch("2 KiB"))),
         ("tree: CC", scenario(TREE, TREE_FLOWS, switch=small, congestion=cc())),
-        ("tree: CC, each queue, no hysteresis", scenario(TREE, TREE_FLOWS, switch=small, congestion=cc(fill="each", threshold=12, hysteresis="0 B"))),
+        (
+            "tree: CC, each queue, no hysteresis",
+            scenario(
+                TREE, TREE_FLOWS, switch=small, congestion=cc(fill="each", threshold=12, hysteresis="0 B")
+            ),
+        ),
+        ("star: others go on after a flow stopped", scenario(STAR, STOPPED)),
+        (
+            "fork: credits of small packets overtake",
+            scenario(FORK, FORK_FLOWS, switch=_switch("3 KiB", "1 us")),
+        ),
         ("chain: slow and fast links", scenario(CHAIN, CHAIN_FLOWS)),
         ("chain: slow and fast links, CC", scenario(CHAIN, CHAIN_FLOWS, switch=small, congestion=cc())),
     ]
@@ -230,12 +281,10 @@ def _cc(rng: random.Random, space: int, buffer: int) -> dict[str, Any]:
     else:
         upper = rng.randint(1, buffer - 1)
         marking |= {"upper": f"{upper} B", "lower": f"{rng.randint(0, upper)} B"}
-    table = rng.choice(
-        [
-            {"kind": "quadratic", "divisor": rng.choice([95, 106]), "scale": rng.choice([1, 16, 500]), "entries": 128},
-            {"kind": "list", "delays_ns": [i * rng.choice([13, 400]) for i in range(128)]},
-        ]
-    )
+    divisor, scale, step = rng.choice([95, 106]), rng.choice([1, 16, 500]), rng.choice([13, 400])
+    table: dict[str, Any] = {"kind": "quadratic", "divisor": divisor, "scale": scale, "entries": 128}
+    if rng.random() < 0.5:
+        table = {"kind": "list", "delays_ns": [i * step for i in range(128)]}
     return cc(table, increase=rng.choice([1, 1, 2, 10]), **marking)
 
 

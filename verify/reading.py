@@ -202,7 +202,9 @@ class Plan:
 
 def plan(scenario: Mapping[str, Any]) -> Plan:
     """Read a scenario."""
-    given = {key: dict(value) if isinstance(value, Mapping) else value for key, value in scenario.items()}
+    given: dict[str, Any] = {
+        key: dict(value) if isinstance(value, Mapping) else value for key, value in scenario.items()
+    }
     for key in ("name", "seed"):
         given.pop(key, None)
     net = wiring(given.pop("topology"))
@@ -288,7 +290,7 @@ def _marking(marking: Mapping[str, Any], buffer: int) -> Marking:
     upper = buffer * (16 - threshold) // 16
     if "upper" in given:
         upper = size_bytes(given.pop("upper"))
-    lower = max(upper - size_bytes(given.pop("hysteresis", "2112 B")), 0)
+    lower = max(upper - size_bytes(given.pop("hysteresis")), 0)
     if "lower" in given:
         lower = size_bytes(given.pop("lower"))
     found = Marking(

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import islice
 from math import floor
 
 from verify.reading import FlowPlan, Marking, Plan, Reaction
@@ -94,7 +95,8 @@ class Network:
             if self.now == boundary:
                 self._take_sample(boundary)
                 boundary += self.plan.interval_ps
-            for node in (*self.hosts.values(), *self.switches.values()):
+            nodes: list[Host | Switch] = [*self.hosts.values(), *self.switches.values()]
+            for node in nodes:
                 node.decide()
         while boundary <= self.plan.duration_ps:
             self._take_sample(boundary)
@@ -106,7 +108,9 @@ class Network:
         before = self.samples
         self.samples.append(
             Sample(
-                received={f.plan.name: f.received - sum(s.received[f.plan.name] for s in before) for f in self.flows},
+                received={
+                    f.plan.name: f.received - sum(s.received[f.plan.name] for s in before) for f in self.flows
+                },
                 sent={f.plan.name: f.sent - sum(s.sent[f.plan.name] for s in before) for f in self.flows},
                 ccti={f.plan.name: f.index for f in self.flows},
                 fecn_marks=self.fecn_marks - sum(s.fecn_marks for s in before),
@@ -159,13 +163,14 @@ class PortState:
     rule: Marking | None
     masked: bool
     over: set[int | str] = field(default_factory=set)
+    congested: bool = False
     eligible: int = 0
 
     def fill_changed(self, queues: list[int], changed: int, is_root: bool) -> None:
         """Hold the fill of the queues that feed the port against the thresholds.
 
-        The state holds as long as one of the watched fills has gone above the upper threshold
-        and not fallen to the lower one since. Only a root may enter, or a masked port.
+        A watched fill is over from above the upper threshold until at or below the lower one.
+        The state lasts as long as one is; only a root may enter it, or a masked port.
         """
         if self.rule is None:
             return
@@ -177,14 +182,14 @@ class PortState:
         elif self.rule.fill == "sum-per-input":
             share = sum(1 for queue in queues if queue)
         if fill * share > self.rule.upper:
-            if is_root or self.masked or self.over:
-                self.over.add(watched)
+            self.over.add(watched)
         elif fill * share <= self.rule.lower:
             self.over.discard(watched)
+        self.congested = bool(self.over) and (self.congested or is_root or self.masked)
 
     def marks(self, size: int) -> bool:
         """Tell whether a packet that leaves now is marked: every so many eligible ones."""
-        if self.rule is None or not self.over or size < self.rule.smallest:
+        if self.rule is None or not self.congested or size < self.rule.smallest:
             return False
         self.eligible += 1
         if self.eligible < self.rule.every:
@@ -221,8 +226,11 @@ class Switch:
         self.states[port] = PortState(rule, masked)
 
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
-        """Learn that a packet is on its way: ready after the switch's pipeline, and not before
-        the output can send it without running out of bytes."""
+        """Learn that a packet is on its way.
+
+        It is ready after the switch's pipeline, and not before the output can send it without
+        running out of bytes.
+        """
         output = self.table[packet.destination]
         ready = head + self.net.plan.switch_latency_ps
         lag = (tail - head) - self.out[output].span(packet.size)
@@ -236,8 +244,11 @@ class Switch:
     def fill_changed(self, output: int, port: int) -> None:
         """Tell the output's congestion manager."""
         fills = [0] + [sum(p.size for p in self.queues[output][i]) for i in self.ports()]
+        # A root has credit for a full packet beyond the one it sends now or is about to send.
         full = self.net.space(self.net.plan.mtu + self.net.plan.header)
-        self.states[output].fill_changed(fills, port, is_root=self.out[output].credit >= full)
+        channel = self.out[output]
+        wanted = full if channel.free_at > self.net.now else 2 * full
+        self.states[output].fill_changed(fills, port, is_root=channel.credit >= wanted)
 
     def decide(self) -> None:
         """Let each output send, the input after the one served last first."""
@@ -356,7 +367,8 @@ class Host:
         self.into.free(packet.space, max(self.drain.take(head, packet.size), self.net.now))
         if packet.fecn:
             size = self.net.plan.control
-            self.control.append(Packet(packet.flow, packet.flow.plan.source, 0, size, self.net.space(size), True))
+            back = packet.flow.plan.source
+            self.control.append(Packet(packet.flow, back, 0, size, self.net.space(size), is_control=True))
 
     def decide(self) -> None:
         """Send one packet if that is possible."""
@@ -366,7 +378,7 @@ class Host:
             if self.out.can_take(self.control[0]):
                 self.out.send(self.control.popleft())
             return
-        if self.injection.free_at > self.net.now:
+        if self.injection.free_at > self.net.now or self.lacks_credit():
             return
         self.take_stock()
         while self.ring:
@@ -380,9 +392,17 @@ class Host:
                 self.send(flow)
             return
 
+    def lacks_credit(self) -> bool:
+        """Tell whether the flow whose turn it is waits for credit; then the round stands still."""
+        turns = (flow for flow in self.ring if flow.eligible_at() <= self.net.now)
+        return any(not self.out.can_take(self.next_packet(flow)) for flow in islice(turns, 1))
+
     def take_stock(self) -> None:
-        """Let flows into the ring, when the host could send: in their order those that have a
-        message again, then those whose delay has passed, the longest released first."""
+        """Let flows into the ring, when the host could send.
+
+        In their order those that have a message again, then those whose delay has passed, the
+        longest released first.
+        """
         for flow in self.flows:
             had = bool(flow.messages)
             while flow.may_generate(self.net.now):

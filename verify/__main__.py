@@ -1,0 +1,33 @@
+"""All oracles: ``python -m verify [--quick] [--drawn N] [--first SEED]``; status 1 if one disagrees."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from verify import cases, compare, laws
+
+
+def main() -> int:
+    """Run the oracles; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m verify", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a subset that takes seconds")
+    parser.add_argument("--drawn", type=int, metavar="N", help="scenarios drawn at random (500; quick: 40)")
+    parser.add_argument("--first", type=int, default=1, metavar="SEED", help="seed of the first of them (1)")
+    given = parser.parse_args()
+    count = given.drawn if given.drawn is not None else (40 if given.quick else 500)
+    began = time.perf_counter()
+    print("The simulator against the reference model, exactly:")
+    wrong = compare.compare(cases.table())
+    print(f"Scenarios drawn from the seeds {given.first} to {given.first + count - 1}:")
+    drawn = compare.compare(cases.many(given.first, count), show=False)
+    print("".join(f"  {line}\n" for line in drawn) + f"  {count - len(drawn)} of {count} are the same")
+    print("The simulator against closed forms:")
+    wrong += drawn + laws.report(quick=given.quick)
+    print(f"{len(wrong)} disagreements, {time.perf_counter() - began:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""Closed forms that the simulator must meet on longer runs, each with a number and a tolerance."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import mean, stdev
+from typing import Any
+
+import silvan
+from verify.compare import toml
+from verify.maxmin import max_min
+
+#: Saturation of an N x N switch with FIFO input queues (Karol, Hluchyj, Morgan 1987, table I).
+KAROL = {2: 0.75, 3: 0.6825, 4: 0.6553, 5: 0.6399, 8: 0.6184}
+#: Two-sided 99.9 % points of Student's t by degrees of freedom.
+STUDENT = {5: 6.869, 7: 5.408, 11: 4.437, 15: 4.073}
+
+
+@dataclass(frozen=True)
+class Check:
+    """A number beside what it must be; `tolerance` is absolute."""
+
+    name: str
+    law: float
+    simulated: float
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether the number is within its tolerance."""
+        return abs(self.simulated - self.law) <= self.tolerance
+
+
+def run(scenario: dict[str, Any]) -> silvan.Result:
+    """Run a scenario given as nested dicts."""
+    return silvan.run(silvan.Scenario.from_toml(toml(scenario, top=True)))
+
+
+def sampled(name: str, law: float, samples: list[float], least: float) -> Check:
+    """Compare a mean over seeds: it must lie within the 99.9 % confidence interval, or `least`."""
+    half = STUDENT[len(samples) - 1] * stdev(samples) / math.sqrt(len(samples))
+    return Check(name, law, mean(samples), max(half, least))
+
+
+def karol(*, quick: bool) -> Iterator[Check]:
+    """FIFO input queues saturate by head-of-line blocking."""
+    for ports in (2, 8) if quick else KAROL:
+        samples = []
+        for seed in range(1, 7 if quick else 13):
+            result = run(
+                {
+                    "seed": seed,
+                    "duration": "8 ms" if quick else "120 ms",
+                    "warmup": "2 ms" if quick else "20 ms",
+                    "topology": {
+                        "kind": "star",
+                        "hosts": ports,
+                        "link_rate": "16 Gbit/s",
+                        "link_delay": "1 ns",
+                    },
+                    # Nothing but the switch limits: room at both ends, no latency.
+                    "switch": {
+                        "architecture": "iq",
+                        "queues": "single",
+                        "buffer": "64 KiB",
+                        "latency": "0 ns",
+                    },
+                    "packet": {"mtu": "2 KB", "credit_block": "1 B"},
+                    "traffic": [{"pattern": {"kind": "uniform", "include_self": True}}],
+                    "measure": {"interval": "10 ms", "links": False, "hosts": False},
+                }
+            )
+            samples.append(result.summary["throughput_gbit_s"] / (16 * ports))
+        yield sampled(f"FIFO input queues, {ports} ports, saturation", KAROL[ports], samples, 0.0005)
+
+
+def m_d_1(*, quick: bool) -> Iterator[Check]:
+    """Poisson arrivals make a host an M/D/1 queue: mean waiting in packet times."""
+    for percent in (50,) if quick else (10, 30, 50, 70, 80, 90):
+        load, samples = percent / 100, []
+        for seed in range(1, 9 if quick else 17):
+            result = run(
+                {
+                    "seed": seed,
+                    "duration": "30 ms" if quick else "500 ms",
+                    "warmup": "1 ms" if quick else "50 ms",
+                    "topology": {"kind": "star", "hosts": 2, "link_rate": "16 Gbit/s"},
+                    "packet": {"mtu": "2 KB"},
+                    "flow": [
+                        {"from": "H1", "to": "H2", "rate": f"{160 * percent} Mbit/s", "arrivals": "poisson"}
+                    ],
+                    "measure": {"interval": "10 ms"},
+                }
+            )
+            times = {row["since"]: row["mean_ns"] for row in result.summary["latency"]}
+            samples.append((times["generation"] - times["injection"]) / 1000)
+        yield sampled(f"M/D/1, load {load}, waiting", load / (2 * (1 - load)), samples, 0.0)
+
+
+def chain(switches: int, rate: str) -> dict[str, Any]:
+    """Describe a chain of switches with a host at either end."""
+    names = [f"S{i}" for i in range(switches)]
+    links = [{"from": "A", "to": "S0:1"}, {"from": "B", "to": f"{names[-1]}:2"}]
+    links += [{"from": f"{near}:2", "to": f"{far}:1"} for near, far in itertools.pairwise(names)]
+    return {
+        "kind": "custom",
+        "hosts": ["A", "B"],
+        "switches": [{"name": name, "ports": 2} for name in names],
+        "links": links,
+        "link_rate": rate,
+        "link_delay": "30 ns",
+    }
+
+
+def zero_load(*, quick: bool) -> Iterator[Check]:
+    """Without load: a delay per link, a latency per switch, the packet's length once."""
+    sizes, hops, rates = (64, 777, 4096), (1, 2, 5), (2, 16, 25, 100)
+    for size, switches, rate in [(777, 2, 16)] if quick else itertools.product(sizes, hops, rates):
+        result = run(
+            {
+                "duration": "1 ms",
+                "topology": chain(switches, f"{rate} Gbit/s"),
+                "packet": {"mtu": "4 KiB", "header": "30 B"},
+                "switch": {"latency": "110 ns"},
+                "flow": [{"from": "A", "to": "B", "message": f"{size} B", "rate": "100 Mbit/s"}],
+            }
+        )
+        law = 30 * (switches + 1) + 110 * switches + (size + 30) * 8 / rate
+        simulated = next(row["mean_ns"] for row in result.summary["latency"] if row["since"] == "generation")
+        # Rounding to whole picoseconds and, in the meter, to whole nanoseconds.
+        yield Check(
+            f"no load, {size} B, {switches} switches, {rate} Gbit/s, latency (ns)", law, simulated, 1.0
+        )
+
+
+def _rates(scenario: dict[str, Any]) -> dict[str, float]:
+    return {flow["flow"]: flow["received_gbit_s"] for flow in run(scenario).summary["flows"]}
+
+
+def fairness(*, quick: bool) -> Iterator[Check]:
+    """Who gets what: round robin per port, max-min where no port is shared, CC all the same."""
+    length = {"duration": "6 ms" if quick else "60 ms", "warmup": "2 ms" if quick else "10 ms"}
+    net = {"kind": "dumbbell", "link_rate": "16 Gbit/s", "trunk_rate": "32 Gbit/s"}
+    pairs = {
+        "F1": ("H1", "H4"),
+        "F2": ("H2", "H5"),
+        "F3": ("H3", "H5"),
+        "F4": ("H6", "H5"),
+        "F5": ("H7", "H5"),
+    }
+    flows = [{"name": name, "from": source, "to": to} for name, (source, to) in pairs.items()]
+    got = _rates({**length, "topology": net, "flow": flows})
+    for name, share in {"F1": 1 / 6, "F2": 1 / 6, "F3": 1 / 6, "F4": 1 / 3, "F5": 1 / 3}.items():
+        yield Check(f"parking lot, share of {name}", share, got[name] / 16, 0.005 * share)
+
+    star = {"kind": "star", "hosts": 7, "link_rate": "16 Gbit/s"}
+    one = [{"name": f"F{i}", "from": f"H{i}", "to": "H1"} for i in range(2, 8)]
+    got = _rates({**length, "topology": star, "flow": one})
+    for name, rate in got.items():
+        yield Check(f"star, share of {name}", 1 / 6, rate / 16, 0.005 / 6)
+
+    # A flow over a port that it does not share: round robin gives what water-filling does.
+    paths = {"F2": ("H2", "to H1"), "F3": ("H3", "to H1"), "F4": ("H4", "to H1"), "X": ("H5", "to H6")}
+    ends = {"F2": ("H2", "H1"), "F3": ("H3", "H1"), "F4": ("H4", "H1"), "X": ("H5", "H6")}
+    fair = max_min(paths, dict.fromkeys({link for path in paths.values() for link in path}, 16.0))
+    flows = [{"name": name, "from": source, "to": to} for name, (source, to) in ends.items()]
+    got = _rates({**length, "topology": star, "flow": flows})
+    for name, rate in fair.items():
+        yield Check(f"max-min, rate of {name} (Gbit/s)", rate, got[name], 0.005 * rate)
+
+    if not quick:
+        yield from _tree_shares()
+
+
+def _tree_shares() -> Iterator[Check]:
+    """All to one on a k-ary n-tree: the nearest get 1/k each, the farthest next to nothing."""
+    hosts = 64
+    flows = [{"name": f"F{i}", "from": f"H{i}", "to": "H1"} for i in range(2, hosts + 1)]
+    got = _rates(
+        {
+            "duration": "400 ms",
+            "warmup": "100 ms",
+            "topology": {"kind": "k-ary-n-tree", "k": 4, "n": 3, "link_rate": "16 Gbit/s"},
+            "measure": {"interval": "100 ms", "links": False},
+            "flow": flows,
+        }
+    )
+    levels = {"same leaf": (2, 4, 1 / 4), "same half": (5, 16, 1 / 64), "farthest": (17, hosts, 1 / 768)}
+    for name, (first, last, share) in levels.items():
+        mean_share = mean(got[f"F{i}"] for i in range(first, last + 1)) / 16
+        yield Check(f"4-ary 3-tree, all to one, share of the {name}", share, mean_share, 0.005 * share)
+
+
+def checks(*, quick: bool = False) -> Iterator[Check]:
+    """Make all checks, or the few that take seconds."""
+    for law in (zero_load, fairness, m_d_1, karol):
+        yield from law(quick=quick)
+
+
+def report(*, quick: bool = False) -> list[str]:
+    """Print all checks as a table; return a sentence for each that fails."""
+    wrong = []
+    for check in checks(quick=quick):
+        verdict = "ok" if check.passed else "WRONG"
+        print(
+            f"  {check.name:<58} law {check.law:<12.6g} simulated {check.simulated:<12.6g} "
+            f"+- {check.tolerance:<10.3g} {verdict}",
+            flush=True,
+        )
+        if not check.passed:
+            wrong.append(f"{check.name}: {check.simulated:.6g} where the law has {check.law:.6g}")
+    return wrong
