@@ -336,6 +336,8 @@ class Host:
         self.flows: list[Flow] = []
         self.ring: deque[Flow] = deque()
         self.waiting: list[tuple[int, Flow]] = []
+        #: The flow whose turn it is lacked credit when the host last looked.
+        self.stalled = False
         self.control: deque[Packet] = deque()
 
     def connect(self, port: int, out: Channel, into: Channel) -> None:
@@ -378,16 +380,18 @@ class Host:
             if self.out.can_take(self.control[0]):
                 self.out.send(self.control.popleft())
             return
-        if self.injection.free_at > self.net.now or self.lacks_credit():
+        if self.injection.free_at > self.net.now or (self.stalled and self.lacks_credit()):
             return
         self.take_stock()
+        self.stalled = False
         while self.ring:
             flow = self.ring[0]
             if flow.eligible_at() > self.net.now:
                 self.ring.popleft()
                 self.wait(flow)
                 continue
-            if self.out.can_take(self.next_packet(flow)):
+            self.stalled = not self.out.can_take(self.next_packet(flow))
+            if not self.stalled:
                 self.ring.popleft()
                 self.send(flow)
             return
