@@ -379,6 +379,7 @@ class Host:
         if self.control:
             if self.out.can_take(self.control[0]):
                 self.out.send(self.control.popleft())
+                self.stalled = False
             return
         if self.injection.free_at > self.net.now or (self.stalled and self.lacks_credit()):
             return
