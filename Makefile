@@ -42,7 +42,7 @@ demo: $(VENV)/.built ## run the testbed with congestion control off and on, comp
 test: test-rust test-python ## all tests
 
 test-rust:
-	$(CARGO) test --workspace --quiet
+	$(CARGO) test --workspace --exclude silvan-python --quiet
 
 test-python: $(VENV)/.built
 	$(BIN)/python -m pytest

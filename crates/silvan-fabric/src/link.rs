@@ -95,8 +95,8 @@ pub(crate) struct Lane {
     /// Space being freed downstream: when the sender learns of it, and how much. In order. Few
     /// at a time, as what is back is booked whenever another is added.
     returning: SmallVec<[(Time, u32); 4]>,
-    /// The sender waits for a credit that is not yet on its way.
-    waiting: bool,
+    /// The credit that the sender waits for; zero if it waits for none.
+    wanted: u32,
     /// Space of the packets on the wire (debug builds check the books with it).
     #[cfg(debug_assertions)]
     in_flight: u32,
@@ -118,6 +118,16 @@ impl Lane {
         entries.copy_within(back.., 0);
         let left = entries.len() - back;
         self.returning.truncate(left);
+    }
+
+    /// When the credit that the sender waits for is back, if it is on its way.
+    #[inline]
+    fn ready_at(&self) -> Option<Time> {
+        let mut sum = self.available;
+        self.returning.iter().find_map(|&(time, freed)| {
+            sum += freed;
+            (sum >= self.wanted).then_some(time)
+        })
     }
 
     /// Adds a credit that is back at a given time.
@@ -225,15 +235,10 @@ impl Links {
         }
         let index = self.lane_index(id, vl);
         let lane = &mut self.lanes[index];
-        let mut sum = lane.available;
-        for &(time, freed) in &lane.returning {
-            sum += freed;
-            if sum >= space {
-                self.wake(id, time, queue);
-                return false;
-            }
+        lane.wanted = space;
+        if let Some(time) = lane.ready_at() {
+            self.wake(id, time, queue);
         }
-        lane.waiting = true;
         false
     }
 
@@ -275,13 +280,13 @@ impl Links {
         debug_assert!(channel.free_at <= now, "a channel sends one packet at a time");
         debug_assert!(self.lanes[index].available >= packet.space, "a packet starts only with credit");
         self.lanes[index].available -= packet.space;
-        self.lanes[index].waiting = false;
+        self.lanes[index].wanted = 0;
         #[cfg(debug_assertions)]
         {
             self.lanes[index].in_flight += packet.space;
         }
         let span = channel.pace.time(packet.size);
-        packet.tail_lag_ps = span.0 as u32;
+        packet.tail_lag = span;
         channel.free_at = now + span;
         channel.sent_bytes += u64::from(packet.size);
         self.packet_hops += 1;
@@ -312,15 +317,18 @@ impl Links {
         let lane = &mut self.lanes[index];
         lane.collect(now);
         lane.add((back, space));
-        if lane.waiting {
-            lane.waiting = false;
-            self.wake(id, back, queue);
+        // What comes back now may come back before what was booked earlier.
+        if lane.wanted > 0
+            && let Some(time) = lane.ready_at()
+        {
+            self.wake(id, time, queue);
         }
     }
 
     /// Whether the sender waits on this lane for a credit that is not on its way.
     pub fn is_stuck(&self, id: ChannelId, vl: u8) -> bool {
-        self.lanes[self.lane_index(id, vl)].waiting
+        let lane = &self.lanes[self.lane_index(id, vl)];
+        lane.wanted > 0 && lane.available < lane.wanted && lane.ready_at().is_none()
     }
 
     /// A packet left the wire for the receiver's buffer (for the books of debug builds).

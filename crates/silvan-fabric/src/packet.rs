@@ -27,8 +27,8 @@ pub(crate) struct Packet {
     pub created: Time,
     /// When its source began to send it.
     pub injected: Time,
-    /// How long after its head its tail arrives, on the link it crossed last, in picoseconds.
-    pub tail_lag_ps: u32,
+    /// How long after its head its tail arrives, on the link it crossed last.
+    pub tail_lag: Time,
     /// Bytes of the message it carries.
     pub payload: u32,
     /// Bytes on the wire.

@@ -323,8 +323,8 @@ impl Simulation {
                         since,
                         count: latency.histogram.len(),
                         mean_ns: latency.mean_ns(),
-                        p50_ns: latency.histogram.value_at_quantile(0.5),
-                        p99_ns: latency.histogram.value_at_quantile(0.99),
+                        p50_ns: latency.quantile_ns(0.5),
+                        p99_ns: latency.quantile_ns(0.99),
                         max_ns: latency.max_ps / 1_000,
                     },
                 )

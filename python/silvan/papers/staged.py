@@ -14,7 +14,7 @@ QUICK_S = 0.1
 #: Congestion control with the values of Table I of Paper III. How far apart the two thresholds of
 #: the hardware are is not published; Paper II finds that it must be more than an MTU. Two of them
 #: are enough for fairness at either switch of the testbed; one is not, where the trunk is the root.
-CC = {"congestion.mechanism": "ib-cc", "congestion.marking.hysteresis": "4224 B"}
+CC = {"congestion.mechanism": "ib-cc"}
 
 
 def overrides(flows: int, step_s: float, **more: Any) -> dict[str, Any]:

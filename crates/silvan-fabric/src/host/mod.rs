@@ -178,7 +178,7 @@ impl Host {
         core.links.landed(self.into, packet.vl, packet.space);
         match packet.kind {
             Kind::Data => {
-                let head_at = core.now.saturating_sub(Time(u64::from(packet.tail_lag_ps)));
+                let head_at = core.now.saturating_sub(packet.tail_lag);
                 let done = self.drain.pass(head_at, packet.size).max(core.now);
                 core.release(self.into, packet.vl, packet.space, done);
                 core.meters.delivered(&packet, core.now, done);
@@ -190,6 +190,8 @@ impl Host {
                 if packet.becn {
                     core.meters.becn_received += 1;
                     self.notified(core.now, &packet);
+                    // The flow whose turn it was may be held back now, to the others' profit.
+                    self.wake(core);
                 }
             }
         }
@@ -226,14 +228,20 @@ impl Host {
             ControlLevel::Qp => {
                 let id = self.flows.entry(packet.source, packet.src, rule.fresh(packet.sl));
                 rule.notified(&mut self.flows.get_mut(id).cct, packet.sl, now);
-                if self.flows.len() > self.tidy_at {
-                    let sources = &self.sources;
-                    self.flows.forget_fresh(|flow| {
-                        rule.is_fresh(&flow.cct, sources[usize::from(flow.source)].sl, now)
-                    });
-                    self.tidy_at = (2 * self.flows.len()).max(64);
-                }
+                self.tidy(now);
             }
+        }
+    }
+
+    /// Clears away flows that need no state any more, when there are many.
+    #[inline]
+    fn tidy(&mut self, now: Time) {
+        let Some(rule) = &self.reaction else { return };
+        if self.flows.len() > self.tidy_at {
+            let sources = &self.sources;
+            self.flows
+                .forget_fresh(|flow| rule.is_fresh(&flow.cct, sources[usize::from(flow.source)].sl, now));
+            self.tidy_at = (2 * self.flows.len()).max(64);
         }
     }
 
@@ -257,9 +265,15 @@ impl Host {
             core.wake(self.out, free_at);
             return;
         }
-        if self.send_control(core) {
-            core.wake(self.out, core.free_at(self.out));
-            return;
+        // A lane on which a control packet waits for credit carries no data before it.
+        let mut blocked_lanes = 0;
+        if let Some(control) = self.control.front() {
+            let vl = control.vl;
+            if self.send_control(core) {
+                core.wake(self.out, core.free_at(self.out));
+                return;
+            }
+            blocked_lanes = 1 << vl;
         }
         if self.injection.free_at > core.now {
             core.wake(self.out, self.injection.free_at);
@@ -269,7 +283,7 @@ impl Host {
         while let Some(id) = self.flows.take_released(core.now) {
             self.enlist(id, core.now);
         }
-        let attempt = self.send_data(core);
+        let attempt = self.send_data(core, blocked_lanes);
         self.plan_wake(core, attempt);
     }
 
@@ -284,7 +298,7 @@ impl Host {
         let packet = Packet {
             created: core.now,
             injected: core.now,
-            tail_lag_ps: 0,
+            tail_lag: Time::ZERO,
             payload: 0,
             size,
             space,
@@ -338,8 +352,7 @@ impl Host {
     }
 
     /// Sends a packet of the flow whose turn it is, passing over those that may not send.
-    fn send_data(&mut self, core: &mut Core) -> Attempt {
-        let mut blocked_lanes = 0u16;
+    fn send_data(&mut self, core: &mut Core, mut blocked_lanes: u16) -> Attempt {
         let mut kept = Vec::new();
         let mut attempt = Attempt::Idle;
         for _ in 0..self.flows.ready() {
@@ -392,7 +405,7 @@ impl Host {
         let packet = Packet {
             created: message.created,
             injected: core.now,
-            tail_lag_ps: 0,
+            tail_lag: Time::ZERO,
             payload,
             size,
             space: self.sizes.space(size),
@@ -442,6 +455,8 @@ impl Host {
         };
         if forget {
             self.flows.forget(id);
+        } else {
+            self.tidy(end);
         }
     }
 
@@ -453,7 +468,7 @@ impl Host {
         let next = if attempt == Attempt::Sent && (self.flows.ready() > 0 || !self.control.is_empty()) {
             Some(core.now)
         } else {
-            let draws = self.sources.iter().filter_map(Source::next_draw);
+            let draws = self.sources.iter().filter_map(|source| source.next_draw(core.now));
             draws.chain(self.flows.next_release()).min()
         };
         let Some(next) = next else { return };

@@ -119,11 +119,7 @@ fn warnings(story: &Story) -> Vec<String> {
         ));
     }
     match (&marking, &reaction) {
-        (Marking::None, Reaction::None) => {
-            if story.config.congestion.notification.is_some() {
-                warnings.push("congestion.notification has no effect: nothing marks packets.".into());
-            }
-        }
+        (Marking::None, Reaction::None) => {}
         (Marking::None, _) => {
             warnings.push(
                 "The reaction had no effect: congestion.marking is none, so no source is notified.".into(),

@@ -69,6 +69,11 @@ impl Latency {
         self.max_ps = self.max_ps.max(span.0);
     }
 
+    /// A quantile in nanoseconds, within the histogram's 1 %, and no more than the largest.
+    pub fn quantile_ns(&self, quantile: f64) -> u64 {
+        self.histogram.value_at_quantile(quantile).min(self.max_ps / 1_000)
+    }
+
     /// Mean in nanoseconds.
     pub fn mean_ns(&self) -> f64 {
         let count = self.histogram.len().max(1);

@@ -101,9 +101,11 @@ impl IqSwitch {
     fn fill_changed(&mut self, core: &mut Core, input: usize, output: usize, vl: usize, queue: u32) {
         let sum = self.sums[output * self.ports.lanes + vl];
         let mut inputs = [0; 4];
-        for asking in 0..self.ports.count() {
-            if self.heads(core, asking, vl).contains(&output) {
-                inputs[asking / 64] |= 1 << (asking % 64);
+        if self.ports.marker.is_active() {
+            for asking in 0..self.ports.count() {
+                if self.heads(core, asking, vl).contains(&output) {
+                    inputs[asking / 64] |= 1 << (asking % 64);
+                }
             }
         }
         let fill = Fill { input: input as u16, queue, sum, inputs };
@@ -191,9 +193,9 @@ impl IqSwitch {
         self.queues[index].pop(&core.packets);
         let bytes = self.queues[index].bytes;
         self.sums[output * self.ports.lanes + vl] -= core.packets[id].size;
+        self.fill_changed(core, input, output, vl, bytes);
         let end = self.ports.transmit(core, input, output, id);
         self.read_free[input] = (end, self.ports.out(output));
-        self.fill_changed(core, input, output, vl, bytes);
     }
 
     fn queues_of(&self, input: usize, vl: usize) -> &[Fifo] {

@@ -89,10 +89,9 @@ impl Ports {
         if !output.may_underrun {
             return None;
         }
-        let span = core.links.span(output.out, packet.size).0;
-        let lag = u64::from(packet.tail_lag_ps);
-        (lag > span)
-            .then(|| (Time(core.now.0 + lag - span), key(Class::SwitchReady, self.node, input as u32)))
+        let span = core.links.span(output.out, packet.size);
+        let lag = packet.tail_lag;
+        (lag > span).then(|| (core.now + lag - span, key(Class::SwitchReady, self.node, input as u32)))
     }
 
     /// Tells the link that a packet is in the buffer now.
@@ -108,7 +107,7 @@ impl Ports {
     #[inline]
     pub fn fill_changed(&mut self, core: &mut Core, output: usize, vl: usize, fill: Fill) {
         self.counters[output].queued_bytes = fill.sum;
-        if !matches!(self.marker, Marker::None) {
+        if self.marker.is_active() {
             self.tell_marker(core, output, vl, fill);
         }
     }
@@ -126,6 +125,11 @@ impl Ports {
 
     /// Puts a packet that was taken from an input's queue on the wire: marks it, sends it, and
     /// lets the credit for its space return once its tail has left. Returns that time.
+    ///
+    /// Marking is decided as the packet is sent (Paper I, 3.2.1), so by the fill that it leaves
+    /// behind; the caller has told the marking rule of that fill. With a single threshold, whoever
+    /// brings the fill below it leaves unmarked, which is what makes that threshold unfair, and
+    /// why two must be more than a packet apart (Paper II, IV).
     #[inline]
     pub fn transmit(&mut self, core: &mut Core, input: usize, output: usize, id: PacketId) -> Time {
         let packet = &mut core.packets[id];

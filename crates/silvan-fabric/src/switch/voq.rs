@@ -160,9 +160,6 @@ impl VoqSwitch {
         if empty {
             state.requests[input / 64] &= !(1 << (input % 64));
         }
-        // The marking rule hears of the fill without this packet before it is asked about the
-        // packet: with a single threshold, whoever brings its queue below it leaves unmarked,
-        // which is what makes that threshold unfair (Paper II, IV.A).
         let fill = self.fill(lane, input, bytes);
         self.ports.fill_changed(core, output, vl, fill);
         let end = self.ports.transmit(core, input, output, id);

@@ -74,15 +74,18 @@ impl Source {
         (self.next_at < self.stop && self.left > 0).then_some(self.next_at)
     }
 
-    /// When the source wants to draw its next message, as things stand.
+    /// When the source wants to draw its next message, as things stand: a time in the past if it
+    /// wants to now.
     #[inline]
-    pub fn next_draw(&self) -> Option<Time> {
+    pub fn next_draw(&self, now: Time) -> Option<Time> {
         let wanted = match (&self.clock, &self.chooser) {
             // A saturating source with one destination always has exactly one message on hand;
             // one with many goes on drawing while what it drew is held back by congestion
             // control, so that no flow blocks another inside the host.
-            (Clock::Saturating, Chooser::Fixed(_)) => self.backlog == 0,
-            (Clock::Saturating, _) => self.ready == 0 && self.backlog < Self::MAX_BACKLOG,
+            (Clock::Saturating, Chooser::Fixed(_)) => self.backlog == 0 && now < self.stop,
+            (Clock::Saturating, _) => {
+                self.ready == 0 && self.backlog < Self::MAX_BACKLOG && now < self.stop
+            }
             _ => self.backlog < Self::MAX_BACKLOG,
         };
         if wanted { self.due() } else { None }
@@ -91,8 +94,7 @@ impl Source {
     /// Whether a message is to be drawn now.
     #[inline]
     pub fn wants_to_draw(&self, now: Time) -> bool {
-        let open = now < self.stop || !matches!(self.clock, Clock::Saturating);
-        open && self.next_draw().is_some_and(|due| due <= now)
+        self.next_draw(now).is_some_and(|due| due <= now)
     }
 
     /// Draws the next message.

@@ -18,7 +18,8 @@ pub struct Fecn {
     /// The fill at or below which it leaves the state; by default `hysteresis` below the upper.
     pub lower: Option<Bytes>,
     /// Distance between upper and lower threshold where `lower` is not given; zero gives the
-    /// single threshold of Paper II's unfair case.
+    /// single threshold of Paper II's unfair case. Fairness needs more than a packet; the default,
+    /// two full packets and a credit each, is also fair where three inputs feed a fast output.
     pub hysteresis: Bytes,
     /// Which fill is held against the threshold.
     pub fill: FillMapping,
@@ -72,7 +73,7 @@ impl Default for Fecn {
             threshold: 15,
             upper: None,
             lower: None,
-            hysteresis: Bytes(2112),
+            hysteresis: Bytes(4224),
             fill: FillMapping::Sum,
             marking_rate: 1,
             pattern: MarkingPattern::Random,

@@ -28,6 +28,12 @@ pub(crate) enum Marker {
 }
 
 impl Marker {
+    /// Whether there is a rule that needs to hear of fills.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+
     /// See [`FecnRule::fill_changed`]; `lane` numbers the output ports' virtual lanes.
     #[inline]
     pub fn fill_changed(&mut self, lane: usize, fill: Fill, is_root: impl FnOnce() -> bool) {

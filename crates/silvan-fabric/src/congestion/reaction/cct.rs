@@ -116,6 +116,7 @@ pub(crate) struct CctRule {
     levels: Box<[Level]>,
     /// Injection rate delay of a packet of `full_size` bytes per index.
     delays_ps: Arc<[u64]>,
+    largest_delay_ps: u64,
     full_size: u64,
     pub level: ControlLevel,
 }
@@ -186,7 +187,8 @@ impl Cct {
                 }
             })
             .collect();
-        CctRule { levels, delays_ps, full_size: u64::from(full_size.max(1)), level: self.level }
+        let largest_delay_ps = delays_ps.iter().copied().max().unwrap_or(0);
+        CctRule { levels, delays_ps, largest_delay_ps, full_size: u64::from(full_size.max(1)), level: self.level }
     }
 }
 
@@ -226,10 +228,12 @@ impl CctRule {
         state.last_size = size;
     }
 
-    /// Whether the flow is as if it had never been notified.
+    /// Whether the flow's state makes no difference any more: its index is at its lowest, and a
+    /// notification that came now could not delay it, however large the delay.
     pub fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
         let level = &self.levels[usize::from(sl)];
-        self.index(state, sl, now) == level.min && self.eligible_at(state, sl, now) <= now
+        let largest = self.largest_delay_ps.saturating_mul(u64::from(state.last_size)) / self.full_size;
+        self.index(state, sl, now) == level.min && state.last_end.0.saturating_add(largest) < now.0
     }
 
     fn delay(&self, index: u16, size: u32) -> u64 {
