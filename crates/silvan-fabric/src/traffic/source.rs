@@ -83,9 +83,7 @@ impl Source {
             // one with many goes on drawing while what it drew is held back by congestion
             // control, so that no flow blocks another inside the host.
             (Clock::Saturating, Chooser::Fixed(_)) => self.backlog == 0 && now < self.stop,
-            (Clock::Saturating, _) => {
-                self.ready == 0 && self.backlog < Self::MAX_BACKLOG && now < self.stop
-            }
+            (Clock::Saturating, _) => self.ready == 0 && self.backlog < Self::MAX_BACKLOG && now < self.stop,
             _ => self.backlog < Self::MAX_BACKLOG,
         };
         if wanted { self.due() } else { None }

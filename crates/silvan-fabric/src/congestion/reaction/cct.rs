@@ -188,7 +188,13 @@ impl Cct {
             })
             .collect();
         let largest_delay_ps = delays_ps.iter().copied().max().unwrap_or(0);
-        CctRule { levels, delays_ps, largest_delay_ps, full_size: u64::from(full_size.max(1)), level: self.level }
+        CctRule {
+            levels,
+            delays_ps,
+            largest_delay_ps,
+            full_size: u64::from(full_size.max(1)),
+            level: self.level,
+        }
     }
 }
 
