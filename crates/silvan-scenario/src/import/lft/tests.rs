@@ -223,8 +223,7 @@ fn what_is_missing_is_named() {
 
 #[test]
 fn topologies_beyond_the_address_space_are_refused_before_anything_is_allocated() {
-    let mut topology = Topology::default();
-    topology.switches = vec![small().switches[0].clone(); 60_000];
+    let topology = Topology { switches: vec![small().switches[0].clone(); 60_000], ..Topology::default() };
     let error = parse("", "f", &topology).unwrap_err().to_string();
     assert_eq!(error, "f: 0 hosts and 60000 switches are too many for unicast forwarding tables");
     let error = write(&topology, &Tables { out: vec![] }, None).unwrap_err().to_string();
