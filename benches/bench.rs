@@ -32,11 +32,7 @@ const CASES: &[Case] = &[
         scenario: "scenarios/uniform-648.toml",
         overrides: &[("duration", "5 ms"), ("measure.links", "false")],
     },
-    Case {
-        name: "hotspot_648",
-        scenario: "scenarios/hotspot-648.toml",
-        overrides: &[("duration", "20 ms")],
-    },
+    Case { name: "hotspot_648", scenario: "scenarios/hotspot-648.toml", overrides: &[("duration", "20 ms")] },
     Case {
         name: "hotspot_648_cc",
         scenario: "scenarios/hotspot-648.toml",
@@ -111,7 +107,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let (target, wanted) = arguments.split_first().ok_or("usage: bench OUTPUT.json [CASE...]")?;
     let mut results = serde_json::Map::new();
-    println!("{:<16} {:>14} {:>12} {:>9} {:>11} {:>8}", "case", "packet-hops/s", "events/s", "wall s", "events/hold", "RSS MB");
+    println!(
+        "{:<16} {:>14} {:>12} {:>9} {:>11} {:>8}",
+        "case", "packet-hops/s", "events/s", "wall s", "events/hold", "RSS MB"
+    );
     for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
         let output = Command::new(std::env::current_exe()?).args(["--one", case.name]).output()?;
         if !output.status.success() {

@@ -273,6 +273,10 @@ impl Host {
                 core.wake(self.out, core.free_at(self.out));
                 return;
             }
+            if self.lanes == 1 {
+                // The credit announces itself; nothing can be sent before.
+                return;
+            }
             blocked_lanes = 1 << vl;
         }
         if self.injection.free_at > core.now {
