@@ -53,6 +53,9 @@ class Scenario:
     def check(self) -> dict[str, Any]:
         """Tell what can be told before a run: sizes, routing, deadlock check, estimated cost."""
 
+    def opensm_options(self) -> str:
+        """Return the congestion control as options of OpenSM's configuration file."""
+
     @property
     def name(self) -> str:
         """The scenario's name, or that of its file."""

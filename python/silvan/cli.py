@@ -266,6 +266,12 @@ def fabric_route(
         typer.echo(f"Network written to {network}")
 
 
+@fabric.command("options")
+def fabric_options(scenario: ScenarioFile, settings: Settings = None) -> None:
+    """Print a scenario's congestion control as options of OpenSM's configuration file."""
+    typer.echo(silvan.Scenario.load(scenario, overrides(settings)).opensm_options(), nl=False)
+
+
 def _write_text(path: Path, text: str) -> None:
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:

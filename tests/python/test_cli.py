@@ -235,3 +235,13 @@ def test_closed_pipes_are_no_error(small):
         timeout=60,
     )
     assert process.stderr == ""
+
+
+def test_congestion_control_comes_out_as_opensm_options():
+    testbed = ROOT / "scenarios" / "testbed.toml"
+    done = invoke("fabric", "options", testbed, "--set", "congestion.mechanism=ib-cc")
+    assert "cc_sw_cong_setting_threshold 0x0f\n" in done.output
+    assert "cc_ca_cong_setting_ccti_timer 0 150\n" in done.output
+    refused = command("fabric", "options", testbed)
+    assert refused.returncode == 1
+    assert 'congestion.mechanism must be "ib-cc"' in refused.stderr

@@ -110,6 +110,11 @@ impl Scenario {
         convert::to_python(py, &report)
     }
 
+    /// The scenario's congestion control as options of OpenSM's configuration file.
+    fn opensm_options(&self) -> PyResult<String> {
+        silvan_scenario::opensm::options(&self.inner).map_err(|e| ScenarioError::new_err(e.to_string()))
+    }
+
     /// The scenario's name, or the name of its file without ending.
     #[getter]
     fn name(&self) -> String {

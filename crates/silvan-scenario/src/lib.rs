@@ -13,6 +13,7 @@
 mod error;
 mod files;
 pub mod import;
+pub mod opensm;
 mod network;
 mod prepare;
 mod reference;

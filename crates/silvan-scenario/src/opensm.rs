@@ -1,0 +1,205 @@
+//! A scenario's congestion control as options of OpenSM's configuration file, so that what was
+//! tried in the simulator can be set in a fabric.
+
+use std::fmt::Write as _;
+
+use silvan_engine::{Bytes, Rate};
+use silvan_fabric::config::Config;
+use silvan_fabric::congestion::marking::{Fecn, Marking, VictimMask};
+use silvan_fabric::congestion::reaction::{Cct, CctTable, ControlLevel, Reaction};
+use silvan_fabric::topology::{NodeRef, Topology};
+
+use crate::{Scenario, ScenarioError};
+
+/// The options, one per line, each group with a comment that says where the scenario is finer
+/// than what OpenSM can set.
+///
+/// # Errors
+/// The scenario's own, and a scenario whose congestion control InfiniBand does not have.
+pub fn options(scenario: &Scenario) -> Result<String, ScenarioError> {
+    let (topology, _, config) = scenario.build()?;
+    let (Marking::Fecn(fecn), _, Reaction::Cct(cct)) = config.congestion.parts() else {
+        let what =
+            "OpenSM can set InfiniBand congestion control only: congestion.mechanism must be \"ib-cc\"";
+        return Err(ScenarioError::of_file(scenario.origin(), what));
+    };
+    let mut text = String::from("# Congestion control, from a Silvan scenario\ncongestion_control TRUE\n");
+    switches(&mut text, &fecn, &topology, &config);
+    adapters(&mut text, &cct, &config);
+    let rates = topology.links.iter().filter(|link| matches!(link.a.node, NodeRef::Host(_)));
+    let rate = rates.map(|link| link.rate).min().unwrap_or(Rate::from_gbit(1));
+    line(&mut text, format_args!("cc_cct {}", table(&cct, rate, &config)));
+    Ok(text)
+}
+
+fn line(text: &mut String, content: std::fmt::Arguments) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{content}");
+}
+
+fn switches(text: &mut String, fecn: &Fecn, topology: &Topology, config: &Config) {
+    // Victim mask, threshold with packet size, marking rate.
+    line(text, format_args!("cc_sw_cong_setting_control_map 0x15"));
+    let (mask, mixed) = victim_mask(fecn.victim_mask, topology);
+    if mixed {
+        line(
+            text,
+            format_args!("# The mask is one for all switches: some of its ports face switches elsewhere."),
+        );
+    }
+    line(text, format_args!("cc_sw_cong_setting_victim_mask 0x{mask}"));
+    let lane = config.switch.buffer.0 / u64::from(config.lanes.count.max(1));
+    if fecn.upper.is_some() || fecn.lower.is_some() {
+        line(text, format_args!("# The nearest weight: OpenSM knows no thresholds in bytes."));
+    }
+    line(text, format_args!("cc_sw_cong_setting_threshold 0x{:02x}", weight(fecn, Bytes(lane))));
+    line(text, format_args!("cc_sw_cong_setting_packet_size {}", fecn.packet_size));
+    line(text, format_args!("cc_sw_cong_setting_marking_rate {}", fecn.marking_rate));
+}
+
+/// The threshold's weight, 0 to 15, that comes nearest to the upper threshold.
+fn weight(fecn: &Fecn, lane: Bytes) -> u64 {
+    match fecn.upper {
+        None => u64::from(fecn.threshold),
+        Some(upper) => 16 - (upper.0 * 16).div_ceil(lane.0.max(1)).clamp(1, 15),
+    }
+}
+
+/// The mask of 256 bits in hexadecimal, and whether a masked port faces a switch somewhere.
+fn victim_mask(mask: VictimMask, topology: &Topology) -> (String, bool) {
+    let mut facing_hosts = [0u8; 32];
+    let mut facing_switches = [0u8; 32];
+    let set = |bits: &mut [u8; 32], port: u16| {
+        if let Some(byte) = bits.get_mut(usize::from(port / 8)) {
+            *byte |= 1 << (port % 8);
+        }
+    };
+    for link in &topology.links {
+        for (here, there) in [(link.a, link.b), (link.b, link.a)] {
+            match (here.node, there.node) {
+                (NodeRef::Switch(_), NodeRef::Host(_)) => set(&mut facing_hosts, here.port),
+                (NodeRef::Switch(_), NodeRef::Switch(_)) => set(&mut facing_switches, here.port),
+                _ => {}
+            }
+        }
+    }
+    let bits: [u8; 32] = match mask {
+        VictimMask::None => [0; 32],
+        VictimMask::Hosts => facing_hosts,
+        VictimMask::All => std::array::from_fn(|at| facing_hosts[at] | facing_switches[at]),
+    };
+    let mixed = mask == VictimMask::Hosts
+        && bits.iter().zip(facing_switches).any(|(masked, facing)| masked & facing != 0);
+    (bits.iter().rev().map(|byte| format!("{byte:02x}")).collect(), mixed)
+}
+
+fn adapters(text: &mut String, cct: &Cct, config: &Config) {
+    let sls = config.flows.iter().map(|flow| flow.sl).chain(config.traffic.iter().map(|traffic| traffic.sl));
+    let used: u16 = sls.fold(0, |map, sl| map | 1 << sl);
+    line(
+        text,
+        format_args!("cc_ca_cong_setting_port_control 0x{:04x}", u8::from(cct.level == ControlLevel::Sl)),
+    );
+    line(text, format_args!("cc_ca_cong_setting_control_map 0x{used:04x}"));
+    for sl in (0..16u8).filter(|sl| used >> sl & 1 == 1) {
+        let own = cct.per_sl.iter().find(|own| own.sl == sl);
+        let timer = own.and_then(|own| own.ccti_timer).unwrap_or(cct.ccti_timer);
+        let increase = own.and_then(|own| own.ccti_increase).unwrap_or(cct.ccti_increase);
+        let min = own.and_then(|own| own.ccti_min).unwrap_or(cct.ccti_min);
+        line(text, format_args!("cc_ca_cong_setting_ccti_timer {sl} {timer}"));
+        line(text, format_args!("cc_ca_cong_setting_ccti_increase {sl} {increase}"));
+        line(text, format_args!("cc_ca_cong_setting_trigger_threshold {sl} 0"));
+        line(text, format_args!("cc_ca_cong_setting_ccti_min {sl} {min}"));
+    }
+}
+
+/// The table up to CCTI_Limit as "shift:multiplier" pairs: a delay is the packet's time on the
+/// link times multiplier / 2^shift. The finest shift that fits is used.
+fn table(cct: &Cct, rate: Rate, config: &Config) -> String {
+    let size = u32::try_from(config.packet.mtu.0 + config.packet.header.0).unwrap_or(u32::MAX);
+    let span = rate.pace().time(size);
+    let entry = |delay: u64| -> (u64, u64) {
+        let scaled = |shift: u64| {
+            let wanted = (u128::from(delay) << shift) + u128::from(span.0) / 2;
+            (wanted / u128::from(span.0.max(1))) as u64
+        };
+        let shift = (0..=3).rev().find(|&shift| scaled(shift) <= 0x3fff).unwrap_or(0);
+        (shift, scaled(shift).min(0x3fff))
+    };
+    let pairs: Vec<(u64, u64)> = match &cct.table {
+        CctTable::Iba { entries } => {
+            entries.iter().map(|entry| (u64::from(entry >> 14), u64::from(entry & 0x3fff))).collect()
+        }
+        other => other.delays_ps(span).into_iter().map(entry).collect(),
+    };
+    let kept = pairs.iter().take(usize::from(cct.ccti_limit) + 1);
+    kept.map(|(shift, multiplier)| format!("{shift}:{multiplier}")).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn of(text: &str) -> Result<String, String> {
+        let scenario = Scenario::from_toml(text, "s.toml", Path::new("."), &[]).map_err(|e| e.to_string())?;
+        options(&scenario).map_err(|e| e.to_string())
+    }
+
+    const TESTBED: &str = r#"
+        duration = "1 ms"
+        topology = { kind = "dumbbell" }
+        flow = [{ from = "H1", to = "H5", sl = 2 }]
+    "#;
+
+    #[test]
+    fn the_testbed_in_opensm_terms() {
+        let text = of(&format!("{TESTBED}\ncongestion = {{ mechanism = \"ib-cc\" }}")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[1..4],
+            [
+                "congestion_control TRUE",
+                "cc_sw_cong_setting_control_map 0x15",
+                "# The mask is one for all switches: some of its ports face switches elsewhere.",
+            ]
+        );
+        assert_eq!(lines[4], format!("cc_sw_cong_setting_victim_mask 0x{:0>64}", "1e"));
+        assert_eq!(
+            lines[5..14],
+            [
+                "cc_sw_cong_setting_threshold 0x0f",
+                "cc_sw_cong_setting_packet_size 8",
+                "cc_sw_cong_setting_marking_rate 1",
+                "cc_ca_cong_setting_port_control 0x0000",
+                "cc_ca_cong_setting_control_map 0x0004",
+                "cc_ca_cong_setting_ccti_timer 2 150",
+                "cc_ca_cong_setting_ccti_increase 2 1",
+                "cc_ca_cong_setting_trigger_threshold 2 0",
+                "cc_ca_cong_setting_ccti_min 2 0",
+            ]
+        );
+        let cct = lines[14].strip_prefix("cc_cct ").unwrap();
+        assert_eq!(cct.split(',').count(), 128);
+        // 7 us at index 106 is 6.836 times the 1.024 us of a full packet: 55 eighths.
+        assert_eq!(cct.split(',').nth(106), Some("3:55"));
+    }
+
+    #[test]
+    fn a_table_in_the_encoding_of_iba_comes_out_as_it_is() {
+        let entries: Vec<String> = (0..128u32).map(|i| (i % 4 << 14 | i).to_string()).collect();
+        let table = entries.join(", ");
+        let text = of(&format!(
+            "{TESTBED}\n[congestion]\nmechanism = \"ib-cc\"\n[congestion.reaction]\ntable = {{ kind = \"iba\", entries = [{table}] }}"
+        ))
+        .unwrap();
+        assert!(text.contains("cc_cct 0:0,1:1,2:2,3:3,0:4,"), "{text}");
+    }
+
+    #[test]
+    fn without_congestion_control_there_is_nothing_to_set() {
+        let error = of(TESTBED).unwrap_err();
+        let wanted = "s.toml: OpenSM can set InfiniBand congestion control only: congestion.mechanism must be \"ib-cc\"";
+        assert_eq!(error, wanted);
+    }
+}
