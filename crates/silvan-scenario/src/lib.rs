@@ -13,8 +13,8 @@
 mod error;
 mod files;
 pub mod import;
-pub mod opensm;
 mod network;
+pub mod opensm;
 mod prepare;
 mod reference;
 mod report;

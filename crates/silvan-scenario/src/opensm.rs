@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_table_in_the_encoding_of_iba_comes_out_as_it_is() {
-        let entries: Vec<String> = (0..128u32).map(|i| (i % 4 << 14 | i).to_string()).collect();
+        let entries: Vec<String> = (0..128u32).map(|i| (((i % 4) << 14) | i).to_string()).collect();
         let table = entries.join(", ");
         let text = of(&format!(
             "{TESTBED}\n[congestion]\nmechanism = \"ib-cc\"\n[congestion.reaction]\ntable = {{ kind = \"iba\", entries = [{table}] }}"
