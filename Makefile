@@ -70,7 +70,8 @@ schema: $(VENV)/.built ## write the scenario file's JSON Schema to docs/
 schema-check: $(VENV)/.built
 	@$(BIN)/silvan schema | cmp -s - $(SCHEMA) || { echo "$(SCHEMA) is out of date: run make schema" >&2; exit 1; }
 
-verify: $(VENV)/.built ## the published experiments, quick form, beside the published numbers
+verify: $(VENV)/.built ## the second model, closed forms, and the published experiments in quick form
+	$(BIN)/python -m verify
 	$(BIN)/silvan papers run --all --quick
 
 papers: $(VENV)/.built ## the published experiments in full

@@ -194,6 +194,10 @@ def table() -> list[tuple[str, Scenario]]:
         ),
         ("chain: slow and fast links", scenario(CHAIN, CHAIN_FLOWS)),
         ("chain: slow and fast links, CC", scenario(CHAIN, CHAIN_FLOWS, switch=small, congestion=cc())),
+        # Orders within a host that few scenarios show.
+        ("drawn: a notification that lacks credit", drawn(480)),
+        ("drawn: a notification while data lacks credit", drawn(942)),
+        ("drawn: two flows released at one instant", drawn(11362)),
     ]
 
 

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import islice
 from math import floor
 
 from verify.reading import FlowPlan, Marking, Plan, Reaction
@@ -336,6 +335,8 @@ class Host:
         self.flows: list[Flow] = []
         self.ring: deque[Flow] = deque()
         self.waiting: list[tuple[int, Flow]] = []
+        #: The flows in the order in which they had their first message.
+        self.begun: list[Flow] = []
         #: The flow whose turn it is lacked credit when the host last looked.
         self.stalled = False
         self.control: deque[Packet] = deque()
@@ -363,6 +364,8 @@ class Host:
             self.into.free(packet.space, self.net.now)
             self.net.becn_received += 1
             packet.flow.notified()
+            # The flow whose turn it was may be held back now, to the others' profit.
+            self.stalled = False
             return
         self.net.delivered += 1
         packet.flow.received += packet.payload
@@ -381,7 +384,9 @@ class Host:
                 self.out.send(self.control.popleft())
                 self.stalled = False
             return
-        if self.injection.free_at > self.net.now or (self.stalled and self.lacks_credit()):
+        if self.injection.free_at > self.net.now or (
+            self.stalled and not self.out.can_take(self.next_packet(self.ring[0]))
+        ):
             return
         self.take_stock()
         self.stalled = False
@@ -397,16 +402,11 @@ class Host:
                 self.send(flow)
             return
 
-    def lacks_credit(self) -> bool:
-        """Tell whether the flow whose turn it is waits for credit; then the round stands still."""
-        turns = (flow for flow in self.ring if flow.eligible_at() <= self.net.now)
-        return any(not self.out.can_take(self.next_packet(flow)) for flow in islice(turns, 1))
-
     def take_stock(self) -> None:
         """Let flows into the ring, when the host could send.
 
         In their order those that have a message again, then those whose delay has passed, the
-        longest released first.
+        longest released first; of those released at one instant the one that had a message first.
         """
         for flow in self.flows:
             had = bool(flow.messages)
@@ -414,9 +414,11 @@ class Host:
                 flow.generate()
                 if flow.plan.interval_ps is not None:
                     self.net.at(floor(flow.next_due))
+            if flow.messages and flow not in self.begun:
+                self.begun.append(flow)
             if flow.messages and not had:
                 self.wait(flow)
-        for release, flow in sorted(self.waiting, key=lambda waits: waits[0]):
+        for release, flow in sorted(self.waiting, key=lambda waits: (waits[0], self.begun.index(waits[1]))):
             if release <= self.net.now:
                 self.waiting.remove((release, flow))
                 self.wait(flow)

@@ -155,7 +155,9 @@ impl FlowTable {
         self.ring.len()
     }
 
-    /// Takes a throttled flow whose time has come.
+    /// Takes the throttled flow whose time came first; of those whose time is the same, the one
+    /// with the lower number, which is the one that came into being first unless it took the
+    /// place of a forgotten one.
     #[inline]
     pub fn take_released(&mut self, now: Time) -> Option<FlowId> {
         let Reverse((time, id)) = *self.throttled.peek()?;
