@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from silvan.fairness import jain
 from silvan.papers import figures, staged
-from silvan.papers.data import jain
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
 SCENARIO = "../common/testbed-scenario-1.toml"

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from silvan.fairness import jain
 from silvan.papers import figures, staged
-from silvan.papers.data import jain, smoothed
+from silvan.papers.data import smoothed
 
 FLOWS = ("H1", "H2", "H3", "H6", "H7")
 CC = {"congestion.mechanism": "ib-cc"}

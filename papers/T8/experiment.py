@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from silvan.fairness import treatment_variation
 from silvan.papers import figures, staged
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
@@ -41,8 +42,7 @@ def _surface(results):
     for timer, rate in _points(results.quick):
         run = results[f"{timer} {rate}"]
         series = np.array([run.samples_gbit_s(f, JOIN_S, JOIN_S + 1) for f in FLOWS])
-        spread = series[1:].max(axis=0) - series[1:].min(axis=0)
-        surface[timer, rate] = (series[0].mean(), series[1:].mean(), spread.var())
+        surface[timer, rate] = (series[0].mean(), series[1:].mean(), treatment_variation(series[1:]))
     return surface
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from silvan import Scenario, SilvanError, _show, plot
 from silvan._provenance import source_root
+from silvan.fairness import jain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,13 +42,6 @@ def last_gbit_s(result: Result, span_ns: float = LAST_NS) -> dict[str, float]:
         name: float(row[last].sum() * 8.0 / time_ns)
         for name, row in zip(series.names, series.values, strict=True)
     }
-
-
-def jain(values: list[float]) -> float:
-    """Jain's index: 1 if all are equal, 1/n if one has everything."""
-    array = np.asarray(values)
-    total = float((array**2).sum())
-    return float(array.sum() ** 2 / (len(array) * total)) if total > 0 else float("nan")
 
 
 def run(console: Console, out: Path, simulate: Simulate) -> None:

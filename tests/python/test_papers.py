@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from silvan.fairness import jain
 from silvan.papers import PapersError, RunData, find_papers, list_experiments, run_experiments, runner
 from silvan.papers.catalogue import load_module
-from silvan.papers.data import jain, settling_s, smoothed
+from silvan.papers.data import settling_s, smoothed
 
 ROW_KEYS = ["id", "quantity", "unit", "published", "simulated", "ratio", "tolerance", "verdict", "assumption"]
 

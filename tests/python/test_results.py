@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import silvan
-from conftest import SMALL
-from silvan import _folder, plot
+from conftest import ROOT, SMALL
+from silvan import Scenario, _folder, plot
+from silvan.fairness import jain, rates_gbit_s, treatment_variation
 
 
 def test_a_run_gives_summary_account_and_tables(result):
@@ -208,3 +209,15 @@ def test_figures_say_what_they_show(result):
     assert series.names == ["F1", "F2", "F3"]
     first = result.numpy("flows")["flow"] == "F1"
     assert np.array_equal(series.values[0], result.numpy("flows")["received_bytes"][first])
+
+
+def test_fairness_over_any_span():
+    assert jain([2.0, 2.0]) == 1.0
+    assert jain([1.0, 0.0, 0.0, 0.0]) == 0.25
+    assert treatment_variation([[1.0, 5.0], [1.0, 1.0]]) == 4.0
+    run = silvan.run(Scenario.load(ROOT / "scenarios" / "testbed.toml", {"duration": "20 ms", "warmup": "0 s"}))
+    rates = rates_gbit_s(run, ["F1"], start_s=0.01)
+    assert rates.shape == (1, 10)
+    assert rates.mean() == pytest.approx(13.0, rel=0.001)
+    with pytest.raises(KeyError, match="no `F9` among the flows"):
+        rates_gbit_s(run, ["F9"])

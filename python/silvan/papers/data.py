@@ -90,13 +90,6 @@ class Results(dict[str, RunData]):
         self.quick = quick
 
 
-def jain(values: Sequence[float] | Floats) -> float:
-    """Jain's fairness index: 1 when all are equal, 1/n when one has all."""
-    x = np.asarray(values, dtype=np.float64)
-    square = float((x * x).sum())
-    return float(x.sum()) ** 2 / (len(x) * square) if square > 0 else float("nan")
-
-
 def smoothed(values: Floats, width: int) -> Floats:
     """Return the moving mean over the last ``width`` values (fewer at the beginning)."""
     total = np.cumsum(values)

@@ -1,0 +1,55 @@
+"""How evenly flows or hosts are treated: one figure for a whole run, one for its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from silvan.results import Result
+
+
+def jain(shares: ArrayLike) -> float:
+    """Jain's index: 1 when all shares are equal, 1/n when one has everything; NaN when all are zero."""
+    values = np.asarray(shares, dtype=np.float64)
+    squares = float((values * values).sum())
+    return float(values.sum()) ** 2 / (len(values) * squares) if squares > 0 else float("nan")
+
+
+def treatment_variation(rates: ArrayLike) -> float:
+    """Var of Paper III, VII.B: the variance over time of the largest rate less the smallest.
+
+    `rates` has a row per flow and a column per interval; the result is in the square of its unit.
+    """
+    values = np.asarray(rates, dtype=np.float64)
+    return float((values.max(axis=0) - values.min(axis=0)).var())
+
+
+def rates_gbit_s(
+    result: Result,
+    names: Sequence[str],
+    *,
+    table: str = "flows",
+    start_s: float = 0.0,
+    end_s: float = float("inf"),
+) -> NDArray[Any]:
+    """Received Gbit/s of flows (or of hosts): a row per name, a column per interval in the span.
+
+    Raises `KeyError` for a name that the table does not have.
+    """
+    columns = result.numpy(table)
+    key = {"flows": "flow", "hosts": "host"}[table]
+    rows = []
+    for name in names:
+        mine = columns[key] == name
+        if not mine.any():
+            raise KeyError(f"no `{name}` among the {table}")
+        ends_ns = columns["time_ns"][mine].astype(np.float64)
+        spans_ns = np.diff(ends_ns, prepend=0.0)
+        inside = (ends_ns - spans_ns >= start_s * 1e9 - 0.5) & (ends_ns <= end_s * 1e9 + 0.5)
+        rows.append(columns["received_bytes"][mine][inside] * 8.0 / spans_ns[inside])
+    return np.array(rows)
