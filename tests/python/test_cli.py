@@ -115,8 +115,12 @@ def test_no_progress_bar_off_a_terminal(small):
 def test_ctrl_c_stops_cleanly(small, tmp_path, delay_s):
     out = tmp_path / "out"
     arguments = ["run", small, "--set", "duration=3600 s", "--set", "measure.interval=1 s", "--out", out]
+    # Where the tests run in the background of a script, signals by Ctrl-C are ignored, and what
+    # they start inherits that: a person's terminal does not.
+    listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start = listening + "from silvan import cli; print('ready', flush=True); cli.main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", "from silvan import cli; print('ready', flush=True); cli.main()", *arguments],
+        [sys.executable, "-c", start, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
