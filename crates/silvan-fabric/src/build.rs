@@ -81,7 +81,6 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
         links,
         meters: Meters::new(classes, hosts.len()),
         dirty_switches: Vec::new(),
-        host_channels: hosts.iter().map(|host| host.out).collect(),
         dirty_hosts: Vec::new(),
     };
     Ok(Network { core, hosts, switches, receiver, series, trees, link_names, is_destination })

@@ -17,8 +17,6 @@ pub(crate) struct Core {
     pub meters: Meters,
     /// Switches that may have something to send at this instant.
     pub dirty_switches: Vec<u32>,
-    /// The channel each host sends on.
-    pub host_channels: Vec<ChannelId>,
     /// Hosts that may have something to send at this instant.
     pub dirty_hosts: Vec<u32>,
 }
@@ -52,11 +50,6 @@ impl Core {
     #[inline]
     pub fn release(&mut self, channel: ChannelId, vl: u8, space: u32, time: Time) {
         self.links.release(channel, vl, space, (time, self.now), &mut self.queue);
-    }
-
-    /// The channel a host sends on.
-    pub fn host_channel(&self, host: u32) -> ChannelId {
-        self.host_channels[host as usize]
     }
 
     /// When the sender of a channel may send next.

@@ -54,7 +54,7 @@ pub struct Progress {
 pub struct Simulation {
     config: Config,
     network: Network,
-    /// Senders and receivers of the named flows, for the summary.
+    /// Names of all hosts, for the summary.
     hosts: Vec<String>,
     events: u64,
     next_watch: Time,
@@ -155,7 +155,7 @@ impl Simulation {
     fn sample(&mut self) -> Result<(), ModelError> {
         let Network { core, hosts, switches, series, trees, receiver, .. } = &mut self.network;
         series.sample(core, hosts, switches);
-        trees.sample(core, switches, &series.links, &series.flows, receiver);
+        trees.sample(core, (switches, hosts), &series.links, &series.flows, receiver);
         let next = core.now + series.interval;
         if next <= self.config.duration {
             core.queue.push(Event { time: next, key: key(Class::Sample, 0, 0), data: 0 });
@@ -198,8 +198,6 @@ impl Simulation {
         let checked = channel.map_or(Ok(()), |channel| {
             crate::measure::check_channel(core, switches, channel, Some((node as u32, port)))
         });
-        // A packet that waits for its tail has left the wire but is in no queue yet: the books
-        // count it as in flight until it is.
         checked.map_err(|what| ModelError::Broken { now: core.now, what })
     }
 

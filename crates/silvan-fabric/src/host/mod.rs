@@ -442,25 +442,21 @@ impl Host {
                 ControlLevel::Sl => rule.sent(&mut self.sl_states[usize::from(packet.sl)], end, size),
             }
         }
-        self.requeue(id, end, packet.sl);
+        self.requeue(id, end);
     }
 
     /// After a packet: back into the ring, or away if nothing is left to send.
     #[inline]
-    fn requeue(&mut self, id: FlowId, end: Time, sl: u8) {
+    fn requeue(&mut self, id: FlowId, end: Time) {
         let flow = self.flows.get(id);
         if !flow.messages.is_empty() {
             self.enlist(id, end);
             return;
         }
-        let forget = match &self.reaction {
-            Some(rule) if rule.level == ControlLevel::Qp => rule.is_fresh(&flow.cct, sl, end),
-            _ => true,
-        };
-        if forget {
-            self.flows.forget(id);
-        } else {
-            self.tidy(end);
+        // A delay counts from the end of the last packet, which is now: control per flow keeps it.
+        match &self.reaction {
+            Some(rule) if rule.level == ControlLevel::Qp => self.tidy(end),
+            _ => self.flows.forget(id),
         }
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Story<'a> {
     pub trees: &'a Trees,
     pub link_names: &'a [String],
     pub flows: &'a [FlowSummary],
-    /// Classes of traffic that are named flows come first; the rest are patterns.
+    /// Payload received by all hosts, after the warm-up.
     pub throughput_gbit_s: f64,
     /// Data packets still inside.
     pub inside: u64,

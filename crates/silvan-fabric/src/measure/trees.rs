@@ -6,6 +6,7 @@
 //! full packets waiting, is a root; any other blocked output is a branch.
 
 use crate::core::Core;
+use crate::host::Host;
 use crate::measure::series::{FlowName, LinkName};
 use crate::switch::Switch;
 
@@ -69,7 +70,7 @@ impl Trees {
     pub fn sample(
         &mut self,
         core: &mut Core,
-        switches: &[Switch],
+        (switches, hosts): (&[Switch], &[Host]),
         links: &[LinkName],
         flows: &[FlowName],
         receiver: &[Option<(u32, usize)>],
@@ -102,7 +103,7 @@ impl Trees {
             if sent == std::mem::replace(&mut self.sent[at], sent) {
                 continue;
             }
-            let first = receiver[core.host_channel(flow.host) as usize];
+            let first = receiver[hosts[flow.host as usize].out as usize];
             let counts = self.part(switches, first, flow.destination, receiver);
             let entry = &mut self.flows[at];
             entry.0 += u32::from(counts == Part::Contributor);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use silvan_fabric::topology::{Topology, TopologyError};
 
-use super::MAX_UNICAST_LID;
+use super::{MAX_PORTS, MAX_UNICAST_LID};
 
 /// GUIDs that are assigned start here: a locally administered prefix, so that they are not
 /// mistaken for those of a vendor.
@@ -31,8 +31,15 @@ impl Identities {
     /// ones, and GUIDs are made by number.
     ///
     /// # Errors
-    /// Where the topology has more nodes than there are unicast LIDs.
+    /// Where a switch has more ports, or the topology more nodes, than InfiniBand can number.
     pub fn of(topology: &Topology) -> Result<Self, TopologyError> {
+        if let Some(switch) = topology.switches.iter().find(|s| s.ports > MAX_PORTS) {
+            let message = format!(
+                "switch \"{}\" has {} ports; InfiniBand has at most {MAX_PORTS}",
+                switch.name, switch.ports
+            );
+            return Err(TopologyError(message));
+        }
         let nodes = topology.hosts.len() + topology.switches.len();
         if nodes > usize::from(MAX_UNICAST_LID) {
             let message =

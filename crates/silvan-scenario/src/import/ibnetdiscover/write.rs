@@ -6,7 +6,7 @@ use std::fmt::Write;
 use silvan_fabric::topology::{End, NodeRef, Topology, TopologyError};
 
 use crate::import::identity::Identities;
-use crate::import::{MAX_PORTS, speed};
+use crate::import::speed;
 
 /// Writes a topology in the form of `ibnetdiscover`, which `ibsim` reads as a netlist and
 /// [`super::parse`] reads back.
@@ -18,13 +18,6 @@ use crate::import::{MAX_PORTS, speed};
 /// # Errors
 /// Where a switch has more ports, or the fabric more nodes, than InfiniBand can number.
 pub fn write(topology: &Topology) -> Result<String, TopologyError> {
-    if let Some(switch) = topology.switches.iter().find(|s| s.ports > MAX_PORTS) {
-        let message = format!(
-            "switch \"{}\" has {} ports; InfiniBand has at most {MAX_PORTS}",
-            switch.name, switch.ports
-        );
-        return Err(TopologyError(message));
-    }
     let ids = Identities::of(topology)?;
     let writer = Writer { topology, host_nodes: host_node_guids(&ids), ids };
     let wiring = topology.wiring();

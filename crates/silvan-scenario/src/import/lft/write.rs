@@ -7,7 +7,6 @@ use silvan_fabric::routing::Tables;
 use silvan_fabric::topology::{NodeRef, Topology, TopologyError, Wiring};
 
 use super::SwitchRoutes;
-use crate::import::MAX_PORTS;
 use crate::import::identity::Identities;
 
 /// Writes tables in the form of `opensm-lfts.dump`, for `opensm -R file -U FILE` and
@@ -26,13 +25,6 @@ pub fn write(
     tables: &Tables,
     switch_routes: Option<&SwitchRoutes>,
 ) -> Result<String, TopologyError> {
-    if let Some(switch) = topology.switches.iter().find(|s| s.ports > MAX_PORTS) {
-        let message = format!(
-            "switch \"{}\" has {} ports; InfiniBand has at most {MAX_PORTS}",
-            switch.name, switch.ports
-        );
-        return Err(TopologyError(message));
-    }
     let ids = Identities::of(topology)?;
     let computed;
     let switch_routes = match switch_routes {
