@@ -83,6 +83,18 @@ def _json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all; one that is there is replaced."""
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        _flush(partial)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
 def _flush(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
