@@ -1,5 +1,7 @@
 //! From topology, tables and configuration to a network that can run.
 
+mod sources;
+
 use std::sync::Arc;
 
 use silvan_engine::random::Stream;
@@ -13,14 +15,14 @@ use crate::congestion::reaction::{Cct, Reaction};
 use crate::core::Core;
 use crate::host::{Host, HostSpec, Sizes};
 use crate::link::{ChannelId, ChannelSpec, Class, Links, MAX_NODES, MAX_PORTS, key};
-use crate::measure::{ClassMeter, FlowName, LinkName, Meters, Series, Trees};
+use crate::measure::{LinkName, Meters, Series, Trees};
 use crate::packet::Pool;
 use crate::routing::{self, Tables};
 use crate::simulation::ModelError;
 use crate::switch::{IqSwitch, PortWiring, Ports, Switch, VoqSwitch};
 use crate::topology::{End, Link, NodeRef, Topology};
-use crate::traffic::source::{Chooser, Clock, Source};
-use crate::traffic::{Arrivals, Flow, Pattern, Traffic};
+use crate::traffic::Pattern;
+use crate::traffic::forest::Placement;
 
 /// A network ready to run.
 pub(crate) struct Network {
@@ -34,6 +36,17 @@ pub(crate) struct Network {
     pub link_names: Vec<String>,
     /// Whether each host is anyone's destination.
     pub is_destination: Vec<bool>,
+    /// Hosts with something in common, for the summary.
+    pub groups: Vec<Group>,
+}
+
+/// Hosts with something in common.
+pub(crate) struct Group {
+    /// The traffic pattern that makes the difference.
+    pub traffic: String,
+    /// What they are in it.
+    pub name: &'static str,
+    pub hosts: Vec<u32>,
 }
 
 struct Builder<'a> {
@@ -44,6 +57,8 @@ struct Builder<'a> {
     /// Receive buffer per virtual lane of a switch and of a host.
     switch_lane: u32,
     host_lane: u32,
+    /// Of each traffic pattern that is a forest, who is what.
+    forests: Vec<Option<Placement>>,
 }
 
 fn wrong(text: impl Into<String>) -> ModelError {
@@ -83,7 +98,8 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
         dirty_switches: Vec::new(),
         dirty_hosts: Vec::new(),
     };
-    Ok(Network { core, hosts, switches, receiver, series, trees, link_names, is_destination })
+    let groups = builder.groups();
+    Ok(Network { core, hosts, switches, receiver, series, trees, link_names, is_destination, groups })
 }
 
 impl<'a> Builder<'a> {
@@ -119,7 +135,16 @@ impl<'a> Builder<'a> {
         };
         let switch_lane = lane(config.switch.buffer, "switch.buffer")?;
         let host_lane = lane(config.host.buffer, "host.buffer")?;
-        Ok(Self { topology, tables, config, sizes, switch_lane, host_lane })
+        let mut builder =
+            Self { topology, tables, config, sizes, switch_lane, host_lane, forests: Vec::new() };
+        for (number, traffic) in config.traffic.iter().enumerate() {
+            let forest = match &traffic.pattern {
+                Pattern::Forest(forest) => Some(builder.placement(forest, traffic, number)?),
+                _ => None,
+            };
+            builder.forests.push(forest);
+        }
+        Ok(builder)
     }
 
     fn full_space(&self) -> u32 {
@@ -314,156 +339,6 @@ impl<'a> Builder<'a> {
         table
     }
 
-    fn vl(&self, sl: u8) -> u8 {
-        let count = self.config.lanes.count.max(1);
-        match &self.config.lanes.sl_to_vl {
-            Some(map) => map.get(usize::from(sl)).copied().unwrap_or(0).min(count - 1),
-            None => sl % count,
-        }
-    }
-
-    /// Gives every host its sources and every flow or pattern its class. Returns the named flows.
-    fn add_sources(
-        &self,
-        hosts: &mut [Host],
-        classes: &mut Vec<ClassMeter>,
-        is_destination: &mut [bool],
-    ) -> Result<Vec<(String, FlowName)>, ModelError> {
-        let mut named = Vec::new();
-        for flow in &self.config.flows {
-            let (from, to) = (self.host(&flow.from)?, self.host(&flow.to)?);
-            let name = flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to));
-            let class = self.add_class(classes, &name)?;
-            let host = &mut hosts[from as usize];
-            let source = host.sources.len() as u16;
-            host.sources.push(self.flow_source(flow, class, from, to, source)?);
-            is_destination[to as usize] = true;
-            named.push((name, FlowName { class, host: from, source, destination: to }));
-        }
-        for (number, traffic) in self.config.traffic.iter().enumerate() {
-            let name = traffic.name.clone().unwrap_or_else(|| format!("traffic {}", number + 1));
-            let class = self.add_class(classes, &name)?;
-            self.add_pattern(traffic, class, hosts, is_destination)?;
-        }
-        Ok(named)
-    }
-
-    fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, ModelError> {
-        let class = u16::try_from(classes.len())
-            .map_err(|_| wrong("there may be up to 65,535 flows and patterns"))?;
-        let meter = ClassMeter::new(name.to_string()).ok_or_else(|| wrong("no histogram could be made"))?;
-        classes.push(meter);
-        Ok(class)
-    }
-
-    fn message_size(&self, message: Option<Bytes>) -> Result<u32, ModelError> {
-        small(message.unwrap_or(self.config.packet.mtu), "message").map(|bytes| bytes.max(1))
-    }
-
-    fn clock(&self, rate: Option<Rate>, arrivals: Arrivals, message: u32) -> Clock {
-        match (rate, arrivals) {
-            (None, _) => Clock::Saturating,
-            (Some(rate), Arrivals::Periodic) => Clock::Periodic { pace: rate.pace(), carry: 0 },
-            (Some(rate), Arrivals::Poisson) => Clock::Poisson { mean_ps: rate.pace().time(message).0 },
-        }
-    }
-
-    fn flow_source(
-        &self,
-        flow: &Flow,
-        class: u16,
-        from: u32,
-        to: u32,
-        source: u16,
-    ) -> Result<Source, ModelError> {
-        let message = self.message_size(flow.message)?;
-        let owner = u64::from(from) << 16 | u64::from(source);
-        Ok(Source {
-            class,
-            sl: flow.sl,
-            vl: self.vl(flow.sl),
-            chooser: Chooser::Fixed(to),
-            clock: self.clock(flow.rate, flow.arrivals, message),
-            message,
-            next_at: flow.start,
-            stop: flow.stop.unwrap_or(Time::NEVER),
-            left: flow.total.map_or(u64::MAX, |total| total.0),
-            destinations: Stream::new(self.config.seed, "destinations", owner),
-            arrivals: Stream::new(self.config.seed, "arrivals", owner),
-            backlog: 0,
-            ready: 0,
-        })
-    }
-
-    fn add_pattern(
-        &self,
-        traffic: &Traffic,
-        class: u16,
-        hosts: &mut [Host],
-        is_destination: &mut [bool],
-    ) -> Result<(), ModelError> {
-        let senders: Vec<u32> = match &traffic.hosts {
-            Some(names) => names.iter().map(|name| self.host(name)).collect::<Result<_, _>>()?,
-            None => (0..hosts.len() as u32).collect(),
-        };
-        let targets = self.targets(&traffic.pattern, class, hosts.len())?;
-        let message = self.message_size(traffic.message)?;
-        for (position, &sender) in senders.iter().enumerate() {
-            let Some(chooser) = chooser(&traffic.pattern, &targets, position, sender, hosts.len()) else {
-                continue;
-            };
-            match &chooser {
-                Chooser::Fixed(to) => is_destination[*to as usize] = true,
-                _ => is_destination.fill(true),
-            }
-            let host = &mut hosts[sender as usize];
-            let owner = u64::from(sender) << 16 | host.sources.len() as u64;
-            let mut arrivals = Stream::new(self.config.seed, "arrivals", owner);
-            let clock = self.clock(traffic.rate, traffic.arrivals, message);
-            let phase = match (&clock, traffic.rate) {
-                (Clock::Saturating, _) | (_, None) => 0,
-                (Clock::Periodic { .. }, Some(rate)) => {
-                    let spacing = u128::from(rate.pace().time(message).0);
-                    ((spacing * u128::from(arrivals.next_u32())) >> 32) as u64
-                }
-                (Clock::Poisson { mean_ps }, _) => arrivals.exponential(*mean_ps),
-            };
-            host.sources.push(Source {
-                class,
-                sl: traffic.sl,
-                vl: self.vl(traffic.sl),
-                chooser,
-                clock,
-                message,
-                next_at: traffic.start + Time(phase),
-                stop: traffic.stop.unwrap_or(Time::NEVER),
-                left: u64::MAX,
-                destinations: Stream::new(self.config.seed, "destinations", owner),
-                arrivals,
-                backlog: 0,
-                ready: 0,
-            });
-        }
-        Ok(())
-    }
-
-    /// The hosts a pattern is about: its hotspots, or a permutation's images.
-    fn targets(&self, pattern: &Pattern, class: u16, hosts: usize) -> Result<Vec<u32>, ModelError> {
-        match pattern {
-            Pattern::Hotspots { to } => to.iter().map(|name| self.host(name)).collect(),
-            Pattern::Permutation => {
-                let mut random = Stream::new(self.config.seed, "permutation", u64::from(class));
-                let mut images: Vec<u32> = (0..hosts as u32).collect();
-                // About one permutation in e has no fixed point; a single host has none at all.
-                while hosts > 1 && images.iter().enumerate().any(|(at, &image)| at as u32 == image) {
-                    random.shuffle(&mut images);
-                }
-                Ok(images)
-            }
-            _ => Ok(Vec::new()),
-        }
-    }
-
     /// Names of all channels out of switches and hosts: "S1:3->H4".
     fn link_names(&self) -> Vec<(String, LinkName)> {
         let name = |end: End| match end.node {
@@ -479,22 +354,5 @@ impl<'a> Builder<'a> {
                 (format!("{}->{}", name(from), name(to)), LinkName { channel, switch })
             })
             .collect()
-    }
-}
-
-/// How one sender of a pattern chooses destinations; none if it has nobody to send to.
-fn chooser(pattern: &Pattern, targets: &[u32], position: usize, me: u32, hosts: usize) -> Option<Chooser> {
-    let count = hosts as u32;
-    let fixed = |to: u32| (to != me).then_some(Chooser::Fixed(to));
-    match pattern {
-        Pattern::Uniform { include_self } => (count > 1 || *include_self).then_some(Chooser::Uniform {
-            me,
-            hosts: count,
-            include_self: *include_self,
-        }),
-        Pattern::Hotspots { .. } => fixed(targets[position % targets.len().max(1)]),
-        Pattern::Shift { by } => fixed((me + by % count) % count),
-        Pattern::Permutation => fixed(targets[me as usize]),
-        Pattern::AllToAll => (count > 1).then_some(Chooser::InTurn { me, hosts: count, next: 1 }),
     }
 }

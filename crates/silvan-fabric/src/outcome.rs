@@ -89,6 +89,24 @@ pub struct Summary {
     pub flows: Vec<FlowSummary>,
     /// Latency per class of traffic.
     pub latency: Vec<LatencySummary>,
+    /// Averages over hosts with something in common: the hotspots of a forest, its victims.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupSummary>,
+}
+
+/// Averages over a group of hosts, after the warm-up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupSummary {
+    /// Name of the traffic pattern.
+    pub traffic: String,
+    /// What the hosts are in it.
+    pub group: &'static str,
+    /// Their number.
+    pub hosts: usize,
+    /// Payload received per host and time.
+    pub received_gbit_s: f64,
+    /// Payload sent per host and time.
+    pub sent_gbit_s: f64,
 }
 
 /// One host's averages after the warm-up.

@@ -6,7 +6,7 @@ use crate::build::{Network, build};
 use crate::config::Config;
 use crate::link::{Class, key, unkey};
 use crate::measure::{Story, find_deadlock, tell};
-use crate::outcome::{FlowSummary, HostSummary, LatencySummary, Outcome, Summary, Table};
+use crate::outcome::{FlowSummary, GroupSummary, HostSummary, LatencySummary, Outcome, Summary, Table};
 use crate::outcome::{latency_table, rate_gbit_s};
 use crate::routing::Tables;
 use crate::topology::Topology;
@@ -261,6 +261,7 @@ impl Simulation {
             })
             .collect();
         let flows = self.flow_summaries(span);
+        let groups = self.groups(&hosts);
         let received: Vec<f64> = hosts
             .iter()
             .zip(&self.network.is_destination)
@@ -290,7 +291,27 @@ impl Simulation {
             hosts,
             flows,
             latency: self.latencies(),
+            groups,
         }
+    }
+
+    fn groups(&self, hosts: &[HostSummary]) -> Vec<GroupSummary> {
+        let groups = self.network.groups.iter();
+        groups
+            .map(|group| {
+                let mean = |of: fn(&HostSummary) -> f64| {
+                    let sum: f64 = group.hosts.iter().map(|&host| of(&hosts[host as usize])).sum();
+                    sum / group.hosts.len().max(1) as f64
+                };
+                GroupSummary {
+                    traffic: group.traffic.clone(),
+                    group: group.name,
+                    hosts: group.hosts.len(),
+                    received_gbit_s: mean(|host| host.received_gbit_s),
+                    sent_gbit_s: mean(|host| host.sent_gbit_s),
+                }
+            })
+            .collect()
     }
 
     fn flow_summaries(&self, span: Time) -> Vec<FlowSummary> {

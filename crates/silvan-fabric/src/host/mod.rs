@@ -425,9 +425,8 @@ impl Host {
             becn: false,
             last,
         };
-        if last {
-            flow.messages.pop_front();
-            source.backlog -= 1;
+        if last && let Some(message) = flow.messages.pop_front() {
+            source.finished(&message);
         }
         core.meters.injected(&packet);
         let packet_id = core.packets.insert(packet);

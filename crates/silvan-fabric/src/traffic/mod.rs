@@ -1,10 +1,13 @@
 //! Who sends what to whom, when.
 
+pub mod forest;
 pub(crate) mod source;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
+
+pub use forest::Forest;
 
 /// One flow from a host to a host, with its own series of throughput over time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -97,4 +100,7 @@ pub enum Pattern {
     Permutation,
     /// Each message to the next host in turn, starting after oneself.
     AllToAll,
+    /// Congestion trees that stand, sway or move: shares of the hosts send to hotspots, to hosts
+    /// drawn at random, or both (Paper IV). Roles and hotspots are drawn from the seed.
+    Forest(Forest),
 }

@@ -7,6 +7,8 @@ use silvan_engine::Time;
 use silvan_engine::random::Stream;
 use silvan_engine::units::BytePace;
 
+use super::forest::Generator;
+
 /// A message on its way into the network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message {
@@ -14,6 +16,8 @@ pub(crate) struct Message {
     pub created: Time,
     /// Payload not yet cut into packets.
     pub left: u64,
+    /// Whether it was generated for a hotspot; see [`Generator`].
+    pub hot: bool,
 }
 
 /// How the destination of each message is chosen.
@@ -25,6 +29,9 @@ pub(crate) enum Chooser {
     Uniform { me: u32, hosts: u32, include_self: bool },
     /// Each other host in turn.
     InTurn { me: u32, hosts: u32, next: u32 },
+    /// A hotspot or any other host, each with its own share of the rate; such a source has its
+    /// own clock, and its [`Clock`] is that of a saturating one.
+    Forest(Box<Generator>),
 }
 
 /// When messages are generated.
@@ -78,15 +85,25 @@ impl Source {
     /// wants to now.
     #[inline]
     pub fn next_draw(&self, now: Time) -> Option<Time> {
+        if let Chooser::Forest(generator) = &self.chooser {
+            let due = if self.ready == 0 { generator.due(now, self.has_room()) } else { None };
+            return due.filter(|due| (*due).max(now) < self.stop);
+        }
         let wanted = match (&self.clock, &self.chooser) {
             // A saturating source with one destination always has exactly one message on hand;
             // one with many goes on drawing while what it drew is held back by congestion
             // control, so that no flow blocks another inside the host.
             (Clock::Saturating, Chooser::Fixed(_)) => self.backlog == 0 && now < self.stop,
-            (Clock::Saturating, _) => self.ready == 0 && self.backlog < Self::MAX_BACKLOG && now < self.stop,
-            _ => self.backlog < Self::MAX_BACKLOG,
+            (Clock::Saturating, _) => self.ready == 0 && self.has_room() && now < self.stop,
+            _ => self.has_room(),
         };
         if wanted { self.due() } else { None }
+    }
+
+    /// Whether one more message may be kept.
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.backlog < Self::MAX_BACKLOG
     }
 
     /// Whether a message is to be drawn now.
@@ -112,12 +129,24 @@ impl Source {
                 created
             }
         };
+        let room = self.has_room();
         self.backlog += 1;
-        Message { destination: self.choose(), created, left: bytes }
+        let (destination, hot) = self.choose(now, room);
+        Message { destination, created, left: bytes, hot }
     }
 
-    fn choose(&mut self) -> u32 {
-        match &mut self.chooser {
+    /// A message has been sent.
+    #[inline]
+    pub fn finished(&mut self, message: &Message) {
+        self.backlog -= 1;
+        if let Chooser::Forest(generator) = &mut self.chooser {
+            generator.finished(message);
+        }
+    }
+
+    /// The destination of a message generated now, and whether it is for a hotspot.
+    fn choose(&mut self, now: Time, room: bool) -> (u32, bool) {
+        let destination = match &mut self.chooser {
             Chooser::Fixed(host) => *host,
             Chooser::Uniform { hosts, include_self: true, .. } => self.destinations.below(*hosts),
             Chooser::Uniform { me, hosts, include_self: false } => {
@@ -129,7 +158,12 @@ impl Source {
                 *next = if *next + 1 == *hosts { 1 } else { *next + 1 };
                 host
             }
-        }
+            Chooser::Forest(generator) => {
+                let streams = (&mut self.arrivals, &mut self.destinations);
+                return generator.choose(now, room, self.message, streams);
+            }
+        };
+        (destination, false)
     }
 }
 
@@ -160,7 +194,7 @@ mod tests {
     fn uniform_destinations_spare_oneself_and_nobody_else() {
         let mut source = source(Chooser::Uniform { me: 2, hosts: 5, include_self: false }, Clock::Saturating);
         let mut counts = [0; 5];
-        (0..10_000).for_each(|_| counts[source.choose() as usize] += 1);
+        (0..10_000).for_each(|_| counts[source.choose(Time(0), true).0 as usize] += 1);
         assert_eq!(counts[2], 0);
         assert!(counts.iter().enumerate().all(|(i, &c)| i == 2 || (2_300..2_700).contains(&c)), "{counts:?}");
     }
@@ -168,7 +202,7 @@ mod tests {
     #[test]
     fn all_to_all_visits_each_other_host_in_turn() {
         let mut source = source(Chooser::InTurn { me: 1, hosts: 4, next: 1 }, Clock::Saturating);
-        let visits: Vec<u32> = (0..7).map(|_| source.choose()).collect();
+        let visits: Vec<u32> = (0..7).map(|_| source.choose(Time(0), true).0).collect();
         assert_eq!(visits, [2, 3, 0, 2, 3, 0, 2]);
     }
 

@@ -1,0 +1,314 @@
+//! Sources of traffic: from flows and patterns to what each host generates.
+
+use std::sync::Arc;
+
+use silvan_engine::random::Stream;
+use silvan_engine::units::BytePace;
+use silvan_engine::{Bytes, Rate, Time};
+
+use super::{Builder, Group, small, wrong};
+use crate::host::Host;
+use crate::measure::{ClassMeter, FlowName};
+use crate::simulation::ModelError;
+use crate::topology::NodeRef;
+use crate::traffic::forest::{Generator, GeneratorSpec, Placement, Role};
+use crate::traffic::source::{Chooser, Clock, Source};
+use crate::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
+
+impl Builder<'_> {
+    fn vl(&self, sl: u8) -> u8 {
+        let count = self.config.lanes.count.max(1);
+        match &self.config.lanes.sl_to_vl {
+            Some(map) => map.get(usize::from(sl)).copied().unwrap_or(0).min(count - 1),
+            None => sl % count,
+        }
+    }
+
+    /// Gives every host its sources and every flow or pattern its class. Returns the named flows.
+    pub(super) fn add_sources(
+        &self,
+        hosts: &mut [Host],
+        classes: &mut Vec<ClassMeter>,
+        is_destination: &mut [bool],
+    ) -> Result<Vec<(String, FlowName)>, ModelError> {
+        let mut named = Vec::new();
+        for flow in &self.config.flows {
+            let (from, to) = (self.host(&flow.from)?, self.host(&flow.to)?);
+            let name = flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to));
+            let class = self.add_class(classes, &name)?;
+            let host = &mut hosts[from as usize];
+            let source = host.sources.len() as u16;
+            host.sources.push(self.flow_source(flow, class, from, to, source)?);
+            is_destination[to as usize] = true;
+            named.push((name, FlowName { class, host: from, source, destination: to }));
+        }
+        for (number, traffic) in self.config.traffic.iter().enumerate() {
+            let name = self.traffic_name(number);
+            if let (Pattern::Forest(forest), Some(placement)) = (&traffic.pattern, &self.forests[number]) {
+                self.add_forest((traffic, forest, placement), &name, hosts, classes)?;
+                is_destination.fill(true);
+                continue;
+            }
+            let class = self.add_class(classes, &name)?;
+            self.add_pattern(traffic, class, hosts, is_destination)?;
+        }
+        Ok(named)
+    }
+
+    fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, ModelError> {
+        let class = u16::try_from(classes.len())
+            .map_err(|_| wrong("there may be up to 65,535 flows and patterns"))?;
+        let meter = ClassMeter::new(name.to_string()).ok_or_else(|| wrong("no histogram could be made"))?;
+        classes.push(meter);
+        Ok(class)
+    }
+
+    fn message_size(&self, message: Option<Bytes>) -> Result<u32, ModelError> {
+        small(message.unwrap_or(self.config.packet.mtu), "message").map(|bytes| bytes.max(1))
+    }
+
+    fn clock(&self, rate: Option<Rate>, arrivals: Arrivals, message: u32) -> Clock {
+        match (rate, arrivals) {
+            (None, _) => Clock::Saturating,
+            (Some(rate), Arrivals::Periodic) => Clock::Periodic { pace: rate.pace(), carry: 0 },
+            (Some(rate), Arrivals::Poisson) => Clock::Poisson { mean_ps: rate.pace().time(message).0 },
+        }
+    }
+
+    fn flow_source(
+        &self,
+        flow: &Flow,
+        class: u16,
+        from: u32,
+        to: u32,
+        source: u16,
+    ) -> Result<Source, ModelError> {
+        let message = self.message_size(flow.message)?;
+        let owner = u64::from(from) << 16 | u64::from(source);
+        Ok(Source {
+            class,
+            sl: flow.sl,
+            vl: self.vl(flow.sl),
+            chooser: Chooser::Fixed(to),
+            clock: self.clock(flow.rate, flow.arrivals, message),
+            message,
+            next_at: flow.start,
+            stop: flow.stop.unwrap_or(Time::NEVER),
+            left: flow.total.map_or(u64::MAX, |total| total.0),
+            destinations: Stream::new(self.config.seed, "destinations", owner),
+            arrivals: Stream::new(self.config.seed, "arrivals", owner),
+            backlog: 0,
+            ready: 0,
+        })
+    }
+
+    fn add_pattern(
+        &self,
+        traffic: &Traffic,
+        class: u16,
+        hosts: &mut [Host],
+        is_destination: &mut [bool],
+    ) -> Result<(), ModelError> {
+        let senders = self.senders(traffic)?;
+        let targets = self.targets(&traffic.pattern, class, hosts.len())?;
+        let message = self.message_size(traffic.message)?;
+        for (position, &sender) in senders.iter().enumerate() {
+            let Some(chooser) = chooser(&traffic.pattern, &targets, position, sender, hosts.len()) else {
+                continue;
+            };
+            match &chooser {
+                Chooser::Fixed(to) => is_destination[*to as usize] = true,
+                _ => is_destination.fill(true),
+            }
+            let host = &mut hosts[sender as usize];
+            let owner = u64::from(sender) << 16 | host.sources.len() as u64;
+            let mut arrivals = Stream::new(self.config.seed, "arrivals", owner);
+            let clock = self.clock(traffic.rate, traffic.arrivals, message);
+            let phase = match (&clock, traffic.rate) {
+                (Clock::Saturating, _) | (_, None) => 0,
+                (Clock::Periodic { .. }, Some(rate)) => {
+                    let spacing = u128::from(rate.pace().time(message).0);
+                    ((spacing * u128::from(arrivals.next_u32())) >> 32) as u64
+                }
+                (Clock::Poisson { mean_ps }, _) => arrivals.exponential(*mean_ps),
+            };
+            host.sources.push(Source {
+                class,
+                sl: traffic.sl,
+                vl: self.vl(traffic.sl),
+                chooser,
+                clock,
+                message,
+                next_at: traffic.start + Time(phase),
+                stop: traffic.stop.unwrap_or(Time::NEVER),
+                left: u64::MAX,
+                destinations: Stream::new(self.config.seed, "destinations", owner),
+                arrivals,
+                backlog: 0,
+                ready: 0,
+            });
+        }
+        Ok(())
+    }
+
+    fn traffic_name(&self, number: usize) -> String {
+        let name = self.config.traffic[number].name.clone();
+        name.unwrap_or_else(|| format!("traffic {}", number + 1))
+    }
+
+    fn senders(&self, traffic: &Traffic) -> Result<Vec<u32>, ModelError> {
+        match &traffic.hosts {
+            Some(names) => names.iter().map(|name| self.host(name)).collect(),
+            None => Ok((0..self.topology.hosts.len() as u32).collect()),
+        }
+    }
+
+    pub(super) fn placement(
+        &self,
+        forest: &Forest,
+        traffic: &Traffic,
+        number: usize,
+    ) -> Result<Placement, ModelError> {
+        let hosts = self.topology.hosts.len() as u32;
+        if forest.hotspots == 0 || hosts < 2 {
+            return Err(wrong("a forest needs a hotspot and two hosts"));
+        }
+        let senders = self.senders(traffic)?;
+        let end = traffic.stop.unwrap_or(Time::NEVER).min(self.config.duration);
+        let owner = (self.config.seed, number as u64);
+        Ok(Placement::draw(forest, (&senders, hosts), owner, (traffic.start, end)))
+    }
+
+    /// Gives the hosts of a forest their sources; each role is a class.
+    fn add_forest(
+        &self,
+        (traffic, forest, placement): (&Traffic, &Forest, &Placement),
+        name: &str,
+        hosts: &mut [Host],
+        classes: &mut Vec<ClassMeter>,
+    ) -> Result<(), ModelError> {
+        let rates = self.link_rates();
+        let mut known: Vec<(&str, u16)> = Vec::new();
+        for &(sender, role) in &placement.roles {
+            let (kind, subset, p) = match role {
+                Role::Contributor { subset } => ("contributors", subset, 100),
+                Role::Victim => ("victims", 0, 0),
+                Role::Mixed { subset } => ("mixed hosts", subset, forest.p.min(100)),
+            };
+            let class = match known.iter().find(|(known, _)| *known == kind) {
+                Some((_, class)) => *class,
+                None => {
+                    let class = self.add_class(classes, &format!("{name}: {kind}"))?;
+                    known.push((kind, class));
+                    class
+                }
+            };
+            let host = &mut hosts[sender as usize];
+            let owner = u64::from(sender) << 16 | host.sources.len() as u64;
+            let spec = GeneratorSpec {
+                me: sender,
+                hosts: self.topology.hosts.len() as u32,
+                subset,
+                p,
+                hotspots: Arc::clone(&placement.hotspots),
+                paces: [p, 100 - p].map(|share| self.share_pace(traffic.rate, rates[sender as usize], share)),
+                start: traffic.start,
+            };
+            host.sources.push(Source {
+                class,
+                sl: traffic.sl,
+                vl: self.vl(traffic.sl),
+                chooser: Chooser::Forest(Box::new(Generator::new(spec))),
+                clock: Clock::Saturating,
+                message: self.message_size(traffic.message)?,
+                next_at: traffic.start,
+                stop: traffic.stop.unwrap_or(Time::NEVER),
+                left: u64::MAX,
+                destinations: Stream::new(self.config.seed, "destinations", owner),
+                arrivals: Stream::new(self.config.seed, "arrivals", owner),
+                backlog: 0,
+                ready: 0,
+            });
+        }
+        Ok(())
+    }
+
+    /// The pace of a share, in percent, of what a host sends; all of what it can is no bound.
+    fn share_pace(&self, offered: Option<Rate>, link: Rate, share: u8) -> BytePace {
+        let most = self.config.host.injection_rate.map_or(link, |rate| rate.min(link));
+        match (offered, share) {
+            (None, 100) => BytePace::INSTANT,
+            (rate, _) => Rate(rate.unwrap_or(most).0.saturating_mul(share.into()) / 100).pace(),
+        }
+    }
+
+    /// The rate of each host's link.
+    fn link_rates(&self) -> Vec<Rate> {
+        let mut rates = vec![Rate::from_gbit(1); self.topology.hosts.len()];
+        for (_, link, from, _) in self.directed() {
+            if let NodeRef::Host(host) = from.node {
+                rates[host as usize] = link.rate;
+            }
+        }
+        rates
+    }
+
+    /// What the hosts of each forest are. Hotspots that move are nobody in particular.
+    pub(super) fn groups(&self) -> Vec<Group> {
+        let mut groups = Vec::new();
+        for (number, placement) in self.forests.iter().enumerate() {
+            let Some(placement) = placement else { continue };
+            let mut add = |name, hosts: Vec<u32>| {
+                if !hosts.is_empty() {
+                    groups.push(Group { traffic: self.traffic_name(number), name, hosts });
+                }
+            };
+            if placement.hotspots.periods() == 1 {
+                let hotspots = placement.hotspots.of(0);
+                let others = (0..self.topology.hosts.len() as u32).filter(|host| !hotspots.contains(host));
+                add("hotspots", hotspots.to_vec());
+                add("other hosts", others.collect());
+            }
+            add("contributors", placement.hosts(|role| matches!(role, Role::Contributor { .. })).collect());
+            add("victims", placement.hosts(|role| role == Role::Victim).collect());
+            add("mixed hosts", placement.hosts(|role| matches!(role, Role::Mixed { .. })).collect());
+        }
+        groups
+    }
+
+    /// The hosts a pattern is about: its hotspots, or a permutation's images.
+    fn targets(&self, pattern: &Pattern, class: u16, hosts: usize) -> Result<Vec<u32>, ModelError> {
+        match pattern {
+            Pattern::Hotspots { to } => to.iter().map(|name| self.host(name)).collect(),
+            Pattern::Permutation => {
+                let mut random = Stream::new(self.config.seed, "permutation", u64::from(class));
+                let mut images: Vec<u32> = (0..hosts as u32).collect();
+                // About one permutation in e has no fixed point; a single host has none at all.
+                while hosts > 1 && images.iter().enumerate().any(|(at, &image)| at as u32 == image) {
+                    random.shuffle(&mut images);
+                }
+                Ok(images)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// How one sender of a pattern chooses destinations; none if it has nobody to send to.
+fn chooser(pattern: &Pattern, targets: &[u32], position: usize, me: u32, hosts: usize) -> Option<Chooser> {
+    let count = hosts as u32;
+    let fixed = |to: u32| (to != me).then_some(Chooser::Fixed(to));
+    match pattern {
+        Pattern::Uniform { include_self } => (count > 1 || *include_self).then_some(Chooser::Uniform {
+            me,
+            hosts: count,
+            include_self: *include_self,
+        }),
+        Pattern::Hotspots { .. } => fixed(targets[position % targets.len().max(1)]),
+        Pattern::Shift { by } => fixed((me + by % count) % count),
+        Pattern::Permutation => fixed(targets[me as usize]),
+        Pattern::AllToAll => (count > 1).then_some(Chooser::InTurn { me, hosts: count, next: 1 }),
+        // See `add_forest`.
+        Pattern::Forest(_) => None,
+    }
+}

@@ -1,0 +1,333 @@
+//! Paper IV's traffic: contributors, victims and mixed hosts that grow congestion trees towards
+//! hotspots.
+//!
+//! ```text
+//!   contributor (C)   all its traffic to its hotspot
+//!   victim (V)        all its traffic to hosts drawn at random
+//!   mixed (B)         p percent to its hotspot, the rest to hosts drawn at random
+//! ```
+//!
+//! Contributors and mixed hosts are divided evenly into as many subsets as there are hotspots, a
+//! hotspot each. With a lifetime all hotspots are drawn anew whenever it has passed, while each
+//! host stays in its subset: the trees move (Paper IV, III and Frame I).
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::Time;
+use silvan_engine::random::Stream;
+use silvan_engine::units::BytePace;
+
+use super::source::Message;
+
+/// The most periods between moves of the hotspots that a run may have.
+pub const MOST_MOVES: u64 = 1_000_000;
+
+/// Roles of hosts, hotspots, and how long these stay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Forest {
+    /// Number of hotspots, drawn from all hosts of the network, which have a role besides.
+    pub hotspots: u32,
+    /// Percentage of the hosts that send to their hotspot alone (Paper IV's C nodes).
+    #[serde(default)]
+    pub contributors: u8,
+    /// Percentage of the hosts that send to hosts drawn at random alone (V nodes).
+    #[serde(default)]
+    pub victims: u8,
+    /// Percentage of the hosts that do both (B nodes). Hosts without a role send nothing.
+    #[serde(default)]
+    pub mixed: u8,
+    /// Percentage of a mixed host's traffic that goes to its hotspot. By any time at most this
+    /// share of what the host could send until then is for the hotspot and at most the rest for
+    /// others; neither waits for the other while congestion control holds it back.
+    #[serde(default)]
+    pub p: u8,
+    /// Time after which all hotspots are drawn anew; by default they stay.
+    pub lifetime: Option<Time>,
+}
+
+/// What a host does in a forest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Sends to the hotspot of its subset.
+    Contributor {
+        /// Number of its subset.
+        subset: u32,
+    },
+    /// Sends to hosts drawn at random.
+    Victim,
+    /// Does both.
+    Mixed {
+        /// Number of its subset.
+        subset: u32,
+    },
+}
+
+/// Which hosts are hotspots when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hotspots {
+    start: Time,
+    lifetime: Option<Time>,
+    subsets: u32,
+    /// Period after period, subset after subset.
+    hosts: Vec<u32>,
+}
+
+/// Who is what in a forest, as drawn from the seed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// Host numbers with their roles, by role and subset as drawn; those without are missing.
+    pub roles: Vec<(u32, Role)>,
+    /// Which hosts are hotspots when.
+    pub hotspots: Arc<Hotspots>,
+}
+
+impl Hotspots {
+    fn draw(forest: &Forest, hosts: u32, (seed, number): (u64, u64), (start, end): (Time, Time)) -> Self {
+        let subsets = forest.hotspots.min(hosts);
+        let span = end.saturating_sub(start).0;
+        let periods = forest.lifetime.map_or(1, |lifetime| span.div_ceil(lifetime.0.max(1)));
+        let mut drawn: Vec<u32> = Vec::new();
+        for period in 0..periods.clamp(1, MOST_MOVES) {
+            // A stream of its own per period: where the hotspots are does not depend on how many
+            // moves there were.
+            let mut random = Stream::new(seed, "hotspots", number << 32 | period);
+            let first = drawn.len();
+            while drawn.len() < first + subsets as usize {
+                let host = random.below(hosts);
+                if !drawn[first..].contains(&host) {
+                    drawn.push(host);
+                }
+            }
+        }
+        Self { start, lifetime: forest.lifetime, subsets, hosts: drawn }
+    }
+
+    /// Number of the period that `now` lies in.
+    #[inline]
+    fn period(&self, now: Time) -> u32 {
+        let Some(lifetime) = self.lifetime else { return 0 };
+        let last = self.periods() - 1;
+        (now.saturating_sub(self.start).0 / lifetime.0.max(1)).min(last.into()) as u32
+    }
+
+    /// When the period after that of `now` begins, if there is one.
+    #[inline]
+    fn next_move(&self, now: Time) -> Option<Time> {
+        let lifetime = self.lifetime?;
+        let next = self.period(now) + 1;
+        (next < self.periods()).then(|| Time(self.start.0 + u64::from(next) * lifetime.0))
+    }
+
+    /// Number of periods.
+    #[must_use]
+    pub fn periods(&self) -> u32 {
+        (self.hosts.len() / self.subsets.max(1) as usize) as u32
+    }
+
+    /// The hotspots of a period, one for each subset.
+    #[must_use]
+    pub fn of(&self, period: u32) -> &[u32] {
+        let subsets = self.subsets as usize;
+        &self.hosts[period as usize * subsets..][..subsets]
+    }
+
+    /// Where a member of a subset sends in a period: to its hotspot, or, should it be that
+    /// itself, to the next subset's. None if that is the only one.
+    #[inline]
+    fn target(&self, period: u32, subset: u32, me: u32) -> Option<u32> {
+        let hotspots = self.of(period);
+        let own = hotspots[subset as usize];
+        if own != me {
+            return Some(own);
+        }
+        let next = hotspots[(subset as usize + 1) % hotspots.len()];
+        (next != me).then_some(next)
+    }
+}
+
+impl Placement {
+    /// Draws roles among the `senders` and hotspots among all `hosts`, for a run from `start` to
+    /// `end`. `number` is that of the traffic pattern, so that each has its own streams.
+    ///
+    /// Victims come first in the order drawn, then mixed hosts, then contributors: who is a
+    /// victim does not change when the others are left out.
+    #[must_use]
+    pub fn draw(
+        forest: &Forest,
+        (senders, hosts): (&[u32], u32),
+        (seed, number): (u64, u64),
+        span: (Time, Time),
+    ) -> Self {
+        let hotspots = Hotspots::draw(forest, hosts, (seed, number), span);
+        let mut order = senders.to_vec();
+        Stream::new(seed, "roles", number).shuffle(&mut order);
+        // Rounding the sums keeps the whole within the number of senders.
+        let upto = |percent: u32| {
+            let twice = 2 * order.len() as u64 * u64::from(percent.min(100)) + 100;
+            (twice / 200) as usize
+        };
+        let (victims, mixed) = (u32::from(forest.victims), u32::from(forest.mixed));
+        let ends =
+            [upto(victims), upto(victims + mixed), upto(victims + mixed + u32::from(forest.contributors))];
+        let roles = order[..ends[2]].iter().enumerate().map(|(at, &host)| {
+            let subset = |first: usize| ((at - first) % hotspots.subsets.max(1) as usize) as u32;
+            let role = if at < ends[0] {
+                Role::Victim
+            } else if at < ends[1] {
+                Role::Mixed { subset: subset(ends[0]) }
+            } else {
+                Role::Contributor { subset: subset(ends[1]) }
+            };
+            (host, role)
+        });
+        Self { roles: roles.collect(), hotspots: Arc::new(hotspots) }
+    }
+
+    /// Hosts of a kind of role.
+    pub fn hosts(&self, wanted: impl Fn(Role) -> bool) -> impl Iterator<Item = u32> {
+        self.roles.iter().filter(move |(_, role)| wanted(*role)).map(|(host, _)| *host)
+    }
+
+    /// Members of each subset.
+    #[must_use]
+    pub fn subset_sizes(&self) -> Vec<usize> {
+        let mut sizes = vec![0; self.hotspots.subsets as usize];
+        for (_, role) in &self.roles {
+            if let Role::Contributor { subset } | Role::Mixed { subset } = role {
+                sizes[*subset as usize] += 1;
+            }
+        }
+        sizes
+    }
+
+    /// The payload per time, as a share of what one host may send, that a host that is no hotspot
+    /// would get on average if the hotspots were not there: that of victims and of the mixed
+    /// hosts' random part, over all `hosts` (Paper IV's t_max).
+    #[must_use]
+    pub fn fair_weather(&self, p: u8, hosts: u32) -> f64 {
+        let victims = self.hosts(|role| role == Role::Victim).count() as f64;
+        let mixed = self.hosts(|role| matches!(role, Role::Mixed { .. })).count() as f64;
+        (victims + mixed * f64::from(100 - p.min(100)) / 100.0) / f64::from(hosts.max(1))
+    }
+}
+
+/// What may have been generated by a time: the next message is due when all before it have had
+/// their time at the rate of this share.
+#[derive(Debug, Clone)]
+struct Share {
+    pace: BytePace,
+    carry: u64,
+    next_at: Time,
+}
+
+impl Share {
+    fn spend(&mut self, bytes: u32) {
+        self.next_at += self.pace.time_carrying(bytes, &mut self.carry);
+    }
+}
+
+/// The generator of one host of a forest.
+///
+/// The next message is chosen when nothing that was chosen before could be sent: with probability
+/// p for the hotspot, if both shares have something due. A message for the hotspot that congestion
+/// control holds back is the only one of its kind; others are chosen past it.
+#[derive(Debug, Clone)]
+pub(crate) struct Generator {
+    me: u32,
+    hosts: u32,
+    subset: u32,
+    /// Percentage of messages for the hotspot.
+    p: u8,
+    hotspots: Arc<Hotspots>,
+    hot: Share,
+    random: Share,
+    /// Period of the latest message for a hotspot, and how many of that period are on hand.
+    period: u32,
+    hot_on_hand: u32,
+}
+
+/// What [`Generator::new`] needs to know.
+#[derive(Debug)]
+pub(crate) struct GeneratorSpec {
+    pub me: u32,
+    pub hosts: u32,
+    pub subset: u32,
+    /// Percentage of messages for the hotspot.
+    pub p: u8,
+    pub hotspots: Arc<Hotspots>,
+    /// Time per byte of the share for the hotspot and of the rest.
+    pub paces: [BytePace; 2],
+    pub start: Time,
+}
+
+impl Generator {
+    pub fn new(spec: GeneratorSpec) -> Self {
+        let [hot, random] = spec.paces.map(|pace| Share { pace, carry: 0, next_at: spec.start });
+        let GeneratorSpec { me, hosts, subset, p, hotspots, .. } = spec;
+        Self { me, hosts, subset, p, hotspots, hot, random, period: 0, hot_on_hand: 0 }
+    }
+
+    /// When a message for the hotspot may be generated, as things stand.
+    #[inline]
+    fn hot_due(&self, now: Time) -> Option<Time> {
+        if self.p == 0 {
+            return None;
+        }
+        let period = self.hotspots.period(now);
+        let free = self.hot_on_hand == 0 || period > self.period;
+        if free && self.hotspots.target(period, self.subset, self.me).is_some() {
+            return Some(self.hot.next_at);
+        }
+        self.hotspots.next_move(now).map(|moved| moved.max(self.hot.next_at))
+    }
+
+    /// When a message for a host drawn at random may be generated.
+    #[inline]
+    fn random_due(&self, room: bool) -> Option<Time> {
+        (self.p < 100 && room).then_some(self.random.next_at)
+    }
+
+    /// When either may; `room` tells whether more messages may be held back.
+    #[inline]
+    pub fn due(&self, now: Time, room: bool) -> Option<Time> {
+        self.hot_due(now).into_iter().chain(self.random_due(room)).min()
+    }
+
+    /// Generates a message of `bytes`; one must be due. Gives its destination and whether it is
+    /// for the hotspot.
+    pub fn choose(
+        &mut self,
+        now: Time,
+        room: bool,
+        bytes: u32,
+        (choices, destinations): (&mut Stream, &mut Stream),
+    ) -> (u32, bool) {
+        let hot = self.hot_due(now).is_some_and(|due| due <= now);
+        let random = self.random_due(room).is_some_and(|due| due <= now);
+        if hot && (!random || choices.chance(self.p.into(), 100)) {
+            let period = self.hotspots.period(now);
+            if period > self.period {
+                (self.period, self.hot_on_hand) = (period, 0);
+            }
+            if let Some(target) = self.hotspots.target(period, self.subset, self.me) {
+                self.hot_on_hand += 1;
+                self.hot.spend(bytes);
+                return (target, true);
+            }
+        }
+        self.random.spend(bytes);
+        let drawn = destinations.below(self.hosts - 1);
+        (drawn + u32::from(drawn >= self.me), false)
+    }
+
+    /// A message has left the host.
+    #[inline]
+    pub fn finished(&mut self, message: &Message) {
+        if message.hot && self.hotspots.period(message.created) == self.period {
+            self.hot_on_hand -= 1;
+        }
+    }
+}
