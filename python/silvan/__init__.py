@@ -22,19 +22,24 @@ from silvan._core import (
     schema,
 )
 from silvan.results import Result, ResultError, load, run
+from silvan.sweeps import Measure, Study, SweepError, sweep
 
 __all__ = [
     "FabricError",
+    "Measure",
     "ModelError",
     "Result",
     "ResultError",
     "Scenario",
     "ScenarioError",
     "SilvanError",
+    "Study",
+    "SweepError",
     "__version__",
     "fabric_check",
     "fabric_route",
     "load",
     "run",
     "schema",
+    "sweep",
 ]

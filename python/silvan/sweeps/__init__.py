@@ -1,0 +1,115 @@
+"""Many runs of one scenario: sweeps over its keys and over seeds.
+
+| module | what it does |
+| --- | --- |
+| `study` | reads a study: the scenario, axes, seeds, measures |
+| `axes` | axes and the points they span |
+| `measures` | numbers of a run, from its summary or its tables |
+| `driver` | finds what is there, has the rest done, orders the rows |
+| `worker` | one run, wherever it is done |
+| `executors`, `slurm` | where runs are done |
+| `table` | what a sweep gives |
+| `command`, `figures` | `silvan sweep` and its figures |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from silvan._core import Scenario
+from silvan.sweeps.axes import read_seeds
+from silvan.sweeps.errors import Place, SweepError
+from silvan.sweeps.measures import Measure
+from silvan.sweeps.study import Study, of_file, of_scenario, read_axes, read_measures
+
+if TYPE_CHECKING:
+    from silvan._store import Keep
+    from silvan.sweeps.driver import Tell
+    from silvan.sweeps.executors import Options
+    from silvan.sweeps.table import Sweep
+
+__all__ = ["Measure", "Study", "SweepError", "sweep"]
+
+#: Where runs are kept, unless somewhere else is named.
+STORE = Path("out") / "runs"
+
+
+def sweep(  # noqa: PLR0913 - most are named and have defaults
+    scenario: Study | Scenario | str | PathLike[str],
+    axes: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+    *,
+    seeds: int | Sequence[int] | None = None,
+    measure: Any = None,
+    overrides: Mapping[str, Any] | None = None,
+    keep: Keep = "tables",
+    name: str = "sweep",
+    executor: str | Executor = "processes",
+    jobs: int | None = None,
+    options: Options | None = None,
+    store: str | PathLike[str] = STORE,
+    out: str | PathLike[str] | None = None,
+    tell: Tell | None = None,
+) -> Sweep:
+    """Run a scenario at all points of a grid; runs that are in the store already are not repeated.
+
+    Args:
+        scenario: A scenario or its file; or a :class:`Study`, which brings axes, seeds, measures,
+            overrides, `keep` and name itself.
+        axes: Values by dotted key, as ``{"congestion.reaction.ccti_timer": [50, 150]}``. Instead
+            of a list a table as in a study file: ``{"range": {"from": 0, "to": 20, "step": 5}}``.
+            Or a list of such tables, for keys that move together (`zip`).
+        seeds: How many (1, 2, ... are taken), or which; the scenario's own by default.
+        measure: A function of :class:`silvan.Result` that returns a number or numbers by name, a
+            path in the summary (``"flows.F1.received_gbit_s"``), a :class:`Measure` or a table as
+            in a study file; a list of these, or a dict by name. The summary's own numbers by default.
+        overrides: Keys that are set in every run.
+        keep: ``"tables"``, or ``"summary"`` to keep some kilobytes of each run.
+        name: What the sweep is called.
+        executor: ``"processes"``, ``"threads"``, ``"slurm"``, ``"dask"``, or any
+            :class:`concurrent.futures.Executor`.
+        jobs: Runs at a time; as many as there are cores by default.
+        options: More for Slurm and Dask, with `jobs`: :class:`silvan.sweeps.executors.Options`.
+        store: Folder of the runs.
+        out: Folder for the table as Parquet and its provenance, if it is to be written.
+        tell: Called after each run; see :data:`silvan.sweeps.driver.Tell`.
+
+    Returns:
+        A :class:`silvan.sweeps.table.Sweep`: `.table`, `.to_xarray()`, `.to_parquet(path)`,
+        `.failures`. A run that failed is a row with its error.
+
+    Raises:
+        SweepError: a study that makes no sense, an executor that cannot be had.
+        ScenarioError: no run of the sweep has a valid scenario.
+
+    """
+    from silvan.sweeps.driver import run_study
+    from silvan.sweeps.executors import Options as AllOptions
+
+    if isinstance(scenario, Study):
+        study = scenario
+    else:
+        place = Place("silvan.sweep")
+        measures, functions = read_measures(measure, place)
+        study = Study(
+            name=name,
+            base=of_scenario(scenario) if isinstance(scenario, Scenario) else of_file(Path(scenario)),
+            axes=read_axes(axes, place),
+            seeds=read_seeds("seeds", seeds, place),
+            fixed=dict(overrides or {}),
+            measures=measures,
+            functions=functions,
+            keep=keep,
+            place=place,
+        )
+    return run_study(
+        study,
+        store=Path(store),
+        out=None if out is None else Path(out),
+        executor=executor,
+        options=options or AllOptions(jobs=jobs, logs=Path(store) / "slurm"),
+        tell=tell,
+    )

@@ -1,0 +1,241 @@
+"""Axes of a study: which keys of the scenario take which values, and the points they span."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from silvan.sweeps.errors import Place
+
+#: More runs than this are a mistake of the pen.
+RUNS_AT_MOST = 100_000
+
+AXIS_KEYS = ("key", "values", "range", "unit", "name", "zip")
+RANGE_KEYS = ("from", "to", "step", "count", "scale")
+#: Names that columns of the table have already.
+RESERVED = ("seed", "run", "error")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: what it is called, its values, and what each of them sets.
+
+    Usually `settings` has one key; several keys move together.
+    """
+
+    name: str
+    unit: str
+    #: What tables and figures call each step.
+    labels: tuple[Any, ...]
+    #: Per key of the scenario, its value at each step.
+    settings: tuple[tuple[str, tuple[Any, ...]], ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def at(self, step: int) -> dict[str, Any]:
+        """Return the overrides of a step."""
+        return {key: values[step] for key, values in self.settings}
+
+    @property
+    def together(self) -> dict[str, tuple[Any, ...]]:
+        """Keys that have columns of their own, beside that of the axis."""
+        return {key: values for key, values in self.settings if len(self.settings) > 1 and key != self.name}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a study."""
+
+    #: Position in each axis.
+    steps: tuple[int, ...]
+    seed: int | None
+    overrides: Mapping[str, Any]
+
+
+def points(
+    axes: Sequence[Axis], seeds: Sequence[int] | None, fixed: Mapping[str, Any], place: Place
+) -> list[Point]:
+    """Return all runs, the last axis and then the seeds counting fastest."""
+    total = math.prod(len(axis) for axis in axes) * len(seeds or (0,))
+    if total > RUNS_AT_MOST:
+        place.fail("axis", f"{total:,} runs in all; at most {RUNS_AT_MOST:,} are accepted")
+    return list(_points(axes, seeds, fixed))
+
+
+def _points(axes: Sequence[Axis], seeds: Sequence[int] | None, fixed: Mapping[str, Any]) -> Iterator[Point]:
+    for steps in itertools.product(*(range(len(axis)) for axis in axes)):
+        overrides = dict(fixed)
+        for axis, step in zip(axes, steps, strict=True):
+            overrides.update(axis.at(step))
+        for seed in seeds or (None,):
+            own = overrides if seed is None else {**overrides, "seed": seed}
+            yield Point(steps, seed, own)
+
+
+def read_axis(path: str, table: dict[str, Any], place: Place) -> Axis:
+    """Read one ``[[axis]]``: `key` with `values` or a `range`, or a `zip` of keys."""
+    place.keys(path, table, AXIS_KEYS)
+    unit = place.text(f"{path}.unit", table.get("unit"), "")
+    if ("key" in table) == ("zip" in table):
+        place.fail(path, 'needs either `key = "..."` or `zip` with several keys and their lists')
+    if "zip" in table:
+        return _zipped(path, table, unit, place)
+    key = _key(f"{path}.key", table["key"], place)
+    if ("values" in table) == ("range" in table):
+        place.fail(path, "needs either `values = [...]` or `range = { from = ..., to = ..., step = ... }`")
+    values = (
+        _list(f"{path}.values", table["values"], place)
+        if "values" in table
+        else read_range(f"{path}.range", table["range"], place)
+    )
+    settings = tuple(_with_unit(f"{path}.values", value, unit, place) for value in values)
+    name = place.text(f"{path}.name", table.get("name"), key)
+    return _axis(path, name, unit, values, ((key, settings),), place)
+
+
+def _zipped(path: str, table: dict[str, Any], unit: str, place: Place) -> Axis:
+    zipped = table["zip"]
+    if not isinstance(zipped, dict) or not zipped:
+        place.fail(f"{path}.zip", 'must be a table of lists, such as { "topology.k" = [4, 6] }', zipped)
+    if "range" in table:
+        labels = read_range(f"{path}.range", table["range"], place)
+    elif "values" in table:
+        labels = _list(f"{path}.values", table["values"], place)
+    else:
+        labels = None
+    settings = []
+    for key, values in zipped.items():
+        _key(f"{path}.zip.{key}", key, place)
+        settings.append((key, _list(f"{path}.zip.{key}", values, place)))
+    first = settings[0][0]
+    if labels is not None and "name" not in table:
+        place.fail(path, "`values` of a zip are what its steps are called: give the axis a `name`")
+    steps = labels if labels is not None else settings[0][1]
+    for key, values in settings:
+        if len(values) != len(steps):
+            place.fail(f"{path}.zip.{key}", f"has {len(values)} values, and the axis {len(steps)} steps")
+    name = place.text(f"{path}.name", table.get("name"), first)
+    return _axis(path, name, unit, steps, tuple(settings), place)
+
+
+def _axis(
+    path: str,
+    name: str,
+    unit: str,
+    labels: tuple[Any, ...],
+    settings: tuple[tuple[str, tuple[Any, ...]], ...],
+    place: Place,
+) -> Axis:
+    if name in RESERVED:
+        place.fail(f"{path}.name", f"`{name}` is a column of its own; choose another name")
+    shown = tuple(label(value) for value in labels)
+    twice = next((one for n, one in enumerate(shown) if one in shown[:n]), None)
+    if twice is not None:
+        place.fail(path, f"the value {twice!r} is there twice")
+    return Axis(name, unit, shown, settings)
+
+
+def label(value: Any) -> Any:
+    """Return what stands for a value in tables: itself, or its text where it is a list or table."""
+    return value if isinstance(value, str | int | float | bool) else as_text(value)
+
+
+def as_text(value: Any) -> str:
+    """Return a value as it would be written in a scenario; a text as it is."""
+    return value if isinstance(value, str) else _toml(value)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _key(path: str, value: Any, place: Place) -> str:
+    key = place.text(path, value)
+    if key == "seed":
+        place.fail(path, "seeds are an axis of their own: write `seeds = 5` or `seeds = [1, 2]`", key)
+    return key
+
+
+def _list(path: str, value: Any, place: Place) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        place.fail(path, "must be a list with at least one value", value)
+    return tuple(value)
+
+
+def _with_unit(path: str, value: Any, unit: str, place: Place) -> Any:
+    if not unit:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        place.fail(path, f"the axis has the unit {unit}, so its values are numbers", value)
+    return f"{value} {unit}"
+
+
+def read_range(path: str, value: Any, place: Place) -> tuple[int | float, ...]:
+    """Read ``{ from, to, step }`` or ``{ from, to, count, scale }``; `to` is the last value."""
+    if not isinstance(value, dict):
+        place.fail(path, "must be a table such as { from = 0, to = 100, step = 10 }", value)
+    place.keys(path, value, RANGE_KEYS)
+    for key in ("from", "to", "step", "count"):
+        number = value.get(key, 1)
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+            place.fail(f"{path}.{key}", "must be a number", number)
+    if "from" not in value or "to" not in value or ("step" in value) == ("count" in value):
+        place.fail(path, "needs `from`, `to`, and either `step` or `count`")
+    first, last = value["from"], value["to"]
+    scale = value.get("scale", "linear")
+    if scale not in ("linear", "log"):
+        place.fail(f"{path}.scale", "must be `linear` or `log`", scale)
+    if scale == "log" and ("step" in value or first <= 0 or last <= 0):
+        place.fail(path, "a log scale goes between two numbers above zero in `count` values")
+    count = _count(path, value, place)
+    if count > RUNS_AT_MOST:
+        place.fail(path, f"{count:,} values; at most {RUNS_AT_MOST:,} are accepted")
+    whole = all(isinstance(value.get(key, 0), int) for key in ("from", "to", "step"))
+    numbers = (_between(value, n, count, scale) for n in range(count))
+    return tuple(round(x) if whole else float(f"{x:.12g}") for x in numbers)
+
+
+def _count(path: str, value: dict[str, Any], place: Place) -> int:
+    if "count" in value:
+        count = value["count"]
+        if not isinstance(count, int) or count < 2:
+            place.fail(f"{path}.count", "must be a whole number of at least 2", count)
+        return count
+    step = value["step"]
+    steps = (value["to"] - value["from"]) / step if step else math.nan
+    if not steps >= 0 or abs(steps - round(steps)) > 1e-9 * max(1.0, steps):
+        place.fail(path, "`step` must lead from `from` to `to` in whole steps", value)
+    return round(steps) + 1
+
+
+def _between(value: dict[str, Any], n: int, count: int, scale: str) -> float:
+    first, last = float(value["from"]), float(value["to"])
+    if "step" in value:
+        return first + n * float(value["step"])
+    part = n / (count - 1)
+    if scale == "log":
+        return float(first * (last / first) ** part)
+    return first + (last - first) * part
+
+
+def read_seeds(path: str, value: Any, place: Place) -> tuple[int, ...] | None:
+    """Read `seeds`: how many (1, 2, ...) or which; none for the scenario's own."""
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= RUNS_AT_MOST:
+        return tuple(range(1, value + 1))
+    seeds = tuple(value) if isinstance(value, list | tuple | range) else ()
+    fine = all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in seeds)
+    if not seeds or not fine or len(set(seeds)) != len(seeds):
+        place.fail(path, "must be how many seeds (1, 2, ... are taken), or a list of different ones", value)
+    return seeds

@@ -1,0 +1,231 @@
+"""Runs a study: finds what is there, has the rest done, and puts the rows in order."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from silvan import _folder, _provenance, results
+from silvan._core import Scenario, ScenarioError, SilvanError, __version__
+from silvan._store import Store, address, build
+from silvan.sweeps.axes import Point
+from silvan.sweeps.errors import SweepError
+from silvan.sweeps.executors import Options, perform_all
+from silvan.sweeps.measures import defaults, number
+from silvan.sweeps.study import Function, Study
+from silvan.sweeps.table import Row, Sweep
+from silvan.sweeps.worker import Done, Job, recall, summary_of
+
+#: Called with the runs that are there, those that failed, all of them, and how many were found.
+Tell = Callable[[int, int, int, int], object]
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A run of a study with its address, or why it cannot be run."""
+
+    point: Point
+    seed: int | None = None
+    address: str | None = None
+    error: str | None = None
+
+
+def run_study(
+    study: Study,
+    *,
+    store: Path,
+    out: Path | None = None,
+    executor: str | Executor = "processes",
+    options: Options | None = None,
+    tell: Tell | None = None,
+) -> Sweep:
+    """Run a study and return its table; what is in the store already is not run again.
+
+    With `out`, the table and its provenance are written there. Runs that fail are rows with an
+    error; a study of which no run can even begin raises :class:`silvan.SilvanError`.
+    """
+    started = time.time()
+    options = options or Options()
+    shelf = Store(store)
+    planned = _plan(study)
+    shelf.clear_leftovers()
+    outcomes = _outcomes(study, planned, shelf, executor, options, tell or (lambda *_: None))
+    sweep = _sweep(study, planned, outcomes, shelf)
+    sweep = replace(sweep, out=out, wall_s=time.time() - started)
+    if out is not None:
+        _write(out, study, sweep, store, executor, options, started)
+    return sweep
+
+
+def _plan(study: Study) -> list[_Planned]:
+    planned = []
+    refused: SilvanError | None = None
+    for point in study.points():
+        try:
+            scenario: Scenario = study.base.at(point.overrides)
+            planned.append(_Planned(point, scenario.seed, address(scenario)))
+        except ScenarioError as error:
+            refused = refused or error
+            planned.append(_Planned(point, point.seed, error=str(error)))
+        except OSError as error:
+            raise SweepError(f"{error.filename}: cannot be read: {error.strerror}") from None
+    if refused is not None and all(one.error for one in planned):
+        raise refused
+    return planned
+
+
+def _outcomes(
+    study: Study,
+    planned: Sequence[_Planned],
+    shelf: Store,
+    executor: str | Executor,
+    options: Options,
+    tell: Tell,
+) -> dict[str, Done]:
+    """Find or do every run; by address, so that equal runs are one."""
+    outcomes: dict[str, Done] = {}
+    jobs: dict[str, Job] = {}
+    root = str(shelf.root.absolute())
+    for one in planned:
+        if one.address is None or one.address in outcomes or one.address in jobs:
+            continue
+        known = recall(shelf, one.address, study.keep, study.measures)
+        if known is not None:
+            outcomes[one.address] = known
+        else:
+            settings = tuple(one.point.overrides.items())
+            jobs[one.address] = Job(
+                study.base, settings, one.address, build(), root, study.keep, study.measures
+            )
+    refused = sum(one.error is not None for one in planned)
+    found = len(outcomes)
+    total = len(outcomes) + len(jobs) + refused
+
+    def report() -> None:
+        bad = refused + sum(done.error is not None for done in outcomes.values())
+        tell(len(outcomes) + refused, bad, total, found)
+
+    report()
+    if jobs:
+        with closing(perform_all(list(jobs.values()), executor, options)) as runs:
+            for done in runs:
+                outcomes[done.address] = _seen(done, jobs[done.address], shelf)
+                report()
+    return outcomes
+
+
+def _seen(done: Done, job: Job, shelf: Store) -> Done:
+    """Look for the run here: a lost worker may have finished it, and a far one have hidden it."""
+    if done.error is None:
+        if shelf.find(job.address, job.keep) is not None:
+            return done
+        return replace(
+            done,
+            error=f"done, but its folder is not in {shelf.root}: workers must share that file system",
+        )
+    return recall(shelf, job.address, job.keep, job.measures) or done
+
+
+def _sweep(study: Study, planned: Sequence[_Planned], outcomes: Mapping[str, Done], shelf: Store) -> Sweep:
+    measures = {measure.name: measure.unit for measure in study.measures}
+    rows = []
+    called: dict[str, tuple[dict[str, float | None], str | None]] = {}
+    for one in planned:
+        done = outcomes[one.address] if one.address is not None else None
+        error = one.error or (done.error if done else None)
+        values: dict[str, float | None] = dict(done.values) if done and error is None else {}
+        folder = shelf.find(one.address, study.keep) if one.address else None
+        if error is None and folder is not None and one.address is not None:
+            if one.address not in called:
+                called[one.address] = _late(study, folder, measures)
+            more, error = called[one.address]
+            values = {**values, **more} if error is None else {}
+        kept = folder if error is None else None
+        rows.append(_row(one, kept, values, error))
+    fresh = [done for done in outcomes.values() if not done.found]
+    return Sweep(
+        name=study.name,
+        description=study.description,
+        axes=study.axes,
+        measures=measures,
+        rows=tuple(rows),
+        found=len(outcomes) - len(fresh),
+        simulated=sum(done.error is None for done in fresh),
+    )
+
+
+def _row(one: _Planned, folder: Path | None, values: Mapping[str, float | None], error: str | None) -> Row:
+    return Row(one.point, one.seed, one.address, folder, values, error)
+
+
+def _late(study: Study, folder: Path, measures: dict[str, str]) -> tuple[dict[str, float | None], str | None]:
+    """Take the measures that are functions, or those of every study that asks for none."""
+    values: dict[str, float | None] = {}
+    try:
+        if not study.measures and not study.functions:
+            summary = summary_of(folder)
+            for measure in defaults(summary):
+                measures.setdefault(measure.name, measure.unit)
+                values[measure.name] = measure.of_summary(summary)
+            return values, None
+        if study.functions:
+            result = results.load(folder)
+            for name, function in study.functions:
+                values.update(_given(name, function, result))
+    except SilvanError as error:
+        return {}, str(error)
+    except Exception as error:
+        return {}, f"{type(error).__name__} in a measure: {error}"
+    for name in values:
+        measures.setdefault(name, "")
+    return values, None
+
+
+def _given(name: str, function: Function, result: results.Result) -> dict[str, float | None]:
+    given = function(result)
+    if isinstance(given, Mapping):
+        return {str(key): number(value, str(key)) for key, value in given.items()}
+    return {name: number(given, name)}
+
+
+def _write(
+    out: Path,
+    study: Study,
+    sweep: Sweep,
+    store: Path,
+    executor: str | Executor,
+    options: Options,
+    started: float,
+) -> None:
+    """Write the table, and apart from it whatever differs from one time to the next."""
+    try:
+        sweep.to_parquet(out / "table.parquet")
+        facts: dict[str, Any] = {
+            "study": study.name,
+            "description": study.description,
+            "origin": study.place.origin,
+            "scenario": study.base.origin,
+            "runs": len(sweep.rows),
+            "failed": len(sweep.failures),
+            "found": sweep.found,
+            "simulated": sweep.simulated,
+            "store": str(store),
+            "executor": executor if isinstance(executor, str) else type(executor).__name__,
+            "jobs": options.count,
+            "version": __version__,
+            "build": build(),
+            "git_commit": _provenance.git_commit(),
+            "started": datetime.fromtimestamp(started, timezone.utc).isoformat(timespec="seconds"),
+            "wall_s": round(sweep.wall_s, 3),
+            "machine": _provenance.machine(),
+        }
+        _folder.write_text(out / "provenance.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise SweepError(f"{out}: {error.strerror or error}; the runs are in {store}") from error

@@ -1,0 +1,228 @@
+"""Where runs are done: processes here by default, or any executor of `concurrent.futures`."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    as_completed,
+    wait,
+)
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import connection
+from pathlib import Path
+
+from silvan.sweeps.errors import SweepError
+from silvan.sweeps.worker import Done, Job, perform
+
+NAMES = ("processes", "threads", "slurm", "dask")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What an executor is to be given; each name takes what it knows."""
+
+    #: Runs at a time: processes, threads, Dask workers, or tasks of a Slurm array.
+    jobs: int | None = None
+    #: Address of a Dask scheduler; None for a cluster on this machine.
+    address: str | None = None
+    #: `slurm`, or `local` for processes that behave as Slurm's tasks would.
+    cluster: str = "slurm"
+    partition: str | None = None
+    #: Time limit of a Slurm task, in minutes.
+    minutes: int = 60
+    #: Cores of a Slurm task; a run uses one.
+    cpus: int = 1
+    #: Runs that a Slurm task does one after the other.
+    runs_per_task: int | None = None
+    #: Folder for the scripts and logs of Slurm.
+    logs: Path | None = None
+
+    @property
+    def count(self) -> int:
+        """Runs at a time."""
+        return self.jobs or available_cores()
+
+
+def available_cores() -> int:
+    """Return the cores that this process may use, which a container or batch system may limit."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1
+
+
+def perform_all(jobs: Sequence[Job], executor: str | Executor, options: Options) -> Generator[Done]:
+    """Do the jobs and yield each when it is done; closing the generator stops what is under way.
+
+    Raises :class:`SweepError` for an executor that does not exist or cannot be had.
+    """
+    if isinstance(executor, Executor):
+        yield from _through(executor, jobs, perform)
+    elif executor == "processes":
+        yield from _in_processes(jobs, options.count)
+    elif executor == "threads":
+        yield from _in_threads(jobs, options.count)
+    elif executor == "slurm":
+        from silvan.sweeps.slurm import SlurmExecutor
+
+        with _ended(SlurmExecutor(options, len(jobs))) as slurm:
+            yield from _through(slurm, jobs, perform)
+    elif executor == "dask":
+        with _dask(options) as dask:
+            yield from _through(dask, jobs, perform)
+    else:
+        raise SweepError(f"executor `{executor}` is not one of {', '.join(NAMES)}, nor an Executor")
+
+
+def failed(job: Job, why: BaseException | str) -> Done:
+    """Tell that a run was lost together with whatever did it."""
+    text = why if isinstance(why, str) else f"{type(why).__name__}: {why}".rstrip(": ")
+    return Done(job.address, error=text)
+
+
+def _through(executor: Executor, jobs: Sequence[Job], what: Callable[[Job], Done]) -> Generator[Done]:
+    futures: dict[Future[Done], Job] = {executor.submit(what, job): job for job in jobs}
+    try:
+        for future in as_completed(futures):
+            try:
+                done = future.result()
+            except Exception as error:
+                done = failed(futures[future], error)
+            yield done
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+@contextmanager
+def _ended(executor: Executor) -> Iterator[Executor]:
+    try:
+        yield executor
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _in_threads(jobs: Sequence[Job], count: int) -> Generator[Done]:
+    """Run in threads, which is as fast: the simulator holds no lock of Python's."""
+    stopped = threading.Event()
+
+    def look(now_ns: int, end_ns: int, events: int) -> None:
+        if stopped.is_set():
+            raise SweepError("stopped")
+
+    with _ended(ThreadPoolExecutor(count, "silvan-sweep")) as pool:
+        try:
+            with closing(_through(pool, jobs, partial(perform, progress=look))) as runs:
+                yield from runs
+        finally:
+            stopped.set()
+
+
+def _in_processes(jobs: Sequence[Job], count: int) -> Generator[Done]:
+    """Run in processes; one that dies takes no other run with it."""
+    waiting: Sequence[Job] = jobs
+    while waiting:
+        waiting, suspects = yield from _until_broken(waiting, count)
+        # Who of those under way has killed its process shows when each runs alone.
+        for job in suspects:
+            _, alone = yield from _until_broken([job], 1)
+            if alone:
+                yield failed(job, "its process died: killed from outside, or out of memory")
+
+
+def _until_broken(
+    jobs: Sequence[Job], count: int
+) -> Generator[Done, None, tuple[Sequence[Job], Sequence[Job]]]:
+    """Run jobs until all are done or a process dies; return those not begun, and those under way."""
+    waiting = deque(jobs)
+    running: dict[Future[Done], Job] = {}
+    with _pool(min(count, len(jobs))) as pool:
+        while waiting or running:
+            try:
+                # One more than there are processes, so that none waits for the next.
+                while waiting and len(running) <= count:
+                    running[pool.submit(perform, waiting[0])] = waiting[0]
+                    waiting.popleft()
+            except BrokenProcessPool:
+                if not running:
+                    suspect = waiting.popleft()
+                    return list(waiting), [suspect]
+            broken = []
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                job = running.pop(future)
+                try:
+                    done = future.result()
+                except BrokenProcessPool:
+                    broken.append(job)
+                    continue
+                yield done
+            if broken:
+                return list(waiting), [*broken, *(running[future] for future in running)]
+    return [], []
+
+
+@contextmanager
+def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
+    # Fresh processes: forking one that has threads (a progress bar, say) can hang.
+    context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin_worker)
+    finished = False
+    try:
+        yield pool
+        finished = True
+    finally:
+        if not finished:
+            # Without this, Ctrl-C would wait for the runs that have begun.
+            for worker in set(multiprocessing.active_children()) - others:
+                worker.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin_worker() -> None:
+    """Let a worker go without a traceback on Ctrl-C, and when its parent is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)
+
+
+@contextmanager
+def _dask(options: Options) -> Iterator[Executor]:
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise SweepError("the executor `dask` needs Dask: pip install 'silvan[dask]'") from None
+    if options.address is not None:
+        try:
+            client = Client(options.address, timeout="20s")
+        except (OSError, ValueError) as error:
+            raise SweepError(f"no Dask scheduler at {options.address}: {error}") from None
+        with client:
+            yield client.get_executor()
+        return
+    # A core each, and a process, so that Ctrl-C or a crash ends a run and not the sweep.
+    with (
+        LocalCluster(
+            n_workers=options.count, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client.get_executor()

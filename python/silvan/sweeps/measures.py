@@ -1,0 +1,291 @@
+"""Measures: what is kept of each run as a number, taken from its summary or from its tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silvan import _core
+from silvan.fairness import jain, treatment_variation
+from silvan.sweeps.errors import Place, SweepError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silvan.results import Result
+
+#: Part of the names under which values are kept: to be raised where a measure changes its meaning.
+VERSION = 1
+
+MEASURE_KEYS = (
+    "name", "unit", "summary", "table", "column", "of", "over_time", "across", "statistic", "start", "end",
+)  # fmt: skip
+#: Column of names per table; none where there is one row per interval.
+TABLES = {"flows": "flow", "hosts": "host", "links": "link", "network": ""}
+#: Columns that are made from others: Gbit/s from bytes per interval.
+RATES = {"received_gbit_s": "received_bytes", "sent_gbit_s": "sent_bytes"}
+#: Fields by which an entry of a list in the summary is called.
+CALLED = ("flow", "host", "class", "since", "link", "name")
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
+
+Along = Callable[["NDArray[Any]"], Any]
+REDUCTIONS: dict[str, Along] = {
+    "mean": lambda values: values.mean(axis=-1),
+    "min": lambda values: values.min(axis=-1),
+    "max": lambda values: values.max(axis=-1),
+    "sum": lambda values: values.sum(axis=-1),
+    "std": lambda values: values.std(axis=-1),
+    "median": lambda values: np.median(values, axis=-1),
+    "p5": lambda values: np.percentile(values, 5, axis=-1),
+    "p95": lambda values: np.percentile(values, 95, axis=-1),
+    "p99": lambda values: np.percentile(values, 99, axis=-1),
+    "last": lambda values: values[..., -1],
+}
+ACROSS: dict[str, Along] = {
+    **{name: REDUCTIONS[name] for name in ("mean", "min", "max", "sum", "std", "median")},
+    "jain": jain,
+}
+#: Of names and intervals at once.
+STATISTICS: dict[str, Along] = {"treatment_variation": treatment_variation}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number of a run: a scalar of its summary, or a statistic of a column of a table.
+
+    Of a table: the rows of the names in `of` (patterns such as ``F[2-5]`` are fine) in the
+    intervals between `start_s` and `end_s` (the end of the warm-up and of the run, unless given).
+    Each name's values are reduced by `over_time`, and those of the names by `across`; or all of
+    them at once by `statistic`.
+    """
+
+    name: str
+    unit: str = ""
+    summary: tuple[str, ...] = ()
+    table: str = ""
+    column: str = ""
+    of: tuple[str, ...] = ("*",)
+    over_time: str = "mean"
+    across: str = "mean"
+    statistic: str = ""
+    start_s: float | None = None
+    end_s: float | None = None
+
+    @property
+    def needs_tables(self) -> bool:
+        """Whether a run's summary is not enough."""
+        return not self.summary
+
+    @property
+    def note(self) -> str:
+        """Name under which a store keeps the value: the same for the same meaning."""
+        meaning = {key: value for key, value in asdict(self).items() if key not in ("name", "unit")}
+        text = json.dumps([VERSION, meaning], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def of_run(self, result: Result) -> float | None:
+        """Return the value; None where there is none, as of the latency of a flow without packets.
+
+        Raises :class:`SweepError` where the run does not have what is asked for.
+        """
+        return (
+            self.of_summary(result.summary) if self.summary else number(self._from_table(result), self.name)
+        )
+
+    def of_summary(self, summary: Mapping[str, Any]) -> float | None:
+        """Return the value of a measure that needs no tables; raises as :meth:`of_run`."""
+        return number(_from_summary(summary, self.summary, self.name), self.name)
+
+    def _from_table(self, result: Result) -> Any:
+        values = _grid(result, self)
+        if self.statistic:
+            return STATISTICS[self.statistic](values)
+        return ACROSS[self.across](REDUCTIONS[self.over_time](values))
+
+
+def number(value: object, name: str) -> float | None:
+    """Return a measure's value as it is kept."""
+    if value is None:
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, int | float):
+        raise SweepError(f"measure `{name}` gave {value!r}, which is not a number")
+    return float(value) if math.isfinite(value) else None
+
+
+def _from_summary(summary: Mapping[str, Any], path: tuple[str, ...], name: str) -> Any:
+    here: Any = summary
+    for depth, segment in enumerate(path):
+        try:
+            here = _step(here, segment)
+        except KeyError:
+            known = _names(here, path[:depth])
+            hint = f"; there are {known}" if known else ""
+            missing = ".".join(path[: depth + 1])
+            raise SweepError(f"measure `{name}`: the summary has no `{missing}`{hint}") from None
+    if isinstance(here, list | dict):
+        raise SweepError(
+            f"measure `{name}`: `{'.'.join(path)}` of the summary is not a number; "
+            f"go on with one of {_names(here, path)}"
+        )
+    return here
+
+
+def _step(here: Any, segment: str) -> Any:
+    """Go into a part of the summary; lists are gone into by what their entries are called."""
+    if isinstance(here, dict):
+        return here[segment]
+    found = [one for one in here if segment in _called(one)] if isinstance(here, list) else []
+    if not found:
+        raise KeyError(segment)
+    return found[0] if len(found) == 1 else found
+
+
+def _called(entry: Mapping[str, Any]) -> list[str]:
+    return [entry[field] for field in CALLED if field in entry]
+
+
+def _names(here: Any, path: tuple[str, ...]) -> str:
+    """Return how one may go on at a place of the summary, a few of them."""
+    names = list(here) if isinstance(here, dict) else []
+    if isinstance(here, list):
+        fresh = ([name for name in _called(one) if name not in path] for one in here)
+        names = list(dict.fromkeys(one[0] for one in fresh if one))
+    return _few(names)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+
+
+def _grid(result: Result, measure: Measure) -> NDArray[np.float64]:
+    """Values of a column: a row per name, a column per interval of the span."""
+    view = _core.columns(result.table(measure.table))
+    arrays = {name: np.asarray(one) for name, one in view.items() if not isinstance(one, tuple)}
+    column = RATES.get(measure.column, measure.column)
+    if column not in arrays:
+        rates = [rate for rate, source in RATES.items() if source in arrays]
+        known = ", ".join([*rates, *(name for name in arrays if name != "time_ns")])
+        raise SweepError(
+            f"measure `{measure.name}`: `{measure.table}` has no column `{measure.column}`; there are {known}"
+        )
+    ends, steps = np.unique(arrays["time_ns"], return_inverse=True)
+    coded = view.get(TABLES[measure.table])
+    codes, names = (
+        (np.asarray(coded[0]), coded[1])
+        if isinstance(coded, tuple)
+        else (np.zeros(len(steps), dtype=np.uint32), [""])
+    )
+    present = set(np.unique(codes).tolist())
+    chosen = [
+        code
+        for code, name in enumerate(names)
+        if code in present and any(name == one or fnmatchcase(name, one) for one in measure.of)
+    ]
+    if not chosen:
+        what = f"names like {', '.join(measure.of)}" if present else "rows at all"
+        hint = f"; there are {_few(names)}" if present else f"; see measure.{measure.table} of the scenario"
+        raise SweepError(f"measure `{measure.name}`: the table `{measure.table}` has no {what}{hint}")
+    grid = np.zeros((len(names), len(ends)))
+    grid[codes, steps] = arrays[column]
+    spans_ns = np.diff(ends.astype(np.float64), prepend=0.0)
+    if measure.column in RATES:
+        grid *= 8.0 / spans_ns
+    return grid[chosen][:, _inside(result, measure, ends.astype(np.float64), spans_ns)]
+
+
+def _inside(
+    result: Result, measure: Measure, ends_ns: NDArray[np.float64], spans_ns: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    start_ns = result.summary["averages_from_ns"] if measure.start_s is None else measure.start_s * 1e9
+    end_ns = np.inf if measure.end_s is None else measure.end_s * 1e9
+    inside: NDArray[np.bool_] = (ends_ns - spans_ns >= start_ns - 0.5) & (ends_ns <= end_ns + 0.5)
+    if not inside.any():
+        raise SweepError(
+            f"measure `{measure.name}`: no sampling interval lies between {start_ns * 1e-9:g} s and "
+            f"{min(end_ns, ends_ns[-1] if len(ends_ns) else 0.0) * 1e-9:g} s"
+        )
+    return inside
+
+
+def read_measure(path: str, table: dict[str, Any], place: Place) -> Measure:
+    """Read one ``[[measure]]``: from the `summary`, or a `column` of a `table`."""
+    place.keys(path, table, MEASURE_KEYS)
+    name = place.text(f"{path}.name", table.get("name"))
+    unit = place.text(f"{path}.unit", table.get("unit"), "")
+    if ("summary" in table) == ("table" in table):
+        place.fail(path, 'needs either `summary = "path.in.the.summary"` or `table` and `column`')
+    if "summary" in table:
+        extra = [key for key in table if key not in ("name", "unit", "summary")]
+        if extra:
+            place.fail(f"{path}.{extra[0]}", "is for measures of a `table`, not of the `summary`")
+        return Measure(name, unit, summary=_path(f"{path}.summary", table["summary"], place))
+    kind = _choice(f"{path}.table", table["table"], TABLES, place)
+    if "statistic" in table and ("over_time" in table or "across" in table):
+        place.fail(f"{path}.statistic", "takes names and intervals at once: drop `over_time` and `across`")
+    if kind == "network" and ("of" in table or "across" in table):
+        place.fail(path, "the table `network` has no names: drop `of` and `across`")
+    of = table.get("of", ["*"])
+    of = [of] if isinstance(of, str) else of
+    if not isinstance(of, list | tuple) or not of or not all(isinstance(one, str) for one in of):
+        place.fail(f"{path}.of", 'must be names or patterns, such as ["F2", "F3"] or "F[2-5]"', of)
+    return Measure(
+        name,
+        unit,
+        table=kind,
+        column=place.text(f"{path}.column", table.get("column")),
+        of=tuple(of),
+        over_time=_choice(f"{path}.over_time", table.get("over_time", "mean"), REDUCTIONS, place),
+        across=_choice(f"{path}.across", table.get("across", "mean"), ACROSS, place),
+        statistic=_choice(f"{path}.statistic", table["statistic"], STATISTICS, place)
+        if "statistic" in table
+        else "",
+        start_s=_seconds(f"{path}.start", table.get("start"), place),
+        end_s=_seconds(f"{path}.end", table.get("end"), place),
+    )
+
+
+def _path(path: str, value: Any, place: Place) -> tuple[str, ...]:
+    if isinstance(value, list) and value and all(isinstance(part, str) and part for part in value):
+        return tuple(value)
+    parts = tuple(place.text(path, value).split("."))
+    if not all(parts):
+        place.fail(path, 'must be a dotted path, such as "flows.F1.received_gbit_s"', value)
+    return parts
+
+
+def _choice(path: str, value: Any, known: Mapping[str, Any], place: Place) -> str:
+    if not isinstance(value, str) or value not in known:
+        place.fail(path, "must be one of " + ", ".join(f"`{name}`" for name in known), value)
+    return value
+
+
+def _seconds(path: str, value: Any, place: Place) -> float | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value) if isinstance(value, str) else None
+    if match is None or match[2] not in SECONDS:
+        place.fail(path, 'not a time; write for example "150 us" (ps, ns, us, ms, s)', value)
+    return float(match[1]) * SECONDS[match[2]]
+
+
+def defaults(summary: Mapping[str, Any]) -> list[Measure]:
+    """Measures where none are asked for: the summary's own numbers."""
+    return [
+        Measure(key, _unit(key), summary=(key,))
+        for key, value in summary.items()
+        if isinstance(value, int | float) and key not in ("simulated_ns", "averages_from_ns")
+    ]
+
+
+def _unit(key: str) -> str:
+    return next((unit for end, unit in (("gbit_s", "Gbit/s"), ("_ns", "ns")) if key.endswith(end)), "")

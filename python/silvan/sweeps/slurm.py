@@ -1,0 +1,174 @@
+"""Slurm as an executor: arrays of tasks through submitit, each task doing several runs."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+from silvan.sweeps.errors import SweepError
+from silvan.sweeps.executors import Options
+
+#: A Slurm array has at most 1001 tasks, unless its administrator says otherwise.
+TASKS_AT_MOST = 1000
+#: Tasks per place, so that a slow task at the end does not keep the others waiting.
+TASKS_PER_JOB = 4
+#: How long a task waits for more to be submitted before an array is sent off.
+GATHER_S = 0.3
+#: How often to look for finished tasks.
+LOOK_EVERY_S = {"slurm": 2.0, "local": 0.2}
+
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+#: Outcome of a call: whether it went well, and its value or error.
+Outcome = tuple[bool, Any]
+
+
+def call_all(calls: Sequence[Call]) -> list[Outcome]:
+    """Do the calls of a task one after the other."""
+    outcomes: list[Outcome] = []
+    for function, arguments, named in calls:
+        try:
+            outcomes.append((True, function(*arguments, **named)))
+        except Exception as error:
+            outcomes.append((False, error))
+    return outcomes
+
+
+class SlurmExecutor(Executor):
+    """Gathers what is submitted into arrays of Slurm tasks.
+
+    `expected` is how many calls will come, to make tasks of an even size.
+    """
+
+    def __init__(self, options: Options, expected: int) -> None:
+        submitit = _submitit()
+        if options.cluster not in LOOK_EVERY_S:
+            raise SweepError(f"cluster `{options.cluster}` is not one of {', '.join(LOOK_EVERY_S)}")
+        self._local = options.cluster == "local"
+        self._width = options.count
+        self._size = options.runs_per_task or _size(expected, self._width, self._local)
+        self._look_every_s = LOOK_EVERY_S[options.cluster]
+        folder = options.logs or Path("submitit")
+        try:
+            self._tasks = submitit.AutoExecutor(folder=str(folder.absolute() / "%j"), cluster=options.cluster)
+        except (RuntimeError, OSError) as error:
+            raise SweepError(f"no Slurm here: {error}") from None
+        self._tasks.update_parameters(name="silvan", timeout_min=options.minutes, cpus_per_task=options.cpus)
+        if not self._local:
+            self._tasks.update_parameters(slurm_array_parallelism=self._width)
+            if options.partition:
+                self._tasks.update_parameters(slurm_partition=options.partition)
+        self._lock = threading.Condition()
+        self._waiting: deque[tuple[Call, Future[Any]]] = deque()
+        self._running: list[tuple[Any, list[Future[Any]]]] = []
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="silvan-slurm", daemon=True)
+        self._thread.start()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Put a call into the next array."""
+        future: Future[Any] = Future()
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot submit after shutdown")
+            self._waiting.append(((fn, args, kwargs), future))
+            self._lock.notify()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Finish, or with `cancel_futures` cancel what is queued and what runs."""
+        with self._lock:
+            self._closed = True
+            if cancel_futures:
+                for _, future in self._waiting:
+                    future.cancel()
+                self._waiting.clear()
+                for task, _ in self._running:
+                    task.cancel(check=False)
+                self._running.clear()
+            self._lock.notify()
+        if wait:
+            self._thread.join()
+
+    def _serve(self) -> None:
+        while True:
+            with self._lock:
+                if not (self._waiting or self._running or self._closed):
+                    self._lock.wait()
+                if self._closed and not (self._waiting or self._running):
+                    return
+                gathered = len(self._waiting)
+            time.sleep(GATHER_S if gathered else self._look_every_s)
+            with self._lock:
+                still_coming = len(self._waiting) > gathered
+            if not still_coming:
+                self._send()
+            self._collect()
+
+    def _send(self) -> None:
+        """Send off an array of what waits; tasks of `local` only as many as there are places."""
+        with self._lock:
+            room = self._width - len(self._running) if self._local else TASKS_AT_MOST
+            chunks: list[list[tuple[Call, Future[Any]]]] = []
+            while self._waiting and len(chunks) < room:
+                some = [self._waiting.popleft() for _ in range(min(self._size, len(self._waiting)))]
+                some = [(call, future) for call, future in some if future.set_running_or_notify_cancel()]
+                if some:
+                    chunks.append(some)
+        if not chunks:
+            return
+        try:
+            calls = [[call for call, _ in chunk] for chunk in chunks]
+            tasks = self._tasks.map_array(call_all, calls)
+        except Exception as error:
+            for chunk in chunks:
+                for _, future in chunk:
+                    future.set_exception(SweepError(f"Slurm took no tasks: {error}"))
+            return
+        with self._lock:
+            for task, chunk in zip(tasks, chunks, strict=True):
+                self._running.append((task, [future for _, future in chunk]))
+
+    def _collect(self) -> None:
+        with self._lock:
+            running = list(self._running)
+        for task, futures in running:
+            if not task.done():
+                continue
+            with self._lock:
+                self._running = [entry for entry in self._running if entry[0] is not task]
+            try:
+                outcomes = task.result()
+            except Exception as error:
+                # Its time limit, a node that died, a worker that cannot start.
+                outcomes = [(False, SweepError(f"Slurm task {task.job_id}: {_last_line(error)}"))] * len(
+                    futures
+                )
+            for future, (well, value) in zip(futures, outcomes, strict=True):
+                if well:
+                    future.set_result(value)
+                else:
+                    future.set_exception(value)
+
+
+def _size(expected: int, width: int, local: bool) -> int:
+    tasks = width if local else min(width * TASKS_PER_JOB, TASKS_AT_MOST)
+    return max(1, math.ceil(expected / tasks))
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip("- ")]
+    return lines[-1].strip() if lines else type(error).__name__
+
+
+def _submitit() -> Any:
+    try:
+        import submitit
+    except ImportError:
+        raise SweepError("the executor `slurm` needs submitit: pip install 'silvan[slurm]'") from None
+    return submitit

@@ -1,0 +1,221 @@
+"""A study: a scenario, the axes along which it varies, and what is measured of each run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from silvan._core import Scenario, ScenarioError
+from silvan.sweeps.axes import RESERVED, Axis, Point, points, read_axis, read_seeds
+from silvan.sweeps.errors import Place, SweepError
+from silvan.sweeps.measures import Measure, read_measure
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from silvan._store import Keep
+    from silvan.results import Result
+
+#: Larger studies are a mistake.
+TEXT_BYTES_AT_MOST = 4 << 20
+STUDY_KEYS = ("name", "description", "scenario", "seeds", "keep", "set", "axis", "measure")
+
+#: A function of a finished run: a number, or numbers by name.
+Function = Callable[["Result"], "float | Mapping[str, float | None] | None"]
+
+
+@dataclass(frozen=True)
+class Base:
+    """The scenario that a study varies, as it can be sent elsewhere."""
+
+    text: str
+    origin: str
+    base_dir: str
+    overrides: tuple[tuple[str, Any], ...] = ()
+
+    def at(self, overrides: Mapping[str, Any]) -> Scenario:
+        """Return the scenario with more overrides."""
+        return Scenario.from_toml(
+            self.text,
+            origin=self.origin,
+            base_dir=self.base_dir,
+            overrides={**dict(self.overrides), **overrides},
+        )
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a sweep runs: read by :meth:`load`, or made of Python objects by :func:`silvan.sweep`."""
+
+    name: str
+    base: Base
+    axes: tuple[Axis, ...] = ()
+    seeds: tuple[int, ...] | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    measures: tuple[Measure, ...] = ()
+    #: Measures that are Python functions, with the name of what they give, if it is one number.
+    functions: tuple[tuple[str, Function], ...] = ()
+    keep: Keep = "tables"
+    description: str = ""
+    place: Place = field(default_factory=lambda: Place("silvan.sweep"))
+
+    def __post_init__(self) -> None:
+        columns = [name for axis in self.axes for name in (axis.name, *axis.together)]
+        columns += [*(measure.name for measure in self.measures), *(name for name, _ in self.functions)]
+        for n, name in enumerate(columns):
+            if name in columns[:n]:
+                self.place.fail("", f"two axes or measures are called `{name}`; give one another name")
+            if name in RESERVED:
+                self.place.fail("", f"`{name}` is a column of its own; call the axis or measure otherwise")
+        keys = [key for axis in self.axes for key, _ in axis.settings]
+        for n, key in enumerate(keys):
+            if key in keys[:n]:
+                self.place.fail("", f"two axes set `{key}`")
+        if self.keep not in ("tables", "summary"):
+            self.place.fail("keep", "must be `tables` or `summary`", self.keep)
+        if self.functions and self.keep != "tables":
+            self.place.fail("keep", 'functions as measures read the runs\' tables: they need keep = "tables"')
+
+    def points(self) -> list[Point]:
+        """Return the runs, in the order of the table."""
+        return points(self.axes, self.seeds, self.fixed, self.place)
+
+    @staticmethod
+    def load(path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Study:
+        """Read a study file; `overrides` are set in its scenario, and an axis of that key goes.
+
+        Raises :class:`SweepError` or :class:`silvan.ScenarioError`, with file, line, key and value.
+        """
+        file = Path(path)
+        try:
+            with file.open("rb") as handle:
+                data = handle.read(TEXT_BYTES_AT_MOST + 1)
+            if len(data) > TEXT_BYTES_AT_MOST:
+                raise SweepError(f"{file}: longer than {TEXT_BYTES_AT_MOST} bytes; a study is short")
+            text = data.decode()
+            table = tomllib.loads(text)
+        except OSError as error:
+            raise SweepError(f"{file}: cannot be read: {error.strerror or error}") from None
+        except UnicodeDecodeError:
+            raise SweepError(f"{file}: not a text in UTF-8") from None
+        except tomllib.TOMLDecodeError as error:
+            raise SweepError(f"{file}: not valid TOML: {error}") from None
+        return _read(table, Place(str(file), text), file, dict(overrides or {}))
+
+
+def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, Any]) -> Study:
+    place.keys("", table, STUDY_KEYS)
+    if "scenario" not in table:
+        place.fail("", 'names no scenario: write scenario = "FILE", relative to the study')
+    scenario = file.parent / place.text("scenario", table["scenario"])
+    if not scenario.is_file():
+        place.fail("scenario", f"there is no file {scenario}", table["scenario"])
+    fixed = table.get("set", {})
+    if not isinstance(fixed, dict):
+        place.fail("set", "must be a table of keys of the scenario and their values", fixed)
+    axes = [
+        read_axis(f"axis.{n}", one, place) for n, one in enumerate(place.tables("axis", table.get("axis")))
+    ]
+    measures = [
+        read_measure(f"measure.{n}", one, place)
+        for n, one in enumerate(place.tables("measure", table.get("measure")))
+    ]
+    return Study(
+        name=_name("name", table.get("name", file.stem), place),
+        description=place.text("description", table.get("description"), ""),
+        base=of_file(scenario),
+        axes=tuple(axis for axis in axes if not any(key in overrides for key, _ in axis.settings)),
+        seeds=read_seeds("seeds", table.get("seeds"), place),
+        fixed={**_flat(fixed), **overrides},
+        measures=tuple(measures),
+        keep=cast("Keep", place.text("keep", table.get("keep"), "tables")),
+        place=place,
+    )
+
+
+def _name(path: str, value: Any, place: Place) -> str:
+    name = place.text(path, value)
+    if "/" in name or os.sep in name or name.startswith("."):
+        place.fail(path, "is also the name of a folder: no slash, no dot in front", name)
+    return name
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Write nested tables as dotted keys: `[set] congestion.mechanism = ...` nests in TOML."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            flat.update(_flat(value, f"{prefix}{key}."))
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def of_file(path: Path) -> Base:
+    """Read the scenario of a study from its file."""
+    Scenario.load(path)  # words what can be wrong with a file
+    text = path.read_text(encoding="utf-8")
+    return Base(text, str(path), str(path.parent.absolute()))
+
+
+def of_scenario(scenario: Scenario) -> Base:
+    """Take a scenario that is there already.
+
+    Its own text, if it can still be read, so that axes act on what was written and not on values
+    that were filled in; else the resolved one.
+    """
+    base_dir = str(Path(scenario.base_dir).absolute())
+    try:
+        text = Path(scenario.origin).read_text(encoding="utf-8")
+        base = Base(text, scenario.origin, base_dir, tuple(scenario.overrides))
+        if base.at({}).to_toml() == scenario.to_toml():
+            return base
+    except (OSError, ValueError, ScenarioError):
+        pass
+    return Base(scenario.to_toml(), scenario.origin, base_dir)
+
+
+def read_axes(axes: Mapping[str, Any] | Sequence[Mapping[str, Any]], place: Place) -> tuple[Axis, ...]:
+    """Read the axes of a call: lists of values or tables by key, or tables as in a study file."""
+    tables = (
+        [{"key": key, **(one if isinstance(one, Mapping) else {"values": one})} for key, one in axes.items()]
+        if isinstance(axes, Mapping)
+        else [dict(one) for one in axes]
+    )
+    for table in tables:
+        # Arrays and ranges are as good as lists.
+        if "values" in table and not isinstance(table["values"], str):
+            table["values"] = [getattr(value, "item", lambda v=value: v)() for value in table["values"]]
+    return tuple(read_axis(f"axes.{n}", table, place) for n, table in enumerate(tables))
+
+
+def read_measures(given: Any, place: Place) -> tuple[tuple[Measure, ...], tuple[tuple[str, Function], ...]]:
+    """Read the measures of a call: paths in the summary, tables, :class:`Measure`, or functions."""
+    if given is None:
+        return (), ()
+    if isinstance(given, str | Measure) or callable(given):
+        given = [given]
+    named = list(given.items()) if isinstance(given, Mapping) else [(None, one) for one in given]
+    measures: list[Measure] = []
+    functions: list[tuple[str, Function]] = []
+    for n, (name, one) in enumerate(named):
+        if isinstance(one, Measure):
+            measures.append(one)
+        elif callable(one):
+            functions.append((name or getattr(one, "__name__", f"measure {n}"), one))
+        elif isinstance(one, str):
+            measures.append(read_measure(f"measure.{n}", {"name": name or one, "summary": one}, place))
+        elif isinstance(one, Mapping):
+            table = {**one} if name is None else {"name": name, **one}
+            measures.append(read_measure(f"measure.{n}", table, place))
+        else:
+            place.fail(f"measure.{n}", "must be a path in the summary, a table or a function", one)
+    return tuple(measures), tuple(functions)

@@ -1,0 +1,161 @@
+"""What a sweep gives: one row per run, as an Arrow table, a Parquet file, or a cube of xarray."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import arro3.io
+import numpy as np
+from arro3.core import Array, DataType, Field, Schema, Table
+
+from silvan import results
+from silvan._core import __version__
+from silvan.sweeps.axes import Axis, Point, as_text
+from silvan.sweeps.errors import SweepError
+
+if TYPE_CHECKING:
+    import xarray
+
+    from silvan.results import Result
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that could not be had: what it sets, and why not."""
+
+    overrides: Mapping[str, Any]
+    error: str
+
+    def __str__(self) -> str:
+        settings = " ".join(f"{key}={value}" for key, value in self.overrides.items())
+        return f"{settings or 'the scenario as it is'}: {self.error}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run of a sweep."""
+
+    point: Point
+    seed: int | None
+    address: str | None
+    folder: Path | None
+    values: Mapping[str, float | None]
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A finished sweep. Rows are in the order of the axes, whoever finished first."""
+
+    name: str
+    description: str
+    axes: tuple[Axis, ...]
+    #: Names and units of what was measured.
+    measures: Mapping[str, str]
+    rows: Sequence[Row]
+    #: How many runs had been simulated before, by this sweep or another of the same store.
+    found: int = 0
+    #: How many were simulated now.
+    simulated: int = 0
+    #: Folder of the table, if it was written.
+    out: Path | None = None
+    wall_s: float = 0.0
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Runs that could not be had."""
+        return [Failure(row.point.overrides, row.error) for row in self.rows if row.error is not None]
+
+    @cached_property
+    def table(self) -> Table:
+        """Axes, seed, measures, error and address of each run, as an `arro3` table."""
+        fields: list[Field] = []
+        arrays: list[Array] = []
+
+        def add(name: str, values: list[Any], kind: DataType, unit: str = "") -> None:
+            metadata = {"unit": unit} if unit else None
+            fields.append(Field(name, kind, nullable=True, metadata=metadata))
+            arrays.append(Array(values, type=kind))
+
+        for n, axis in enumerate(self.axes):
+            for name, labels in {axis.name: axis.labels, **axis.together}.items():
+                kind, values = _column(labels)
+                unit = axis.unit if name == axis.name else ""
+                add(name, [values[row.point.steps[n]] for row in self.rows], kind, unit)
+        add("seed", [row.seed for row in self.rows], DataType.uint64())
+        for name, unit in self.measures.items():
+            add(name, [row.values.get(name) for row in self.rows], DataType.float64(), unit)
+        add("error", [row.error for row in self.rows], DataType.utf8())
+        add("run", [row.address for row in self.rows], DataType.utf8())
+        return Table.from_arrays(arrays, schema=Schema(fields))
+
+    def to_parquet(self, path: str | PathLike[str]) -> Path:
+        """Write the table: the same bytes for the same study, however it was run."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.partial")
+        arro3.io.write_parquet(self.table, partial, compression="zstd(3)")
+        partial.replace(target)
+        return target
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Return the measures as a cube over the axes and the seeds; NaN where a run failed.
+
+        Units are in the attributes; keys that move together with an axis are coordinates along it.
+        """
+        try:
+            import xarray
+        except ImportError:
+            raise SweepError("to_xarray needs xarray: pip install 'silvan[xarray]'") from None
+        dims = [*(axis.name for axis in self.axes), "seed"]
+        shape = [len(axis) for axis in self.axes]
+        seeds = len(self.rows) // int(np.prod(shape, dtype=int))
+        coords: dict[str, Any] = {}
+        for axis in self.axes:
+            coords[axis.name] = (axis.name, list(_column(axis.labels)[1]), _attributes(axis.unit))
+            for key, values in axis.together.items():
+                coords[key] = (axis.name, list(_column(values)[1]))
+        coords["seed"] = ("seed", [row.seed for row in self.rows[:seeds]])
+        data = {}
+        for name, unit in self.measures.items():
+            flat = [row.values.get(name) for row in self.rows]
+            cube = np.array([np.nan if value is None else value for value in flat], dtype=np.float64)
+            data[name] = (dims, cube.reshape(*shape, seeds), _attributes(unit))
+        notes = {"name": self.name, "description": self.description, "silvan": __version__}
+        return xarray.Dataset(data, coords, {key: value for key, value in notes.items() if value})
+
+    def result(self, row: int) -> Result:
+        """Read back a run by its row in the table.
+
+        Raises :class:`silvan.ResultError` if it failed.
+        """
+        found = self.rows[row]
+        if found.folder is None:
+            raise results.ResultError(f"run {row} of the sweep failed: {found.error}")
+        return results.load(found.folder)
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        axes = " x ".join(f"{axis.name} ({len(axis)})" for axis in self.axes) or "no axes"
+        return f"<silvan.Sweep {self.name!r}: {len(self.rows)} runs over {axes}{failed}>"
+
+
+def _attributes(unit: str) -> dict[str, str]:
+    return {"units": unit} if unit else {}
+
+
+def _column(values: Sequence[Any]) -> tuple[DataType, Sequence[Any]]:
+    """Return the narrowest type that holds the values of an axis, and the values as such."""
+    if all(isinstance(value, bool) for value in values):
+        return DataType.bool(), values
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    if numbers and all(isinstance(value, int) for value in values):
+        return DataType.int64(), values
+    if numbers:
+        return DataType.float64(), [float(value) for value in values]
+    return DataType.utf8(), [as_text(value) for value in values]

@@ -1,0 +1,131 @@
+"""One run of a study, wherever it is done: plain data in, plain data out."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from silvan import results
+from silvan._core import SilvanError
+from silvan._store import Keep, Store, StoredRun, address, build
+from silvan.sweeps.errors import SweepError
+from silvan.sweeps.measures import Measure
+from silvan.sweeps.study import Base
+
+if TYPE_CHECKING:
+    from silvan.results import Progress, Result
+
+Values = dict[str, "float | None"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that is to be there, and what is to be measured of it."""
+
+    base: Base
+    overrides: tuple[tuple[str, Any], ...]
+    address: str
+    build: str
+    store: str
+    keep: Keep
+    measures: tuple[Measure, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a run."""
+
+    address: str
+    values: Values = field(default_factory=dict)
+    error: str | None = None
+    #: Whether it had been simulated before.
+    found: bool = False
+    wall_s: float = 0.0
+
+
+def perform(job: Job, progress: Progress | None = None) -> Done:
+    """Find a run or simulate it, and measure it; errors come back as texts."""
+    started = time.monotonic()
+    values: Values = {}
+    found = False
+    error = None
+    try:
+        values, found = _performed(job, progress)
+    except SilvanError as refused:
+        error = str(refused)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as failure:  # a panic of the simulator is no Exception
+        error = f"{type(failure).__name__}: {failure}"
+    return Done(job.address, values, error, found, time.monotonic() - started)
+
+
+def _performed(job: Job, progress: Progress | None) -> tuple[Values, bool]:
+    if build() != job.build:
+        raise SweepError(
+            f"this worker has another build of Silvan ({build()}) than whoever sent the run ({job.build}): "
+            "install the same everywhere"
+        )
+    scenario = job.base.at(dict(job.overrides))
+    if address(scenario) != job.address:
+        raise SweepError("a file that the scenario names has changed since the sweep began; run it again")
+    store = Store(job.store)
+    from_tables = [measure for measure in job.measures if measure.needs_tables]
+
+    def note_all(result: Result) -> None:
+        for measure in from_tables:
+            try:
+                value = measure.of_run(result)
+            except SweepError:
+                continue  # told below; the run itself is worth keeping
+            store.note(job.address, measure.note, value)
+
+    run = store.run(scenario, keep=job.keep, progress=progress, known=job.address, finish=note_all)
+    return _measured(job, store, run, progress), run.found
+
+
+def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None) -> Values:
+    result = run.result
+    values: Values = {}
+    for measure in job.measures:
+        try:
+            values[measure.name] = _known(store, job.address, measure, result.summary)
+        except KeyError:
+            if not result.tables:
+                # Its tables were not kept, and this was not measured then: once more.
+                result = results.run(job.base.at(dict(job.overrides)), progress=progress)
+            values[measure.name] = measure.of_run(result)
+            store.note(job.address, measure.note, values[measure.name])
+    return values
+
+
+def _known(store: Store, at: str, measure: Measure, summary: dict[str, Any]) -> float | None:
+    """Return a measure that needs no tables (any more); raise `KeyError` if it does."""
+    if measure.needs_tables:
+        value: float | None = store.noted(at, measure.note)
+        return value
+    return measure.of_summary(summary)
+
+
+def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> Done | None:
+    """Return a run that is finished and measured already; None if anything is left to do."""
+    folder = store.find(at, keep)
+    if folder is None:
+        return None
+    try:
+        summary = summary_of(folder) if any(not measure.needs_tables for measure in measures) else {}
+        values = {measure.name: _known(store, at, measure, summary) for measure in measures}
+    except (KeyError, OSError, ValueError):
+        return None
+    except SweepError as error:
+        return Done(at, error=str(error), found=True)
+    return Done(at, values, found=True)
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    """Read the summary of a run's folder."""
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    return summary
