@@ -19,6 +19,7 @@ from rich.markup import escape
 import silvan
 from silvan import _folder, _show
 from silvan._progress import RunProgress, simulated
+from silvan.sweeps import entry
 
 EXIT_CAN_DEADLOCK = 3
 EXIT_STOPPED = 130
@@ -153,6 +154,9 @@ def check(scenario: ScenarioFile, settings: Settings = None, as_json: AsJson = F
         _print_json(report)
     else:
         _show.check(_out(), loaded.name, report)
+
+
+entry.add_to(app, out_console=_out, err_console=_err, overrides=overrides)
 
 
 @app.command()

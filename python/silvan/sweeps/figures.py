@@ -1,0 +1,174 @@
+"""Figures of a sweep: lines over one axis, surfaces and maps over two.
+
+>>> from silvan.sweeps import figures
+>>> figures.surface(sweep, "victim")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from silvan import plot
+from silvan.sweeps.axes import Axis
+from silvan.sweeps.errors import SweepError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silvan.sweeps.table import Sweep
+
+#: Cells of a map in which the number is written.
+CELLS_WRITTEN = 150
+
+
+def save_all(sweep: Sweep, folder: Path) -> int:
+    """Draw every measure, as PNG and SVG; return the number of figures.
+
+    Raises :class:`SweepError` where there are no axes to draw over, or more than two.
+    """
+    axes = _long_axes(sweep)
+    if not 1 <= len(axes) <= 2:
+        names = ", ".join(axis.name for axis in axes)
+        raise SweepError(
+            f"figures are drawn over one or two axes, and this study has {len(axes)}"
+            + (f" ({names}); hold the others with --set" if axes else "")
+        )
+    count = 0
+    for name in sweep.measures:
+        stem = folder / (re.sub(r"[^\w.-]+", "-", name) or "measure")
+        if len(axes) == 1:
+            plot.save(lines(sweep, name), stem)
+            count += 1
+            continue
+        plot.save(surface(sweep, name), stem.with_name(f"{stem.name}-surface"))
+        plot.save(surface_map(sweep, name), stem.with_name(f"{stem.name}-map"))
+        count += 2
+    return count
+
+
+def cube(sweep: Sweep, measure: str) -> NDArray[np.float64]:
+    """Return a measure over all axes and, last, the seeds; NaN where a run failed.
+
+    Raises :class:`SweepError` for a measure that the sweep does not have.
+    """
+    if measure not in sweep.measures:
+        raise SweepError(f"no measure `{measure}` in the sweep; there are {', '.join(sweep.measures)}")
+    values = [row.values.get(measure) for row in sweep.rows]
+    flat = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return flat.reshape(*(len(axis) for axis in sweep.axes), -1)
+
+
+def lines(sweep: Sweep, measure: str) -> Figure:
+    """Draw a measure over the one axis with several values: mean of the seeds, and their range."""
+    (axis,) = _some(sweep, 1)
+    values = cube(sweep, measure).reshape(len(axis), -1)
+    figure, (axes,) = plot.new_figure()
+    at, ticks = _positions(axis)
+    axes.plot(at, _mean(values), marker="o", markersize=4)
+    if values.shape[1] > 1:
+        axes.fill_between(at, values.min(axis=1), values.max(axis=1), alpha=0.2, linewidth=0)
+    if ticks is not None:
+        axes.set_xticks(at, ticks)
+    axes.set(xlabel=_called(axis.name, axis.unit), title=_title(sweep, measure))
+    axes.set_ylim(*_limits(values))
+    return figure
+
+
+def surface(sweep: Sweep, measure: str) -> Figure:
+    """Draw a measure as a surface over two axes, the mean of the seeds."""
+    one, two = _some(sweep, 2)
+    grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
+    with plot.style():
+        figure = Figure(figsize=(7.2, 5.4))
+        FigureCanvasAgg(figure)
+        axes: Any = figure.add_subplot(projection="3d")
+    (x, x_ticks), (y, y_ticks) = _positions(one), _positions(two)
+    low, high = _limits(grid)
+    mesh_x, mesh_y = np.meshgrid(x, y, indexing="ij")
+    axes.plot_surface(
+        mesh_x, mesh_y, np.ma.masked_invalid(grid), cmap="viridis", vmin=low, vmax=high,
+        rstride=1, cstride=1, edgecolor="#00000055", linewidth=0.5,
+    )  # fmt: skip
+    axes.set_zlim(low, high)
+    axes.set_xlabel(_called(one.name, one.unit), labelpad=8)
+    axes.set_ylabel(_called(two.name, two.unit), labelpad=8)
+    for ticks, positions, setter in ((x_ticks, x, axes.set_xticks), (y_ticks, y, axes.set_yticks)):
+        if ticks is not None:
+            setter(positions, ticks)
+    axes.set_title(_title(sweep, measure))
+    # From where both axes begin at the corner in front, as the published surfaces are seen.
+    axes.view_init(elev=28, azim=-128)
+    axes.set_box_aspect((1.2, 1.2, 0.8), zoom=0.88)
+    return figure
+
+
+def surface_map(sweep: Sweep, measure: str) -> Figure:
+    """Draw the same as a map, every cell with its number while there are not too many."""
+    one, two = _some(sweep, 2)
+    grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
+    figure, (axes,) = plot.new_figure(width=max(5.0, 1.6 + 0.62 * len(one)), height=1.4 + 0.42 * len(two))
+    low, high = _limits(grid)
+    image = axes.imshow(grid.T, origin="lower", aspect="auto", cmap="viridis", vmin=low, vmax=high)
+    for (n, m), value in np.ndenumerate(grid):
+        if grid.size <= CELLS_WRITTEN and np.isfinite(value):
+            dark = value < low + 0.6 * (high - low)
+            colour = "white" if dark else "black"
+            axes.text(n, m, f"{value:.3g}", ha="center", va="center", fontsize=8, color=colour)
+    axes.set_xticks(range(len(one)), [_short(label) for label in one.labels])
+    axes.set_yticks(range(len(two)), [_short(label) for label in two.labels])
+    axes.set(
+        xlabel=_called(one.name, one.unit), ylabel=_called(two.name, two.unit), title=_title(sweep, measure)
+    )
+    axes.grid(False)
+    figure.colorbar(image, ax=axes)
+    return figure
+
+
+def _long_axes(sweep: Sweep) -> list[Axis]:
+    return [axis for axis in sweep.axes if len(axis) > 1]
+
+
+def _some(sweep: Sweep, count: int) -> list[Axis]:
+    axes = _long_axes(sweep)
+    if len(axes) != count:
+        raise SweepError(f"the figure is drawn over {count} axes with several values, not {len(axes)}")
+    return axes
+
+
+def _positions(axis: Axis) -> tuple[NDArray[np.float64], list[str] | None]:
+    """Return where the steps of an axis are, and what is written there if they are no numbers."""
+    if all(isinstance(label, int | float) and not isinstance(label, bool) for label in axis.labels):
+        return np.array(axis.labels, dtype=np.float64), None
+    return np.arange(len(axis), dtype=np.float64), [_short(label) for label in axis.labels]
+
+
+def _short(label: object) -> str:
+    text = f"{label:g}" if isinstance(label, float) else str(label)
+    return text if len(text) <= 16 else text[:14] + "..."
+
+
+def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    mean: NDArray[np.float64] = values.mean(axis=-1)
+    return mean
+
+
+def _limits(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return limits of an axis that begins at zero, so that small differences do not look large."""
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    low, high = min(low, 0.0), max(high, 0.0)
+    return low, high if high > low else low + 1.0
+
+
+def _called(name: str, unit: str) -> str:
+    return f"{name} ({unit})" if unit else name
+
+
+def _title(sweep: Sweep, measure: str) -> str:
+    return _called(measure, sweep.measures[measure])
