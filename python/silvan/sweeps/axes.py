@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,10 +61,15 @@ def points(
     axes: Sequence[Axis], seeds: Sequence[int] | None, fixed: Mapping[str, Any], place: Place
 ) -> list[Point]:
     """Return all runs, the last axis and then the seeds counting fastest."""
+    check_size(axes, seeds, place)
+    return list(_points(axes, seeds, fixed))
+
+
+def check_size(axes: Sequence[Axis], seeds: Sequence[int] | None, place: Place) -> None:
+    """Refuse a study of too many runs."""
     total = math.prod(len(axis) for axis in axes) * len(seeds or (0,))
     if total > RUNS_AT_MOST:
         place.fail("axis", f"{total:,} runs in all; at most {RUNS_AT_MOST:,} are accepted")
-    return list(_points(axes, seeds, fixed))
 
 
 def _points(axes: Sequence[Axis], seeds: Sequence[int] | None, fixed: Mapping[str, Any]) -> Iterator[Point]:
@@ -133,8 +139,8 @@ def _axis(
     if name in RESERVED:
         place.fail(f"{path}.name", f"`{name}` is a column of its own; choose another name")
     shown = tuple(label(value) for value in labels)
-    twice = next((one for n, one in enumerate(shown) if one in shown[:n]), None)
-    if twice is not None:
+    if len(set(shown)) < len(shown):
+        twice = next(one for one, count in Counter(shown).items() if count > 1)
         place.fail(path, f"the value {twice!r} is there twice")
     return Axis(name, unit, shown, settings)
 

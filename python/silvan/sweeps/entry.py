@@ -15,35 +15,35 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Set a key in all runs; an axis over it goes."),
 ]
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Folder of the table [default: out/NAME].")
+    Path | None, typer.Option("--out", metavar="DIR", help="Folder of the table; default: out/NAME.")
 ]
 Runs = Annotated[
-    Path | None, typer.Option("--store", metavar="DIR", help="Folder of the runs [default: OUT/runs].")
+    Path | None, typer.Option("--store", metavar="DIR", help="Folder of the runs; default: OUT/runs.")
 ]
 Kind = Annotated[str, typer.Option("--executor", metavar="KIND", help="processes, threads, slurm or dask.")]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at a time [default: cores].")
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at a time; default: cores.")
 ]
 Kept = Annotated[
     str | None,
-    typer.Option("--keep", metavar="WHAT", help="Of each run: tables or summary [default: the study's]."),
+    typer.Option("--keep", metavar="WHAT", help="Of each run: tables or summary; default: the study's."),
 ]
 Cluster = Annotated[
     str,
     typer.Option("--cluster", metavar="KIND", help="slurm, or local: processes here in Slurm's place."),
 ]
 Partition = Annotated[
-    str | None, typer.Option("--partition", metavar="NAME", help="Slurm's partition [default: Slurm's].")
+    str | None, typer.Option("--partition", metavar="NAME", help="Slurm's partition; default: Slurm's.")
 ]
 Minutes = Annotated[int, typer.Option("--time", metavar="MIN", min=1, help="Time limit of a Slurm task.")]
 Cores = Annotated[int, typer.Option("--cpus", metavar="N", min=1, help="Cores of a Slurm task.")]
 PerTask = Annotated[
     int | None,
-    typer.Option("--runs-per-task", metavar="N", min=1, help="Runs of a Slurm task [default: even shares]."),
+    typer.Option("--runs-per-task", metavar="N", min=1, help="Runs of a Slurm task; default: even shares."),
 ]
 Address = Annotated[
     str | None,
-    typer.Option("--dask-address", metavar="ADDRESS", help="Dask's scheduler [default: a cluster here]."),
+    typer.Option("--dask-address", metavar="ADDRESS", help="Dask's scheduler; default: a cluster here."),
 ]
 Plot = Annotated[bool, typer.Option("--plot", help="Draw figures, in the folder of --out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -22,6 +25,8 @@ TASKS_PER_JOB = 4
 GATHER_S = 0.3
 #: How often to look for finished tasks.
 LOOK_EVERY_S = {"slurm": 2.0, "local": 0.2}
+#: How often to ask Slurm's controller, who serves others too.
+QUEUE_EVERY_S = 15.0
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 #: Outcome of a call: whether it went well, and its value or error.
@@ -66,6 +71,8 @@ class SlurmExecutor(Executor):
         self._lock = threading.Condition()
         self._waiting: deque[tuple[Call, Future[Any]]] = deque()
         self._running: list[tuple[Any, list[Future[Any]]]] = []
+        self._missing: set[str] = set()
+        self._next_queue_look = time.monotonic() + QUEUE_EVERY_S
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="silvan-slurm", daemon=True)
         self._thread.start()
@@ -137,23 +144,60 @@ class SlurmExecutor(Executor):
     def _collect(self) -> None:
         with self._lock:
             running = list(self._running)
+        lost = self._lost([task for task, _ in running])
         for task, futures in running:
-            if not task.done():
+            if task.job_id in lost:
+                outcomes = [(False, _lost_error(task))] * len(futures)
+            elif task.done() if self._local else task.paths.result_pickle.exists():
+                try:
+                    outcomes = task.result()
+                except Exception as error:  # of a task that could not even begin
+                    outcomes = [(False, SweepError(f"task {task.job_id}: {_last_line(str(error))}"))] * len(
+                        futures
+                    )
+            else:
                 continue
             with self._lock:
                 self._running = [entry for entry in self._running if entry[0] is not task]
-            try:
-                outcomes = task.result()
-            except Exception as error:
-                # Its time limit, a node that died, a worker that cannot start.
-                outcomes = [(False, SweepError(f"Slurm task {task.job_id}: {_last_line(error)}"))] * len(
-                    futures
-                )
             for future, (well, value) in zip(futures, outcomes, strict=True):
                 if well:
                     future.set_result(value)
                 else:
                     future.set_exception(value)
+
+    def _lost(self, tasks: Sequence[Any]) -> set[str]:
+        """Find tasks that left Slurm's queue without a word: time limit, `scancel`, a dead node.
+
+        Slurm's accounting would tell, but small clusters have none.
+        """
+        if self._local or not tasks or time.monotonic() < self._next_queue_look:
+            return set()
+        self._next_queue_look = time.monotonic() + QUEUE_EVERY_S
+        arrays = ",".join(sorted({str(task.job_id).split("_")[0] for task in tasks}))
+        command = ["squeue", "--noheader", "--array", "--format=%i", f"--jobs={arrays}"]
+        try:
+            told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        except (OSError, subprocess.SubprocessError):
+            return set()
+        # Slurm forgets jobs after some minutes, and then calls them invalid.
+        if told.returncode != 0 and "Invalid job id" not in told.stderr:
+            return set()
+        queued = set(told.stdout.split())
+        gone = {task.job_id for task in tasks if task.job_id not in queued}
+        # Seen missing twice: the file with its result may take a while to show on this machine.
+        lost = {
+            task.job_id
+            for task in tasks
+            if task.job_id in gone & self._missing and not task.paths.result_pickle.exists()
+        }
+        self._missing = gone
+        return lost
+
+
+def _lost_error(task: Any) -> SweepError:
+    words = _last_line(task.stderr() or "")
+    why = f": {words}" if words else "; its time limit (--time), scancel, or a node that went down?"
+    return SweepError(f"task {task.job_id} of Slurm ended without a result{why}")
 
 
 def _size(expected: int, width: int, local: bool) -> int:
@@ -161,9 +205,9 @@ def _size(expected: int, width: int, local: bool) -> int:
     return max(1, math.ceil(expected / tasks))
 
 
-def _last_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip("- ")]
-    return lines[-1].strip() if lines else type(error).__name__
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip("- ")]
+    return lines[-1] if lines else ""
 
 
 def _submitit() -> Any:
@@ -171,4 +215,9 @@ def _submitit() -> Any:
         import submitit
     except ImportError:
         raise SweepError("the executor `slurm` needs submitit: pip install 'silvan[slurm]'") from None
+    # Standard output is for the table.
+    words = logging.getLogger("submitit")
+    for handler in list(words.handlers):
+        if getattr(handler, "stream", None) is sys.stdout:
+            words.removeHandler(handler)
     return submitit

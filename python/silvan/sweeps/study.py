@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from silvan._core import Scenario, ScenarioError
-from silvan.sweeps.axes import RESERVED, Axis, Point, points, read_axis, read_seeds
+from silvan.sweeps.axes import RESERVED, Axis, Point, check_size, points, read_axis, read_seeds
 from silvan.sweeps.errors import Place, SweepError
 from silvan.sweeps.measures import Measure, read_measure
 
@@ -68,6 +68,7 @@ class Study:
     place: Place = field(default_factory=lambda: Place("silvan.sweep"))
 
     def __post_init__(self) -> None:
+        check_size(self.axes, self.seeds, self.place)
         columns = [name for axis in self.axes for name in (axis.name, *axis.together)]
         columns += [*(measure.name for measure in self.measures), *(name for name, _ in self.functions)]
         for n, name in enumerate(columns):

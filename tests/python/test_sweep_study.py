@@ -1,0 +1,243 @@
+"""What a study may say, and what is answered where it is wrong."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import silvan
+from conftest import SMALL
+from silvan.fairness import rates_gbit_s, treatment_variation
+from silvan.sweeps.axes import read_axis, read_range
+from silvan.sweeps.errors import Place
+from silvan.sweeps.measures import REDUCTIONS, read_measure
+
+PLACE = Place("study.toml")
+STUDY = """\
+name = "little"
+scenario = "small.toml"
+seeds = 2
+
+[[axis]]
+key = "congestion.mechanism"
+values = ["none", "ib-cc"]
+
+[[axis]]
+key = "host.injection_rate"
+name = "rate"
+unit = "Gbit/s"
+range = { from = 5, to = 13, step = 4 }
+
+[[measure]]
+name = "victim"
+unit = "Gbit/s"
+table = "flows"
+column = "received_gbit_s"
+of = "F1"
+"""
+
+
+@pytest.fixture
+def written(tmp_path: Path, small: Path):
+    def write(text: str) -> Path:
+        path = tmp_path / "study.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_study_spans_its_axes_and_seeds(written):
+    study = silvan.Study.load(written(STUDY))
+    points = study.points()
+    assert (study.name, len(points)) == ("little", 2 * 3 * 2)
+    assert [point.seed for point in points[:3]] == [1, 2, 1]
+    assert points[0].overrides == {
+        "congestion.mechanism": "none",
+        "host.injection_rate": "5 Gbit/s",
+        "seed": 1,
+    }
+    assert points[-1].steps == (1, 2)
+
+
+def test_a_setting_takes_the_place_of_an_axis(written):
+    study = silvan.Study.load(written(STUDY), {"congestion.mechanism": "ib-cc"})
+    assert [axis.name for axis in study.axes] == ["rate"]
+    assert all(point.overrides["congestion.mechanism"] == "ib-cc" for point in study.points())
+
+
+def test_nested_settings_are_dotted_keys(written):
+    head = STUDY.replace("seeds = 2", "seeds = 2\n[set]\nmeasure.interval = '1 ms'\n'flow.0.start' = '1 us'")
+    study = silvan.Study.load(written(head))
+    assert study.fixed == {"measure.interval": "1 ms", "flow.0.start": "1 us"}
+
+
+@pytest.mark.parametrize(
+    ("table", "values"),
+    [
+        ({"from": 0, "to": 20, "step": 5}, (0, 5, 10, 15, 20)),
+        ({"from": 0.1, "to": 0.4, "step": 0.1}, (0.1, 0.2, 0.3, 0.4)),
+        ({"from": 10, "to": 1, "step": -3}, (10, 7, 4, 1)),
+        ({"from": 0.0, "to": 1.0, "count": 5}, (0.0, 0.25, 0.5, 0.75, 1.0)),
+        ({"from": 1, "to": 1000, "count": 4, "scale": "log"}, (1, 10, 100, 1000)),
+        ({"from": 1.0, "to": 2.0, "count": 3, "scale": "log"}, (1.0, 1.41421356237, 2.0)),
+    ],
+)
+def test_ranges(table, values):
+    given = read_range("range", table, PLACE)
+    assert given == values
+    assert [type(value) for value in given] == [type(value) for value in values]
+
+
+def test_keys_that_move_together():
+    axis = read_axis("axis.0", {"zip": {"topology.k": [4, 6], "topology.n": [2, 3]}}, PLACE)
+    assert axis.name == "topology.k"
+    assert axis.at(1) == {"topology.k": 6, "topology.n": 3}
+    assert axis.together == {"topology.n": (2, 3)}
+    labelled = read_axis("axis.0", {"name": "size", "values": ["S", "L"], "zip": {"k": [4, 6]}}, PLACE)
+    assert (labelled.labels, labelled.at(0)) == (("S", "L"), {"k": 4})
+
+
+REFUSED = {
+    "no scenario": ('name = "x"', 'study.toml: names no scenario: write scenario = "FILE", relative'),
+    "not there": ('scenario = "no.toml"', 'study.toml:1: scenario = "no.toml": there is no file '),
+    "no TOML": ("scenario =", "study.toml: not valid TOML: "),
+    "unknown key": (
+        'scenario = "small.toml"\n\nsed = 3',
+        "study.toml:3: sed = 3: unknown key; did you mean `seeds`? known here: `name`,",
+    ),
+    "seeds": (
+        STUDY.replace("seeds = 2", "seeds = 0"),
+        "study.toml:3: seeds = 0: must be how many seeds (1, 2, ... are taken), or a list of different ones",
+    ),
+    "keep": (STUDY.replace("seeds = 2", 'keep = "all"'), "must be `tables` or `summary`"),
+    "unknown key of an axis": (
+        STUDY.replace("values =", "valuse ="),
+        "study.toml:7: axis.0.valuse = ['none', 'ib-cc']: unknown key; did you mean `values`?",
+    ),
+    "no values": (
+        STUDY.replace('["none", "ib-cc"]', "[]"),
+        "study.toml:7: axis.0.values = []: must be a list with at least one value",
+    ),
+    "twice": (STUDY.replace('"ib-cc"]', '"none"]'), "study.toml:5: axis.0: the value 'none' is there twice"),
+    "range": (
+        STUDY.replace("step = 4", "step = 3"),
+        "study.toml:13: axis.1.range = {'from': 5, 'to': 13, 'step': 3}: "
+        "`step` must lead from `from` to `to` in whole steps",
+    ),
+    "range without step": (
+        STUDY.replace(", step = 4", ""),
+        "axis.1.range: needs `from`, `to`, and either `step` or `count`",
+    ),
+    "seed as an axis": (
+        STUDY.replace("congestion.mechanism", "seed"),
+        'study.toml:6: axis.0.key = "seed": seeds are an axis of their own',
+    ),
+    "same key": (STUDY.replace("host.injection_rate", "congestion.mechanism"), "two axes set `congestion.me"),
+    "same name": (STUDY.replace('"victim"', '"rate"'), "two axes or measures are called `rate`"),
+    "reserved": (STUDY.replace('"victim"', '"error"'), "`error` is a column of its own"),
+    "unit of a text": (
+        STUDY.replace('key = "congestion', "unit = 'ms'\nkey = \"congestion"),
+        'axis.0.values = "none": the axis has the unit ms, so its values are numbers',
+    ),
+    "table": (
+        STUDY.replace('"flows"', '"flow"'),
+        'study.toml:18: measure.0.table = "flow": must be one of `flows`, `hosts`, `links`, `network`',
+    ),
+    "time": (
+        STUDY + 'start = "1 h"\n',
+        'study.toml:21: measure.0.start = "1 h": not a time; write for example',
+    ),
+    "statistic": (STUDY + 'across = "gini"\n', 'measure.0.across = "gini": must be one of `mean`, `min`,'),
+    "either": (STUDY + 'summary = "x"\n', "measure.0: needs either `summary = "),
+    "too many": (
+        STUDY.replace("to = 13, step = 4", "to = 90004, step = 1"),
+        "360,000 runs in all; at most 100,000 are accepted",
+    ),
+    "lengths": (
+        'scenario = "small.toml"\n[[axis]]\nzip = { a = [1, 2], b = [1] }',
+        "study.toml:3: axis.0.zip.b: has 1 values, and the axis 2 steps",
+    ),
+    "name": ('name = "../x"\nscenario = "small.toml"', 'name = "../x": is also the name of a folder'),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_say_where_what_and_what_is_right(written, case):
+    text, message = REFUSED[case]
+    path = written(text)
+    with pytest.raises(silvan.SweepError) as refused:
+        silvan.Study.load(path)
+    assert message in str(refused.value)
+    assert str(refused.value).startswith(str(path))
+
+
+def test_a_wrong_scenario_is_told_before_anything_runs(written, tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL.replace("duration", "duratio"))
+    with pytest.raises(silvan.ScenarioError, match=r"small.toml:4: duratio = "):
+        silvan.Study.load(written(STUDY))
+
+
+def measure(result: silvan.Result, **table: object) -> float | None:
+    return read_measure("measure.0", {"name": "m", **table}, PLACE).of_run(result)
+
+
+def test_measures_of_the_summary(result):
+    summary = result.summary
+    assert measure(result, summary="jain_flows") == summary["jain_flows"]
+    assert measure(result, summary="flows.F2.received_gbit_s") == summary["flows"][1]["received_gbit_s"]
+    of_f1 = [entry for entry in summary["latency"] if entry["class"] == "F1"]
+    injected = next(entry for entry in of_f1 if entry["since"] == "injection")
+    assert measure(result, summary="latency.F1.injection.p99_ns") == injected["p99_ns"]
+    assert measure(result, summary="flows.F1.completed_ns") is None
+
+
+def test_measures_of_tables(result):
+    rates = rates_gbit_s(result, ["F2", "F3"], start_s=1e-3)
+    common = {"table": "flows", "column": "received_gbit_s", "of": ["F2", "F3"]}
+    assert measure(result, **common) == pytest.approx(rates.mean(), rel=1e-12)
+    assert measure(result, **common, over_time="max", across="min") == pytest.approx(rates.max(axis=1).min())
+    late = rates_gbit_s(result, ["F2", "F3"], start_s=2e-3, end_s=2.5e-3)
+    variation = measure(result, **common, statistic="treatment_variation", start="2 ms", end="2500 us")
+    assert variation == pytest.approx(treatment_variation(late), rel=1e-12)
+    assert measure(result, table="flows", column="received_gbit_s", of="F[23]") == measure(result, **common)
+    inside = result.numpy("network")["packets_inside"]
+    assert measure(result, table="network", column="packets_inside", over_time="last") == inside[-1]
+
+
+@pytest.mark.parametrize("name", sorted(REDUCTIONS))
+def test_reductions_go_along_the_last_axis(name):
+    values = np.array([[1.0, 2.0, 6.0], [3.0, 3.0, 3.0]])
+    reduced = REDUCTIONS[name](values)
+    assert reduced.shape == (2,)
+    assert reduced[1] == pytest.approx({"sum": 9.0, "std": 0.0}.get(name, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"summary": "jain"}, "measure `m`: the summary has no `jain`; there are simulated_ns,"),
+        ({"summary": "flows.F9.x"}, "measure `m`: the summary has no `flows.F9`; there are F1, F2, F3"),
+        (
+            {"summary": "flows.F1"},
+            "measure `m`: `flows.F1` of the summary is not a number; go on with one of f",
+        ),
+        ({"summary": "latency.F1"}, "go on with one of generation, injection"),
+        (
+            {"table": "flows", "column": "rate"},
+            "measure `m`: `flows` has no column `rate`; there are received_gbit_s, sent_gbit_s, rec",
+        ),
+        (
+            {"table": "flows", "column": "ccti", "of": "G*"},
+            "measure `m`: the table `flows` has no names like G*; there are F1, F2, F3",
+        ),
+        (
+            {"table": "flows", "column": "ccti", "start": "1 s"},
+            "measure `m`: no sampling interval lies between 1 s and 0.003 s",
+        ),
+    ],
+)
+def test_a_measure_that_a_run_does_not_have(result, table, message):
+    with pytest.raises(silvan.SweepError) as refused:
+        measure(result, **table)
+    assert message in str(refused.value)
