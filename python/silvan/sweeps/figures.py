@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from silvan import plot
 from silvan.sweeps.axes import Axis
@@ -85,7 +86,7 @@ def surface(sweep: Sweep, measure: str) -> Figure:
     one, two = _some(sweep, 2)
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
     with plot.style():
-        figure = Figure(figsize=(7.2, 5.4))
+        figure = Figure(figsize=(6.4, 4.8))
         FigureCanvasAgg(figure)
         axes: Any = figure.add_subplot(projection="3d")
     (x, x_ticks), (y, y_ticks) = _positions(one), _positions(two)
@@ -96,15 +97,18 @@ def surface(sweep: Sweep, measure: str) -> Figure:
         rstride=1, cstride=1, edgecolor="#00000055", linewidth=0.5,
     )  # fmt: skip
     axes.set_zlim(low, high)
-    axes.set_xlabel(_called(one.name, one.unit), labelpad=8)
-    axes.set_ylabel(_called(two.name, two.unit), labelpad=8)
-    for ticks, positions, setter in ((x_ticks, x, axes.set_xticks), (y_ticks, y, axes.set_yticks)):
+    axes.set_xlabel(_called(one.name, one.unit), labelpad=6)
+    axes.set_ylabel(_called(two.name, two.unit), labelpad=6)
+    for ticks, positions, each in ((x_ticks, x, axes.xaxis), (y_ticks, y, axes.yaxis)):
         if ticks is not None:
-            setter(positions, ticks)
-    axes.set_title(_title(sweep, measure))
+            each.set_ticks(positions, ticks)
+        else:
+            each.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
+    axes.tick_params(pad=1, labelsize=9)
+    axes.set_title(_title(sweep, measure), fontweight="bold", y=1.0, pad=-4)
     # From where both axes begin at the corner in front, as the published surfaces are seen.
     axes.view_init(elev=28, azim=-128)
-    axes.set_box_aspect((1.2, 1.2, 0.8), zoom=0.88)
+    axes.set_box_aspect((1.25, 1.25, 0.8), zoom=0.95)
     return figure
 
 
