@@ -160,9 +160,16 @@ entry.add_to(app, out_console=_out, err_console=_err, overrides=overrides)
 
 
 @app.command()
-def schema() -> None:
+def schema(
+    study: Annotated[bool, typer.Option("--study", help="That of the studies of silvan sweep.")] = False,
+) -> None:
     """Print the JSON Schema of scenario files."""
-    typer.echo(silvan.schema())
+    if not study:
+        typer.echo(silvan.schema())
+        return
+    from silvan.sweeps.schema import schema as of_studies
+
+    _print_json(of_studies())
 
 
 @app.command()

@@ -1,16 +1,19 @@
 """What a study may say, and what is answered where it is wrong."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import silvan
-from conftest import SMALL
+from conftest import ROOT, SMALL
 from silvan.fairness import rates_gbit_s, treatment_variation
-from silvan.sweeps.axes import read_axis, read_range
+from silvan.sweeps.axes import AXIS_KEYS, RANGE_KEYS, read_axis, read_range
 from silvan.sweeps.errors import Place
-from silvan.sweeps.measures import REDUCTIONS, read_measure
+from silvan.sweeps.measures import MEASURE_KEYS, REDUCTIONS, read_measure
+from silvan.sweeps.schema import schema
+from silvan.sweeps.study import STUDY_KEYS
 
 PLACE = Place("study.toml")
 STUDY = """\
@@ -241,3 +244,31 @@ def test_a_measure_that_a_run_does_not_have(result, table, message):
     with pytest.raises(silvan.SweepError) as refused:
         measure(result, **table)
     assert message in str(refused.value)
+
+
+def test_the_published_schema_is_that_of_the_reader():
+    published = json.loads((ROOT / "docs" / "study.schema.json").read_text())
+    assert published == schema(), "write it anew: silvan schema --study > docs/study.schema.json"
+    of_lists = {name: published["properties"][name]["items"]["properties"] for name in ("axis", "measure")}
+    assert set(published["properties"]) == set(STUDY_KEYS)
+    assert set(of_lists["axis"]) == set(AXIS_KEYS)
+    assert set(of_lists["axis"]["range"]["properties"]) == set(RANGE_KEYS)
+    assert set(of_lists["measure"]) == set(MEASURE_KEYS)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.toml")), ids=lambda path: path.stem)
+def test_shipped_studies_can_begin(path):
+    study = silvan.Study.load(path)
+    assert study.name == path.stem
+    for point in study.points():
+        study.base.at(point.overrides)
+
+
+def test_the_example_of_the_documentation_is_a_study(tmp_path):
+    text = (ROOT / "docs" / "sweeps.md").read_text()
+    example = text.split("```toml\n")[1].split("```")[0]
+    path = tmp_path / "study.toml"
+    path.write_text(example.replace("../scenarios/testbed.toml", str(ROOT / "scenarios" / "testbed.toml")))
+    study = silvan.Study.load(path)
+    assert len(study.points()) == 4 * 3 * 2 * 5
+    study.base.at(study.points()[-1].overrides)
