@@ -3,14 +3,14 @@
 //! Events come out in one total order, (time, key), that is intrinsic to the events: it does not
 //! depend on the order of insertion, on the geometry of the wheel or on the machine.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use crate::units::Time;
 
 /// Something that will happen. The model gives `key` its meaning: events of equal time are
 /// ordered by it, so it must tell apart whatever does not commute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// When.
     pub time: Time,
@@ -20,7 +20,35 @@ pub struct Event {
     pub data: u32,
 }
 
+impl Event {
+    /// Time, key and data as one number: compared without branches.
+    #[inline]
+    fn order(&self) -> u128 {
+        u128::from(self.time.0) << 64 | u128::from(self.key) << 32 | u128::from(self.data)
+    }
+}
+
+impl Ord for Event {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl PartialOrd for Event {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 const NONE: u32 = u32::MAX;
+
+/// Buckets of the wheel.
+const BUCKETS: usize = 1 << 13;
+
+/// A bucket is sorted by this many parts of its width first.
+const PARTS: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -31,40 +59,50 @@ struct Slot {
 /// Pending events, ordered by (time, key, data).
 ///
 /// The wheel has a power of two of buckets, each `2^shift` picoseconds wide. A bucket is an
-/// unordered list; it is sorted when its turn comes. Events beyond the wheel's horizon wait in
-/// a binary heap and never move: they are merged when their bucket's turn comes.
+/// unordered list. The bucket after the one whose turn it is has been taken out of the wheel
+/// already and is *staged*: whoever handles the events can see what they will touch and have it
+/// brought into the cache meanwhile ([`EventQueue::staged`]). A bucket is sorted when its turn
+/// comes. Events beyond the wheel's horizon wait in a binary heap and never move: they are merged
+/// when their bucket is staged.
 #[derive(Debug)]
 pub struct EventQueue {
     shift: u32,
-    heads: Box<[u32]>,
+    heads: Box<[u32; BUCKETS]>,
     /// One bit per bucket: is it non-empty?
-    occupied: Box<[u64]>,
+    occupied: Box<[u64; BUCKETS / 64]>,
     slots: Vec<Slot>,
     free: u32,
     /// The events of the bucket whose turn it is, latest first.
     current: Vec<Event>,
     /// Number of that bucket, counted from time zero.
     turn: u64,
-    /// Pending in the wheel, besides `current`.
+    /// The events of the next non-empty bucket, in no order.
+    staged: Vec<Event>,
+    /// Number of that bucket; that of `current` if nothing is staged.
+    staged_turn: u64,
+    /// Pending in the wheel, besides `current` and `staged`; all less than a revolution after
+    /// `turn`.
     in_wheel: usize,
     far: BinaryHeap<Reverse<Event>>,
 }
 
 impl EventQueue {
-    const BUCKETS: u64 = 1 << 13;
-
     /// A queue for events that are about `spacing` apart. The spacing changes only the speed.
     #[must_use]
     pub fn new(spacing: Time) -> Self {
-        let width = spacing.0.clamp(1, 1 << 40).next_power_of_two();
+        // Some eight events per bucket: enough that fetching the state of a staged bucket hides
+        // behind the handling of the current one, few enough to sort by insertion.
+        let width = spacing.0.saturating_mul(8).clamp(1, 1 << 40).next_power_of_two();
         Self {
             shift: width.trailing_zeros(),
-            heads: vec![NONE; Self::BUCKETS as usize].into_boxed_slice(),
-            occupied: vec![0; Self::BUCKETS as usize / 64].into_boxed_slice(),
+            heads: Box::new([NONE; BUCKETS]),
+            occupied: Box::new([0; BUCKETS / 64]),
             slots: Vec::new(),
             free: NONE,
             current: Vec::new(),
             turn: 0,
+            staged: Vec::new(),
+            staged_turn: 0,
             in_wheel: 0,
             far: BinaryHeap::new(),
         }
@@ -73,7 +111,7 @@ impl EventQueue {
     /// Number of pending events.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.current.len() + self.in_wheel + self.far.len()
+        self.current.len() + self.staged.len() + self.in_wheel + self.far.len()
     }
 
     /// Whether nothing is pending.
@@ -86,30 +124,56 @@ impl EventQueue {
     #[inline]
     pub fn push(&mut self, event: Event) {
         let bucket = event.time.0 >> self.shift;
+        if bucket > self.staged_turn && bucket - self.turn < BUCKETS as u64 {
+            self.link(bucket, event);
+        } else {
+            self.push_elsewhere(bucket, event);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_elsewhere(&mut self, bucket: u64, event: Event) {
+        if bucket > self.staged_turn {
+            self.far.push(Reverse(event));
+        } else {
+            self.push_soon(bucket, event);
+        }
+    }
+
+    /// Adds an event to the current bucket, the staged one, or between the two.
+    fn push_soon(&mut self, bucket: u64, event: Event) {
         if bucket <= self.turn {
             let place = self.current.partition_point(|other| *other > event);
             self.current.insert(place, event);
-        } else if bucket - self.turn < Self::BUCKETS {
-            self.link(bucket, event);
+        } else if bucket == self.staged_turn {
+            self.staged.push(event);
         } else {
-            self.far.push(Reverse(event));
+            // What was staged goes back to the wheel: this one comes before it.
+            let turn = std::mem::replace(&mut self.staged_turn, bucket);
+            for event in std::mem::take(&mut self.staged) {
+                if turn - self.turn < BUCKETS as u64 {
+                    self.link(turn, event);
+                } else {
+                    self.far.push(Reverse(event));
+                }
+            }
+            self.staged.push(event);
         }
     }
 
     #[inline]
     fn link(&mut self, bucket: u64, event: Event) {
-        let index = (bucket & (Self::BUCKETS - 1)) as usize;
+        let index = bucket as usize % BUCKETS;
         let slot = Slot { event, next: self.heads[index] };
-        let at = if self.free == NONE {
-            self.slots.push(slot);
-            self.slots.len() as u32 - 1
+        let at = self.free;
+        if let Some(free) = self.slots.get_mut(at as usize) {
+            self.free = std::mem::replace(free, slot).next;
+            self.heads[index] = at;
         } else {
-            let at = self.free;
-            self.free = self.slots[at as usize].next;
-            self.slots[at as usize] = slot;
-            at
-        };
-        self.heads[index] = at;
+            self.heads[index] = self.slots.len() as u32;
+            self.slots.push(slot);
+        }
         self.occupied[index / 64] |= 1 << (index % 64);
         self.in_wheel += 1;
     }
@@ -138,55 +202,134 @@ impl EventQueue {
         self.pop_at(time)
     }
 
-    /// Moves to the next non-empty bucket and sorts it. False if nothing is pending.
-    fn turn_wheel(&mut self) -> bool {
+    /// Whether the current bucket is used up, so that the next call of [`Self::next_time`] turns
+    /// the wheel.
+    #[inline]
+    #[must_use]
+    pub fn is_turn_over(&self) -> bool {
+        self.current.is_empty()
+    }
+
+    /// The events of the current bucket, latest first.
+    #[inline]
+    #[must_use]
+    pub fn current(&self) -> &[Event] {
+        &self.current
+    }
+
+    /// The events that come after the current bucket's, as far as known: a hint, in no order.
+    #[inline]
+    #[must_use]
+    pub fn staged(&self) -> &[Event] {
+        &self.staged
+    }
+
+    /// Moves to the next non-empty bucket, sorts it, and stages the one after; the current one
+    /// must be used up. False if nothing is pending.
+    pub fn turn_wheel(&mut self) -> bool {
+        if self.staged.is_empty() {
+            self.stage();
+        }
+        if self.staged.is_empty() {
+            return false;
+        }
+        self.turn = self.staged_turn;
+        self.sort_staged();
+        self.stage();
+        true
+    }
+
+    /// Sorts the staged events into the current bucket, latest first.
+    fn sort_staged(&mut self) {
+        std::mem::swap(&mut self.current, &mut self.staged);
+        let count = self.current.len();
+        if count > 8 {
+            // Few moves are left to the insertion below once the parts are in order, unless
+            // many events come at one instant.
+            let part_of = |event: &Event| (event.time.0 >> self.shift.saturating_sub(4)) as usize % PARTS;
+            let mut starts = [0; PARTS];
+            self.current.iter().for_each(|event| starts[part_of(event)] += 1);
+            let most = starts.iter().copied().max().unwrap_or(0);
+            let mut start = count;
+            for part in &mut starts {
+                start -= *part;
+                *part = start;
+            }
+            self.staged.resize(count, self.current[0]);
+            for event in &self.current {
+                let place = &mut starts[part_of(event)];
+                self.staged[*place] = *event;
+                *place += 1;
+            }
+            std::mem::swap(&mut self.current, &mut self.staged);
+            if most > 24 {
+                self.current.sort_unstable_by(|a, b| b.cmp(a));
+            }
+        }
+        self.staged.clear();
+        insert_latest_first(&mut self.current);
+    }
+
+    /// Takes the next non-empty bucket out of the wheel, if there is one.
+    fn stage(&mut self) {
         let near = (self.in_wheel > 0).then(|| self.next_bucket());
         let far = self.far.peek().map(|event| event.0.time.0 >> self.shift);
-        let Some(turn) = near.into_iter().chain(far).min() else { return false };
-        self.turn = turn;
+        let Some(turn) = near.into_iter().chain(far).min() else {
+            self.staged_turn = self.turn;
+            return;
+        };
+        self.staged_turn = turn;
         if near == Some(turn) {
             self.drain_bucket(turn);
         }
         while self.far.peek().is_some_and(|event| event.0.time.0 >> self.shift == turn) {
-            self.current.extend(self.far.pop().map(|event| event.0));
+            self.staged.extend(self.far.pop().map(|event| event.0));
         }
-        if self.current.len() > 1 {
-            self.current.sort_unstable_by(|a, b| b.cmp(a));
-        }
-        true
     }
 
     fn drain_bucket(&mut self, bucket: u64) {
-        let index = (bucket & (Self::BUCKETS - 1)) as usize;
+        let index = bucket as usize % BUCKETS;
         let mut at = self.heads[index];
-        while at != NONE {
-            let slot = self.slots[at as usize];
-            self.current.push(slot.event);
-            self.slots[at as usize].next = self.free;
-            self.free = at;
-            at = slot.next;
+        while let Some(slot) = self.slots.get_mut(at as usize) {
+            self.staged.push(slot.event);
+            let next = std::mem::replace(&mut slot.next, self.free);
+            self.free = std::mem::replace(&mut at, next);
         }
         self.heads[index] = NONE;
         self.occupied[index / 64] &= !(1 << (index % 64));
-        self.in_wheel -= self.current.len();
+        self.in_wheel -= self.staged.len();
     }
 
-    /// The first non-empty bucket after the current one; the wheel must not be empty.
+    /// The first non-empty bucket after the one staged last; the wheel must not be empty.
     fn next_bucket(&self) -> u64 {
         let words = self.occupied.len();
-        let start = ((self.turn + 1) & (Self::BUCKETS - 1)) as usize;
+        let start = (self.staged_turn + 1) as usize % BUCKETS;
         let (mut word, bit) = (start / 64, start % 64);
         let mut bits = self.occupied[word] & (u64::MAX << bit);
         for _ in 0..=words {
             if bits != 0 {
                 let index = (word * 64) as u64 + u64::from(bits.trailing_zeros());
-                let ahead = index.wrapping_sub(self.turn + 1) & (Self::BUCKETS - 1);
-                return self.turn + 1 + ahead;
+                let ahead = index.wrapping_sub(self.staged_turn + 1) & (BUCKETS as u64 - 1);
+                return self.staged_turn + 1 + ahead;
             }
             word = (word + 1) % words;
             bits = self.occupied[word];
         }
         unreachable!("the wheel holds {} events but no bucket is marked", self.in_wheel)
+    }
+}
+
+/// Sorts by insertion what is short or nearly in order.
+#[inline]
+fn insert_latest_first(events: &mut [Event]) {
+    for from in 1..events.len() {
+        let event = events[from];
+        let mut place = from;
+        while place > 0 && events[place - 1] < event {
+            events[place] = events[place - 1];
+            place -= 1;
+        }
+        events[place] = event;
     }
 }
 
@@ -223,15 +366,20 @@ mod tests {
         #[test]
         fn agrees_with_a_sorted_set(
             spacing in 1u64..10_000,
-            script in prop::collection::vec((prop::collection::vec(0u64..1 << 34, 0..5), 0usize..6), 1..200),
+            script in prop::collection::vec((prop::collection::vec(0u64..1 << 34, 0..20), 0usize..20), 1..200),
         ) {
             let mut queue = EventQueue::new(Time(spacing));
             let mut model = std::collections::BTreeSet::new();
             let (mut now, mut data) = (0, 0);
             for (delays, pops) in script {
                 for delay in delays {
-                    // Squeeze most delays into the wheel, leave some far away.
-                    let delay = if delay % 3 == 0 { delay } else { delay % (spacing * 4000) };
+                    // Squeeze most delays into the wheel and many into few buckets, leave some
+                    // far away.
+                    let delay = match delay % 4 {
+                        0 => delay,
+                        1 => delay % (spacing * 4000),
+                        _ => delay % (spacing * 20),
+                    };
                     data += 1;
                     let event = Event { time: Time(now + delay), key: (delay % 7) as u32, data };
                     queue.push(event);

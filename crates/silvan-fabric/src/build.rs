@@ -76,7 +76,7 @@ fn small(bytes: Bytes, what: &str) -> Result<u32, ModelError> {
 pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Result<Network, ModelError> {
     let builder = Builder::new(topology, tables, config)?;
     builder.check_routes()?;
-    let (links, receiver) = builder.links();
+    let (links, receiver) = builder.links()?;
     let switches = builder.switches()?;
     let mut hosts = builder.hosts()?;
     let mut classes = Vec::new();
@@ -95,7 +95,7 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
         packets: Pool::default(),
         links,
         meters: Meters::new(classes, hosts.len()),
-        dirty_switches: Vec::new(),
+        dirty_outputs: Vec::new(),
         dirty_hosts: Vec::new(),
     };
     let groups = builder.groups();
@@ -195,7 +195,7 @@ impl<'a> Builder<'a> {
         self.topology.links.iter().enumerate().flat_map(both)
     }
 
-    fn links(&self) -> (Links, Vec<Option<(u32, usize)>>) {
+    fn links(&self) -> Result<(Links, Vec<Option<(u32, usize)>>), ModelError> {
         let node = |end: End| match end.node {
             NodeRef::Host(index) => (true, index, 0),
             NodeRef::Switch(index) => (false, index, u32::from(end.port) - 1),
@@ -219,7 +219,8 @@ impl<'a> Builder<'a> {
                 }
             })
             .collect();
-        (Links::new(&specs, self.config.lanes.count), receiver)
+        let links = Links::new(&specs, self.config.lanes.count).map_err(wrong)?;
+        Ok((links, receiver))
     }
 
     fn switches(&self) -> Result<Vec<Switch>, ModelError> {
@@ -273,7 +274,8 @@ impl<'a> Builder<'a> {
             .map(|lane| {
                 let owner = (switch as u64) << 16 | lane as u64;
                 let random = Stream::new(self.config.seed, "marking", owner);
-                rule.port(wiring[lane / lanes].is_some_and(|port| port.faces_host), random)
+                let faces_host = wiring[lane / lanes].is_some_and(|port| port.faces_host);
+                rule.port(wiring.len(), faces_host, random)
             })
             .collect();
         Marker::Fecn { rule: Arc::clone(rule), ports }

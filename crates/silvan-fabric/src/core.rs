@@ -15,8 +15,8 @@ pub(crate) struct Core {
     pub packets: Pool,
     pub links: Links,
     pub meters: Meters,
-    /// Switches that may have something to send at this instant.
-    pub dirty_switches: Vec<u32>,
+    /// Switches and outputs that may have something to send at this instant.
+    pub dirty_outputs: Vec<(u32, u32)>,
     /// Hosts that may have something to send at this instant.
     pub dirty_hosts: Vec<u32>,
 }

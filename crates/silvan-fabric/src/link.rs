@@ -5,10 +5,12 @@
 //! returning credit waits in the channel until the sender looks, and an event is spent on it
 //! only if the sender is known to wait for it.
 
-use silvan_engine::units::BytePace;
-use silvan_engine::{Event, EventQueue, Time};
+use std::collections::VecDeque;
 
-use smallvec::SmallVec;
+use rustc_hash::FxHashMap;
+use silvan_engine::cache::prefetch;
+use silvan_engine::units::BytePace;
+use silvan_engine::{Event, EventQueue, Rate, Time};
 
 use crate::packet::{PacketId, Pool};
 
@@ -36,15 +38,18 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    pub const ALL: [Self; 7] = [
-        Self::SwitchArrival,
-        Self::HostArrival,
-        Self::SwitchReady,
-        Self::SwitchWake,
-        Self::HostWake,
-        Self::Warmup,
-        Self::Sample,
-    ];
+    #[inline]
+    fn of(bits: u32) -> Self {
+        match bits {
+            0 => Self::SwitchArrival,
+            1 => Self::HostArrival,
+            2 => Self::SwitchReady,
+            3 => Self::SwitchWake,
+            4 => Self::HostWake,
+            5 => Self::Warmup,
+            _ => Self::Sample,
+        }
+    }
 }
 
 /// An event's key: class, node (20 bits), port index (8 bits).
@@ -57,7 +62,7 @@ pub(crate) fn key(class: Class, node: u32, port: u32) -> u32 {
 /// Takes a [`key`] apart.
 #[inline]
 pub(crate) fn unkey(key: u32) -> (Class, u32, u32) {
-    (Class::ALL[(key >> 28) as usize], key >> 8 & (MAX_NODES - 1), key & (MAX_PORTS - 1))
+    (Class::of(key >> 28), key >> 8 & (MAX_NODES - 1), key & (MAX_PORTS - 1))
 }
 
 /// Nodes of a kind that an event's key can name.
@@ -65,9 +70,24 @@ pub(crate) const MAX_NODES: u32 = 1 << 20;
 /// Ports of a switch that an event's key can name.
 pub(crate) const MAX_PORTS: u32 = 1 << 8;
 
-/// The sending side of one direction of a link.
-#[derive(Debug)]
+/// The sending side of one direction of a link: what changes. Half a cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 pub(crate) struct Channel {
+    /// When the sender has put the last bit of the packet before on the wire.
+    pub free_at: Time,
+    /// The earliest pending wake-up, or never.
+    wake_at: Time,
+    /// Data and control bytes sent so far, on the wire.
+    pub sent_bytes: u64,
+    arrival_key: u32,
+    wake_key: u32,
+}
+
+/// What many channels have in common.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    rate: Rate,
     pace: BytePace,
     /// Propagation.
     delay: Time,
@@ -75,78 +95,118 @@ pub(crate) struct Channel {
     /// switch's latency); a host's arrival event is at the tail.
     head_delay: Time,
     to_host: bool,
-    arrival_key: u32,
-    wake_key: u32,
-    /// When the sender has put the last bit of the packet before on the wire.
-    pub free_at: Time,
-    /// The earliest pending wake-up, or never.
-    wake_at: Time,
-    /// Data and control bytes sent so far, on the wire.
-    pub sent_bytes: u64,
-    /// In bits per second, to compare two channels.
-    pub rate: u64,
+    /// The packet size asked for last and its span: most packets are of one size, and rates
+    /// that do not divide evenly make the span a division.
+    memo: (u32, Time),
 }
 
-/// Credits of one virtual lane of a channel, in bytes.
-#[derive(Debug, Default)]
+impl Kind {
+    #[inline]
+    fn span(&mut self, bytes: u32) -> Time {
+        if self.memo.0 != bytes {
+            self.memo = (bytes, self.pace.time(bytes));
+        }
+        self.memo.1
+    }
+}
+
+/// Credits of one virtual lane of a channel, in bytes. One cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub(crate) struct Lane {
     available: u32,
-    capacity: u32,
-    /// Space being freed downstream: when the sender learns of it, and how much. In order. Few
-    /// at a time, as what is back is booked whenever another is added.
-    returning: SmallVec<[(Time, u32); 4]>,
     /// The credit that the sender waits for; zero if it waits for none.
     wanted: u32,
-    /// Space of the packets on the wire (debug builds check the books with it).
-    #[cfg(debug_assertions)]
-    in_flight: u32,
+    /// Space being freed downstream: when the sender learns of it, and how much. In order of
+    /// time. Few at a time, as what is back is booked whenever another is added; the latest ones
+    /// beyond what fits here are in [`Links::spills`].
+    times: [Time; RETURNING],
+    spaces: [u32; RETURNING],
+    count: u8,
+    /// Which of [`Links::spills`] is this lane's, from the first time it needs one.
+    spill: u32,
 }
 
+/// A lane that never had more returning credits than it holds itself.
+const NO_SPILL: u32 = u32::MAX;
+
+/// Returning credits that a [`Lane`] holds itself.
+const RETURNING: usize = 4;
+
 impl Lane {
+    fn new(capacity: u32) -> Self {
+        Self {
+            available: capacity,
+            wanted: 0,
+            times: [Time::ZERO; RETURNING],
+            spaces: [0; RETURNING],
+            count: 0,
+            spill: NO_SPILL,
+        }
+    }
+
     /// Books the credits that are back by now.
     #[inline]
     fn collect(&mut self, now: Time) {
-        let entries = self.returning.as_mut_slice();
-        if entries.first().is_none_or(|entry| entry.0 > now) {
-            return;
-        }
+        let count = usize::from(self.count).min(RETURNING);
         let mut back = 0;
-        while back < entries.len() && entries[back].0 <= now {
-            self.available += entries[back].1;
+        while back < count && self.times[back] <= now {
+            self.available += self.spaces[back];
             back += 1;
         }
-        entries.copy_within(back.., 0);
-        let left = entries.len() - back;
-        self.returning.truncate(left);
+        if back > 0 {
+            for at in back..count {
+                self.times[at - back] = self.times[at];
+                self.spaces[at - back] = self.spaces[at];
+            }
+            self.count = (count - back) as u8;
+        }
     }
 
-    /// When the credit that the sender waits for is back, if it is on its way.
+    /// When the credit that the sender waits for is back, if it is on its way; `spill` holds
+    /// the credits that follow those in the lane.
     #[inline]
-    fn ready_at(&self) -> Option<Time> {
+    fn ready_at(&self, spill: Option<&VecDeque<(Time, u32)>>) -> Option<Time> {
         let mut sum = self.available;
-        self.returning.iter().find_map(|&(time, freed)| {
-            sum += freed;
+        let mut enough = |(time, space): (Time, u32)| {
+            sum += space;
             (sum >= self.wanted).then_some(time)
-        })
+        };
+        let own = (0..usize::from(self.count).min(RETURNING)).map(|at| (self.times[at], self.spaces[at]));
+        own.chain(spill.into_iter().flatten().copied()).find_map(&mut enough)
     }
 
-    /// Adds a credit that is back at a given time.
+    /// Adds a credit that is back at a given time; returns the one that found no place.
     #[inline]
-    fn add(&mut self, entry: (Time, u32)) {
-        self.returning.push(entry);
-        let entries = self.returning.as_mut_slice();
-        let mut place = entries.len() - 1;
-        while place > 0 && entries[place - 1].0 > entry.0 {
-            entries.swap(place - 1, place);
+    fn add(&mut self, time: Time, space: u32) -> Option<(Time, u32)> {
+        let count = usize::from(self.count).min(RETURNING);
+        let mut over = None;
+        let mut place = count;
+        if count == RETURNING {
+            let last = (self.times[RETURNING - 1], self.spaces[RETURNING - 1]);
+            if last.0 <= time {
+                return Some((time, space));
+            }
+            over = Some(last);
+            place = RETURNING - 1;
+        } else {
+            self.count += 1;
+        }
+        while place > 0 && self.times[place - 1] > time {
+            self.times[place] = self.times[place - 1];
+            self.spaces[place] = self.spaces[place - 1];
             place -= 1;
         }
+        self.times[place] = time;
+        self.spaces[place] = space;
+        over
     }
 }
 
 /// Everything a channel needs to know at construction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChannelSpec {
-    pub rate: silvan_engine::Rate,
+    pub rate: Rate,
     pub delay: Time,
     pub receiver_latency: Time,
     pub to_host: bool,
@@ -159,37 +219,70 @@ pub(crate) struct ChannelSpec {
 /// All channels of the network.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    pub channels: Vec<Channel>,
+    channels: Vec<Channel>,
+    /// Index into `kinds` per channel.
+    kind_of: Vec<u16>,
+    kinds: Vec<Kind>,
     lanes: Vec<Lane>,
+    /// Returning credits that found no place in their lane, in order of time.
+    spills: Vec<VecDeque<(Time, u32)>>,
+    /// Receive buffer per lane.
+    capacities: Vec<u32>,
     lane_count: usize,
     /// Packets that crossed a link, once per link.
     pub packet_hops: u64,
+    /// Space of the packets on the wire per lane, for the books of debug builds.
+    #[cfg(debug_assertions)]
+    in_flight: Vec<u32>,
 }
 
 impl Links {
-    pub fn new(specs: &[ChannelSpec], lane_count: u8) -> Self {
+    /// # Errors
+    /// A sentence, where the links differ in more ways than can be told apart.
+    pub fn new(specs: &[ChannelSpec], lane_count: u8) -> Result<Self, String> {
         let lane_count = usize::from(lane_count);
+        let mut kinds: Vec<Kind> = Vec::new();
+        let mut known = FxHashMap::default();
+        let mut kind_of = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let index = *known.entry((spec.rate.0, spec.delay, spec.to_host)).or_insert_with(|| {
+                kinds.push(Kind {
+                    rate: spec.rate,
+                    pace: spec.rate.pace(),
+                    delay: spec.delay,
+                    head_delay: spec.delay + spec.receiver_latency,
+                    to_host: spec.to_host,
+                    memo: (0, Time::ZERO),
+                });
+                kinds.len() - 1
+            });
+            let index = u16::try_from(index);
+            kind_of.push(index.map_err(|_| "links have more than 65536 different rates and delays")?);
+        }
         let channels = specs
             .iter()
             .map(|spec| Channel {
-                pace: spec.rate.pace(),
-                delay: spec.delay,
-                head_delay: spec.delay + spec.receiver_latency,
-                to_host: spec.to_host,
-                arrival_key: spec.arrival_key,
-                wake_key: spec.wake_key,
                 free_at: Time::ZERO,
                 wake_at: Time::NEVER,
                 sent_bytes: 0,
-                rate: spec.rate.0,
+                arrival_key: spec.arrival_key,
+                wake_key: spec.wake_key,
             })
             .collect();
-        let lanes = specs
-            .iter()
-            .flat_map(|spec| std::iter::repeat_n(spec.lane_capacity, lane_count))
-            .map(|capacity| Lane { available: capacity, capacity, ..Lane::default() })
-            .collect();
-        Self { channels, lanes, lane_count, packet_hops: 0 }
+        let capacities: Vec<u32> =
+            specs.iter().flat_map(|spec| std::iter::repeat_n(spec.lane_capacity, lane_count)).collect();
+        Ok(Self {
+            channels,
+            kind_of,
+            kinds,
+            lanes: capacities.iter().map(|&capacity| Lane::new(capacity)).collect(),
+            spills: Vec::new(),
+            #[cfg(debug_assertions)]
+            in_flight: vec![0; capacities.len()],
+            capacities,
+            lane_count,
+            packet_hops: 0,
+        })
     }
 
     #[inline]
@@ -197,9 +290,26 @@ impl Links {
         &self.channels[id as usize]
     }
 
+    /// A channel's data rate.
+    pub fn rate(&self, id: ChannelId) -> Rate {
+        self.kinds[usize::from(self.kind_of[id as usize])].rate
+    }
+
     #[inline]
     fn lane_index(&self, id: ChannelId, vl: u8) -> usize {
         id as usize * self.lane_count + usize::from(vl)
+    }
+
+    /// Has a channel's state brought into the cache.
+    #[inline]
+    pub fn foresee_channel(&self, id: ChannelId) {
+        prefetch(&self.channels, id as usize);
+    }
+
+    /// Has the credits of a channel's lane brought into the cache.
+    #[inline]
+    pub fn foresee_lane(&self, id: ChannelId, vl: u8) {
+        prefetch(&self.lanes, self.lane_index(id, vl));
     }
 
     /// Virtual lanes of every channel.
@@ -216,8 +326,67 @@ impl Links {
         if lane.available >= space {
             return true;
         }
+        self.collect(index, now);
+        self.lanes[index].available >= space
+    }
+
+    /// Books the credits of a lane that are back by now.
+    #[inline]
+    fn collect(&mut self, index: usize, now: Time) {
+        let lane = &mut self.lanes[index];
         lane.collect(now);
-        lane.available >= space
+        if lane.spill != NO_SPILL {
+            self.collect_spill(index, now);
+        }
+    }
+
+    /// Books what is back of a lane's spilled credits, and takes the next ones into the lane.
+    fn collect_spill(&mut self, index: usize, now: Time) {
+        let lane = &mut self.lanes[index];
+        let spill = &mut self.spills[lane.spill as usize];
+        while usize::from(lane.count) < RETURNING
+            && let Some((time, space)) = spill.pop_front()
+        {
+            // They are later than all that the lane holds, so none is back before those.
+            if time <= now {
+                lane.available += space;
+            } else {
+                lane.add(time, space);
+            }
+        }
+    }
+
+    /// Adds a returning credit to a lane.
+    #[inline]
+    fn add(&mut self, index: usize, time: Time, space: u32) {
+        if let Some(over) = self.lanes[index].add(time, space) {
+            self.spill(index, over);
+        }
+    }
+
+    fn spill(&mut self, index: usize, entry: (Time, u32)) {
+        let lane = &mut self.lanes[index];
+        if lane.spill == NO_SPILL {
+            lane.spill = self.spills.len() as u32;
+            self.spills.push(VecDeque::new());
+        }
+        let spill = &mut self.spills[lane.spill as usize];
+        // A host frees its buffer in order, a switch nearly so: the place is near the end.
+        let mut place = spill.len();
+        while place > 0 && spill[place - 1].0 > entry.0 {
+            place -= 1;
+        }
+        spill.insert(place, entry);
+    }
+
+    fn spilled(&self, index: usize) -> Option<&VecDeque<(Time, u32)>> {
+        self.spills.get(self.lanes[index].spill as usize)
+    }
+
+    /// When the credit that a lane's sender waits for is back, if it is on its way.
+    #[inline]
+    fn ready_at(&self, index: usize) -> Option<Time> {
+        self.lanes[index].ready_at(self.spilled(index))
     }
 
     /// Whether credit is there; if not, sees to it that the sender is woken when it may be.
@@ -234,9 +403,8 @@ impl Links {
             return true;
         }
         let index = self.lane_index(id, vl);
-        let lane = &mut self.lanes[index];
-        lane.wanted = space;
-        if let Some(time) = lane.ready_at() {
+        self.lanes[index].wanted = space;
+        if let Some(time) = self.ready_at(index) {
             self.wake(id, time, queue);
         }
         false
@@ -276,22 +444,23 @@ impl Links {
     ) -> Time {
         let packet = &mut packets[packet_id];
         let index = self.lane_index(id, packet.vl);
-        let channel = &mut self.channels[id as usize];
-        debug_assert!(channel.free_at <= now, "a channel sends one packet at a time");
-        debug_assert!(self.lanes[index].available >= packet.space, "a packet starts only with credit");
-        self.lanes[index].available -= packet.space;
-        self.lanes[index].wanted = 0;
+        let lane = &mut self.lanes[index];
+        debug_assert!(lane.available >= packet.space, "a packet starts only with credit");
+        lane.available -= packet.space;
+        lane.wanted = 0;
         #[cfg(debug_assertions)]
         {
-            self.lanes[index].in_flight += packet.space;
+            self.in_flight[index] += packet.space;
         }
-        let span = channel.pace.time(packet.size);
+        let kind = &mut self.kinds[usize::from(self.kind_of[id as usize])];
+        let span = kind.span(packet.size);
         packet.tail_lag = span;
+        let channel = &mut self.channels[id as usize];
+        debug_assert!(channel.free_at <= now, "a channel sends one packet at a time");
         channel.free_at = now + span;
         channel.sent_bytes += u64::from(packet.size);
         self.packet_hops += 1;
-        let arrival =
-            if channel.to_host { channel.free_at + channel.delay } else { now + channel.head_delay };
+        let arrival = if kind.to_host { channel.free_at + kind.delay } else { now + kind.head_delay };
         queue.push(Event { time: arrival, key: channel.arrival_key, data: packet_id });
         channel.free_at
     }
@@ -299,7 +468,7 @@ impl Links {
     /// The time `bytes` take on a channel.
     #[inline]
     pub fn span(&self, id: ChannelId, bytes: u32) -> Time {
-        self.channels[id as usize].pace.time(bytes)
+        self.kinds[usize::from(self.kind_of[id as usize])].pace.time(bytes)
     }
 
     /// The receiver frees `space` at `time` (now or soon); the credit travels back.
@@ -312,14 +481,13 @@ impl Links {
         (time, now): (Time, Time),
         queue: &mut EventQueue,
     ) {
-        let back = time + self.channels[id as usize].delay;
+        let back = time + self.kinds[usize::from(self.kind_of[id as usize])].delay;
         let index = self.lane_index(id, vl);
-        let lane = &mut self.lanes[index];
-        lane.collect(now);
-        lane.add((back, space));
+        self.collect(index, now);
+        self.add(index, back, space);
         // What comes back now may come back before what was booked earlier.
-        if lane.wanted > 0
-            && let Some(time) = lane.ready_at()
+        if self.lanes[index].wanted > 0
+            && let Some(time) = self.ready_at(index)
         {
             self.wake(id, time, queue);
         }
@@ -327,8 +495,9 @@ impl Links {
 
     /// Whether the sender waits on this lane for a credit that is not on its way.
     pub fn is_stuck(&self, id: ChannelId, vl: u8) -> bool {
-        let lane = &self.lanes[self.lane_index(id, vl)];
-        lane.wanted > 0 && lane.available < lane.wanted && lane.ready_at().is_none()
+        let index = self.lane_index(id, vl);
+        let lane = &self.lanes[index];
+        lane.wanted > 0 && lane.available < lane.wanted && self.ready_at(index).is_none()
     }
 
     /// A packet left the wire for the receiver's buffer (for the books of debug builds).
@@ -337,8 +506,15 @@ impl Links {
         #[cfg(debug_assertions)]
         {
             let index = self.lane_index(_id, _vl);
-            self.lanes[index].in_flight -= _space;
+            self.in_flight[index] -= _space;
         }
+    }
+
+    /// The credits on their way back to a lane's sender.
+    fn returning(&self, index: usize) -> impl Iterator<Item = (Time, u32)> {
+        let lane = &self.lanes[index];
+        let own = (0..usize::from(lane.count)).map(|at| (lane.times[at], lane.spaces[at]));
+        own.chain(self.spilled(index).into_iter().flatten().copied())
     }
 
     /// Checks that the sender's credit, what is in flight, what is `buffered` and what returns
@@ -348,23 +524,72 @@ impl Links {
     /// A sentence with the numbers.
     #[cfg(debug_assertions)]
     pub fn check_credits(&self, id: ChannelId, vl: u8, buffered: u32) -> Result<(), String> {
-        let lane = &self.lanes[self.lane_index(id, vl)];
-        let returning: u32 = lane.returning.iter().map(|entry| entry.1).sum();
-        if lane.available + lane.in_flight + buffered + returning == lane.capacity {
+        let index = self.lane_index(id, vl);
+        let (available, in_flight) = (self.lanes[index].available, self.in_flight[index]);
+        let returning: u32 = self.returning(index).map(|entry| entry.1).sum();
+        let capacity = self.capacities[index];
+        if available + in_flight + buffered + returning == capacity {
             return Ok(());
         }
         Err(format!(
-            "channel {id} VL {vl}: credit {} + in flight {} + buffered {buffered} + returning {returning} \
-             is not the buffer's {}",
-            lane.available, lane.in_flight, lane.capacity
+            "channel {id} VL {vl}: credit {available} + in flight {in_flight} + buffered {buffered} + \
+             returning {returning} is not the buffer's {capacity}"
         ))
     }
 
     /// Bytes of the lane's capacity that are out with the sender's consent: in flight, buffered
     /// downstream, or returning.
     pub fn outstanding(&self, id: ChannelId, vl: u8, now: Time) -> u32 {
-        let lane = &self.lanes[self.lane_index(id, vl)];
-        let back: u32 = lane.returning.iter().filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
-        lane.capacity - lane.available - back
+        let index = self.lane_index(id, vl);
+        let back: u32 = self.returning(index).filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
+        self.capacities[index] - self.lanes[index].available - back
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn links(capacity: u32) -> Links {
+        let spec = ChannelSpec {
+            rate: Rate::from_gbit(8),
+            delay: Time(0),
+            receiver_latency: Time(0),
+            to_host: false,
+            arrival_key: 0,
+            wake_key: 1,
+            lane_capacity: capacity,
+        };
+        Links::new(&[spec], 1).unwrap()
+    }
+
+    proptest! {
+        /// However many credits return at once and in whatever order, the books are those of a
+        /// plain list.
+        #[test]
+        fn returning_credits_are_booked_in_time(
+            steps in prop::collection::vec((0u64..50, 0u64..60, 1u32..5), 1..200),
+        ) {
+            let mut links = links(1 << 20);
+            links.lanes[0].available = 0;
+            let mut queue = EventQueue::new(Time(1));
+            let (mut model, mut now) = (Vec::new(), 0);
+            for (wait, later, space) in steps {
+                now += wait;
+                links.release(0, 0, space, (Time(now + later), Time(now)), &mut queue);
+                model.push((now + later, space));
+                let back: u32 = model.iter().filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
+                prop_assert!(links.has_credit(0, 0, back, Time(now)));
+                prop_assert!(!links.has_credit(0, 0, back + 1, Time(now)));
+                let mut rest: Vec<(u64, u32)> = model.iter().copied().filter(|e| e.0 > now).collect();
+                rest.sort_by_key(|entry| entry.0);
+                let mut sum = back;
+                let due = rest.iter().find(|entry| { sum += entry.1; sum > back + 3 });
+                links.lanes[0].wanted = back + 4;
+                prop_assert_eq!(links.ready_at(0), due.map(|entry| Time(entry.0)));
+                links.lanes[0].wanted = 0;
+            }
+        }
     }
 }

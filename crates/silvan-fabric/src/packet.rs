@@ -1,6 +1,7 @@
 //! Packets and the pool they live in.
 
 use silvan_engine::Time;
+use silvan_engine::cache::prefetch;
 
 /// Index of a packet in the [`Pool`].
 pub(crate) type PacketId = u32;
@@ -41,6 +42,8 @@ pub(crate) struct Packet {
     pub dst: u32,
     /// Next packet in the queue it waits in.
     pub next: PacketId,
+    /// The last packet of the queue that this one is at the head of.
+    pub tail: PacketId,
     /// Class of traffic, for the meters.
     pub class: u16,
     /// The source (traffic generator) at the sending host that its flow belongs to.
@@ -83,6 +86,12 @@ impl Pool {
         self.free.push(id);
     }
 
+    /// Has a packet brought into the cache.
+    #[inline]
+    pub fn foresee(&self, id: PacketId) {
+        prefetch(&self.slots, id as usize);
+    }
+
     /// Packets alive.
     pub fn alive(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -105,55 +114,56 @@ impl std::ops::IndexMut<PacketId> for Pool {
 }
 
 /// A first-in first-out queue of packets, linked through [`Packet::next`].
+///
+/// It is no more than the packet at its head, which knows the tail: a switch has many more
+/// queues than packets, and what a hop touches should fit the cache.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fifo {
-    head: PacketId,
-    tail: PacketId,
-    /// Wire bytes waiting.
-    pub bytes: u32,
-}
+pub(crate) struct Fifo(PacketId);
 
 impl Default for Fifo {
     fn default() -> Self {
-        Self { head: NO_PACKET, tail: NO_PACKET, bytes: 0 }
+        Self(NO_PACKET)
     }
 }
 
 impl Fifo {
     #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.head == NO_PACKET
+    pub fn is_empty(self) -> bool {
+        self.0 == NO_PACKET
     }
 
     /// The packet whose turn it is.
     #[inline]
-    pub fn head(&self) -> Option<PacketId> {
-        (self.head != NO_PACKET).then_some(self.head)
+    pub fn head(self) -> Option<PacketId> {
+        (self.0 != NO_PACKET).then_some(self.0)
     }
 
     #[inline]
     pub fn push(&mut self, id: PacketId, packets: &mut Pool) {
-        self.bytes += packets[id].size;
         packets[id].next = NO_PACKET;
-        if self.head == NO_PACKET {
-            self.head = id;
+        if self.0 == NO_PACKET {
+            packets[id].tail = id;
+            self.0 = id;
         } else {
-            packets[self.tail].next = id;
+            let tail = std::mem::replace(&mut packets[self.0].tail, id);
+            packets[tail].next = id;
         }
-        self.tail = id;
     }
 
     #[inline]
-    pub fn pop(&mut self, packets: &Pool) -> Option<PacketId> {
+    pub fn pop(&mut self, packets: &mut Pool) -> Option<PacketId> {
         let id = self.head()?;
-        self.head = packets[id].next;
-        self.bytes -= packets[id].size;
+        let (next, tail) = (packets[id].next, packets[id].tail);
+        self.0 = next;
+        if next != NO_PACKET {
+            packets[next].tail = tail;
+        }
         Some(id)
     }
 
     /// The packets in order.
-    #[cfg(debug_assertions)]
-    pub fn iter<'a>(&self, packets: &'a Pool) -> impl Iterator<Item = PacketId> + use<'a> {
+    #[cfg(any(debug_assertions, test))]
+    pub fn iter(self, packets: &Pool) -> impl Iterator<Item = PacketId> + use<'_> {
         std::iter::successors(self.head(), |&id| {
             let next = packets[id].next;
             (next != NO_PACKET).then_some(next)

@@ -1,5 +1,6 @@
 //! The run itself: built from topology, tables and configuration, advanced in slices.
 
+use silvan_engine::cache::prefetch;
 use silvan_engine::{Event, Time};
 
 use crate::build::{Network, build};
@@ -95,6 +96,9 @@ impl Simulation {
     pub fn advance(&mut self, events: u64) -> Result<Progress, ModelError> {
         let target = self.events.saturating_add(events);
         while !self.done && self.events < target {
+            if self.network.core.queue.is_turn_over() && self.network.core.queue.turn_wheel() {
+                self.foresee();
+            }
             let next = self.network.core.queue.next_time();
             match next {
                 Some(time) if time <= self.config.duration => self.instant(time)?,
@@ -108,6 +112,31 @@ impl Simulation {
         Ok(Progress { now, end: self.config.duration, events: self.events, done: self.done })
     }
 
+    /// Looks at the events to come and has what they will touch brought into the cache: first
+    /// the packets and links that the staged events name, then, once these are there, what the
+    /// current events will find through them. Changes nothing.
+    #[inline]
+    fn foresee(&self) {
+        let Network { core, switches, hosts, .. } = &self.network;
+        for event in core.queue.staged() {
+            match unkey(event.key).0 {
+                Class::SwitchArrival | Class::HostArrival => core.packets.foresee(event.data),
+                Class::SwitchWake | Class::HostWake => core.links.foresee_channel(event.data),
+                _ => {}
+            }
+        }
+        for event in core.queue.current() {
+            let (class, node, port) = unkey(event.key);
+            let (node, port) = (node as usize, port as usize);
+            match class {
+                Class::SwitchArrival => switches[node].foresee_arrival(core, port, event.data),
+                Class::SwitchWake => switches[node].foresee_wake(core, port),
+                Class::HostArrival | Class::HostWake => prefetch(hosts, node),
+                _ => {}
+            }
+        }
+    }
+
     /// Everything that happens at one instant: arrivals first, then decisions.
     fn instant(&mut self, time: Time) -> Result<(), ModelError> {
         self.network.core.now = time;
@@ -118,8 +147,8 @@ impl Simulation {
         let network = &mut self.network;
         // Handling one node at an instant never makes another one dirty at the same instant:
         // nodes act on each other only through links, which take time.
-        while let Some(index) = network.core.dirty_switches.pop() {
-            network.switches[index as usize].settle(&mut network.core);
+        while let Some((index, output)) = network.core.dirty_outputs.pop() {
+            network.switches[index as usize].settle(&mut network.core, output as usize);
         }
         while let Some(index) = network.core.dirty_hosts.pop() {
             network.hosts[index as usize].settle(&mut network.core);

@@ -172,6 +172,7 @@ impl Host {
     }
 
     /// A packet's tail is in.
+    #[inline(never)]
     pub fn receive(&mut self, core: &mut Core, id: PacketId) {
         let packet = core.packets[id];
         core.packets.remove(id);
@@ -258,6 +259,7 @@ impl Host {
     }
 
     /// Sends what may be sent at this instant, and sees to it that the host is asked again.
+    #[inline(never)]
     pub fn settle(&mut self, core: &mut Core) {
         self.dirty = false;
         let free_at = core.free_at(self.out);
@@ -309,6 +311,7 @@ impl Host {
             src: self.id,
             dst: control.to,
             next: NO_PACKET,
+            tail: NO_PACKET,
             class: control.class,
             source: control.source,
             kind: control.kind,
@@ -325,7 +328,7 @@ impl Host {
     }
 
     /// Draws the messages that are due.
-    #[inline]
+    #[inline(never)]
     fn generate(&mut self, now: Time) {
         for index in 0..self.sources.len() {
             while self.sources[index].wants_to_draw(now) {
@@ -356,6 +359,7 @@ impl Host {
     }
 
     /// Sends a packet of the flow whose turn it is, passing over those that may not send.
+    #[inline(never)]
     fn send_data(&mut self, core: &mut Core, mut blocked_lanes: u16) -> Attempt {
         let mut kept = Vec::new();
         let mut attempt = Attempt::Idle;
@@ -398,6 +402,7 @@ impl Host {
         left.min(u64::from(self.sizes.mtu)) as u32
     }
 
+    #[inline(never)]
     fn send_packet(&mut self, core: &mut Core, id: FlowId) {
         let payload = self.next_payload(id);
         let flow = self.flows.get_mut(id);
@@ -416,6 +421,7 @@ impl Host {
             src: self.id,
             dst: flow.destination,
             next: NO_PACKET,
+            tail: NO_PACKET,
             class: source.class,
             source: flow.source,
             kind: Kind::Data,
@@ -462,7 +468,7 @@ impl Host {
     /// The next time to look again: at once if something is ready, else when a flow is released
     /// or a message is due. A host that only lacks credits needs no wake-up: they announce
     /// themselves.
-    #[inline]
+    #[inline(never)]
     fn plan_wake(&mut self, core: &mut Core, attempt: Attempt) {
         let next = if attempt == Attempt::Sent && (self.flows.ready() > 0 || !self.control.is_empty()) {
             Some(core.now)

@@ -185,9 +185,9 @@ impl Series {
             let (mut marks, mut queued, mut congested) = (0, 0, false);
             let mut lanes = 1;
             if let Some((switch, output)) = link.switch {
-                let ports = switches[switch as usize].ports();
-                let counters = ports.counters[output];
-                (marks, queued, lanes) = (counters.marks, counters.queued_bytes, ports.lanes);
+                let switch = &switches[switch as usize];
+                let ports = switch.ports();
+                (marks, queued, lanes) = (ports.marks[output], switch.queued_bytes(output), ports.lanes);
                 congested = (0..lanes).any(|vl| ports.marker.state(output * lanes + vl).0);
             }
             all_congested += u32::from(congested);
@@ -196,7 +196,7 @@ impl Series {
                 rows.time_ns.push(ns(core.now));
                 rows.link.push(index as u32);
                 rows.sent.push(sent);
-                rows.utilisation.push(sent as f64 * 8.0 / (channel.rate as f64 * span));
+                rows.utilisation.push(sent as f64 * 8.0 / (core.links.rate(link.channel).0 as f64 * span));
                 rows.queued.push(queued);
                 let outstanding = |vl| core.links.outstanding(link.channel, vl as u8, core.now);
                 rows.downstream.push((0..lanes).map(outstanding).sum());

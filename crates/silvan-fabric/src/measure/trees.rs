@@ -80,8 +80,8 @@ impl Trees {
         for (at, link) in links.iter().enumerate() {
             self.state[at] = Part::Free;
             let Some((switch, output)) = link.switch else { continue };
-            let ports = switches[switch as usize].ports();
-            let queued = ports.counters[output].queued_bytes;
+            let (switch, ports) = (&switches[switch as usize], switches[switch as usize].ports());
+            let queued = switch.queued_bytes(output);
             if queued == 0 {
                 continue;
             }

@@ -29,6 +29,8 @@ pub(crate) struct IqSwitch {
     iterations: u8,
     /// `[(vl * ports + input) * queues per input + queue]`.
     queues: Box<[Fifo]>,
+    /// Bytes in each of them.
+    queue_bytes: Box<[u32]>,
     per_input: usize,
     /// Bytes and inputs waiting per `[output * lanes + vl]`.
     sums: Box<[u32]>,
@@ -59,6 +61,7 @@ impl IqSwitch {
             organisation,
             iterations,
             queues: vec![Fifo::default(); ports.lanes * count * per_input].into_boxed_slice(),
+            queue_bytes: vec![0; ports.lanes * count * per_input].into_boxed_slice(),
             per_input,
             sums: vec![0; count * ports.lanes].into_boxed_slice(),
             read_free: vec![(Time::ZERO, 0); count].into_boxed_slice(),
@@ -84,7 +87,8 @@ impl IqSwitch {
         let output = self.ports.route(packet.dst);
         let index = self.queue_index(vl, input, output);
         self.queues[index].push(id, &mut core.packets);
-        let bytes = self.queues[index].bytes;
+        self.queue_bytes[index] += size;
+        let bytes = self.queue_bytes[index];
         self.sums[output * self.ports.lanes + vl] += size;
         self.fill_changed(core, input, output, vl, bytes);
         let (read_free, feeding) = self.read_free[input];
@@ -101,21 +105,23 @@ impl IqSwitch {
     fn fill_changed(&mut self, core: &mut Core, input: usize, output: usize, vl: usize, queue: u32) {
         let sum = self.sums[output * self.ports.lanes + vl];
         let mut inputs = [0; 4];
-        if self.ports.marker.is_active() {
+        if self.ports.marker.needs_inputs() {
             for asking in 0..self.ports.count() {
                 if self.heads(core, asking, vl).contains(&output) {
                     inputs[asking / 64] |= 1 << (asking % 64);
                 }
             }
         }
-        let fill = Fill { input: input as u16, queue, sum, inputs };
-        self.ports.fill_changed(core, output, vl, fill);
+        let fill = Fill { input, queue, sum, inputs: &inputs };
+        if self.ports.is_concerned(output * self.ports.lanes + vl, sum) {
+            self.ports.fill_changed(core, output, vl, &fill);
+        }
     }
 
     pub fn wake(&mut self, core: &mut Core) {
         if !self.dirty {
             self.dirty = true;
-            core.dirty_switches.push(self.ports.node);
+            core.dirty_outputs.push((self.ports.node, 0));
         }
     }
 
@@ -190,12 +196,19 @@ impl IqSwitch {
     fn send(&mut self, core: &mut Core, vl: usize, pair: Match) {
         let Match { input, output, id } = pair;
         let index = self.queue_index(vl, input, output);
-        self.queues[index].pop(&core.packets);
-        let bytes = self.queues[index].bytes;
-        self.sums[output * self.ports.lanes + vl] -= core.packets[id].size;
+        self.queues[index].pop(&mut core.packets);
+        let size = core.packets[id].size;
+        self.queue_bytes[index] -= size;
+        let bytes = self.queue_bytes[index];
+        self.sums[output * self.ports.lanes + vl] -= size;
         self.fill_changed(core, input, output, vl, bytes);
         let end = self.ports.transmit(core, input, output, id);
         self.read_free[input] = (end, self.ports.out(output));
+    }
+
+    /// See [`super::Switch::queued_bytes`].
+    pub fn queued_bytes(&self, output: usize) -> u32 {
+        self.sums[output * self.ports.lanes..(output + 1) * self.ports.lanes].iter().sum()
     }
 
     fn queues_of(&self, input: usize, vl: usize) -> &[Fifo] {
@@ -212,7 +225,7 @@ impl IqSwitch {
 
     /// See [`super::Switch::heads`].
     pub fn heads(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
-        let heads = self.queues_of(input, vl).iter().filter_map(Fifo::head);
+        let heads = self.queues_of(input, vl).iter().filter_map(|queue| queue.head());
         heads.map(|id| self.ports.route(core.packets[id].dst)).collect()
     }
 }

@@ -26,10 +26,28 @@ impl Switch {
     /// A packet's head has passed the switch's pipeline and is ready for arbitration.
     #[inline]
     pub fn accept(&mut self, core: &mut Core, input: usize, packet: PacketId) {
-        if let Some((time, key)) = self.ports().waits_for_tail(core, input, packet) {
+        if self.ports().may_underrun
+            && let Some((time, key)) = self.ports().waits_for_tail(core, input, packet)
+        {
             core.queue.push(silvan_engine::Event { time, key, data: packet });
-        } else {
-            self.enqueue(core, input, packet);
+            return;
+        }
+        self.enqueue(core, input, packet);
+    }
+
+    /// A packet arrives soon: has what it will touch brought into the cache.
+    #[inline]
+    pub fn foresee_arrival(&self, core: &Core, input: usize, packet: PacketId) {
+        if let Self::Voq(switch) = self {
+            switch.foresee_arrival(core, input, packet);
+        }
+    }
+
+    /// An output is asked soon: has what it will touch brought into the cache.
+    #[inline]
+    pub fn foresee_wake(&self, core: &Core, output: usize) {
+        if let Self::Voq(switch) = self {
+            switch.foresee_wake(core, output);
         }
     }
 
@@ -52,11 +70,12 @@ impl Switch {
         }
     }
 
-    /// Decides what leaves at this instant.
+    /// Decides what leaves an output (or the whole switch, if it decides for all outputs
+    /// together) at this instant.
     #[inline]
-    pub fn settle(&mut self, core: &mut Core) {
+    pub fn settle(&mut self, core: &mut Core, output: usize) {
         match self {
-            Self::Voq(switch) => switch.settle(core),
+            Self::Voq(switch) => switch.settle(core, output),
             Self::Iq(switch) => switch.settle(core),
         }
     }
@@ -67,6 +86,14 @@ impl Switch {
         match self {
             Self::Voq(switch) => &switch.ports,
             Self::Iq(switch) => &switch.ports,
+        }
+    }
+
+    /// Bytes in the queues that feed an output.
+    pub fn queued_bytes(&self, output: usize) -> u32 {
+        match self {
+            Self::Voq(switch) => switch.queued_bytes(output),
+            Self::Iq(switch) => switch.queued_bytes(output),
         }
     }
 

@@ -20,15 +20,6 @@ pub(crate) struct PortWiring {
     pub may_underrun: bool,
 }
 
-/// Counters of an output port since the start of the run.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct OutputCounters {
-    /// Packets marked.
-    pub marks: u64,
-    /// Bytes in the queues that feed the output now.
-    pub queued_bytes: u32,
-}
-
 /// The part of a switch that does not depend on its architecture.
 #[derive(Debug)]
 pub(crate) struct Ports {
@@ -38,12 +29,17 @@ pub(crate) struct Ports {
     pub lanes: usize,
     /// Per port; unwired ports have no channels.
     pub wiring: Box<[Option<PortWiring>]>,
+    /// Per port: the channels of `wiring`, an impossible one if unwired.
+    channels: Box<[(ChannelId, ChannelId)]>,
     /// Output port index per destination host.
     table: Box<[u16]>,
     pub marker: Marker,
     /// Space of a full packet, which a root must have credit for.
     full_space: u32,
-    pub counters: Box<[OutputCounters]>,
+    /// Packets marked per output since the start of the run.
+    pub marks: Box<[u64]>,
+    /// Whether some packet may come in on a slower link than it leaves on, at any output.
+    pub may_underrun: bool,
 }
 
 impl Ports {
@@ -55,10 +51,15 @@ impl Ports {
         marker: Marker,
         full_space: u32,
     ) -> Self {
-        let counters = vec![OutputCounters::default(); wiring.len()].into_boxed_slice();
+        let marks = vec![0; wiring.len()].into_boxed_slice();
+        let may_underrun = wiring.iter().flatten().any(|port| port.may_underrun);
         // Ports count from 1 in tables and from 0 here; "no route" becomes an index out of range.
         let table = table.iter().map(|&port| port.wrapping_sub(1)).collect();
-        Self { node, lanes, wiring, table, marker, full_space, counters }
+        let both = |port: &Option<PortWiring>| {
+            port.map_or((ChannelId::MAX, ChannelId::MAX), |wiring| (wiring.out, wiring.into))
+        };
+        let channels = wiring.iter().map(both).collect();
+        Self { node, lanes, channels, wiring, table, marker, full_space, marks, may_underrun }
     }
 
     /// Number of ports.
@@ -77,7 +78,13 @@ impl Ports {
     /// The channel an output sends on.
     #[inline]
     pub fn out(&self, output: usize) -> ChannelId {
-        self.wiring[output].map_or(ChannelId::MAX, |wiring| wiring.out)
+        self.channels[output].0
+    }
+
+    /// The channel that an input receives from.
+    #[inline]
+    pub fn feeder(&self, input: usize) -> ChannelId {
+        self.channels[input].1
     }
 
     /// Where a packet's tail arrives too late for its output to start now (slow link to fast
@@ -103,19 +110,19 @@ impl Ports {
         }
     }
 
-    /// Tells the marking rule about a changed queue.
+    /// Whether the marking rule wants to hear that a lane of an output has `sum` bytes now; see
+    /// [`Marker::is_concerned`].
     #[inline]
-    pub fn fill_changed(&mut self, core: &mut Core, output: usize, vl: usize, fill: Fill) {
-        self.counters[output].queued_bytes = fill.sum;
-        if self.marker.is_active() {
-            self.tell_marker(core, output, vl, fill);
-        }
+    pub fn is_concerned(&self, lane: usize, sum: u32) -> bool {
+        self.marker.is_concerned(lane, sum)
     }
 
+    /// Tells the marking rule about a changed queue.
+    ///
     /// A port is a root if it has credit for a full packet beyond the one it sends now or is
     /// about to send: one that lives from hand to mouth is a victim, also in the instant in which
     /// a credit has come in and is not spent yet.
-    fn tell_marker(&mut self, core: &mut Core, output: usize, vl: usize, fill: Fill) {
+    pub fn fill_changed(&mut self, core: &mut Core, output: usize, vl: usize, fill: &Fill<'_>) {
         let channel = self.out(output);
         let packets = if core.free_at(channel) <= core.now { 2 } else { 1 };
         let space = packets * self.full_space;
@@ -136,13 +143,11 @@ impl Ports {
         let (vl, space) = (packet.vl, packet.space);
         if self.marker.marks(output * self.lanes + usize::from(vl), packet.size) {
             packet.fecn = true;
-            self.counters[output].marks += 1;
+            self.marks[output] += 1;
             core.meters.fecn_marks += 1;
         }
         let end = core.send(self.out(output), id);
-        if let Some(wiring) = self.wiring[input] {
-            core.release(wiring.into, vl, space, end);
-        }
+        core.release(self.feeder(input), vl, space, end);
         end
     }
 }

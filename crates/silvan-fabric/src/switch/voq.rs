@@ -11,42 +11,31 @@
 //! the same output until all other requesting inputs have been. The input whose turn it is keeps
 //! it while credits are missing, so small packets do not overtake large ones for ever.
 
+use silvan_engine::cache::prefetch;
+
 use crate::congestion::marking::Fill;
 use crate::core::Core;
-use crate::packet::{Fifo, PacketId};
+use crate::link::ChannelId;
+use crate::packet::{Fifo, Packet, PacketId};
 use crate::switch::Ports;
 
-/// One output and virtual lane: who requests it and whose turn it is.
-#[derive(Debug, Clone, Copy, Default)]
+/// One output and virtual lane: what waits for it and whose turn it is.
+#[derive(Debug, Clone, Copy)]
 struct OutputLane {
+    /// Inputs with packets for it, one bit each; those beyond the first 64 are in
+    /// [`VoqSwitch::beyond`].
+    requests: u64,
     /// Bytes in all queues for it.
     sum: u32,
+    /// The space for which the packet whose turn it is lacks credit; zero if none does. Packets
+    /// at least as large need not ask for as long as no credit comes.
+    blocked: u32,
+    /// The channel of the output.
+    channel: ChannelId,
     /// The input to look at first.
     turn: u16,
-    /// Inputs with packets for it, one bit each.
-    requests: [u64; 4],
-}
-
-impl OutputLane {
-    #[inline]
-    fn is_idle(&self) -> bool {
-        self.requests == [0; 4]
-    }
-
-    /// The requesting input whose turn it is.
-    #[inline]
-    fn next(&self) -> Option<usize> {
-        let turn = usize::from(self.turn);
-        let first = turn / 64;
-        let masked = self.requests[first] & (u64::MAX << (turn % 64));
-        if masked != 0 {
-            return Some(first * 64 + masked.trailing_zeros() as usize);
-        }
-        (1..=4).map(|step| (first + step) % 4).find_map(|word| {
-            let bits = self.requests[word];
-            (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
-        })
-    }
+    /// Whether the output is to be settled at this instant (kept on lane 0).
+    dirty: bool,
 }
 
 /// See the module.
@@ -55,124 +44,236 @@ pub(crate) struct VoqSwitch {
     pub ports: Ports,
     /// `[(output * lanes + vl) * ports + input]`.
     queues: Box<[Fifo]>,
+    /// Bytes per queue, where the marking rule looks at single queues; else empty.
+    queue_bytes: Box<[u32]>,
     /// `[output * lanes + vl]`.
     outputs: Box<[OutputLane]>,
+    /// Requests of the inputs from the 65th on, per output and lane; empty for smaller switches.
+    beyond: Box<[[u64; 3]]>,
     /// The virtual lane each output looks at first.
     lane_turn: Box<[u8]>,
-    /// Outputs to arbitrate at this instant, one bit each.
-    dirty: [u64; 4],
+}
+
+/// The first bit at or after `turn` that is set, going round.
+#[inline]
+fn next_of(bits: u64, turn: u16) -> Option<usize> {
+    let ahead = bits & (u64::MAX << (turn % 64));
+    (bits != 0).then(|| (if ahead == 0 { bits } else { ahead }).trailing_zeros() as usize)
+}
+
+/// The same for switches of more than 64 ports.
+#[cold]
+fn next_of_many(requests: [u64; 4], turn: u16) -> Option<usize> {
+    let first = usize::from(turn) / 64;
+    let masked = requests[first] & (u64::MAX << (turn % 64));
+    if masked != 0 {
+        return Some(first * 64 + masked.trailing_zeros() as usize);
+    }
+    (1..=4).map(|step| (first + step) % 4).find_map(|word| {
+        let bits = requests[word];
+        (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
+    })
 }
 
 impl VoqSwitch {
     pub fn new(ports: Ports) -> Self {
         let (count, lanes) = (ports.count(), ports.lanes);
+        let queues = count * count * lanes;
+        let output = |lane| OutputLane {
+            requests: 0,
+            sum: 0,
+            blocked: 0,
+            channel: ports.out(lane / lanes),
+            turn: 0,
+            dirty: false,
+        };
         Self {
-            queues: vec![Fifo::default(); count * count * lanes].into_boxed_slice(),
-            outputs: vec![OutputLane::default(); count * lanes].into_boxed_slice(),
+            queues: vec![Fifo::default(); queues].into_boxed_slice(),
+            queue_bytes: vec![0; if ports.marker.needs_queues() { queues } else { 0 }].into_boxed_slice(),
+            beyond: vec![[0; 3]; if count > 64 { count * lanes } else { 0 }].into_boxed_slice(),
+            outputs: (0..count * lanes).map(output).collect(),
             lane_turn: vec![0; count].into_boxed_slice(),
-            dirty: [0; 4],
             ports,
         }
+    }
+
+    /// The requesting input whose turn it is.
+    #[inline]
+    fn next(&self, lane: usize) -> Option<usize> {
+        let OutputLane { requests, turn, .. } = self.outputs[lane];
+        match self.beyond.get(lane) {
+            None => next_of(requests, turn),
+            Some(&[a, b, c]) => next_of_many([requests, a, b, c], turn),
+        }
+    }
+
+    /// Notes that an input has, or has no more, packets for an output and lane.
+    #[inline]
+    fn set_request(&mut self, lane: usize, input: usize, on: bool) {
+        let word = match input / 64 {
+            0 => &mut self.outputs[lane].requests,
+            beyond => &mut self.beyond[lane][beyond - 1],
+        };
+        let bit = 1 << (input % 64);
+        *word = if on { *word | bit } else { *word & !bit };
     }
 
     #[inline]
     pub fn enqueue(&mut self, core: &mut Core, input: usize, id: PacketId) {
         let packet = &core.packets[id];
-        let (vl, size) = (usize::from(packet.vl), packet.size);
+        let (vl, size, space) = (usize::from(packet.vl), packet.size, packet.space);
         let output = self.ports.route(packet.dst);
         let lane = output * self.ports.lanes + vl;
-        let queue = &mut self.queues[lane * self.ports.count() + input];
-        queue.push(id, &mut core.packets);
-        let bytes = queue.bytes;
+        self.queues[lane * self.ports.count() + input].push(id, &mut core.packets);
+        self.set_request(lane, input, true);
         let state = &mut self.outputs[lane];
         state.sum += size;
-        state.requests[input / 64] |= 1 << (input % 64);
-        let fill = self.fill(lane, input, bytes);
-        self.ports.fill_changed(core, output, vl, fill);
-        let channel = self.ports.out(output);
+        let OutputLane { channel, blocked, sum, .. } = *state;
+        if self.ports.is_concerned(lane, sum) {
+            self.fill_changed(core, (lane, vl), (input, output), |bytes| bytes + size);
+        }
+        if blocked > 0 && space >= blocked {
+            return;
+        }
         let free_at = core.free_at(channel);
         if free_at <= core.now {
-            self.wake(core, output);
+            self.make_dirty(core, output);
         } else {
             core.wake(channel, free_at);
         }
     }
 
+    /// See [`super::Switch::foresee_arrival`].
     #[inline]
-    fn fill(&self, lane: usize, input: usize, queue: u32) -> Fill {
+    pub fn foresee_arrival(&self, core: &Core, input: usize, id: PacketId) {
+        let packet = &core.packets[id];
+        let output = self.ports.route(packet.dst);
+        let lane = output * self.ports.lanes + usize::from(packet.vl);
+        prefetch(&self.queues, lane * self.ports.count() + input);
+        core.links.foresee_channel(self.outputs[lane].channel);
+    }
+
+    /// See [`super::Switch::foresee_wake`].
+    #[inline]
+    pub fn foresee_wake(&self, core: &Core, output: usize) {
+        let lane = output * self.ports.lanes;
+        core.links.foresee_lane(self.outputs[lane].channel, 0);
+        let Some(input) = self.next(lane) else { return };
+        if let Some(id) = self.queues[lane * self.ports.count() + input].head() {
+            core.packets.foresee(id);
+        }
+        core.links.foresee_lane(self.ports.feeder(input), 0);
+    }
+
+    /// Tells the marking rule that a queue grew or shrank.
+    fn fill_changed(
+        &mut self,
+        core: &mut Core,
+        (lane, vl): (usize, usize),
+        (input, output): (usize, usize),
+        change: impl Fn(u32) -> u32,
+    ) {
+        let mut queue = 0;
+        if let Some(bytes) = self.queue_bytes.get_mut(lane * self.ports.count() + input) {
+            *bytes = change(*bytes);
+            queue = *bytes;
+        }
         let state = &self.outputs[lane];
-        Fill { input: input as u16, queue, sum: state.sum, inputs: state.requests }
+        let [a, b, c] = self.beyond.get(lane).copied().unwrap_or_default();
+        let fill = Fill { input, queue, sum: state.sum, inputs: &[state.requests, a, b, c] };
+        self.ports.fill_changed(core, output, vl, &fill);
+    }
+
+    #[inline]
+    fn make_dirty(&mut self, core: &mut Core, output: usize) {
+        let dirty = &mut self.outputs[output * self.ports.lanes].dirty;
+        if !*dirty {
+            *dirty = true;
+            core.dirty_outputs.push((self.ports.node, output as u32));
+        }
     }
 
     #[inline]
     pub fn wake(&mut self, core: &mut Core, output: usize) {
-        if self.dirty == [0; 4] {
-            core.dirty_switches.push(self.ports.node);
+        for lane in &mut self.outputs[output * self.ports.lanes..(output + 1) * self.ports.lanes] {
+            lane.blocked = 0;
         }
-        self.dirty[output / 64] |= 1 << (output % 64);
-    }
-
-    #[inline]
-    pub fn settle(&mut self, core: &mut Core) {
-        let dirty = std::mem::take(&mut self.dirty);
-        for (word, mut bits) in dirty.into_iter().enumerate() {
-            while bits != 0 {
-                self.arbitrate(core, word * 64 + bits.trailing_zeros() as usize);
-                bits &= bits - 1;
-            }
-        }
+        self.make_dirty(core, output);
     }
 
     /// Lets one output send, if it can, and sees to it that it is asked again.
-    fn arbitrate(&mut self, core: &mut Core, output: usize) {
-        let channel = self.ports.out(output);
+    #[inline]
+    pub fn settle(&mut self, core: &mut Core, output: usize) {
+        let lanes = self.ports.lanes;
+        let state = &mut self.outputs[output * lanes];
+        state.dirty = false;
+        let channel = state.channel;
         let free_at = core.free_at(channel);
         if free_at > core.now {
             core.wake(channel, free_at);
             return;
         }
-        let lanes = self.ports.lanes;
+        if lanes == 1 {
+            self.settle_lane(core, output, 0);
+            return;
+        }
         let first = usize::from(self.lane_turn[output]);
         for step in 0..lanes {
             let vl = if first + step < lanes { first + step } else { first + step - lanes };
-            let lane = output * lanes + vl;
-            let Some(input) = self.outputs[lane].next() else { continue };
-            let index = lane * self.ports.count() + input;
-            let Some(id) = self.queues[index].head() else { continue };
-            if !core.has_credit_or_wait(channel, vl as u8, core.packets[id].space) {
-                continue;
+            if self.settle_lane(core, output, vl) {
+                self.lane_turn[output] = if vl + 1 == lanes { 0 } else { vl as u8 + 1 };
+                return;
             }
-            self.lane_turn[output] = if vl + 1 == lanes { 0 } else { vl as u8 + 1 };
-            self.send(core, output, vl, input, id);
-            return;
         }
     }
 
+    /// Lets an output that is free send from one of its lanes, if it can.
     #[inline]
-    fn send(&mut self, core: &mut Core, output: usize, vl: usize, input: usize, id: PacketId) {
+    fn settle_lane(&mut self, core: &mut Core, output: usize, vl: usize) -> bool {
         let lane = output * self.ports.lanes + vl;
-        let queue = &mut self.queues[lane * self.ports.count() + input];
-        queue.pop(&core.packets);
-        let (bytes, empty) = (queue.bytes, queue.is_empty());
+        let Some(input) = self.next(lane) else { return false };
+        let index = lane * self.ports.count() + input;
+        let Some(id) = self.queues[index].head() else { return false };
+        let Packet { size, space, .. } = core.packets[id];
         let state = &mut self.outputs[lane];
-        state.sum -= core.packets[id].size;
+        if !core.has_credit_or_wait(state.channel, vl as u8, space) {
+            state.blocked = space;
+            return false;
+        }
+        state.sum -= size;
         state.turn = if input + 1 == self.ports.count() { 0 } else { input as u16 + 1 };
-        if empty {
-            state.requests[input / 64] &= !(1 << (input % 64));
+        let OutputLane { channel, sum, .. } = *state;
+        let queue = &mut self.queues[index];
+        queue.pop(&mut core.packets);
+        if queue.is_empty() {
+            self.set_request(lane, input, false);
         }
-        let fill = self.fill(lane, input, bytes);
-        self.ports.fill_changed(core, output, vl, fill);
+        if self.ports.is_concerned(lane, sum) {
+            self.fill_changed(core, (lane, vl), (input, output), |bytes| bytes - size);
+        }
         let end = self.ports.transmit(core, input, output, id);
-        let lanes = &self.outputs[output * self.ports.lanes..(output + 1) * self.ports.lanes];
-        if lanes.iter().any(|lane| !lane.is_idle()) {
-            core.wake(self.ports.out(output), end);
+        if self.queued_bytes(output) > 0 {
+            core.wake(channel, end);
         }
+        true
     }
 
-    fn queues_of(&self, input: usize, vl: usize) -> impl Iterator<Item = (usize, &Fifo)> {
+    /// See [`super::Switch::queued_bytes`].
+    #[inline]
+    pub fn queued_bytes(&self, output: usize) -> u32 {
+        if self.ports.lanes == 1 {
+            return self.outputs[output].sum;
+        }
+        self.outputs[output * self.ports.lanes..(output + 1) * self.ports.lanes]
+            .iter()
+            .map(|lane| lane.sum)
+            .sum()
+    }
+
+    fn queues_of(&self, input: usize, vl: usize) -> impl Iterator<Item = (usize, Fifo)> {
         (0..self.ports.count()).map(move |output| {
             let lane = output * self.ports.lanes + vl;
-            (output, &self.queues[lane * self.ports.count() + input])
+            (output, self.queues[lane * self.ports.count() + input])
         })
     }
 
@@ -195,21 +296,22 @@ mod tests {
 
     #[test]
     fn round_robin_serves_all_others_first() {
-        let mut lane = OutputLane { requests: [0b1011, 0, 1 << 5, 0], ..OutputLane::default() };
-        let mut order = Vec::new();
+        let requests = [0b1011, 0, 1 << 5, 0];
+        let (mut order, mut turn) = (Vec::new(), 0);
         for _ in 0..6 {
-            let input = lane.next().unwrap();
+            let input = next_of_many(requests, turn).unwrap();
             order.push(input);
-            lane.turn = input as u16 + 1;
+            turn = input as u16 + 1;
         }
         assert_eq!(order, [0, 1, 3, 133, 0, 1]);
-        lane.requests = [0; 4];
-        assert_eq!(lane.next(), None);
+        assert_eq!(next_of_many([0; 4], turn), None);
+        assert_eq!([0, 1, 2, 4].map(|turn| next_of(0b1011, turn).unwrap()), [0, 1, 3, 0]);
+        assert_eq!(next_of(0, 3), None);
     }
 
     #[test]
     fn a_turn_past_the_only_request_wraps_within_its_word() {
-        let lane = OutputLane { requests: [0b10, 0, 0, 0], turn: 5, ..OutputLane::default() };
-        assert_eq!(lane.next(), Some(1));
+        assert_eq!(next_of_many([0b10, 0, 0, 0], 5), Some(1));
+        assert_eq!(next_of(0b10, 5), Some(1));
     }
 }

@@ -88,6 +88,8 @@ impl Default for Fecn {
 pub(crate) struct FecnRule {
     upper: u32,
     lower: u32,
+    /// No fill of all queues up to this brings a port above the thresholds.
+    least: u32,
     mapping: FillMapping,
     pattern: MarkingPattern,
     /// Marking_Rate + 1.
@@ -103,27 +105,29 @@ pub(crate) struct PortVl {
     /// Whether packets that leave are eligible for marking.
     congested: bool,
     masked: bool,
-    /// The inputs whose fill went above the upper threshold and has not been at or below the
-    /// lower one since; bit 0 stands for the sum in the other mappings.
-    above: [u64; 4],
+    /// Whether some fill went above the upper threshold and has not been at or below the lower
+    /// one since.
+    above: bool,
     /// Eligible packets since the last mark (regular pattern).
     since_mark: u32,
-    random: Stream,
     /// Times the congestion state was entered.
-    pub entered: u64,
+    pub entered: u32,
+    /// Where each input has its own fill: those above, one bit each; else empty.
+    inputs_above: Box<[u64]>,
+    random: Stream,
 }
 
 /// What changed in the queues that feed an output.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fill {
+pub(crate) struct Fill<'a> {
     /// The input whose queue changed.
-    pub input: u16,
-    /// Bytes in that queue now.
+    pub input: usize,
+    /// Bytes in that queue now (0 where [`FecnRule::needs_queues`] says no).
     pub queue: u32,
     /// Bytes in all queues that feed the output now.
     pub sum: u32,
     /// Inputs with packets for the output now, one bit each.
-    pub inputs: [u64; 4],
+    pub inputs: &'a [u64],
 }
 
 impl Fecn {
@@ -144,8 +148,10 @@ impl Fecn {
 
     pub(crate) fn rule(&self, lane_capacity: Bytes) -> Result<FecnRule, String> {
         let (upper, lower) = self.thresholds(lane_capacity)?;
+        let upper = u32::try_from(upper.0).unwrap_or(u32::MAX);
         Ok(FecnRule {
-            upper: u32::try_from(upper.0).unwrap_or(u32::MAX),
+            upper,
+            least: if self.fill == FillMapping::SumPerInput { 0 } else { upper },
             lower: u32::try_from(lower.0).unwrap_or(u32::MAX),
             mapping: self.fill,
             pattern: self.pattern,
@@ -158,40 +164,67 @@ impl Fecn {
 }
 
 impl FecnRule {
-    pub fn port(&self, faces_host: bool, random: Stream) -> PortVl {
+    /// The state of an output of a switch of so many ports.
+    pub fn port(&self, ports: usize, faces_host: bool, random: Stream) -> PortVl {
         let masked = match self.mask {
             VictimMask::Hosts => faces_host,
             VictimMask::None => false,
             VictimMask::All => true,
         };
-        PortVl { congested: false, masked, above: [0; 4], since_mark: 0, random, entered: 0 }
+        let words = if self.mapping == FillMapping::Each { ports.div_ceil(64) } else { 0 };
+        let inputs_above = vec![0; words].into_boxed_slice();
+        PortVl { congested: false, masked, above: false, since_mark: 0, entered: 0, inputs_above, random }
+    }
+
+    /// Whether a change that leaves `sum` bytes in all queues can change the port's state: a
+    /// cheap question that spares most of the others.
+    #[inline]
+    pub fn is_concerned(&self, port: &PortVl, sum: u32) -> bool {
+        port.above || sum > self.least
+    }
+
+    /// Whether the fill of single queues is held against the threshold.
+    pub fn needs_queues(&self) -> bool {
+        self.mapping == FillMapping::Each
+    }
+
+    /// Whether the number of inputs with packets matters.
+    pub fn needs_inputs(&self) -> bool {
+        self.mapping == FillMapping::SumPerInput
     }
 
     /// A queue that feeds the port grew or shrank. `is_root` tells whether the port has credits
     /// to send; it is asked only when it matters.
     #[inline]
-    pub fn fill_changed(&self, port: &mut PortVl, fill: Fill, is_root: impl FnOnce() -> bool) {
-        let (bit, bytes, divisor) = match self.mapping {
-            FillMapping::Each => (usize::from(fill.input), fill.queue, 1),
-            FillMapping::Sum => (0, fill.sum, 1),
+    pub fn fill_changed(&self, port: &mut PortVl, fill: &Fill<'_>, is_root: impl FnOnce() -> bool) {
+        match self.mapping {
+            FillMapping::Each => {
+                let (word, bit) = (&mut port.inputs_above[fill.input / 64], 1 << (fill.input % 64));
+                if fill.queue > self.upper {
+                    *word |= bit;
+                } else if fill.queue <= self.lower {
+                    *word &= !bit;
+                }
+                port.above = port.inputs_above.iter().any(|&word| word != 0);
+            }
+            FillMapping::Sum => port.above = self.above(port.above, fill.sum, 1),
             FillMapping::SumPerInput => {
                 let inputs: u32 = fill.inputs.iter().map(|word| word.count_ones()).sum();
-                (0, fill.sum, inputs.max(1))
+                port.above = self.above(port.above, fill.sum, inputs.max(1));
             }
-        };
-        let word = &mut port.above[bit / 64];
-        if bytes > self.upper / divisor {
-            *word |= 1 << (bit % 64);
-        } else if bytes <= self.lower / divisor {
-            *word &= !(1 << (bit % 64));
         }
-        let above = port.above.iter().any(|&word| word != 0);
         if port.congested {
-            port.congested = above;
-        } else if above && !self.off && (port.masked || is_root()) {
+            port.congested = port.above;
+        } else if port.above && !self.off && (port.masked || is_root()) {
             port.congested = true;
             port.entered += 1;
         }
+    }
+
+    /// Whether a fill is above the thresholds divided by `divisor`, given that it was or was not.
+    #[inline]
+    fn above(&self, before: bool, bytes: u32, divisor: u32) -> bool {
+        bytes > self.upper / divisor || (before && bytes > self.lower / divisor)
     }
 
     /// Whether a packet of this size that leaves now gets the FECN bit.
@@ -229,11 +262,12 @@ mod tests {
     }
 
     fn port(rule: &FecnRule) -> PortVl {
-        rule.port(false, Stream::new(1, "marking", 0))
+        rule.port(80, false, Stream::new(1, "marking", 0))
     }
 
-    fn fill(input: u16, queue: u32, sum: u32, inputs: u32) -> Fill {
-        Fill { input, queue, sum, inputs: [(1 << inputs) - 1, 0, 0, 0] }
+    fn fill(input: usize, queue: u32, sum: u32, inputs: usize) -> Fill<'static> {
+        const MASKS: [[u64; 2]; 4] = [[0, 0], [1, 0], [3, 0], [7, 0]];
+        Fill { input, queue, sum, inputs: &MASKS[inputs] }
     }
 
     #[test]
@@ -253,7 +287,7 @@ mod tests {
         let mut port = port(&rule);
         let mut states = Vec::new();
         for bytes in [8192, 8193, 5000, 4097, 4096, 8000, 9000] {
-            rule.fill_changed(&mut port, fill(0, bytes, bytes, 1), || true);
+            rule.fill_changed(&mut port, &fill(0, bytes, bytes, 1), || true);
             states.push(port.is_congested());
         }
         assert_eq!(states, [false, true, true, true, false, false, true]);
@@ -265,12 +299,12 @@ mod tests {
         let fecn = Fecn { upper: Some(Bytes(1000)), ..Fecn::default() };
         let rule = rule(&fecn);
         let mut victim = port(&rule);
-        rule.fill_changed(&mut victim, fill(0, 2000, 2000, 1), || false);
+        rule.fill_changed(&mut victim, &fill(0, 2000, 2000, 1), || false);
         assert!(!victim.is_congested(), "without credits a port is a victim");
-        rule.fill_changed(&mut victim, fill(0, 2000, 2000, 1), || true);
+        rule.fill_changed(&mut victim, &fill(0, 2000, 2000, 1), || true);
         assert!(victim.is_congested(), "it enters as soon as it has credits");
-        let mut masked = rule.port(true, Stream::new(1, "marking", 0));
-        rule.fill_changed(&mut masked, fill(0, 2000, 2000, 1), || false);
+        let mut masked = rule.port(80, true, Stream::new(1, "marking", 0));
+        rule.fill_changed(&mut masked, &fill(0, 2000, 2000, 1), || false);
         assert!(masked.is_congested(), "Victim_Mask");
     }
 
@@ -285,7 +319,7 @@ mod tests {
         let enters = |mapping, change| {
             let rule = rule(&with(mapping));
             let mut port = port(&rule);
-            rule.fill_changed(&mut port, change, || true);
+            rule.fill_changed(&mut port, &change, || true);
             port.is_congested()
         };
         let spread = fill(3, 2048, 6144, 3);
@@ -295,11 +329,11 @@ mod tests {
         assert!(!enters(FillMapping::Sum, fill(3, 1000, 1500, 3)));
         let rule = rule(&with(FillMapping::Each));
         let mut port = port(&rule);
-        rule.fill_changed(&mut port, fill(2, 5000, 9000, 2), || true);
-        rule.fill_changed(&mut port, fill(70, 5000, 9000, 2), || true);
-        rule.fill_changed(&mut port, fill(2, 0, 5000, 1), || true);
+        rule.fill_changed(&mut port, &fill(2, 5000, 9000, 2), || true);
+        rule.fill_changed(&mut port, &fill(70, 5000, 9000, 2), || true);
+        rule.fill_changed(&mut port, &fill(2, 0, 5000, 1), || true);
         assert!(port.is_congested(), "queue 70 is still above");
-        rule.fill_changed(&mut port, fill(70, 0, 0, 0), || true);
+        rule.fill_changed(&mut port, &fill(70, 0, 0, 0), || true);
         assert!(!port.is_congested());
     }
 
@@ -308,7 +342,7 @@ mod tests {
         let marks = |pattern, marking_rate, size| {
             let rule = rule(&Fecn { upper: Some(Bytes(0)), pattern, marking_rate, ..Fecn::default() });
             let mut port = port(&rule);
-            rule.fill_changed(&mut port, fill(0, 1, 1, 1), || true);
+            rule.fill_changed(&mut port, &fill(0, 1, 1, 1), || true);
             (0..40_000).filter(|_| rule.marks(&mut port, size)).count()
         };
         assert_eq!(marks(MarkingPattern::Regular, 3, 2048), 10_000);
@@ -318,7 +352,7 @@ mod tests {
         assert_eq!(marks(MarkingPattern::Random, 0, 512), 40_000);
         let rule = rule(&Fecn { threshold: 0, ..Fecn::default() });
         let mut port = port(&rule);
-        rule.fill_changed(&mut port, fill(0, 60_000, 60_000, 1), || true);
+        rule.fill_changed(&mut port, &fill(0, 60_000, 60_000, 1), || true);
         assert!(!rule.marks(&mut port, 2048), "threshold 0 never marks");
     }
 }

@@ -28,15 +28,34 @@ pub(crate) enum Marker {
 }
 
 impl Marker {
-    /// Whether there is a rule that needs to hear of fills.
+    /// Whether a change that leaves `sum` bytes in all queues of a lane can matter to the rule.
     #[inline]
-    pub fn is_active(&self) -> bool {
-        !matches!(self, Self::None)
+    pub fn is_concerned(&self, lane: usize, sum: u32) -> bool {
+        match self {
+            Self::None => false,
+            Self::Fecn { rule, ports } => rule.is_concerned(&ports[lane], sum),
+        }
+    }
+
+    /// Whether the rule looks at the fill of single queues.
+    pub fn needs_queues(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Fecn { rule, .. } => rule.needs_queues(),
+        }
+    }
+
+    /// Whether the rule asks which inputs have packets.
+    pub fn needs_inputs(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Fecn { rule, .. } => rule.needs_inputs(),
+        }
     }
 
     /// See [`FecnRule::fill_changed`]; `lane` numbers the output ports' virtual lanes.
     #[inline]
-    pub fn fill_changed(&mut self, lane: usize, fill: Fill, is_root: impl FnOnce() -> bool) {
+    pub fn fill_changed(&mut self, lane: usize, fill: &Fill<'_>, is_root: impl FnOnce() -> bool) {
         match self {
             Self::None => {}
             Self::Fecn { rule, ports } => rule.fill_changed(&mut ports[lane], fill, is_root),
@@ -56,7 +75,7 @@ impl Marker {
     pub fn state(&self, lane: usize) -> (bool, u64) {
         match self {
             Self::None => (false, 0),
-            Self::Fecn { ports, .. } => (ports[lane].is_congested(), ports[lane].entered),
+            Self::Fecn { ports, .. } => (ports[lane].is_congested(), u64::from(ports[lane].entered)),
         }
     }
 }
