@@ -334,6 +334,12 @@ def test_executors_that_do_not_exist(scenario, tmp_path):
         silvan.sweep(scenario, AXES, executor="slurm", store=tmp_path, options=Options(cluster="lsf"))
 
 
+@pytest.mark.skipif(shutil.which("srun") is not None, reason="there is a Slurm here")
+def test_a_machine_without_slurm(scenario, tmp_path):
+    with pytest.raises(silvan.SweepError, match="no Slurm here: "):
+        silvan.sweep(scenario, AXES, executor="slurm", store=tmp_path)
+
+
 def test_a_worker_of_another_build_refuses(scenario, tmp_path, monkeypatch):
     def other(job: worker.Job, **more: object) -> worker.Done:
         monkeypatch.setattr(worker, "build", lambda: "0123")

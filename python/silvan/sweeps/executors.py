@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -218,11 +219,27 @@ def _dask(options: Options) -> Iterator[Executor]:
         with client:
             yield client.get_executor()
         return
-    # A core each, and a process, so that Ctrl-C or a crash ends a run and not the sweep.
-    with (
-        LocalCluster(
-            n_workers=options.count, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    # A core each, and a process, so that a crash ends a run and not the sweep.
+    with _deaf_children():
+        cluster = LocalCluster(
+            n_workers=options.count,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        )
+    with cluster, Client(cluster) as client:
         yield client.get_executor()
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Let processes and threads that begin inside not hear Ctrl-C, which is for us to act upon."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import subprocess
@@ -73,7 +74,7 @@ class SlurmExecutor(Executor):
         self._running: list[tuple[Any, list[Future[Any]]]] = []
         self._missing: set[str] = set()
         self._next_queue_look = time.monotonic() + QUEUE_EVERY_S
-        self._closed = False
+        self._closed = self._cancelled = False
         self._thread = threading.Thread(target=self._serve, name="silvan-slurm", daemon=True)
         self._thread.start()
 
@@ -92,17 +93,41 @@ class SlurmExecutor(Executor):
         with self._lock:
             self._closed = True
             if cancel_futures:
+                self._cancelled = True
                 for _, future in self._waiting:
                     future.cancel()
                 self._waiting.clear()
-                for task, _ in self._running:
-                    task.cancel(check=False)
+                self._cancel([task for task, _ in self._running])
                 self._running.clear()
             self._lock.notify()
         if wait:
             self._thread.join()
 
+    def _cancel(self, tasks: Sequence[Any]) -> None:
+        if self._local:
+            for task in tasks:
+                task.cancel(check=False)
+        elif tasks:
+            # An array at a time: thousands of tasks are not worth a process each.
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                subprocess.run(["scancel", *_arrays(tasks)], capture_output=True, timeout=60, check=False)
+
     def _serve(self) -> None:
+        try:
+            self._send_and_collect()
+        except Exception as error:
+            # Whoever waits for the calls must hear of it, or waits for ever.
+            with self._lock:
+                self._closed = True
+                futures = [future for _, future in self._waiting]
+                futures += [future for _, several in self._running for future in several]
+                self._waiting.clear()
+                self._running.clear()
+            for future in futures:
+                if not future.done():
+                    future.set_exception(SweepError(f"{type(error).__name__}: {error}"))
+
+    def _send_and_collect(self) -> None:
         while True:
             with self._lock:
                 if not (self._waiting or self._running or self._closed):
@@ -138,6 +163,9 @@ class SlurmExecutor(Executor):
                     future.set_exception(SweepError(f"Slurm took no tasks: {error}"))
             return
         with self._lock:
+            if self._cancelled:
+                self._cancel(tasks)
+                return
             for task, chunk in zip(tasks, chunks, strict=True):
                 self._running.append((task, [future for _, future in chunk]))
 
@@ -173,8 +201,7 @@ class SlurmExecutor(Executor):
         if self._local or not tasks or time.monotonic() < self._next_queue_look:
             return set()
         self._next_queue_look = time.monotonic() + QUEUE_EVERY_S
-        arrays = ",".join(sorted({str(task.job_id).split("_")[0] for task in tasks}))
-        command = ["squeue", "--noheader", "--array", "--format=%i", f"--jobs={arrays}"]
+        command = ["squeue", "--noheader", "--array", "--format=%i", f"--jobs={','.join(_arrays(tasks))}"]
         try:
             told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         except (OSError, subprocess.SubprocessError):
@@ -192,6 +219,10 @@ class SlurmExecutor(Executor):
         }
         self._missing = gone
         return lost
+
+
+def _arrays(tasks: Sequence[Any]) -> list[str]:
+    return sorted({str(task.job_id).split("_")[0] for task in tasks})
 
 
 def _lost_error(task: Any) -> SweepError:
