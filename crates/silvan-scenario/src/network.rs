@@ -90,6 +90,11 @@ fn pattern(traffic: &Traffic, names: &Names<'_>, at: &str) -> Result<(), Fault> 
                 format!("must be 1 to {}, as there are {hosts} hosts", hosts - 1)
             })
         }
+        Pattern::Forest(forest) => {
+            ensure(forest.hotspots as usize <= hosts, &format!("{at}.pattern.hotspots"), || {
+                format!("must be at most {hosts}, the number of hosts")
+            })
+        }
         _ => Ok(()),
     }
 }

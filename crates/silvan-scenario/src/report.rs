@@ -5,7 +5,8 @@ use serde::Serialize;
 use silvan_engine::{Rate, Time};
 use silvan_fabric::routing::{Analysis, Tables, analyse};
 use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Flow, Pattern, Traffic};
+use silvan_fabric::traffic::forest::{Placement, Role};
+use silvan_fabric::traffic::{Flow, Forest, Pattern, Traffic};
 
 use crate::network;
 use crate::scenario::Scenario;
@@ -38,10 +39,37 @@ pub struct Report {
     pub flows: usize,
     /// Number of traffic patterns.
     pub traffic: usize,
+    /// Who is what in each forest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forests: Vec<ForestReport>,
     /// What a run would cost.
     pub estimate: Estimate,
     /// What the scenario says without effect.
     pub warnings: Vec<String>,
+}
+
+/// Who is what in a forest, as drawn from the seed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ForestReport {
+    /// Key of the traffic pattern, or its name.
+    pub traffic: String,
+    /// The hotspots, one for each subset of contributors and mixed hosts; those at the start, if
+    /// they move.
+    pub hotspots: Vec<String>,
+    /// How often they move before the end.
+    pub moves: u32,
+    /// Number of hosts that send to their hotspot alone.
+    pub contributors: usize,
+    /// Number of hosts that send to hosts drawn at random alone.
+    pub victims: usize,
+    /// Number of hosts that do both.
+    pub mixed: usize,
+    /// Members of each subset.
+    pub subset_sizes: Vec<usize>,
+    /// The most that a host that is no hotspot could receive on average were the hotspots not
+    /// there: what victims and the mixed hosts' random part offer, over all hosts, and no more
+    /// than a host can drain. Paper IV's t_max.
+    pub tmax_gbit_s: f64,
 }
 
 /// Numbers of flows over directed links between switches.
@@ -102,8 +130,55 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables) 
         all_to_all: LinkLoad { links: load.channels, min: load.min, max: load.max, mean: load.mean },
         flows: spec.flow.len(),
         traffic: spec.traffic.len(),
+        forests: forests(spec, topology),
         estimate: estimate(spec, topology, mean_hops(&analysis)),
         warnings,
+    }
+}
+
+/// Rate of the fastest link, and the most a host sends and takes in.
+fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
+    let link = topology.links.iter().map(|l| l.rate).max().unwrap_or(Rate(0));
+    (spec.host.injection_rate.unwrap_or(link).min(link), spec.host.drain_rate.unwrap_or(link).min(link))
+}
+
+fn forests(spec: &Spec, topology: &Topology) -> Vec<ForestReport> {
+    let all = spec.traffic.iter().enumerate();
+    all.filter_map(|(number, traffic)| match &traffic.pattern {
+        Pattern::Forest(forest) => Some(forest_report(spec, topology, number, (traffic, forest))),
+        _ => None,
+    })
+    .collect()
+}
+
+fn forest_report(
+    spec: &Spec,
+    topology: &Topology,
+    number: usize,
+    (traffic, forest): (&Traffic, &Forest),
+) -> ForestReport {
+    let hosts = topology.hosts.len() as u32;
+    let senders: Vec<u32> = match &traffic.hosts {
+        Some(names) => names.iter().filter_map(|name| topology.host_named(name)).collect(),
+        None => (0..hosts).collect(),
+    };
+    let end = traffic.stop.unwrap_or(spec.duration).min(spec.duration);
+    let placement =
+        Placement::draw(forest, (&senders, hosts), (spec.seed, number as u64), (traffic.start, end));
+    let (host, drain) = rates(spec, topology);
+    let offered =
+        traffic.rate.unwrap_or(host).min(host).as_gbit_f64() * placement.fair_weather(forest.p, hosts);
+    let count = |wanted: fn(Role) -> bool| placement.hosts(wanted).count();
+    let hotspots = placement.hotspots.of(0).iter();
+    ForestReport {
+        traffic: traffic.name.clone().unwrap_or_else(|| format!("traffic.{number}")),
+        hotspots: hotspots.map(|&host| topology.hosts[host as usize].name.clone()).collect(),
+        moves: placement.hotspots.periods() - 1,
+        contributors: count(|role| matches!(role, Role::Contributor { .. })),
+        victims: count(|role| role == Role::Victim),
+        mixed: count(|role| matches!(role, Role::Mixed { .. })),
+        subset_sizes: placement.subset_sizes(),
+        tmax_gbit_s: offered.min(drain.as_gbit_f64()),
     }
 }
 
@@ -117,9 +192,7 @@ fn late(spec: &Spec) -> Vec<String> {
 }
 
 fn estimate(spec: &Spec, topology: &Topology, hops: f64) -> Estimate {
-    let link = topology.links.iter().map(|l| l.rate).max().unwrap_or(Rate(0));
-    let host = spec.host.injection_rate.unwrap_or(link).min(link);
-    let drain = spec.host.drain_rate.unwrap_or(link).min(link);
+    let (host, drain) = rates(spec, topology);
     let flows = spec.flow.iter().map(|flow| flow_bytes(flow, host, spec.duration));
     let traffic =
         spec.traffic.iter().map(|t| traffic_bytes(t, host, drain, topology.hosts.len(), spec.duration));
@@ -161,6 +234,12 @@ fn traffic_bytes(traffic: &Traffic, host: Rate, drain: Rate, hosts: usize, durat
     let sent = bytes(traffic.rate.unwrap_or(host).min(host), time) * senders as f64;
     match &traffic.pattern {
         Pattern::Hotspots { to } => sent.min(bytes(drain, time) * to.len() as f64),
+        Pattern::Forest(forest) => {
+            let percent = |percent: u8| sent * f64::from(percent) / 100.0;
+            let hot = percent(forest.contributors) + percent(forest.mixed) * f64::from(forest.p) / 100.0;
+            let random = percent(forest.victims) + percent(forest.mixed) * f64::from(100 - forest.p) / 100.0;
+            hot.min(bytes(drain, time) * f64::from(forest.hotspots)) + random
+        }
         _ => sent,
     }
 }

@@ -5,7 +5,8 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Packet, Queues};
 use silvan_fabric::congestion::marking::{Fecn, Marking};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, Reaction};
-use silvan_fabric::traffic::{Flow, Traffic};
+use silvan_fabric::traffic::forest::MOST_MOVES;
+use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
 use crate::error::Fault;
 use crate::spec::Spec;
@@ -51,7 +52,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
     }
     flows(spec)?;
     for (index, traffic) in spec.traffic.iter().enumerate() {
-        check_traffic(traffic, &format!("traffic.{index}"))?;
+        check_traffic(traffic, spec.duration, &format!("traffic.{index}"))?;
     }
     let sends = !spec.flow.is_empty() || !spec.traffic.is_empty();
     ensure(sends, "", || "nothing sends: give at least one [[flow]] or [[traffic]]".to_owned())?;
@@ -248,11 +249,43 @@ fn flows(spec: &Spec) -> Check {
     Ok(())
 }
 
-fn check_traffic(traffic: &Traffic, at: &str) -> Check {
+fn check_traffic(traffic: &Traffic, duration: Time, at: &str) -> Check {
+    if let Pattern::Forest(forest) = &traffic.pattern {
+        check_forest(forest, duration, &format!("{at}.pattern"))?;
+        ensure(traffic.arrivals == Arrivals::Periodic, &format!("{at}.arrivals"), || {
+            "has no effect on a forest, whose hosts send whenever they may; leave it out".to_owned()
+        })?;
+    }
     common(at, traffic.sl, traffic.start, traffic.stop, traffic.message, traffic.rate)?;
     ensure(traffic.hosts.as_ref().is_none_or(|hosts| !hosts.is_empty()), &format!("{at}.hosts"), || {
         "is empty; leave it out for all hosts".to_owned()
     })
+}
+
+fn check_forest(forest: &Forest, duration: Time, at: &str) -> Check {
+    let at = |key: &str| format!("{at}.{key}");
+    ensure(forest.hotspots > 0, &at("hotspots"), || "must be at least 1".to_owned())?;
+    let roles = [("contributors", forest.contributors), ("victims", forest.victims), ("mixed", forest.mixed)];
+    let mut sum = 0;
+    for (key, percent) in roles {
+        ensure(percent <= 100 - sum, &at(key), || match sum {
+            0 => "is a percentage of the hosts: must be at most 100".to_owned(),
+            _ => format!("makes more than 100 percent of the hosts; must be at most {}", 100 - sum),
+        })?;
+        sum += percent;
+    }
+    ensure(sum > 0, &at("contributors"), || {
+        "no host sends: give a percentage of contributors, victims or mixed hosts".to_owned()
+    })?;
+    ensure(forest.p <= 100, &at("p"), || {
+        "is a percentage of a mixed host's traffic: must be at most 100".to_owned()
+    })?;
+    ensure(forest.p == 0 || forest.mixed > 0, &at("p"), || {
+        "has no effect without mixed hosts; leave it out, or give mixed".to_owned()
+    })?;
+    let Some(lifetime) = forest.lifetime else { return Ok(()) };
+    let least = Time((duration.0 / MOST_MOVES).max(1_000_000));
+    ensure(lifetime >= least, &at("lifetime"), || format!("must be at least {least}"))
 }
 
 fn common(

@@ -532,7 +532,7 @@ from = "H1"
 to = "H4""#,
             r#"[[traffic]]
 pattern = { kind = "hotspot", to = ["H4"] }"#,
-            r#"a.toml:7: traffic.0.pattern.kind = "hotspot": must be one of `uniform`, `hotspots`, `shift`, `permutation`, `all-to-all`; did you mean `hotspots`?"#,
+            r#"a.toml:7: traffic.0.pattern.kind = "hotspot": must be one of `uniform`, `hotspots`, `shift`, `permutation`, `all-to-all`, `forest`; did you mean `hotspots`?"#,
         ),
         (
             r#"[[flow]]
@@ -577,6 +577,63 @@ rate = "1 Gbit/s""#,
             "a.toml:6: traffic.0.pattern: missing, and needed: How destinations are chosen",
         ),
     ]);
+}
+
+#[test]
+fn forests_say_what_is_wrong() {
+    let text = |pattern: &str| {
+        let flow = "[[flow]]\nfrom = \"H1\"\nto = \"H4\"";
+        BASE.replacen(flow, &format!("[[traffic]]\n[traffic.pattern]\nkind = \"forest\"\n{pattern}"), 1)
+    };
+    assert_eq!(message(&text("hotspots = 2\ncontributors = 80\nvictims = 20"), &[]), "fine");
+    assert_eq!(message(&text("hotspots = 2\nmixed = 100\np = 60\nlifetime = \"1 us\""), &[]), "fine");
+    for (pattern, expected) in [
+        (
+            "mixed = 100",
+            "a.toml:7: traffic.0.pattern.hotspots: missing, and needed: Number of hotspots, drawn from all hosts of the network, which have a role besides",
+        ),
+        ("hotspots = 0\nmixed = 9", "a.toml:9: traffic.0.pattern.hotspots = 0: must be at least 1"),
+        (
+            "hotspots = 8\nmixed = 9",
+            "a.toml:9: traffic.0.pattern.hotspots = 8: must be at most 7, the number of hosts",
+        ),
+        (
+            "hotspots = 2",
+            "a.toml:7: traffic.0.pattern.contributors: no host sends: give a percentage of contributors, victims or mixed hosts",
+        ),
+        (
+            "hotspots = 2\nvictims = 101",
+            "a.toml:10: traffic.0.pattern.victims = 101: is a percentage of the hosts: must be at most 100",
+        ),
+        (
+            "hotspots = 2\ncontributors = 80\nvictims = 21",
+            "a.toml:11: traffic.0.pattern.victims = 21: makes more than 100 percent of the hosts; must be at most 20",
+        ),
+        (
+            "hotspots = 2\nmixed = 9\np = 101",
+            "a.toml:11: traffic.0.pattern.p = 101: is a percentage of a mixed host's traffic: must be at most 100",
+        ),
+        (
+            "hotspots = 2\nvictims = 9\np = 5",
+            "a.toml:11: traffic.0.pattern.p = 5: has no effect without mixed hosts; leave it out, or give mixed",
+        ),
+        (
+            "hotspots = 2\nmixed = 9\nlifetime = \"1 ns\"",
+            "a.toml:11: traffic.0.pattern.lifetime = \"1 ns\": must be at least 1 us",
+        ),
+        (
+            "hotspots = 2\nvictim = 9",
+            "a.toml:10: traffic.0.pattern.victim = 9: unknown key; did you mean `victims`? known here: `kind`, `hotspots`, `contributors`, `victims`, `mixed`, `p`, `lifetime`",
+        ),
+    ] {
+        assert_eq!(message(&text(pattern), &[]), expected, "{pattern}");
+    }
+    let poisson =
+        text("hotspots = 2\nmixed = 9").replacen("[[traffic]]", "[[traffic]]\narrivals = \"poisson\"", 1);
+    assert_eq!(
+        message(&poisson, &[]),
+        "a.toml:7: traffic.0.arrivals = \"poisson\": has no effect on a forest, whose hosts send whenever they may; leave it out"
+    );
 }
 
 #[test]

@@ -331,3 +331,172 @@ impl Generator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silvan_engine::Rate;
+
+    const HOSTS: u32 = 648;
+    const BYTES: u32 = 4096;
+    const MS: u64 = 1_000_000_000;
+
+    fn forest() -> Forest {
+        Forest { hotspots: 8, contributors: 60, victims: 15, mixed: 25, p: 60, lifetime: None }
+    }
+
+    fn place(forest: &Forest, seed: u64) -> Placement {
+        let senders: Vec<u32> = (0..HOSTS).collect();
+        Placement::draw(forest, (&senders, HOSTS), (seed, 0), (Time(0), Time(100 * MS)))
+    }
+
+    fn of(placement: &Placement, wanted: fn(Role) -> bool) -> Vec<u32> {
+        placement.hosts(wanted).collect()
+    }
+
+    /// The generator of one mixed host at 13.5 Gbit/s.
+    fn generator(p: u8, forest: &Forest, me: u32) -> Generator {
+        let pace = |share: u8| Rate(135_000_000 * u64::from(share)).pace();
+        let hotspots = place(forest, 1).hotspots;
+        let paces = [pace(p), pace(100 - p)];
+        Generator::new(GeneratorSpec { me, hosts: HOSTS, subset: 0, p, hotspots, paces, start: Time(0) })
+    }
+
+    /// Lets a host that is never blocked send until `end`; what is for the hotspot goes through
+    /// unless it is `held`. Gives time, destination and whether it is hot.
+    fn generate(generator: &mut Generator, held: bool, end: Time) -> Vec<(Time, u32, bool)> {
+        let mut streams = (Stream::new(1, "choices", 0), Stream::new(1, "destinations", 0));
+        let mut sent = Vec::new();
+        let mut now = Time(0);
+        while let Some(due) = generator.due(now, true).filter(|due| *due < end) {
+            now = now.max(due);
+            let (destination, hot) = generator.choose(now, true, BYTES, (&mut streams.0, &mut streams.1));
+            sent.push((now, destination, hot));
+            if !(hot && held) {
+                generator.finished(&Message { destination, created: now, left: 0, hot });
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn roles_are_drawn_from_the_seed_in_the_shares_asked_for() {
+        let placement = place(&forest(), 1);
+        assert_eq!(placement, place(&forest(), 1), "the same seed gives the same");
+        assert_ne!(placement.roles, place(&forest(), 2).roles);
+        assert_ne!(placement.hotspots, place(&forest(), 2).hotspots);
+        let victims = of(&placement, |role| role == Role::Victim);
+        let mixed = of(&placement, |role| matches!(role, Role::Mixed { .. }));
+        assert_eq!((victims.len(), mixed.len(), placement.roles.len()), (97, 162, 648));
+        let mut all: Vec<u32> = placement.roles.iter().map(|(host, _)| *host).collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..HOSTS), "everybody has one role");
+        let sizes = placement.subset_sizes();
+        assert!(sizes.iter().all(|size| (68..=70).contains(size)), "{sizes:?}");
+        let mut hotspots = placement.hotspots.of(0).to_vec();
+        hotspots.dedup();
+        assert_eq!(hotspots.len(), 8);
+    }
+
+    #[test]
+    fn victims_stay_when_the_others_are_left_out() {
+        let alone = Forest { contributors: 0, mixed: 0, p: 0, ..forest() };
+        let victim = |role| role == Role::Victim;
+        assert_eq!(of(&place(&alone, 1), victim), of(&place(&forest(), 1), victim));
+        assert_eq!(place(&alone, 1).roles.len(), 97, "hosts without a role send nothing");
+    }
+
+    #[test]
+    fn tmax_is_what_is_offered_to_all_alike() {
+        let published = |x: u8, p: u8| {
+            let rest = 100 - x;
+            let forest = Forest { contributors: rest / 5 * 4, victims: rest / 5, mixed: x, p, ..forest() };
+            13.5 * place(&forest, 1).fair_weather(p, HOSTS)
+        };
+        assert!((published(25, 0) - 5.4).abs() < 0.05, "Paper IV, figure 5");
+        assert!((published(0, 0) - 2.7).abs() < 0.05, "Paper IV, table II");
+        assert!(published(100, 100) < 1e-9);
+    }
+
+    #[test]
+    fn each_share_is_bounded_by_time() {
+        for p in [10, 50, 90] {
+            let sent = generate(&mut generator(p, &forest(), 3), false, Time(5 * MS));
+            let mut bytes = [0_u64; 2];
+            for (now, _, hot) in &sent {
+                bytes[usize::from(*hot)] += u64::from(BYTES);
+                for (share, bytes) in [(100 - p, bytes[0]), (p, bytes[1])] {
+                    // 13.5 Gbit/s are 16875 bytes in 10 us.
+                    let bound = now.0 as f64 * 1.6875e-3 * f64::from(share) / 100.0;
+                    assert!(bytes as f64 <= bound + f64::from(BYTES) + 1.0, "{p}: {bytes} at {now}");
+                }
+            }
+            let total = 13.5e9 / 8.0 * 5e-3;
+            assert!((bytes[0] + bytes[1]) as f64 > 0.999 * total, "unhindered, the host sends all it can");
+        }
+    }
+
+    #[test]
+    fn a_share_that_is_held_back_leaves_the_other_as_it_was() {
+        let sent = generate(&mut generator(60, &forest(), 3), true, Time(5 * MS));
+        assert_eq!(sent.iter().filter(|(_, _, hot)| *hot).count(), 1, "one waits, no more are generated");
+        let random = sent.len() - 1;
+        let due = (0.4 * 13.5e9 / 8.0 * 5e-3 / f64::from(BYTES)) as usize;
+        assert!((due..=due + 1).contains(&random), "{random} instead of {due}: neither less nor more");
+    }
+
+    #[test]
+    fn what_was_blocked_goes_on_in_proportion() {
+        // Nothing was sent for a long time: both shares may send, and take turns as p says.
+        let mut generator = generator(90, &forest(), 3);
+        let mut streams = (Stream::new(1, "choices", 0), Stream::new(1, "destinations", 0));
+        let mut hot_messages = 0;
+        for _ in 0..10_000 {
+            let now = Time(1_000 * MS);
+            let (destination, hot) = generator.choose(now, true, BYTES, (&mut streams.0, &mut streams.1));
+            generator.finished(&Message { destination, created: now, left: 0, hot });
+            hot_messages += u32::from(hot);
+        }
+        assert!((8_900..9_100).contains(&hot_messages), "{hot_messages}");
+    }
+
+    #[test]
+    fn hotspots_move_at_exact_times_and_subsets_stay() {
+        let moving = Forest { lifetime: Some(Time(MS)), ..forest() };
+        let placement = place(&moving, 1);
+        assert_eq!(placement.roles, place(&forest(), 1).roles);
+        assert_eq!(placement.hotspots.periods(), 100);
+        assert_eq!(placement.hotspots.of(0), place(&forest(), 1).hotspots.of(0));
+        let mut targets = generate(&mut generator(100, &moving, 3), false, Time(4 * MS));
+        targets.iter_mut().for_each(|(now, ..)| now.0 /= MS);
+        for (period, target, hot) in targets {
+            assert!(hot);
+            assert_eq!(target, placement.hotspots.of(period.0 as u32)[0]);
+        }
+        assert_eq!(placement.hotspots.period(Time(MS - 1)), 0);
+        assert_eq!(placement.hotspots.period(Time(MS)), 1);
+        assert_eq!(placement.hotspots.next_move(Time(MS)), Some(Time(2 * MS)));
+        assert_eq!(placement.hotspots.next_move(Time(99 * MS)), None, "the run ends before the next");
+    }
+
+    #[test]
+    fn a_message_held_back_for_an_old_hotspot_does_not_hold_back_the_new() {
+        let moving = Forest { lifetime: Some(Time(MS)), ..forest() };
+        let sent = generate(&mut generator(100, &moving, 3), true, Time(10 * MS));
+        let times: Vec<u64> = sent.iter().map(|(now, ..)| now.0).collect();
+        assert!(times.into_iter().eq((0..10).map(|period| period * MS)), "one a period, at its start");
+    }
+
+    #[test]
+    fn no_hotspot_sends_to_itself() {
+        let hotspots = place(&forest(), 1).hotspots;
+        let (first, second) = (hotspots.of(0)[0], hotspots.of(0)[1]);
+        let sent = generate(&mut generator(50, &forest(), first), false, Time(20 * MS));
+        assert!(sent.iter().all(|(_, to, hot)| *to != first && *hot == (*to == second) || !hot));
+        assert!(sent.iter().any(|(.., hot)| *hot), "it sends to the next subset's instead");
+        let alone = Forest { hotspots: 1, ..forest() };
+        let only = place(&alone, 1).hotspots.of(0)[0];
+        let sent = generate(&mut generator(50, &alone, only), false, Time(MS));
+        assert!(!sent.is_empty() && sent.iter().all(|(_, to, hot)| !hot && *to != only));
+    }
+}
