@@ -46,6 +46,8 @@ def result(console: Console, run: Result) -> None:
         console.print(_flows(summary["flows"]))
     elif summary["hosts"]:
         console.print(_hosts(summary["hosts"]))
+    if summary.get("groups"):
+        console.print(_groups(summary["groups"]))
     if summary["latency"]:
         console.print()
         console.print(_latency(summary["latency"]))
@@ -83,6 +85,16 @@ def _hosts(hosts: Sequence[Mapping[str, Any]]) -> Table:
     table = _table("Hosts", ("host",), [f"{name} Gbit/s" for name in columns])
     for host in hosts:
         table.add_row(escape(host["host"]), *(gbit(host[key]) for key in columns.values()))
+    return table
+
+
+def _groups(groups: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table(
+        "Groups of hosts, means", ("traffic", "group"), ("hosts", "received Gbit/s", "sent Gbit/s")
+    )
+    for group in groups:
+        means = (gbit(group["received_gbit_s"]), gbit(group["sent_gbit_s"]))
+        table.add_row(escape(group["traffic"]), group["group"], str(group["hosts"]), *means)
     return table
 
 
@@ -140,6 +152,8 @@ def check(console: Console, name: str, report: Mapping[str, Any]) -> None:
     cycle = report["deadlock"]
     table.add_row("deadlock", "impossible" if cycle is None else f"[red]possible:[/] {escape(str(cycle))}")
     table.add_row("flows, traffic patterns", f"{report['flows']}, {report['traffic']}")
+    for forest in report.get("forests", ()):
+        table.add_row(escape(forest["traffic"]), _forest(forest))
     table.add_row(
         "a run",
         f"up to {count(estimate['packet_hops'])}packet-hops, {count(estimate['events'])}events, about "
@@ -148,6 +162,20 @@ def check(console: Console, name: str, report: Mapping[str, Any]) -> None:
     console.print(table)
     for warning in report["warnings"]:
         console.print(f"[yellow]Warning:[/] {escape(warning)}")
+
+
+def _forest(forest: Mapping[str, Any]) -> str:
+    """Return who is what in a forest of congestion trees, in words."""
+    roles = {"contributors": "contributors", "victims": "victims", "mixed": "mixed hosts"}
+    members = ", ".join(f"{forest[key]} {name}" for key, name in roles.items() if forest[key])
+    smallest, largest = min(forest["subset_sizes"]), max(forest["subset_sizes"])
+    size = str(largest) if smallest == largest else f"{smallest} to {largest}"
+    moves = f", which move {count(forest['moves']).strip()} times" if forest["moves"] else ""
+    hotspots = escape(", ".join(forest["hotspots"]))
+    return (
+        f"{members}; {size} senders to each of {len(forest['hotspots'])} hotspots{moves}: {hotspots}; "
+        f"t_max {gbit(forest['tmax_gbit_s'])} Gbit/s"
+    )
 
 
 def _load(load: Mapping[str, Any]) -> str:
@@ -191,7 +219,7 @@ def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             row["id"],
             escape(row["quantity"]),
             _number(row["published"]) + escape(unit),
-            _number(row["simulated"]),
+            _number(row["simulated"]) + (f" ± {_number(row['interval'])}" if "interval" in row else ""),
             _number(row["ratio"]),
             f"{100 * tolerance:g} %" if isinstance(tolerance, (int, float)) else escape(str(tolerance)),
             "[green]met[/]" if met else f"[red]{escape(str(row['verdict']))}[/]",

@@ -323,9 +323,13 @@ def papers_run(
     quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, within the same laws.")] = False,
     as_json: AsJson = False,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for runs and figures.")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for runs and figures; what it has is kept."),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Processes.")] = os.cpu_count() or 1,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, help="Seeds, for confidence intervals.")
+    ] = 1,
     progress: ShowProgress = None,
 ) -> None:
     """Run published experiments and set the numbers beside the published ones."""
@@ -336,7 +340,7 @@ def papers_run(
             "name experiments (silvan papers list shows them) or give --all", param_hint="ID"
         )
     shown = _err().is_terminal if progress is None else progress
-    rows = run_experiments(ids or ["all"], quick=quick, jobs=jobs, out=out, progress=shown)
+    rows = run_experiments(ids or ["all"], quick=quick, jobs=jobs, out=out, progress=shown, seeds=seeds)
     if as_json:
         _print_json(rows)
     else:

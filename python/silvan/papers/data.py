@@ -24,6 +24,10 @@ class RunData:
     tables: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     wall_s: float = 0.0
+    #: The most memory that the process had when the run was over; NaN if nobody looked.
+    peak_memory_mb: float = float("nan")
+    #: Where the run's folder is, in the folder of runs.
+    folder: str | None = None
 
     @property
     def duration_s(self) -> float:
@@ -40,6 +44,10 @@ class RunData:
             if entry["class"] == name and entry["since"] == since:
                 return float(entry["mean_ns"])
         raise KeyError(f"no latency of `{name}` since {since} in the summary")
+
+    def group(self, name: str, column: str = "received_gbit_s") -> float:
+        """Return an average over a group of hosts of the first forest: ``hotspots``, ``other hosts``, ..."""
+        return float(self._of("groups", "group", name)[column])
 
     def host(self, name: str) -> dict[str, Any]:
         """Return a host's averages."""

@@ -6,13 +6,13 @@ import json
 import math
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 import silvan
+from silvan._store import Store, address
 from silvan.papers.catalogue import Experiment, PapersError, Published, choose
 from silvan.papers.data import Results, RunData
 
+try:
+    import resource
+except ImportError:  # not on every system
+    resource = None  # type: ignore[assignment]
+
 #: ``id, quantity, unit, published, simulated, ratio, tolerance, verdict, assumption``, and for
-#: missed rows ``reason`` where it is known.
+#: missed rows ``reason`` where it is known; with several seeds also their number, ``seeds``, and
+#: half the width of the 95 % confidence interval of ``simulated``, ``interval``.
 Row = dict[str, Any]
 
 #: Called with the number of finished runs, that of all runs, and the name of the last one.
@@ -41,16 +48,26 @@ class Task:
     scenario: Path
     overrides: Mapping[str, Any]
     tables: tuple[str, ...]
-    save: Path | None
+    #: Where finished runs are kept and found again, if anywhere.
+    store: Path | None
+    #: Added to the scenario's seed.
+    repeat: int = 0
 
 
 def simulate(task: Task) -> RunData:
-    """Run one scenario, through the same doors as any user."""
-    started = perf_counter()
+    """Run one scenario, through the same doors as any user, unless the store has it already."""
     scenario = silvan.Scenario.load(str(task.scenario), dict(task.overrides))
-    result = silvan.run(scenario)
-    if task.save is not None:
-        result.save(task.save)
+    if task.repeat:
+        scenario = scenario.with_overrides({"seed": scenario.seed + task.repeat})
+    if task.store is None:
+        result, folder, peak_mb = silvan.run(scenario), None, _peak_mb()
+    else:
+        store, at = Store(task.store), address(scenario)
+        stored = store.run(
+            scenario, known=at, finish=lambda _: store.note(at, "cost", {"peak_memory_mb": _peak_mb()})
+        )
+        result, folder = stored.result, str(stored.folder.relative_to(task.store))
+        peak_mb = _noted_peak_mb(store, at)
     # Copies: the arrays of a result are views of memory that does not travel between processes.
     tables = {
         name: {key: np.array(column) for key, column in result.numpy(name).items()} for name in task.tables
@@ -59,19 +76,38 @@ def simulate(task: Task) -> RunData:
         summary=dict(result.summary),
         tables=tables,
         warnings=list(result.warnings),
-        wall_s=perf_counter() - started,
+        wall_s=float(result.provenance["wall_s"]),
+        peak_memory_mb=peak_mb,
+        folder=folder,
     )
 
 
-def _tasks(experiment: Experiment, quick: bool, out: Path | None) -> list[Task]:
+def _peak_mb() -> float:
+    """Return the most memory this process has had so far, in MB (1e6 bytes)."""
+    if resource is None:
+        return math.nan
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # In KiB, but on macOS in bytes.
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
+
+def _noted_peak_mb(store: Store, at: str) -> float:
+    # A sweep may have left the run in the same store, without this note.
+    try:
+        return float(store.noted(at, "cost")["peak_memory_mb"])
+    except KeyError:
+        return math.nan
+
+
+def _tasks(experiment: Experiment, quick: bool, out: Path | None, seeds: int) -> list[Task]:
     tasks = []
     for name, (scenario, overrides) in experiment.code.runs(quick).items():
         path = (experiment.folder / scenario).resolve()
         if not path.is_file():
             raise PapersError(f"{experiment.folder / 'experiment.py'}: run {name}: no scenario {path}")
-        save = out / experiment.id / "runs" / name if out else None
+        store = (out / "runs").absolute() if out else None
         tables = tuple(getattr(experiment.code, "TABLES", ("flows",)))
-        tasks.append(Task(experiment.id, name, path, overrides, tables, save))
+        tasks += [Task(experiment.id, name, path, overrides, tables, store, n) for n in range(seeds)]
     return tasks
 
 
@@ -112,7 +148,8 @@ def _told(task: Task, call: Callable[[], RunData]) -> RunData:
         raise PapersError(f"{task.experiment}, run {task.name} ({task.scenario}): {error}") from error
 
 
-def _row(experiment: Experiment, published: Published, simulated: float, quick: bool) -> Row:
+def _row(experiment: Experiment, published: Published, values: Sequence[float], quick: bool) -> Row:
+    simulated = float(np.mean(values))
     usable = math.isfinite(simulated)
     verdict = published.verdict(simulated, quick)
     row: Row = {
@@ -126,14 +163,29 @@ def _row(experiment: Experiment, published: Published, simulated: float, quick: 
         "verdict": verdict,
         "assumption": published.assumption,
     }
+    if len(values) > 1:
+        row["seeds"], row["interval"] = len(values), half_width(values) if usable else None
     if verdict == "missed" and published.reason:
         row["reason"] = published.reason
     return row
 
 
-def compare(experiment: Experiment, results: Results) -> list[Row]:
-    """Set the published numbers of an experiment beside those of its runs."""
-    simulated = {key: float(value) for key, value in experiment.code.compare(results).items()}
+#: Student's t for a 95 % confidence interval, by degrees of freedom; beyond them, that of the
+#: normal distribution is close enough.
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160)
+
+
+def half_width(values: Sequence[float]) -> float:
+    """Return half the width of the 95 % confidence interval of the mean of independent values."""
+    freedom = len(values) - 1
+    quantile = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96 + 2.5 / freedom
+    return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+
+
+def compare(experiment: Experiment, repeats: Sequence[Results]) -> list[Row]:
+    """Set the published numbers of an experiment beside those of its runs, one `Results` a seed."""
+    computed = [experiment.code.compare(results) for results in repeats]
+    simulated = computed[0]
     missing = [row.key for row in experiment.rows if row.key not in simulated]
     unknown = sorted(set(simulated) - {row.key for row in experiment.rows})
     if missing or unknown:
@@ -141,7 +193,10 @@ def compare(experiment: Experiment, results: Results) -> list[Row]:
             f"{experiment.folder}: experiment.py and published.toml do not fit: "
             f"not computed: {', '.join(missing) or 'none'}; not published: {', '.join(unknown) or 'none'}"
         )
-    return [_row(experiment, row, simulated[row.key], results.quick) for row in experiment.rows]
+    return [
+        _row(experiment, row, [float(values[row.key]) for values in computed], repeats[0].quick)
+        for row in experiment.rows
+    ]
 
 
 def run_experiments(
@@ -150,6 +205,7 @@ def run_experiments(
     jobs: int = 1,
     out: str | Path | None = None,
     progress: Progress | bool | None = None,
+    seeds: int = 1,
 ) -> list[Row]:
     """Run experiments and compare.
 
@@ -157,8 +213,10 @@ def run_experiments(
         ids: Rows of the list of experiments (``T1``, ``a2``), or ``all``.
         quick: Shorter runs, for a first look: less precise.
         jobs: Processes to use.
-        out: Where to put plots, rows and run folders, if anywhere.
+        out: Where to put plots, rows and run folders, if anywhere. What is finished there is not
+            run again.
         progress: ``True`` for a bar on the terminal, or a function called after each run.
+        seeds: How often to run each, with as many seeds; rows then have a confidence interval.
 
     Returns:
         One row per published number.
@@ -169,27 +227,30 @@ def run_experiments(
     """
     experiments = choose(ids)
     folder = Path(out) if out is not None else None
-    tasks = [task for experiment in experiments for task in _tasks(experiment, quick, folder)]
-    results: dict[str, dict[str, RunData]] = {experiment.id: {} for experiment in experiments}
+    if seeds < 1:
+        raise PapersError(f"seeds = {seeds}: must be at least 1")
+    tasks = [task for experiment in experiments for task in _tasks(experiment, quick, folder, seeds)]
+    runs: dict[str, list[dict[str, RunData]]] = {e.id: [{} for _ in range(seeds)] for e in experiments}
     with _reporter(progress, len(tasks)) as report:
         for done, (task, data) in enumerate(_finished(tasks, jobs), 1):
-            results[task.experiment][task.name] = data
+            runs[task.experiment][task.repeat][task.name] = data
             report(done, len(tasks), f"{task.experiment} {task.name}")
     rows: list[Row] = []
     for experiment in experiments:
-        own_runs = Results(results[experiment.id], quick)
-        own = compare(experiment, own_runs)
+        repeats = [Results(own, quick) for own in runs[experiment.id]]
+        own = compare(experiment, repeats)
         rows += own
         if folder is not None:
-            _write(experiment, own_runs, own, folder / experiment.id)
+            _write(experiment, repeats, own, folder / experiment.id)
     return rows
 
 
-def _write(experiment: Experiment, results: Results, rows: list[Row], folder: Path) -> None:
+def _write(experiment: Experiment, repeats: Sequence[Results], rows: list[Row], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    experiment.code.plot(results, folder)
-    text = json.dumps(rows, indent=2) + "\n"
-    (folder / "rows.json").write_text(text, encoding="utf-8")
+    experiment.code.plot(repeats[0], folder)
+    where = {name: [results[name].folder for results in repeats] for name in sorted(repeats[0])}
+    for name, what in (("rows", rows), ("runs", where)):
+        (folder / f"{name}.json").write_text(json.dumps(what, indent=2) + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -1,0 +1,55 @@
+"""A windy forest, 25 % mixed hosts (Paper IV, figure 5)."""
+
+from silvan.papers import figures, forest
+
+TABLES = ()
+MIXED = 25
+QUICK = (0, 10, 30, 60, 100)
+
+
+def _points(quick):
+    return QUICK if quick else forest.PERCENT
+
+
+def runs(quick):
+    return forest.both(quick, [(str(p), forest.shares(MIXED, p)) for p in _points(quick)])
+
+
+def _sweep(results):
+    return forest.Sweep(results, MIXED, _points(results.quick))
+
+
+def compare(results):
+    sweep = _sweep(results)
+    gains = [sweep.gain(p) for p in sweep.points if p >= 30]
+    return {
+        "tmax_p0": sweep.tmax(0),
+        "others_p0_on": sweep.others(0, "on"),
+        "others_p0_off": sweep.others(0, "off"),
+        "gain_p0": sweep.gain(0),
+        "reached_p10": sweep.reaches([10]),
+        "gain_p10": sweep.gain(10),
+        "reached_p60": sweep.reaches([60]),
+        "reached_p100": sweep.reaches([100]),
+        "gain_least": min(gains),
+        "gain_most": max(gains),
+        "gain_peak": max(sweep.points, key=sweep.gain),
+        "hotspots_off": sum(sweep.hotspots(p, "off") for p in sweep.points) / len(sweep.points),
+        "hotspots_on": sum(sweep.hotspots(p, "on") for p in sweep.points) / len(sweep.points),
+        "total_p100": sweep.total_gain(100),
+        "total_p60": sweep.total_gain(60),
+        "total_peak": sweep.peak(),
+    }
+
+
+PUBLISHED = {
+    "others": ((0, 4.75), (0, 0.55), (0, 5.4)),
+    "hotspots": ((0, 13.6), (0, 13.3)),
+    "total": ((60, 8.7), (100, 6.0)),
+}
+
+
+def plot(results, out):
+    fig, axes = figures.figure(columns=3, size=(4.8, 3.8))
+    _sweep(results).draw(axes, PUBLISHED, "25 % B")
+    figures.save(fig, out, "F2")

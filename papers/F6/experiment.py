@@ -1,0 +1,28 @@
+"""Moving silent trees, 60 % victims (Paper IV, figure 9b)."""
+
+from silvan.papers import figures, forest
+
+TABLES = ()
+VICTIMS = 60
+
+
+def runs(quick):
+    points = forest.lifetimes_ms(quick)
+    return forest.both(quick, [(str(ms), forest.shares(victims=VICTIMS, lifetime_ms=ms)) for ms in points])
+
+
+def compare(results):
+    moves = forest.Lifetimes(results, forest.lifetimes_ms(results.quick))
+    return {
+        "gain_10": moves.gain(10),
+        "gain_1": moves.gain(1),
+        "gain_falls": moves.gain(10) / moves.gain(1),
+        "growth_off": moves.growth("off"),
+    }
+
+
+def plot(results, out):
+    fig, (ax,) = figures.figure()
+    moves = forest.Lifetimes(results, forest.lifetimes_ms(results.quick))
+    moves.draw(ax, (), "Moving hotspots, 60 % V, 40 % C")
+    figures.save(fig, out, "F6")
