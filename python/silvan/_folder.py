@@ -11,6 +11,8 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,9 +87,16 @@ def _json(value: object) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all; one that is there is replaced."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give the path of a file to write, which then takes the place of `path` unless that failed."""
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        partial.write_text(text, encoding="utf-8")
+        yield partial
         _flush(partial)
         partial.replace(path)
     except BaseException:

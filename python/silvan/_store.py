@@ -322,6 +322,8 @@ def _clear(shelf: Path, at: str) -> int:
     leftovers = [*shelf.glob(f".{at}.partial-*"), *shelf.glob(f".{at}{COMPACT}.partial-*")]
     for leftover in leftovers:
         shutil.rmtree(leftover, ignore_errors=True)
+    for note in shelf.glob(f"{at}{NOTES}/.*.partial-*"):
+        note.unlink(missing_ok=True)
     return len(leftovers)
 
 

@@ -32,7 +32,7 @@ set = { "duration" = "60 ms", "measure.interval" = "1 ms" }
 key = "host.injection_rate"
 name = "rate"
 unit = "Gbit/s"
-values = [5, 9, 11, 13]
+values = [5, 9, 13]
 
 [[axis]]
 key = "congestion.mechanism"
@@ -49,7 +49,7 @@ of = "F1"
 name = "jain"
 summary = "jain_flows"
 """
-RUNS = 16
+RUNS = 12
 AXES = {"congestion.mechanism": ["none", "ib-cc"], "host.injection_rate": ["5 Gbit/s", "13 Gbit/s"]}
 MEASURES = ["jain_flows", {"name": "victim", "table": "flows", "column": "received_gbit_s", "of": "F1"}]
 
@@ -281,7 +281,7 @@ def test_summaries_alone_need_little_room(scenario, tmp_path):
 
 
 def test_a_run_that_fails_is_a_row(tmp_path, study):
-    text = STUDY.replace("values = [5, 9, 11, 13]", "values = [5, -1]").replace("60 ms", "3 ms")
+    text = STUDY.replace("values = [5, 9, 13]", "values = [5, -1]").replace("60 ms", "3 ms")
     path = study.with_name("half.toml")
     path.write_text(text.replace("seeds = 2\n", ""))
     done = command("sweep", path, "--out", tmp_path, "--jobs", 1)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from silvan import plot
@@ -85,10 +86,11 @@ def surface(sweep: Sweep, measure: str) -> Figure:
     """Draw a measure as a surface over two axes, the mean of the seeds."""
     one, two = _some(sweep, 2)
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
+    # Automatic layout takes labels in space for ones in the plane, and gives up on long ones.
     with plot.style():
-        figure = Figure(figsize=(6.4, 4.8))
+        figure = Figure(figsize=(6.4, 4.8), layout=PlaceHolderLayoutEngine(True, True))
         FigureCanvasAgg(figure)
-        axes: Any = figure.add_subplot(projection="3d")
+        axes: Any = figure.add_axes((0.04, 0.06, 0.9, 0.9), projection="3d")
     (x, x_ticks), (y, y_ticks) = _positions(one), _positions(two)
     low, high = _limits(grid)
     mesh_x, mesh_y = np.meshgrid(x, y, indexing="ij")
@@ -108,7 +110,7 @@ def surface(sweep: Sweep, measure: str) -> Figure:
     axes.set_title(_title(sweep, measure), fontweight="bold", y=1.0, pad=-4)
     # From where both axes begin at the corner in front, as the published surfaces are seen.
     axes.view_init(elev=28, azim=-128)
-    axes.set_box_aspect((1.25, 1.25, 0.8), zoom=0.95)
+    axes.set_box_aspect((1.25, 1.25, 0.8), zoom=1.0)
     return figure
 
 
@@ -116,7 +118,9 @@ def surface_map(sweep: Sweep, measure: str) -> Figure:
     """Draw the same as a map, every cell with its number while there are not too many."""
     one, two = _some(sweep, 2)
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
-    figure, (axes,) = plot.new_figure(width=max(5.0, 1.6 + 0.62 * len(one)), height=1.4 + 0.42 * len(two))
+    figure, (axes,) = plot.new_figure(
+        width=max(5.0, 1.6 + 0.62 * len(one)), height=max(3.2, 1.4 + 0.42 * len(two))
+    )
     low, high = _limits(grid)
     image = axes.imshow(grid.T, origin="lower", aspect="auto", cmap="viridis", vmin=low, vmax=high)
     for (n, m), value in np.ndenumerate(grid):

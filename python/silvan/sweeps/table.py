@@ -13,7 +13,7 @@ import arro3.io
 import numpy as np
 from arro3.core import Array, DataType, Field, Schema, Table
 
-from silvan import results
+from silvan import _folder, results
 from silvan._core import __version__
 from silvan.sweeps.axes import Axis, Point, as_text
 from silvan.sweeps.errors import SweepError
@@ -98,9 +98,8 @@ class Sweep:
         """Write the table: the same bytes for the same study, however it was run."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{target.name}.partial")
-        arro3.io.write_parquet(self.table, partial, compression="zstd(3)")
-        partial.replace(target)
+        with _folder.replacing(target) as partial:
+            arro3.io.write_parquet(self.table, partial, compression="zstd(3)")
         return target
 
     def to_xarray(self) -> xarray.Dataset:
