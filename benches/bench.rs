@@ -39,6 +39,16 @@ const CASES: &[Case] = &[
         overrides: &[("duration", "20 ms"), ("congestion.mechanism", "ib-cc")],
     },
     Case {
+        name: "forest_648",
+        scenario: "papers/common/forest-648.toml",
+        overrides: &[("duration", "20 ms"), ("measure.links", "false")],
+    },
+    Case {
+        name: "forest_648_cc",
+        scenario: "papers/common/forest-648.toml",
+        overrides: &[("duration", "20 ms"), ("congestion.mechanism", "ib-cc"), ("measure.links", "false")],
+    },
+    Case {
         name: "testbed_cc",
         scenario: "scenarios/testbed.toml",
         overrides: &[("congestion.mechanism", "ib-cc"), ("duration", "5 s")],

@@ -10,14 +10,16 @@ use crate::units::Time;
 
 /// Something that will happen. The model gives `key` its meaning: events of equal time are
 /// ordered by it, so it must tell apart whatever does not commute.
+// In memory the fields lie so that an event is one number, the last field its upper half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub struct Event {
-    /// When.
-    pub time: Time,
-    /// What and where; breaks ties in time.
-    pub key: u32,
     /// What else the handler needs to know; breaks ties last.
     pub data: u32,
+    /// What and where; breaks ties in time.
+    pub key: u32,
+    /// When.
+    pub time: Time,
 }
 
 impl Event {
@@ -47,8 +49,8 @@ const NONE: u32 = u32::MAX;
 /// Buckets of the wheel.
 const BUCKETS: usize = 1 << 13;
 
-/// A bucket is sorted by this many parts of its width first.
-const PARTS: usize = 16;
+/// Bits for the place of an event in a bucket that is being sorted.
+const PLACE_BITS: u32 = 16;
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -70,6 +72,8 @@ pub struct EventQueue {
     heads: Box<[u32; BUCKETS]>,
     /// One bit per bucket: is it non-empty?
     occupied: Box<[u64; BUCKETS / 64]>,
+    /// One bit per word of `occupied`: is it non-zero?
+    summary: [u64; BUCKETS / 64 / 64],
     slots: Vec<Slot>,
     free: u32,
     /// The events of the bucket whose turn it is, latest first.
@@ -80,6 +84,8 @@ pub struct EventQueue {
     staged: Vec<Event>,
     /// Number of that bucket; that of `current` if nothing is staged.
     staged_turn: u64,
+    /// Room for sorting.
+    order: Vec<u64>,
     /// Pending in the wheel, besides `current` and `staged`; all less than a revolution after
     /// `turn`.
     in_wheel: usize,
@@ -97,12 +103,14 @@ impl EventQueue {
             shift: width.trailing_zeros(),
             heads: Box::new([NONE; BUCKETS]),
             occupied: Box::new([0; BUCKETS / 64]),
+            summary: [0; BUCKETS / 64 / 64],
             slots: Vec::new(),
             free: NONE,
             current: Vec::new(),
             turn: 0,
             staged: Vec::new(),
             staged_turn: 0,
+            order: Vec::new(),
             in_wheel: 0,
             far: BinaryHeap::new(),
         }
@@ -175,6 +183,7 @@ impl EventQueue {
             self.slots.push(slot);
         }
         self.occupied[index / 64] |= 1 << (index % 64);
+        self.summary[index / 64 / 64] |= 1 << (index / 64 % 64);
         self.in_wheel += 1;
     }
 
@@ -241,33 +250,27 @@ impl EventQueue {
 
     /// Sorts the staged events into the current bucket, latest first.
     fn sort_staged(&mut self) {
-        std::mem::swap(&mut self.current, &mut self.staged);
-        let count = self.current.len();
-        if count > 8 {
-            // Few moves are left to the insertion below once the parts are in order, unless
-            // many events come at one instant.
-            let part_of = |event: &Event| (event.time.0 >> self.shift.saturating_sub(4)) as usize % PARTS;
-            let mut starts = [0; PARTS];
-            self.current.iter().for_each(|event| starts[part_of(event)] += 1);
-            let most = starts.iter().copied().max().unwrap_or(0);
-            let mut start = count;
-            for part in &mut starts {
-                start -= *part;
-                *part = start;
-            }
-            self.staged.resize(count, self.current[0]);
-            for event in &self.current {
-                let place = &mut starts[part_of(event)];
-                self.staged[*place] = *event;
-                *place += 1;
-            }
+        let count = self.staged.len();
+        if count < 4 || count >= 1 << PLACE_BITS || self.shift > 32 - PLACE_BITS {
             std::mem::swap(&mut self.current, &mut self.staged);
-            if most > 24 {
-                self.current.sort_unstable_by(|a, b| b.cmp(a));
-            }
+            self.current.sort_unstable_by(|a, b| b.cmp(a));
+        } else {
+            // What tells the events of a bucket apart fits a word, which is quickly sorted:
+            // the lower bits of the time, the key, and where the event is.
+            let mask = (1 << self.shift) - 1;
+            let events = self.staged.iter().enumerate();
+            self.order.extend(events.map(|(place, event)| {
+                let order = (event.time.0 & mask) << 32 | u64::from(event.key);
+                !(order << PLACE_BITS) & !((1 << PLACE_BITS) - 1) | place as u64
+            }));
+            self.order.sort_unstable();
+            let place = |order: &u64| (order & ((1 << PLACE_BITS) - 1)) as usize;
+            self.current.extend(self.order.iter().map(|order| self.staged[place(order)]));
+            self.order.clear();
+            // Events of the same time and key are rare, and not yet in order.
+            insert_latest_first(&mut self.current);
         }
         self.staged.clear();
-        insert_latest_first(&mut self.current);
     }
 
     /// Takes the next non-empty bucket out of the wheel, if there is one.
@@ -297,29 +300,46 @@ impl EventQueue {
         }
         self.heads[index] = NONE;
         self.occupied[index / 64] &= !(1 << (index % 64));
+        if self.occupied[index / 64] == 0 {
+            self.summary[index / 64 / 64] &= !(1 << (index / 64 % 64));
+        }
         self.in_wheel -= self.staged.len();
     }
 
     /// The first non-empty bucket after the one staged last; the wheel must not be empty.
     fn next_bucket(&self) -> u64 {
-        let words = self.occupied.len();
-        let start = (self.staged_turn + 1) as usize % BUCKETS;
-        let (mut word, bit) = (start / 64, start % 64);
-        let mut bits = self.occupied[word] & (u64::MAX << bit);
-        for _ in 0..=words {
-            if bits != 0 {
-                let index = (word * 64) as u64 + u64::from(bits.trailing_zeros());
-                let ahead = index.wrapping_sub(self.staged_turn + 1) & (BUCKETS as u64 - 1);
-                return self.staged_turn + 1 + ahead;
-            }
-            word = (word + 1) % words;
-            bits = self.occupied[word];
+        let from = self.staged_turn + 1;
+        let start = from as usize % BUCKETS;
+        let (word, bit) = (start / 64, start % 64);
+        let bits = self.occupied[word] & (u64::MAX << bit);
+        let (word, bits) = if bits == 0 {
+            let word = self.next_word(word + 1);
+            (word, self.occupied[word])
+        } else {
+            (word, bits)
+        };
+        let index = word * 64 + bits.trailing_zeros() as usize;
+        from + (index.wrapping_sub(start) % BUCKETS) as u64
+    }
+
+    /// The first word of `occupied` at or after `word`, going round, that is not zero.
+    fn next_word(&self, word: usize) -> usize {
+        let start = word % (BUCKETS / 64);
+        let (half, bit) = (start / 64, start % 64);
+        let bits = self.summary[half] & (u64::MAX << bit);
+        if bits != 0 {
+            return half * 64 + bits.trailing_zeros() as usize;
         }
-        unreachable!("the wheel holds {} events but no bucket is marked", self.in_wheel)
+        let halves = self.summary.len();
+        let next = (1..=halves).map(|step| (half + step) % halves).find(|&half| self.summary[half] != 0);
+        let Some(half) = next else {
+            unreachable!("the wheel holds {} events but no bucket is marked", self.in_wheel)
+        };
+        half * 64 + self.summary[half].trailing_zeros() as usize
     }
 }
 
-/// Sorts by insertion what is short or nearly in order.
+/// Sorts by insertion what is nearly in order.
 #[inline]
 fn insert_latest_first(events: &mut [Event]) {
     for from in 1..events.len() {

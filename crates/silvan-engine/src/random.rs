@@ -66,7 +66,7 @@ impl Stream {
     #[inline]
     pub fn exponential(&mut self, mean_ps: u64) -> u64 {
         let uniform = (u64::from(self.next_u32()) << 1) | 1; // odd 33-bit number, never 0
-        let minus_ln = ln_q32(1 << 33) - ln_q32(uniform);
+        let minus_ln = LN_2_33 - ln_q32(uniform);
         ((u128::from(mean_ps) * u128::from(minus_ln)) >> 32) as u64
     }
 
@@ -79,26 +79,32 @@ impl Stream {
     }
 }
 
+/// The logarithm of the numbers' upper bound, 2^33.
+const LN_2_33: u64 = ln_q32(1 << 33);
+
 /// Natural logarithm of an integer of 1 or more, as a fixed-point number with 32 fraction bits.
 ///
 /// Computed bit by bit from the binary logarithm (square the mantissa, read the carry), so it
 /// uses integers alone. Its error is below 2^-28.
 #[must_use]
-pub fn ln_q32(value: u64) -> u64 {
-    let exponent = 63 - u64::from(value.max(1).leading_zeros());
-    let mut mantissa = value.max(1) << (63 - exponent); // 1.63 fixed point, in [1, 2)
-    let mut log2 = exponent << 32;
-    for bit in (0..32).rev() {
-        let square = (u128::from(mantissa) * u128::from(mantissa)) >> 63;
+pub const fn ln_q32(value: u64) -> u64 {
+    let value = if value == 0 { 1 } else { value };
+    let exponent = 63 - value.leading_zeros();
+    let mut mantissa = value << (63 - exponent); // 1.63 fixed point, in [1, 2)
+    let mut log2 = (exponent as u64) << 32;
+    let mut bit = 1 << 31;
+    while bit != 0 {
+        let square = (mantissa as u128 * mantissa as u128) >> 63;
         if square >> 64 != 0 {
-            log2 |= 1 << bit;
+            log2 |= bit;
             mantissa = (square >> 1) as u64;
         } else {
             mantissa = square as u64;
         }
+        bit >>= 1;
     }
     const LN_2_Q63: u128 = 0x58b9_0bfb_e8e7_bcd5;
-    ((u128::from(log2) * LN_2_Q63) >> 63) as u64
+    ((log2 as u128 * LN_2_Q63) >> 63) as u64
 }
 
 #[cfg(test)]

@@ -23,37 +23,37 @@ pub(crate) struct Core {
 
 impl Core {
     /// See [`Links::has_credit`].
-    #[inline]
+    #[inline(always)]
     pub fn has_credit(&mut self, channel: ChannelId, vl: u8, space: u32) -> bool {
         self.links.has_credit(channel, vl, space, self.now)
     }
 
     /// See [`Links::has_credit_or_wait`].
-    #[inline]
+    #[inline(always)]
     pub fn has_credit_or_wait(&mut self, channel: ChannelId, vl: u8, space: u32) -> bool {
         self.links.has_credit_or_wait(channel, vl, space, self.now, &mut self.queue)
     }
 
     /// See [`Links::wake`].
-    #[inline]
+    #[inline(always)]
     pub fn wake(&mut self, channel: ChannelId, time: Time) {
         self.links.wake(channel, time, &mut self.queue);
     }
 
     /// See [`Links::send`].
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, channel: ChannelId, packet: PacketId) -> Time {
         self.links.send(channel, packet, &mut self.packets, self.now, &mut self.queue)
     }
 
     /// See [`Links::release`].
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, channel: ChannelId, vl: u8, space: u32, time: Time) {
         self.links.release(channel, vl, space, (time, self.now), &mut self.queue);
     }
 
     /// When the sender of a channel may send next.
-    #[inline]
+    #[inline(always)]
     pub fn free_at(&self, channel: ChannelId) -> Time {
         self.links.channel(channel).free_at
     }

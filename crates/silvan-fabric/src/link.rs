@@ -148,18 +148,11 @@ impl Lane {
     /// Books the credits that are back by now.
     #[inline]
     fn collect(&mut self, now: Time) {
-        let count = usize::from(self.count).min(RETURNING);
-        let mut back = 0;
-        while back < count && self.times[back] <= now {
-            self.available += self.spaces[back];
-            back += 1;
-        }
-        if back > 0 {
-            for at in back..count {
-                self.times[at - back] = self.times[at];
-                self.spaces[at - back] = self.spaces[at];
-            }
-            self.count = (count - back) as u8;
+        while self.count > 0 && self.times[0] <= now {
+            self.available += self.spaces[0];
+            self.times.copy_within(1.., 0);
+            self.spaces.copy_within(1.., 0);
+            self.count -= 1;
         }
     }
 
@@ -319,7 +312,7 @@ impl Links {
     }
 
     /// Whether `space` bytes of credit are there now.
-    #[inline]
+    #[inline(always)]
     pub fn has_credit(&mut self, id: ChannelId, vl: u8, space: u32, now: Time) -> bool {
         let index = self.lane_index(id, vl);
         let lane = &mut self.lanes[index];
@@ -331,7 +324,7 @@ impl Links {
     }
 
     /// Books the credits of a lane that are back by now.
-    #[inline]
+    #[inline(always)]
     fn collect(&mut self, index: usize, now: Time) {
         let lane = &mut self.lanes[index];
         lane.collect(now);
@@ -341,6 +334,7 @@ impl Links {
     }
 
     /// Books what is back of a lane's spilled credits, and takes the next ones into the lane.
+    #[inline(never)]
     fn collect_spill(&mut self, index: usize, now: Time) {
         let lane = &mut self.lanes[index];
         let spill = &mut self.spills[lane.spill as usize];
@@ -364,6 +358,7 @@ impl Links {
         }
     }
 
+    #[inline(never)]
     fn spill(&mut self, index: usize, entry: (Time, u32)) {
         let lane = &mut self.lanes[index];
         if lane.spill == NO_SPILL {
@@ -390,7 +385,7 @@ impl Links {
     }
 
     /// Whether credit is there; if not, sees to it that the sender is woken when it may be.
-    #[inline]
+    #[inline(always)]
     pub fn has_credit_or_wait(
         &mut self,
         id: ChannelId,
@@ -402,16 +397,27 @@ impl Links {
         if self.has_credit(id, vl, space, now) {
             return true;
         }
-        let index = self.lane_index(id, vl);
-        self.lanes[index].wanted = space;
-        if let Some(time) = self.ready_at(index) {
-            self.wake(id, time, queue);
-        }
+        self.wait_for_credit(id, vl, space, queue);
         false
     }
 
+    #[inline(never)]
+    fn wait_for_credit(&mut self, id: ChannelId, vl: u8, space: u32, queue: &mut EventQueue) {
+        let index = self.lane_index(id, vl);
+        self.lanes[index].wanted = space;
+        self.wake_with_credit(id, index, queue);
+    }
+
+    /// Wakes the sender that waits for a credit when it is back, if it is on its way.
+    #[inline(never)]
+    fn wake_with_credit(&mut self, id: ChannelId, index: usize, queue: &mut EventQueue) {
+        if let Some(time) = self.ready_at(index) {
+            self.wake(id, time, queue);
+        }
+    }
+
     /// Wakes the sender at `time`, unless it is to be woken before that anyway.
-    #[inline]
+    #[inline(always)]
     pub fn wake(&mut self, id: ChannelId, time: Time, queue: &mut EventQueue) {
         let channel = &mut self.channels[id as usize];
         if time < channel.wake_at {
@@ -433,7 +439,7 @@ impl Links {
 
     /// Puts a packet on the wire. The sender has seen to it that the channel is free and that
     /// there is credit. Returns when its tail has left.
-    #[inline]
+    #[inline(always)]
     pub fn send(
         &mut self,
         id: ChannelId,
@@ -472,7 +478,7 @@ impl Links {
     }
 
     /// The receiver frees `space` at `time` (now or soon); the credit travels back.
-    #[inline]
+    #[inline(always)]
     pub fn release(
         &mut self,
         id: ChannelId,
@@ -486,10 +492,8 @@ impl Links {
         self.collect(index, now);
         self.add(index, back, space);
         // What comes back now may come back before what was booked earlier.
-        if self.lanes[index].wanted > 0
-            && let Some(time) = self.ready_at(index)
-        {
-            self.wake(id, time, queue);
+        if self.lanes[index].wanted > 0 {
+            self.wake_with_credit(id, index, queue);
         }
     }
 

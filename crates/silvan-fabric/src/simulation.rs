@@ -119,10 +119,11 @@ impl Simulation {
     fn foresee(&self) {
         let Network { core, switches, hosts, .. } = &self.network;
         for event in core.queue.staged() {
-            match unkey(event.key).0 {
-                Class::SwitchArrival | Class::HostArrival => core.packets.foresee(event.data),
-                Class::SwitchWake | Class::HostWake => core.links.foresee_channel(event.data),
-                _ => {}
+            // Arrivals name a packet, wake-ups a channel.
+            if event.key < key(Class::SwitchWake, 0, 0) {
+                core.packets.foresee(event.data);
+            } else {
+                core.links.foresee_channel(event.data);
             }
         }
         for event in core.queue.current() {
@@ -147,12 +148,18 @@ impl Simulation {
         let network = &mut self.network;
         // Handling one node at an instant never makes another one dirty at the same instant:
         // nodes act on each other only through links, which take time.
-        while let Some((index, output)) = network.core.dirty_outputs.pop() {
+        // In the order of the events that asked for it: what follows from them is then nearly in
+        // order, too, and quickly sorted by the queue.
+        for at in 0..network.core.dirty_outputs.len() {
+            let (index, output) = network.core.dirty_outputs[at];
             network.switches[index as usize].settle(&mut network.core, output as usize);
         }
-        while let Some(index) = network.core.dirty_hosts.pop() {
+        network.core.dirty_outputs.clear();
+        for at in 0..network.core.dirty_hosts.len() {
+            let index = network.core.dirty_hosts[at];
             network.hosts[index as usize].settle(&mut network.core);
         }
+        network.core.dirty_hosts.clear();
         Ok(())
     }
 
@@ -165,6 +172,7 @@ impl Simulation {
             Class::SwitchArrival => switches[node].accept(core, port, event.data),
             Class::SwitchReady => switches[node].enqueue(core, port, event.data),
             Class::HostArrival => hosts[node].receive(core, event.data),
+            // Whatever arrives at an instant has arrived before wake-ups are handled.
             Class::SwitchWake => {
                 if core.links.take_wake(event.data, core.now) {
                     switches[node].wake(core, port);
@@ -172,7 +180,7 @@ impl Simulation {
             }
             Class::HostWake => {
                 if core.links.take_wake(event.data, core.now) {
-                    hosts[node].wake(core);
+                    hosts[node].woken(core);
                 }
             }
             Class::Warmup => core.meters.end_warmup(),

@@ -106,9 +106,11 @@ pub(crate) struct Host {
     pub notification: Notification,
     pub reaction: Option<CctRule>,
     /// Control state per service level, where that is the level of control.
-    pub sl_states: [CctState; 16],
+    pub sl_states: Box<[CctState; 16]>,
     control: VecDeque<Control>,
     flows: FlowTable,
+    /// Flows that were passed over for want of credit, while the host is being settled.
+    kept: Vec<FlowId>,
     dirty: bool,
     /// Flows with state at which idle ones are cleared away next.
     tidy_at: usize,
@@ -131,7 +133,7 @@ pub(crate) struct HostSpec {
 
 impl Host {
     pub fn new(spec: HostSpec) -> Self {
-        let mut sl_states = [CctState::default(); 16];
+        let mut sl_states = Box::new([CctState::default(); 16]);
         if let Some(rule) = &spec.reaction {
             (0..16).for_each(|sl| sl_states[usize::from(sl)] = rule.fresh(sl));
         }
@@ -150,6 +152,7 @@ impl Host {
             sl_states,
             control: VecDeque::new(),
             flows: FlowTable::default(),
+            kept: Vec::new(),
             dirty: false,
             tidy_at: 64,
         }
@@ -164,6 +167,14 @@ impl Host {
         }
     }
 
+    /// A wake-up: settles at once, unless it is done at the end of the instant anyway.
+    #[inline]
+    pub fn woken(&mut self, core: &mut Core) {
+        if !self.dirty {
+            self.settle(core);
+        }
+    }
+
     /// The first wake-up: when the earliest source starts.
     pub fn start(&mut self, core: &mut Core) {
         if let Some(due) = self.sources.iter().filter_map(Source::due).min() {
@@ -172,7 +183,6 @@ impl Host {
     }
 
     /// A packet's tail is in.
-    #[inline(never)]
     pub fn receive(&mut self, core: &mut Core, id: PacketId) {
         let packet = core.packets[id];
         core.packets.remove(id);
@@ -259,7 +269,6 @@ impl Host {
     }
 
     /// Sends what may be sent at this instant, and sees to it that the host is asked again.
-    #[inline(never)]
     pub fn settle(&mut self, core: &mut Core) {
         self.dirty = false;
         let free_at = core.free_at(self.out);
@@ -328,7 +337,6 @@ impl Host {
     }
 
     /// Draws the messages that are due.
-    #[inline(never)]
     fn generate(&mut self, now: Time) {
         for index in 0..self.sources.len() {
             while self.sources[index].wants_to_draw(now) {
@@ -359,9 +367,7 @@ impl Host {
     }
 
     /// Sends a packet of the flow whose turn it is, passing over those that may not send.
-    #[inline(never)]
     fn send_data(&mut self, core: &mut Core, mut blocked_lanes: u16) -> Attempt {
-        let mut kept = Vec::new();
         let mut attempt = Attempt::Idle;
         for _ in 0..self.flows.ready() {
             let Some(id) = self.flows.take_turn() else { break };
@@ -377,7 +383,7 @@ impl Host {
             if blocked_lanes >> vl & 1 == 1 || !core.has_credit_or_wait(self.out, vl, self.sizes.space(bytes))
             {
                 blocked_lanes |= 1 << vl;
-                kept.push(id);
+                self.kept.push(id);
                 if blocked_lanes.count_ones() >= u32::from(self.lanes) {
                     attempt = Attempt::Blocked;
                     break;
@@ -389,7 +395,7 @@ impl Host {
             break;
         }
         // Those that could not send for want of credit keep their turn.
-        for id in kept.into_iter().rev() {
+        while let Some(id) = self.kept.pop() {
             self.sources[usize::from(self.flows.get(id).source)].ready += 1;
             self.flows.keep_turn(id);
         }
@@ -402,7 +408,6 @@ impl Host {
         left.min(u64::from(self.sizes.mtu)) as u32
     }
 
-    #[inline(never)]
     fn send_packet(&mut self, core: &mut Core, id: FlowId) {
         let payload = self.next_payload(id);
         let flow = self.flows.get_mut(id);
@@ -468,7 +473,6 @@ impl Host {
     /// The next time to look again: at once if something is ready, else when a flow is released
     /// or a message is due. A host that only lacks credits needs no wake-up: they announce
     /// themselves.
-    #[inline(never)]
     fn plan_wake(&mut self, core: &mut Core, attempt: Attempt) {
         let next = if attempt == Attempt::Sent && (self.flows.ready() > 0 || !self.control.is_empty()) {
             Some(core.now)

@@ -143,7 +143,7 @@ impl Meters {
         self.received_bytes[packet.dst as usize] += u64::from(packet.payload);
         let class = &mut self.classes[usize::from(packet.class)];
         class.delivered_bytes += u64::from(packet.payload);
-        class.last_delivery = done;
+        class.last_delivery = class.last_delivery.max(done);
         if self.warm {
             class.since_generation.record(done - packet.created);
             class.since_injection.record(done - packet.injected);

@@ -137,7 +137,7 @@ impl Ports {
     /// behind; the caller has told the marking rule of that fill. With a single threshold, whoever
     /// brings the fill below it leaves unmarked, which is what makes that threshold unfair, and
     /// why two must be more than a packet apart (Paper II, IV).
-    #[inline]
+    #[inline(always)]
     pub fn transmit(&mut self, core: &mut Core, input: usize, output: usize, id: PacketId) -> Time {
         let packet = &mut core.packets[id];
         let (vl, space) = (packet.vl, packet.space);

@@ -195,10 +195,14 @@ impl VoqSwitch {
 
     #[inline]
     pub fn wake(&mut self, core: &mut Core, output: usize) {
-        for lane in &mut self.outputs[output * self.ports.lanes..(output + 1) * self.ports.lanes] {
+        let lanes = self.ports.lanes;
+        for lane in &mut self.outputs[output * lanes..(output + 1) * lanes] {
             lane.blocked = 0;
         }
-        self.make_dirty(core, output);
+        // A packet that arrived at this instant has asked for the output already.
+        if !self.outputs[output * self.ports.lanes].dirty {
+            self.settle(core, output);
+        }
     }
 
     /// Lets one output send, if it can, and sees to it that it is asked again.
