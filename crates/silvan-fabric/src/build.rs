@@ -325,6 +325,7 @@ impl<'a> Builder<'a> {
             message_overhead: config.message_overhead,
             sizes: self.sizes,
             lanes: self.config.lanes.count,
+            control_lane: self.config.lanes.control.map(|lane| lane.min(self.config.lanes.count - 1)),
             notification,
             reaction,
         }

@@ -63,11 +63,14 @@ pub struct Lanes {
     pub count: u8,
     /// Virtual lane of each service level; by default the service level modulo `count`.
     pub sl_to_vl: Option<Vec<u8>>,
+    /// Virtual lane of control packets (notifications, acknowledgements); by default that of the
+    /// packet they answer, whose congestion then holds them back too.
+    pub control: Option<u8>,
 }
 
 impl Default for Lanes {
     fn default() -> Self {
-        Self { count: 1, sl_to_vl: None }
+        Self { count: 1, sl_to_vl: None, control: None }
     }
 }
 

@@ -83,6 +83,9 @@ fn packet(packet: &Packet) -> Check {
 fn lanes(spec: &Spec) -> Check {
     let count = spec.lanes.count;
     ensure((1..=15).contains(&count), "lanes.count", || "must be 1 to 15".to_owned())?;
+    ensure(spec.lanes.control.is_none_or(|lane| lane < count), "lanes.control", || {
+        format!("must be 0 to {}, as lanes.count is {count}", count - 1)
+    })?;
     let Some(map) = &spec.lanes.sl_to_vl else { return Ok(()) };
     ensure((1..=16).contains(&map.len()), "lanes.sl_to_vl", || {
         "must have 1 to 16 entries, one for each service level".to_owned()

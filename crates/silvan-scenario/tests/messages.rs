@@ -237,6 +237,13 @@ count = 16
         (
             "[congestion]",
             "[lanes]
+control = 1
+[congestion]",
+            "a.toml:5: lanes.control = 1: must be 0 to 0, as lanes.count is 1",
+        ),
+        (
+            "[congestion]",
+            "[lanes]
 count = 2
 sl_to_vl = [0, 1, 2]
 [congestion]",

@@ -102,6 +102,8 @@ pub(crate) struct Host {
     pub message_overhead: Time,
     pub sizes: Sizes,
     pub lanes: u8,
+    /// Virtual lane of control packets, if not that of what they answer.
+    pub control_lane: Option<u8>,
     pub sources: Vec<Source>,
     pub notification: Notification,
     pub reaction: Option<CctRule>,
@@ -127,6 +129,7 @@ pub(crate) struct HostSpec {
     pub message_overhead: Time,
     pub sizes: Sizes,
     pub lanes: u8,
+    pub control_lane: Option<u8>,
     pub notification: Notification,
     pub reaction: Option<CctRule>,
 }
@@ -146,6 +149,7 @@ impl Host {
             message_overhead: spec.message_overhead,
             sizes: spec.sizes,
             lanes: spec.lanes,
+            control_lane: spec.control_lane,
             sources: Vec::new(),
             notification: spec.notification,
             reaction: spec.reaction,
@@ -226,7 +230,7 @@ impl Host {
             source: packet.source,
             class: packet.class,
             sl: packet.sl,
-            vl: packet.vl,
+            vl: self.control_lane.unwrap_or(packet.vl),
         });
         self.wake(core);
     }
