@@ -73,3 +73,17 @@ fn an_offered_rate_is_kept() {
     let outcome = run(&topology, &config);
     assert_near(outcome.summary.throughput_gbit_s, 32.0, 0.01, "16 hosts at 2 Gbit/s");
 }
+
+#[test]
+fn notifications_on_a_lane_of_their_own_pass_the_trees() {
+    let (topology, mut config) = network(Forest { contributors: 0, victims: 0, mixed: 100, p: 90, ..BASE });
+    config.congestion = ib_cc();
+    config.switch.buffer = Bytes(16_384);
+    config.lanes.count = 2;
+    let shared = run(&topology, &config);
+    config.lanes.control = Some(1);
+    let own = run(&topology, &config);
+    let share =
+        |outcome: &Outcome| outcome.summary.becn_received as f64 / outcome.summary.fecn_marks.max(1) as f64;
+    assert!(share(&own) > 1.1 * share(&shared), "{} and {}", share(&own), share(&shared));
+}
