@@ -57,7 +57,19 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
         names.push(name);
     }
     names.sort();
-    assert_eq!(names, ["fabric-648", "hotspot-648", "ring-deadlock", "star", "testbed", "uniform-648"]);
+    assert_eq!(
+        names,
+        [
+            "fabric-648",
+            "hotspot-648",
+            "moving-forest",
+            "ring-deadlock",
+            "silent-forest",
+            "star",
+            "testbed",
+            "uniform-648"
+        ]
+    );
 }
 
 fn load(name: &str, key: &str, value: &str) -> Scenario {
