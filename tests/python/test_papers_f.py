@@ -27,7 +27,7 @@ def small(**overrides: Any) -> silvan.Scenario:
     )
     text = text.replace("hotspots = 8", "hotspots = 2")
     more = {key.replace("__", "."): value for key, value in overrides.items()}
-    return silvan.Scenario.from_toml(text, {"duration": "4 ms", "warmup": "2 ms", **more})
+    return silvan.Scenario.from_toml(text, overrides={"duration": "4 ms", "warmup": "2 ms", **more})
 
 
 def groups(result: silvan.Result) -> dict[str, float]:
