@@ -32,6 +32,39 @@ const CASES: &[Case] = &[
         scenario: "scenarios/uniform-648.toml",
         overrides: &[("duration", "5 ms"), ("measure.links", "false")],
     },
+    Case {
+        name: "uniform_64",
+        scenario: "scenarios/uniform-648.toml",
+        overrides: &[
+            ("topology.kind", "k-ary-n-tree"),
+            ("topology.k", "4"),
+            ("topology.n", "3"),
+            ("duration", "40 ms"),
+            ("measure.interval", "1 ms"),
+            ("measure.links", "false"),
+        ],
+    },
+    Case {
+        name: "uniform_4096",
+        scenario: "scenarios/uniform-648.toml",
+        overrides: &[
+            ("topology.kind", "k-ary-n-tree"),
+            ("topology.k", "16"),
+            ("topology.n", "3"),
+            ("duration", "0.6 ms"),
+            ("measure.links", "false"),
+        ],
+    },
+    Case {
+        name: "uniform_11664",
+        scenario: "scenarios/uniform-648.toml",
+        overrides: &[
+            ("topology.kind", "three-level-fat-tree"),
+            ("topology.radix", "36"),
+            ("duration", "0.3 ms"),
+            ("measure.links", "false"),
+        ],
+    },
     Case { name: "hotspot_648", scenario: "scenarios/hotspot-648.toml", overrides: &[("duration", "20 ms")] },
     Case {
         name: "hotspot_648_cc",

@@ -173,14 +173,18 @@ impl EventQueue {
     #[inline]
     fn link(&mut self, bucket: u64, event: Event) {
         let index = bucket as usize % BUCKETS;
-        let slot = Slot { event, next: self.heads[index] };
         let at = self.free;
-        if let Some(free) = self.slots.get_mut(at as usize) {
-            self.free = std::mem::replace(free, slot).next;
+        if let Some(slot) = self.slots.get_mut(at as usize) {
+            self.free = slot.next;
+            // Field by field: an event put together elsewhere and copied whole would stall.
+            slot.event.time = event.time;
+            slot.event.key = event.key;
+            slot.event.data = event.data;
+            slot.next = self.heads[index];
             self.heads[index] = at;
         } else {
-            self.heads[index] = self.slots.len() as u32;
-            self.slots.push(slot);
+            self.slots.push(Slot { event, next: self.heads[index] });
+            self.heads[index] = self.slots.len() as u32 - 1;
         }
         self.occupied[index / 64] |= 1 << (index % 64);
         self.summary[index / 64 / 64] |= 1 << (index / 64 % 64);
@@ -251,7 +255,7 @@ impl EventQueue {
     /// Sorts the staged events into the current bucket, latest first.
     fn sort_staged(&mut self) {
         let count = self.staged.len();
-        if count < 4 || count >= 1 << PLACE_BITS || self.shift > 32 - PLACE_BITS {
+        if !(4..1 << PLACE_BITS).contains(&count) || self.shift > 32 - PLACE_BITS {
             std::mem::swap(&mut self.current, &mut self.staged);
             self.current.sort_unstable_by(|a, b| b.cmp(a));
         } else {

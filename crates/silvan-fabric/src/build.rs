@@ -29,8 +29,8 @@ pub(crate) struct Network {
     pub core: Core,
     pub hosts: Vec<Host>,
     pub switches: Vec<Switch>,
-    /// The switch and input at the receiving end of each channel; none for a host.
-    pub receiver: Vec<Option<(u32, usize)>>,
+    /// Per channel.
+    pub receiver: Vec<Receiver>,
     pub series: Series,
     pub trees: Trees,
     pub link_names: Vec<String>,
@@ -48,6 +48,9 @@ pub(crate) struct Group {
     pub name: &'static str,
     pub hosts: Vec<u32>,
 }
+
+/// The switch and input at the receiving end of a channel; none for a host.
+type Receiver = Option<(u32, usize)>;
 
 struct Builder<'a> {
     topology: &'a Topology,
@@ -195,7 +198,7 @@ impl<'a> Builder<'a> {
         self.topology.links.iter().enumerate().flat_map(both)
     }
 
-    fn links(&self) -> Result<(Links, Vec<Option<(u32, usize)>>), ModelError> {
+    fn links(&self) -> Result<(Links, Vec<Receiver>), ModelError> {
         let node = |end: End| match end.node {
             NodeRef::Host(index) => (true, index, 0),
             NodeRef::Switch(index) => (false, index, u32::from(end.port) - 1),

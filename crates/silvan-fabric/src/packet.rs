@@ -72,8 +72,18 @@ pub(crate) struct Pool {
 impl Pool {
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> PacketId {
-        if let Some(id) = self.free.pop() {
-            self.slots[id as usize] = packet;
+        if let Some(id) = self.free.pop()
+            && let Some(slot) = self.slots.get_mut(id as usize)
+        {
+            // Field by field: a packet put together elsewhere and copied whole would stall.
+            let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, tail, .. } =
+                packet;
+            let Packet { class, source, kind, sl, vl, fecn, becn, last, .. } = packet;
+            (slot.created, slot.injected, slot.tail_lag) = (created, injected, tail_lag);
+            (slot.payload, slot.size, slot.space) = (payload, size, space);
+            (slot.src, slot.dst, slot.next, slot.tail) = (src, dst, next, tail);
+            (slot.class, slot.source, slot.kind, slot.sl, slot.vl) = (class, source, kind, sl, vl);
+            (slot.fecn, slot.becn, slot.last) = (fecn, becn, last);
             id
         } else {
             self.slots.push(packet);
