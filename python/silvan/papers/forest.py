@@ -20,7 +20,7 @@ from silvan.papers.figures import COLOURS
 SCENARIO = "../common/forest-648.toml"
 #: Averages are over the whole of a full run, start and all. Quick runs are of another kind: too
 #: short for that, they are averaged when control has settled.
-QUICK = {"duration": "30 ms", "warmup": "22 ms"}
+QUICK = {"duration": "40 ms", "warmup": "32 ms"}
 CONTROL = {"off": "none", "on": "ib-cc"}
 HOSTS = 648
 
