@@ -77,8 +77,9 @@ verify: $(VENV)/.built ## the second model, closed forms, and the published expe
 papers: $(VENV)/.built ## the published experiments in full
 	$(BIN)/silvan papers run --all --out out/papers
 
-bench: ## speed of the engine, to bench.json
+bench: ## speed of the engine: whole runs, to bench.json, then queue, arbiters and a hop alone
 	$(CARGO) run --release --quiet -p silvan-scenario --example bench -- bench.json
+	$(CARGO) bench --quiet -p silvan-engine -p silvan-fabric --bench queue --bench hops -- --noplot
 
 clean: ## remove everything built, and the environment
 	rm -rf target out $(VENV) python/silvan/_core*.so .pytest_cache .ruff_cache .mypy_cache
