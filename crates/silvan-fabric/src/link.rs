@@ -27,14 +27,14 @@ pub(crate) enum Class {
     HostArrival = 1,
     /// A packet that had to wait for its tail (slow link to fast link) is ready.
     SwitchReady = 2,
-    /// A switch output wants to look again.
-    SwitchWake = 3,
-    /// A host wants to look again.
-    HostWake = 4,
     /// End of the warm-up.
-    Warmup = 5,
-    /// End of a measuring interval.
-    Sample = 6,
+    Warmup = 3,
+    /// End of a measuring interval, before anything is sent at its instant.
+    Sample = 4,
+    /// A switch output wants to look again.
+    SwitchWake = 5,
+    /// A host wants to look again.
+    HostWake = 6,
 }
 
 impl Class {
@@ -44,10 +44,10 @@ impl Class {
             0 => Self::SwitchArrival,
             1 => Self::HostArrival,
             2 => Self::SwitchReady,
-            3 => Self::SwitchWake,
-            4 => Self::HostWake,
-            5 => Self::Warmup,
-            _ => Self::Sample,
+            3 => Self::Warmup,
+            4 => Self::Sample,
+            5 => Self::SwitchWake,
+            _ => Self::HostWake,
         }
     }
 }

@@ -177,10 +177,11 @@ impl FecnRule {
     }
 
     /// Whether a change that leaves `sum` bytes in all queues can change the port's state: a
-    /// cheap question that spares most of the others.
+    /// cheap question that spares most of the others. Where single queues count, the rule hears of
+    /// every change.
     #[inline]
     pub fn is_concerned(&self, port: &PortVl, sum: u32) -> bool {
-        port.above || sum > self.least
+        port.above || sum > self.least || self.mapping == FillMapping::Each
     }
 
     /// Whether the fill of single queues is held against the threshold.
