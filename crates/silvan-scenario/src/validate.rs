@@ -5,7 +5,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Packet, Queues};
 use silvan_fabric::congestion::marking::{Fecn, Marking};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, Reaction};
-use silvan_fabric::traffic::forest::MOST_MOVES;
+use silvan_fabric::traffic::forest::MOST_HOTSPOTS;
 use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
 use crate::error::Fault;
@@ -287,8 +287,11 @@ fn check_forest(forest: &Forest, duration: Time, at: &str) -> Check {
         "has no effect without mixed hosts; leave it out, or give mixed".to_owned()
     })?;
     let Some(lifetime) = forest.lifetime else { return Ok(()) };
-    let least = Time((duration.0 / MOST_MOVES).max(1_000_000));
-    ensure(lifetime >= least, &at("lifetime"), || format!("must be at least {least}"))
+    let least = u128::from(duration.0) * u128::from(forest.hotspots) / u128::from(MOST_HOTSPOTS);
+    let least = Time(u64::try_from(least).unwrap_or(u64::MAX).max(1_000_000));
+    ensure(lifetime >= least, &at("lifetime"), || {
+        format!("must be at least {least}, so that a run has at most {MOST_HOTSPOTS} hotspots in all")
+    })
 }
 
 fn common(

@@ -626,7 +626,7 @@ fn forests_say_what_is_wrong() {
         ),
         (
             "hotspots = 2\nmixed = 9\nlifetime = \"1 ns\"",
-            "a.toml:11: traffic.0.pattern.lifetime = \"1 ns\": must be at least 1 us",
+            "a.toml:11: traffic.0.pattern.lifetime = \"1 ns\": must be at least 1 us, so that a run has at most 4000000 hotspots in all",
         ),
         (
             "hotspots = 2\nvictim = 9",

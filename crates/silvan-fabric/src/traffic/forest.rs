@@ -21,8 +21,8 @@ use silvan_engine::units::BytePace;
 
 use super::source::Message;
 
-/// The most periods between moves of the hotspots that a run may have.
-pub const MOST_MOVES: u64 = 1_000_000;
+/// The most hotspots that a run may have in all, one move after the other.
+pub const MOST_HOTSPOTS: u64 = 4_000_000;
 
 /// Roles of hosts, hotspots, and how long these stay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -90,17 +90,19 @@ impl Hotspots {
         let span = end.saturating_sub(start).0;
         let periods = forest.lifetime.map_or(1, |lifetime| span.div_ceil(lifetime.0.max(1)));
         let mut drawn: Vec<u32> = Vec::new();
-        for period in 0..periods.clamp(1, MOST_MOVES) {
+        let mut taken = vec![false; hosts as usize];
+        for period in 0..periods.clamp(1, (MOST_HOTSPOTS / u64::from(subsets.max(1))).max(1)) {
             // A stream of its own per period: where the hotspots are does not depend on how many
             // moves there were.
             let mut random = Stream::new(seed, "hotspots", number << 32 | period);
             let first = drawn.len();
             while drawn.len() < first + subsets as usize {
                 let host = random.below(hosts);
-                if !drawn[first..].contains(&host) {
+                if !std::mem::replace(&mut taken[host as usize], true) {
                     drawn.push(host);
                 }
             }
+            drawn[first..].iter().for_each(|&host| taken[host as usize] = false);
         }
         Self { start, lifetime: forest.lifetime, subsets, hosts: drawn }
     }
