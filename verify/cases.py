@@ -10,6 +10,8 @@ Scenario = dict[str, Any]
 
 #: Longer than any run, so that no expiry of the timer, whose phase is random, falls into one.
 NO_TIMER = 4_000_000_000
+#: A table that lets marks come back and does nothing about them.
+NO_DELAYS = {"kind": "list", "delays_ns": [0] * 128}
 
 
 def flow(source: str, destination: str, **more: Any) -> dict[str, Any]:
@@ -121,8 +123,76 @@ def _switch(buffer: str, latency: str = "100 ns") -> dict[str, str]:
     return {"buffer": buffer, "latency": latency}
 
 
+def _levels(flows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Give flows the service levels 0, 1, ... in turn."""
+    return [{**one, "sl": number % count} for number, one in enumerate(flows)]
+
+
+def _lanes_of_a_star() -> list[tuple[str, Scenario]]:
+    two, four = {"count": 2}, {"count": 4}
+    tiny = {"switch": _switch("4099 B"), "host": {"buffer": "4100 B", "drain_rate": "13 Gbit/s"}}
+    odd = {"packet": {"credit_block": "100 B", "header": "30 B"}, "switch": _switch("9 KB"), "host": LIMITS}
+    # H2 has to notify on a lane that its own packets to H3 have filled, and sends to H1 besides.
+    crossed = [
+        flow("H2", "H1", sl=0),
+        *(flow(source, to, sl=1) for source, to in (("H2", "H3"), ("H4", "H3"), ("H5", "H2"), ("H4", "H2"))),
+    ]
+    eager = cc(upper="1 KiB", lower="0 B", marking_rate=0, victim_mask="all", table=NO_DELAYS)
+    return [
+        ("2 lanes: star, all to one", scenario(STAR, _levels(TO_ONE, 2), lanes=two)),
+        ("2 lanes: star, a packet of buffer", scenario(STAR, _levels(TO_ONE, 2), lanes=two, **tiny)),
+        ("2 lanes: star, full lane", scenario(STAR, crossed, lanes=two, congestion=eager, **tiny)),
+        ("4 lanes: star, messages of all sizes", scenario(STAR, _levels(MIXED, 4), lanes=four)),
+        ("4 lanes: star, odd blocks, limits", scenario(STAR, _levels(MIXED, 4), lanes=four, **odd)),
+    ]
+
+
+def _lanes_of_a_dumbbell() -> list[tuple[str, Scenario]]:
+    two, four = {"count": 2}, {"count": 4}
+    apart = {**four, "sl_to_vl": [0, 1, 1, 2, 0], "control": 3}
+
+    def testbed(lanes: Mapping[str, Any], buffer: str = "64 KiB", **more: Any) -> Scenario:
+        flows = _levels(TESTBED, 16)
+        return scenario(DUMBBELL, flows, host=LIMITS, switch=_switch(buffer), lanes=dict(lanes), **more)
+
+    level = cc(increase=2)
+    level["reaction"]["level"] = "sl"
+    answers = {**cc(), "notification": "ack"}
+    return [
+        ("2 lanes: dumbbell", testbed(two)),
+        ("2 lanes: dumbbell, a map, all on one", testbed({**two, "sl_to_vl": [1] * 5})),
+        ("2 lanes: dumbbell, CC", testbed(two, congestion=cc())),
+        ("2 lanes: dumbbell, CC, control apart", testbed({**two, "control": 1}, congestion=cc())),
+        ("4 lanes: dumbbell, CC", testbed(four, "80 KiB", congestion=cc(marking_rate=0))),
+        ("4 lanes: dumbbell, CC, a map, control apart", testbed(apart, congestion=cc(fill="each"))),
+        ("2 lanes: dumbbell, CC per service level", testbed(two, congestion=level)),
+        ("1 lane: dumbbell, CC per service level", testbed({"count": 1}, congestion=level)),
+        ("1 lane: dumbbell, acknowledgements", testbed({"count": 1}, congestion=answers)),
+        ("2 lanes: dumbbell, acknowledgements", testbed({**two, "control": 0}, congestion=answers)),
+    ]
+
+
+def _lanes_of_mixed_rates() -> list[tuple[str, Scenario]]:
+    two, four = {"count": 2}, {"count": 4}
+    tree, chain = _levels(TREE_FLOWS, 4), _levels(CHAIN_FLOWS, 4)
+    large, slow = _switch("40 KiB"), _switch("6 KiB", "1 us")
+    return [
+        ("4 lanes: tree", scenario(TREE, tree, lanes=four, switch=_switch("16 KiB"))),
+        (
+            "2 lanes: tree, CC",
+            scenario(TREE, tree, lanes=two, switch=large, congestion=cc(victim_mask="all")),
+        ),
+        ("4 lanes: chain, CC", scenario(CHAIN, chain, lanes=four, switch=large, congestion=cc())),
+        ("2 lanes: fork", scenario(FORK, _levels(FORK_FLOWS, 2), lanes=two, switch=slow)),
+    ]
+
+
 def table() -> list[tuple[str, Scenario]]:
     """Return the scenarios that are always compared."""
+    return _single_lane() + _lanes_of_a_star() + _lanes_of_a_dumbbell() + _lanes_of_mixed_rates()
+
+
+def _single_lane() -> list[tuple[str, Scenario]]:
     small = _switch("32 KiB")
     header = {"header": "30 B"}
     far = {**DUMBBELL, "link_delay": "500 ns"}
@@ -187,6 +257,10 @@ def table() -> list[tuple[str, Scenario]]:
                 TREE, TREE_FLOWS, switch=small, congestion=cc(fill="each", threshold=12, hysteresis="0 B")
             ),
         ),
+        (
+            "star: messages have a cost",
+            scenario(STAR, MIXED, host={**LIMITS, "message_overhead": "1234567 ps"}),
+        ),
         ("star: others go on after a flow stopped", scenario(STAR, STOPPED)),
         (
             "fork: credits of small packets overtake",
@@ -194,6 +268,7 @@ def table() -> list[tuple[str, Scenario]]:
         ),
         ("chain: slow and fast links", scenario(CHAIN, CHAIN_FLOWS)),
         ("chain: slow and fast links, CC", scenario(CHAIN, CHAIN_FLOWS, switch=small, congestion=cc())),
+        ("drawn: a credit and a packet at one instant", drawn(200739)),
         # Orders within a host that few scenarios show.
         ("drawn: a notification that lacks credit", drawn(480)),
         ("drawn: a notification while data lacks credit", drawn(942)),
@@ -238,10 +313,33 @@ def drawn(seed: int) -> Scenario:
     return found
 
 
+def with_lanes(found: Scenario) -> Scenario:
+    """Let a drawn scenario have virtual lanes and what else came later, drawn from its seed too."""
+    rng = random.Random(f"lanes {found['seed']}")
+    count = rng.choice([1, 2, 2, 3, 4, 4, 15])
+    lanes: dict[str, Any] = {"count": count}
+    if rng.random() < 0.4:
+        lanes["control"] = rng.randrange(count)
+    if rng.random() < 0.4:
+        lanes["sl_to_vl"] = [rng.randrange(count) for _ in range(16)]
+    for part in ("host", "switch"):
+        buffer = int(found[part]["buffer"].split()[0]) * count + rng.randrange(count)
+        found[part] = {**found[part], "buffer": f"{buffer} B"}
+    if "injection_rate" in found["host"] and rng.random() < 0.2:
+        found["host"]["message_overhead"] = rng.choice(["100 ns", "1234567 ps"])
+    levels = rng.choice([2, count, 16])
+    flows = [{**one, "sl": rng.randrange(levels)} for one in found["flow"]]
+    if "congestion" in found:
+        found["congestion"]["notification"] = rng.choice(["cnp", "cnp", "ack"])
+        found["congestion"]["reaction"]["level"] = rng.choice(["qp", "qp", "qp", "sl"])
+    return {**found, "lanes": lanes, "flow": flows}
+
+
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
-    """Draw scenarios from consecutive seeds."""
+    """Draw scenarios from consecutive seeds, every third without virtual lanes."""
     for seed in range(first, first + count):
-        yield f"drawn from seed {seed}", drawn(seed)
+        found = drawn(seed)
+        yield f"drawn from seed {seed}", with_lanes(found) if seed % 3 else found
 
 
 def _tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:

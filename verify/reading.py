@@ -154,6 +154,7 @@ class FlowPlan:
     message: int
     interval_ps: Fraction | None
     total: int | None
+    level: int
 
 
 @dataclass(frozen=True)
@@ -170,17 +171,33 @@ class Marking:
 
 @dataclass(frozen=True)
 class Reaction:
-    """A host's reaction: picoseconds between two full packets per index, and its bounds."""
+    """A host's reaction: picoseconds between two full packets per index, and its bounds.
+
+    Each flow has an index, or all flows of a service level share one.
+    """
 
     increase: int
     limit: int
     lowest: int
     delays_ps: tuple[int, ...]
+    is_per_level: bool
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Virtual lanes: how many, that of each service level, that of control packets if they have one."""
+
+    count: int
+    of_level: tuple[int, ...]
+    control: int | None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the reference model needs. Sizes in bytes, times in picoseconds."""
+    """All that the reference model needs. Sizes in bytes, times in picoseconds.
+
+    The buffers are those of a lane; with `acknowledged`, messages are.
+    """
 
     wiring: Wiring
     tables: dict[str, dict[str, int]]
@@ -190,13 +207,16 @@ class Plan:
     header: int
     control: int
     block: int
+    lanes: Lanes
     switch_buffer: int
     switch_latency_ps: int
     host_buffer: int
     injection: Fraction | None
     drain: Fraction | None
+    message_overhead_ps: int
     marking: Marking | None
     reaction: Reaction | None
+    acknowledged: bool
     flows: tuple[FlowPlan, ...]
 
 
@@ -212,9 +232,10 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     mtu, header = (size_bytes(packet.pop(key, by)) for key, by in (("mtu", "2048 B"), ("header", "0 B")))
     block = size_bytes(packet.pop("credit_block", "64 B"))
     control = size_bytes(packet.pop("control", "64 B"))
-    buffer = _blocks(switch.pop("buffer", "128 KiB"), block)
+    lanes = _lanes(given.pop("lanes", {}))
+    buffer = _share(switch.pop("buffer", "128 KiB"), block, lanes)
     flows = tuple(_flow(flow, mtu) for flow in given.pop("flow", []))
-    marking, reaction = _congestion(given.pop("congestion", {}), buffer, mtu + header, net)
+    marking, reaction, acknowledged = _congestion(given.pop("congestion", {}), buffer, mtu + header, net)
     measure = given.pop("measure", {})
     found = Plan(
         wiring=net,
@@ -225,13 +246,16 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         header=header,
         control=control,
         block=block,
+        lanes=lanes,
         switch_buffer=buffer,
         switch_latency_ps=time_ps(switch.pop("latency", "100 ns")),
-        host_buffer=_blocks(host.pop("buffer", "64 KiB"), block),
+        host_buffer=_share(host.pop("buffer", "64 KiB"), block, lanes),
         injection=_rate_or_none(host, "injection_rate"),
         drain=_rate_or_none(host, "drain_rate"),
+        message_overhead_ps=time_ps(host.pop("message_overhead", "0 ps")),
         marking=marking,
         reaction=reaction,
+        acknowledged=acknowledged,
         flows=flows,
     )
     for place, table in (("packet", packet), ("switch", switch), ("host", host), ("measure", measure)):
@@ -240,8 +264,18 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     return found
 
 
-def _blocks(text: str, block: int) -> int:
-    return size_bytes(text) // block * block
+def _lanes(lanes: Mapping[str, Any]) -> Lanes:
+    given = dict(lanes)
+    count = given.pop("count", 1)
+    of_level = tuple(given.pop("sl_to_vl", [level % count for level in range(16)]))
+    found = Lanes(count, of_level, given.pop("control", None))
+    _nothing_left("lanes", given)
+    return found
+
+
+def _share(text: str, block: int, lanes: Lanes) -> int:
+    """Read a buffer and return a lane's share of it, in whole blocks."""
+    return size_bytes(text) // lanes.count // block * block
 
 
 def _rate_or_none(table: dict[str, Any], key: str) -> Fraction | None:
@@ -261,6 +295,7 @@ def _flow(flow: Mapping[str, Any], mtu: int) -> FlowPlan:
         message=message,
         interval_ps=message * rate_ps_per_byte(given.pop("rate")) if "rate" in given else None,
         total=size_bytes(given.pop("total")) if "total" in given else None,
+        level=given.pop("sl", 0),
     )
     _nothing_left("flow", given)
     return found
@@ -268,17 +303,16 @@ def _flow(flow: Mapping[str, Any], mtu: int) -> FlowPlan:
 
 def _congestion(
     congestion: Mapping[str, Any], buffer: int, full: int, net: Wiring
-) -> tuple[Marking | None, Reaction | None]:
+) -> tuple[Marking | None, Reaction | None, bool]:
     given = dict(congestion)
     if given.pop("mechanism", "none") == "none":
-        return None, None
-    if given.pop("notification", "cnp") != "cnp":
-        raise NotCovered("notification by acknowledgement")
+        return None, None, False
+    acknowledged = given.pop("notification", "cnp") == "ack"
     marking, reaction = _marking(given.pop("marking", {}), buffer), None
     if (parts := dict(given.pop("reaction", {}))).get("kind") != "none":
         reaction = _reaction(parts, full, net)
     _nothing_left("congestion", given)
-    return marking, reaction
+    return marking, reaction, acknowledged
 
 
 def _marking(marking: Mapping[str, Any], buffer: int) -> Marking:
@@ -308,8 +342,6 @@ def _marking(marking: Mapping[str, Any], buffer: int) -> Marking:
 def _reaction(reaction: Mapping[str, Any], full: int, net: Wiring) -> Reaction:
     given = dict(reaction)
     given.pop("kind", None)
-    if given.pop("level", "qp") != "qp":
-        raise NotCovered("control per service level")
     if given.pop("ccti_timer") < 10**9:
         raise NotCovered("a timer that expires: its phase is drawn at random")
     table = dict(given.pop("table"))
@@ -332,6 +364,7 @@ def _reaction(reaction: Mapping[str, Any], full: int, net: Wiring) -> Reaction:
         limit=given.pop("ccti_limit", 127),
         lowest=given.pop("ccti_min", 0),
         delays_ps=tuple(delays),
+        is_per_level=given.pop("level", "qp") == "sl",
     )
     _nothing_left("congestion.reaction", given | table)
     return found

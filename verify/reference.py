@@ -22,15 +22,21 @@ from verify.reading import FlowPlan, Marking, Plan, Reaction
 
 @dataclass
 class Packet:
-    """A packet; sizes in bytes. A control packet has no payload and belongs to a flow too."""
+    """A packet; sizes in bytes. A control packet has no payload and belongs to a flow too.
+
+    It carries a BECN if it answers a marked packet, not if it merely acknowledges a message.
+    """
 
     flow: Flow
     destination: str
     payload: int
     size: int
     space: int
+    lane: int
+    ends_message: bool = False
     is_control: bool = False
     fecn: bool = False
+    becn: bool = False
     last_span: int = 0
 
 
@@ -51,7 +57,7 @@ class Network:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.now = 0
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._events: list[tuple[int, bool, int, Callable[[], None]]] = []
         self._scheduled = 0
         self.injected = self.delivered = self.hops = self.fecn_marks = self.becn_received = 0
         self.samples: list[Sample] = []
@@ -69,10 +75,13 @@ class Network:
         """Return a host or switch by name."""
         return self.hosts[name] if name in self.hosts else self.switches[name]
 
-    def at(self, time: int, action: Callable[[], None] = lambda: None) -> None:
-        """Let something happen at a time; without an action, all nodes are merely asked then."""
+    def at(self, time: int, action: Callable[[], None] = lambda: None, *, first: bool = False) -> None:
+        """Let something happen at a time; without an action, all nodes are merely asked then.
+
+        What is `first` happens before all else at that instant.
+        """
         self._scheduled += 1
-        heapq.heappush(self._events, (time, self._scheduled, action))
+        heapq.heappush(self._events, (time, not first, self._scheduled, action))
 
     def space(self, size: int) -> int:
         """Return what a packet takes of a buffer: whole credit blocks."""
@@ -90,7 +99,7 @@ class Network:
                 boundary += self.plan.interval_ps
             self.now = self._events[0][0]
             while self._events and self._events[0][0] == self.now:
-                heapq.heappop(self._events)[2]()
+                heapq.heappop(self._events)[3]()
             if self.now == boundary:
                 self._take_sample(boundary)
                 boundary += self.plan.interval_ps
@@ -111,7 +120,7 @@ class Network:
                     f.plan.name: f.received - sum(s.received[f.plan.name] for s in before) for f in self.flows
                 },
                 sent={f.plan.name: f.sent - sum(s.sent[f.plan.name] for s in before) for f in self.flows},
-                ccti={f.plan.name: f.index for f in self.flows},
+                ccti={f.plan.name: f.control.index for f in self.flows},
                 fecn_marks=self.fecn_marks - sum(s.fecn_marks for s in before),
                 becn_received=self.becn_received - sum(s.becn_received for s in before),
             )
@@ -119,26 +128,26 @@ class Network:
 
 
 class Channel:
-    """One direction of a link: packets go there, credits come back."""
+    """One direction of a link: packets go there, credits of their lane come back."""
 
     def __init__(self, net: Network, pace: Fraction, delay: int, receiver: Host | Switch, port: int) -> None:
         self.net, self.pace, self.delay, self.receiver, self.port = net, pace, delay, receiver, port
         self.free_at = 0
-        self.credit = receiver.buffer
+        self.credit = [receiver.buffer] * net.plan.lanes.count
 
     def span(self, size: int) -> int:
         """Return how long a packet of this size is on the wire at one place."""
         return -floor(-size * self.pace)
 
     def can_take(self, packet: Packet) -> bool:
-        """Tell whether the link is free and the receiver has room for the whole packet."""
-        return self.free_at <= self.net.now and self.credit >= packet.space
+        """Tell whether the link is free and the receiver's lane has room for the whole packet."""
+        return self.free_at <= self.net.now and self.credit[packet.lane] >= packet.space
 
     def send(self, packet: Packet) -> int:
         """Start to send; return when the tail has left."""
         assert self.can_take(packet)
         now = self.net.now
-        self.credit -= packet.space
+        self.credit[packet.lane] -= packet.space
         self.free_at = now + self.span(packet.size)
         packet.last_span = self.span(packet.size)
         self.net.hops += 1
@@ -146,18 +155,19 @@ class Channel:
         self.receiver.comes(packet, self.port, head=now + self.delay, tail=self.free_at + self.delay)
         return self.free_at
 
-    def free(self, space: int, time: int) -> None:
-        """Return a credit: the receiver frees the space at a time."""
+    def free(self, packet: Packet, time: int) -> None:
+        """Return a credit: the receiver frees the packet's space at a time."""
 
         def back() -> None:
-            self.credit += space
+            self.credit[packet.lane] += packet.space
 
-        self.net.at(time + self.delay, back)
+        # A packet that comes in the same instant finds the port with its credit.
+        self.net.at(time + self.delay, back, first=True)
 
 
 @dataclass
 class PortState:
-    """The congestion manager of one output port."""
+    """The congestion manager of one output port's lane."""
 
     rule: Marking | None
     masked: bool
@@ -198,7 +208,7 @@ class PortState:
 
 
 class Switch:
-    """A switch with a queue per input and output; outputs serve inputs round robin."""
+    """A switch with a queue per input, output and lane; outputs serve lanes and inputs round robin."""
 
     def __init__(self, net: Network, name: str) -> None:
         self.net = net
@@ -207,10 +217,13 @@ class Switch:
         self.out: dict[int, Channel] = {}
         self.into: dict[int, Channel] = {}
         self.count = max(port for port, _ in net.plan.wiring.neighbours(name))
-        #: queues[output][input], and per output the input that was served last.
-        self.queues = {o: {i: deque[Packet]() for i in self.ports()} for o in self.ports()}
-        self.served = dict.fromkeys(self.ports(), self.count)
-        self.states: dict[int, PortState] = {}
+        self.lanes = range(net.plan.lanes.count)
+        ways = [(output, lane) for output in self.ports() for lane in self.lanes]
+        #: queues[output, lane][input], the input that was served last, and per output the lane.
+        self.queues = {way: {i: deque[Packet]() for i in self.ports()} for way in ways}
+        self.served = dict.fromkeys(ways, self.count)
+        self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
+        self.states: dict[tuple[int, int], PortState] = {}
 
     def ports(self) -> range:
         """Return the numbers of all ports."""
@@ -222,7 +235,8 @@ class Switch:
         rule = self.net.plan.marking
         mask = rule.victim_mask if rule else "none"
         masked = mask == "all" or (mask == "hosts" and isinstance(out.receiver, Host))
-        self.states[port] = PortState(rule, masked)
+        for lane in self.lanes:
+            self.states[port, lane] = PortState(rule, masked)
 
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
         """Learn that a packet is on its way.
@@ -237,37 +251,49 @@ class Switch:
 
     def enqueue(self, packet: Packet, port: int, output: int) -> None:
         """Let a packet ask for its output."""
-        self.queues[output][port].append(packet)
-        self.fill_changed(output, port)
+        self.queues[output, packet.lane][port].append(packet)
+        self.fill_changed(output, packet.lane, port)
 
-    def fill_changed(self, output: int, port: int) -> None:
-        """Tell the output's congestion manager."""
-        fills = [0] + [sum(p.size for p in self.queues[output][i]) for i in self.ports()]
+    def fill_changed(self, output: int, lane: int, port: int) -> None:
+        """Tell the congestion manager of the output's lane."""
+        queues = self.queues[output, lane]
+        fills = [0] + [sum(p.size for p in queues[i]) for i in self.ports()]
         # A root has credit for a full packet beyond the one it sends now or is about to send.
         full = self.net.space(self.net.plan.mtu + self.net.plan.header)
         channel = self.out[output]
         wanted = full if channel.free_at > self.net.now else 2 * full
-        self.states[output].fill_changed(fills, port, is_root=channel.credit >= wanted)
+        self.states[output, lane].fill_changed(fills, port, is_root=channel.credit[lane] >= wanted)
 
     def decide(self) -> None:
-        """Let each output send, the input after the one served last first."""
-        for output, channel in self.out.items():
-            turns = [(self.served[output] + step - 1) % self.count + 1 for step in range(1, self.count + 1)]
-            asking = [port for port in turns if self.queues[output][port]]
-            # The input whose turn it is keeps it while credits are missing.
-            if asking and channel.can_take(self.queues[output][asking[0]][0]):
-                self.send(output, asking[0])
+        """Let each output send, the lane after the one served last first."""
+        for output in self.out:
+            for step in self.lanes:
+                lane = (self.lane_served[output] + 1 + step) % len(self.lanes)
+                if self.send_from(output, lane):
+                    self.lane_served[output] = lane
+                    break
 
-    def send(self, output: int, port: int) -> None:
+    def send_from(self, output: int, lane: int) -> bool:
+        """Send from a lane, the input after the one served last first, if that is possible."""
+        queues, last = self.queues[output, lane], self.served[output, lane]
+        turns = [(last + step - 1) % self.count + 1 for step in range(1, self.count + 1)]
+        asking = [port for port in turns if queues[port]]
+        # The input whose turn it is keeps it while credits are missing.
+        if not asking or not self.out[output].can_take(queues[asking[0]][0]):
+            return False
+        self.send(output, lane, asking[0])
+        return True
+
+    def send(self, output: int, lane: int, port: int) -> None:
         """Send the packet at the head of a queue."""
-        packet = self.queues[output][port].popleft()
-        self.served[output] = port
-        self.fill_changed(output, port)
-        if self.states[output].marks(packet.size):
+        packet = self.queues[output, lane][port].popleft()
+        self.served[output, lane] = port
+        self.fill_changed(output, lane, port)
+        if self.states[output, lane].marks(packet.size):
             packet.fecn = True
             self.net.fecn_marks += 1
         left = self.out[output].send(packet)
-        self.into[port].free(packet.space, left)
+        self.into[port].free(packet, left)
 
 
 @dataclass
@@ -286,16 +312,36 @@ class Limiter:
         return self.free_at
 
 
-class Flow:
-    """A flow at its source: messages, and the index into the congestion control table."""
+class Control:
+    """The index into the congestion control table of a flow, or of a service level at a host."""
 
-    def __init__(self, plan: FlowPlan, reaction: Reaction | None, full: int) -> None:
-        self.plan, self.reaction, self.full = plan, reaction, full
+    def __init__(self, reaction: Reaction | None, full: int) -> None:
+        self.reaction, self.full = reaction, full
+        self.index = reaction.lowest if reaction else 0
+        self.last_end, self.last_size = -1, 0
+
+    def eligible_at(self) -> int:
+        """Return the earliest start of the next packet, as things stand."""
+        if self.reaction is None or self.last_end < 0:
+            return 0
+        return self.last_end + self.reaction.delays_ps[self.index] * self.last_size // self.full
+
+    def notified(self) -> None:
+        """Take a BECN."""
+        if self.reaction:
+            self.index = min(self.index + self.reaction.increase, self.reaction.limit)
+
+
+class Flow:
+    """A flow at its source: its messages."""
+
+    def __init__(self, plan: FlowPlan, lane: int, control: Control) -> None:
+        self.plan, self.lane, self.control = plan, lane, control
         self.messages: deque[int] = deque()
         self.generated = self.sent = self.received = 0
         self.next_due: Fraction = Fraction(plan.start_ps)
-        self.index = reaction.lowest if reaction else 0
-        self.last_end, self.last_size = -1, 0
+        #: Tells the host's flows apart while there is something to remember about them.
+        self.number: int | None = None
 
     def may_generate(self, now: int) -> bool:
         """Tell whether a message is due: at its time, or whenever a saturating flow has none."""
@@ -314,17 +360,6 @@ class Flow:
         if self.plan.interval_ps is not None:
             self.next_due += self.plan.interval_ps
 
-    def eligible_at(self) -> int:
-        """Return the earliest start of the next packet, as things stand."""
-        if self.reaction is None or self.last_end < 0:
-            return 0
-        return self.last_end + self.reaction.delays_ps[self.index] * self.last_size // self.full
-
-    def notified(self) -> None:
-        """Take a BECN."""
-        if self.reaction:
-            self.index = min(self.index + self.reaction.increase, self.reaction.limit)
-
 
 class Host:
     """A host: control packets first, then its flows round robin; a sink with a rate."""
@@ -335,11 +370,13 @@ class Host:
         self.flows: list[Flow] = []
         self.ring: deque[Flow] = deque()
         self.waiting: list[tuple[int, Flow]] = []
-        #: The flows in the order in which they had their first message.
-        self.begun: list[Flow] = []
-        #: The flow whose turn it is lacked credit when the host last looked.
-        self.stalled = False
+        #: Numbers of flows, and those that forgotten flows have given back.
+        self.numbers, self.given_back = 0, list[int]()
+        #: What each lane lacked credit for when the host last looked, if all of them did.
+        self.stalled: dict[int, int] = {}
         self.control: deque[Packet] = deque()
+        #: Where control is per service level.
+        self.levels: dict[int, Control] = {}
 
     def connect(self, port: int, out: Channel, into: Channel) -> None:
         """Wire the host."""
@@ -349,7 +386,11 @@ class Host:
 
     def add(self, plan: FlowPlan) -> Flow:
         """Add a flow that starts here."""
-        flow = Flow(plan, self.net.plan.reaction, self.net.plan.mtu + self.net.plan.header)
+        reaction = self.net.plan.reaction
+        control = Control(reaction, self.net.plan.mtu + self.net.plan.header)
+        if reaction and reaction.is_per_level:
+            control = self.levels.setdefault(plan.level, control)
+        flow = Flow(plan, self.net.plan.lanes.of_level[plan.level], control)
         self.flows.append(flow)
         self.net.at(plan.start_ps)
         return flow
@@ -361,52 +402,84 @@ class Host:
     def receive(self, packet: Packet, head: int) -> None:
         """Take a packet in, whose tail has just come."""
         if packet.is_control:
-            self.into.free(packet.space, self.net.now)
-            self.net.becn_received += 1
-            packet.flow.notified()
-            # The flow whose turn it was may be held back now, to the others' profit.
-            self.stalled = False
+            self.into.free(packet, self.net.now)
+            if packet.becn:
+                self.net.becn_received += 1
+                packet.flow.control.notified()
+                # The flow whose turn it was may be held back now, to the others' profit.
+                self.stalled = {}
             return
         self.net.delivered += 1
         packet.flow.received += packet.payload
-        self.into.free(packet.space, max(self.drain.take(head, packet.size), self.net.now))
-        if packet.fecn:
-            size = self.net.plan.control
-            back = packet.flow.plan.source
-            self.control.append(Packet(packet.flow, back, 0, size, self.net.space(size), is_control=True))
+        self.into.free(packet, max(self.drain.take(head, packet.size), self.net.now))
+        if packet.fecn or (self.net.plan.acknowledged and packet.ends_message):
+            self.control.append(self.answer(packet))
+            self.stalled = {}
+
+    def answer(self, packet: Packet) -> Packet:
+        """Return the notification or acknowledgement of a packet."""
+        size, lane = self.net.plan.control, self.net.plan.lanes.control
+        return Packet(
+            packet.flow,
+            packet.flow.plan.source,
+            payload=0,
+            size=size,
+            space=self.net.space(size),
+            lane=packet.lane if lane is None else lane,
+            is_control=True,
+            becn=packet.fecn,
+        )
 
     def decide(self) -> None:
         """Send one packet if that is possible."""
         if self.out.free_at > self.net.now:
             return
+        lacking: dict[int, int] = {}
         if self.control:
-            if self.out.can_take(self.control[0]):
+            first = self.control[0]
+            if self.out.can_take(first):
                 self.out.send(self.control.popleft())
-                self.stalled = False
+                self.stalled = {}
+                return
+            # A lane on which a control packet waits carries no data before it.
+            lacking[first.lane] = first.space
+            if self.net.plan.lanes.count == 1:
+                return
+        if self.injection.free_at > self.net.now:
             return
-        if self.injection.free_at > self.net.now or (
-            self.stalled and not self.out.can_take(self.next_packet(self.ring[0]))
-        ):
+        if self.stalled and all(self.out.credit[lane] < space for lane, space in self.stalled.items()):
             return
         self.take_stock()
-        self.stalled = False
-        while self.ring:
-            flow = self.ring[0]
-            if flow.eligible_at() > self.net.now:
-                self.ring.popleft()
+        self.send_data(lacking)
+
+    def send_data(self, lacking: dict[int, int]) -> None:
+        """Send a packet of the first flow that may and whose lane has credit.
+
+        Flows whose lane lacks it keep their turn, and nobody behind them uses that lane.
+        """
+        self.stalled = {}
+        kept: list[Flow] = []
+        for _ in range(len(self.ring)):
+            flow = self.ring.popleft()
+            if flow.control.eligible_at() > self.net.now:
                 self.wait(flow)
                 continue
-            self.stalled = not self.out.can_take(self.next_packet(flow))
-            if not self.stalled:
-                self.ring.popleft()
-                self.send(flow)
-            return
+            packet = self.next_packet(flow)
+            if packet.lane not in lacking and self.out.can_take(packet):
+                self.send(flow, packet)
+                break
+            kept.append(flow)
+            lacking.setdefault(packet.lane, packet.space)
+            if len(lacking) == self.net.plan.lanes.count:
+                self.stalled = lacking
+                break
+        self.ring.extendleft(reversed(kept))
 
     def take_stock(self) -> None:
         """Let flows into the ring, when the host could send.
 
         In their order those that have a message again, then those whose delay has passed, the
-        longest released first; of those released at one instant the one that had a message first.
+        longest released first; of those released at one instant the one with the lower number.
         """
         for flow in self.flows:
             had = bool(flow.messages)
@@ -414,40 +487,65 @@ class Host:
                 flow.generate()
                 if flow.plan.interval_ps is not None:
                     self.net.at(floor(flow.next_due))
-            if flow.messages and flow not in self.begun:
-                self.begun.append(flow)
             if flow.messages and not had:
+                self.remember(flow)
                 self.wait(flow)
-        for release, flow in sorted(self.waiting, key=lambda waits: (waits[0], self.begun.index(waits[1]))):
+        for release, flow in sorted(self.waiting, key=lambda waits: (waits[0], waits[1].number)):
             if release <= self.net.now:
                 self.waiting.remove((release, flow))
                 self.wait(flow)
 
+    def remember(self, flow: Flow) -> None:
+        """Give a flow with a message a number, if it has none."""
+        if flow.number is None and self.given_back:
+            flow.number = self.given_back.pop()
+        elif flow.number is None:
+            flow.number = self.numbers
+            self.numbers += 1
+
+    def forget(self, flow: Flow) -> None:
+        """Give back the number of a flow without messages, unless it has an index of its own."""
+        reaction = self.net.plan.reaction
+        if flow.number is not None and (reaction is None or reaction.is_per_level):
+            self.given_back.append(flow.number)
+            flow.number = None
+
     def wait(self, flow: Flow, since: int | None = None) -> None:
         """Let a flow into the ring, or let it wait until its delay has passed."""
-        if flow.eligible_at() <= (self.net.now if since is None else since):
+        release = flow.control.eligible_at()
+        if release <= (self.net.now if since is None else since):
             self.ring.append(flow)
         else:
-            self.waiting.append((flow.eligible_at(), flow))
-            self.net.at(flow.eligible_at())
+            self.waiting.append((release, flow))
+            self.net.at(release)
 
     def next_packet(self, flow: Flow) -> Packet:
         """Cut the next packet from the flow's message."""
         payload = min(flow.messages[0], self.net.plan.mtu)
         size = payload + self.net.plan.header
-        return Packet(flow, flow.plan.destination, payload, size, self.net.space(size))
+        return Packet(
+            flow,
+            flow.plan.destination,
+            payload,
+            size,
+            self.net.space(size),
+            flow.lane,
+            ends_message=payload == flow.messages[0],
+        )
 
-    def send(self, flow: Flow) -> None:
+    def send(self, flow: Flow, packet: Packet) -> None:
         """Send the next packet of a flow."""
-        packet = self.next_packet(flow)
         flow.messages[0] -= packet.payload
-        if not flow.messages[0]:
-            flow.messages.popleft()
         flow.sent += packet.payload
         self.net.injected += 1
         self.injection.take(self.net.now, packet.size)
+        if packet.ends_message:
+            flow.messages.popleft()
+            self.injection.free_at += self.net.plan.message_overhead_ps
         self.net.at(self.injection.free_at)
-        flow.last_end, flow.last_size = self.out.send(packet), packet.size
+        flow.control.last_end, flow.control.last_size = self.out.send(packet), packet.size
         if flow.messages:
             # Nobody else sends before the tail has left: without a delay it is in turn at once.
-            self.wait(flow, since=flow.last_end)
+            self.wait(flow, since=flow.control.last_end)
+        else:
+            self.forget(flow)

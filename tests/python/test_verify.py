@@ -34,7 +34,7 @@ def test_the_scenarios_reach_what_they_are_there_for():
         marked += net.fecn_marks > 10
         throttled += any(max(sample.ccti.values(), default=0) > 2 for sample in samples)
         full += any(
-            channel.credit < net.space(net.plan.mtu)
+            min(channel.credit) < net.space(net.plan.mtu)
             for switch in net.switches.values()
             for channel in switch.out.values()
         )
@@ -47,7 +47,7 @@ def test_the_scenarios_reach_what_they_are_there_for():
     ("part", "name", "broken"),
     [
         (reference.PortState, "marks", lambda *_: False),
-        (reference.Flow, "notified", lambda *_: None),
+        (reference.Control, "notified", lambda *_: None),
         (reference.Limiter, "take", lambda _, start, size: start + size * 500),
         (reference.Channel, "span", lambda channel, size: int(size * channel.pace) + 1000),
     ],
@@ -57,6 +57,39 @@ def test_a_defect_of_either_model_shows(monkeypatch, part, name, broken):
     assert compare.differences(scenario) == []
     monkeypatch.setattr(part, name, broken)
     assert compare.differences(scenario)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "broken"),
+    [
+        # Lanes always in the order of their numbers.
+        (
+            reference.Switch,
+            "decide",
+            lambda switch: [any(switch.send_from(out, lane) for lane in switch.lanes) for out in switch.out],
+        ),
+        (reading, "_share", lambda text, block, lanes: reading.size_bytes(text) // block * block),
+        (reading, "_lanes", lambda lanes: reading.Lanes(lanes.get("count", 1), (0,) * 16, None)),
+    ],
+)
+def test_a_defect_of_virtual_lanes_shows(monkeypatch, part, name, broken):
+    scenario = TABLE["2 lanes: dumbbell, CC, control apart"]
+    monkeypatch.setattr(part, name, broken)
+    assert compare.differences(scenario)
+
+
+def test_control_packets_wait_for_their_lane(monkeypatch):
+    """There is a scenario in which they do while data of the other lane goes on."""
+    waited = set()
+    send_data = reference.Host.send_data
+
+    def noting(host, lacking):
+        waited.update(lacking)
+        send_data(host, lacking)
+
+    monkeypatch.setattr(reference.Host, "send_data", noting)
+    reference.Network(reading.plan(TABLE["2 lanes: star, full lane"])).run()
+    assert waited == {1}
 
 
 @pytest.mark.parametrize("check", list(laws.checks(quick=True)), ids=lambda check: check.name)
@@ -81,6 +114,10 @@ def test_quantities_are_read_exactly():
 
 def test_the_reference_refuses_what_it_does_not_model():
     scenario = copy.deepcopy(TABLE["star: a flow"])
-    for key, value in (("lanes", {"count": 2}), ("traffic", []), ("switch", {"architecture": "iq"})):
+    for key, value in (
+        ("lanes", {"weights": [1, 2]}),
+        ("traffic", []),
+        ("switch", {"architecture": "iq"}),
+    ):
         with pytest.raises(reading.NotCovered):
             reading.plan({**scenario, key: value})
