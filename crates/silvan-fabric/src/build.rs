@@ -306,7 +306,7 @@ impl<'a> Builder<'a> {
                 let mut random = Stream::new(self.config.seed, "ccti timer", index as u64);
                 cct.rule(delays, self.sizes.mtu + self.sizes.header, &mut random)
             });
-            hosts.push(Host::new(self.host_spec(index as u32, out, notification, reaction)));
+            hosts.push(Host::new(self.host_spec(index as u32, (out, rate), notification, reaction)));
         }
         Ok(hosts)
     }
@@ -314,16 +314,19 @@ impl<'a> Builder<'a> {
     fn host_spec(
         &self,
         id: u32,
-        out: ChannelId,
+        (out, rate): (ChannelId, Rate),
         notification: Notification,
         reaction: Option<crate::congestion::reaction::CctRule>,
     ) -> HostSpec {
         let config = &self.config.host;
+        // The overhead comes on top of sending, so that has to take its time.
+        let overhead = config.message_overhead > Time::ZERO;
+        let injection = config.injection_rate.or(overhead.then_some(rate));
         HostSpec {
             id,
             out,
             into: out ^ 1,
-            injection: config.injection_rate.map_or(BytePace::INSTANT, Rate::pace),
+            injection: injection.map_or(BytePace::INSTANT, Rate::pace),
             drain: config.drain_rate.map_or(BytePace::INSTANT, Rate::pace),
             message_overhead: config.message_overhead,
             sizes: self.sizes,

@@ -141,5 +141,5 @@ fn messages_cost_their_overhead() {
     let mut config = config(us(10_000));
     config.host.message_overhead = Time::from_ns(1_000);
     config.flows = vec![Flow { message: Some(Bytes(64)), ..flow("H1", "H2") }];
-    assert_near(rates(&run(&topology, &config))[0], 64.0 * 8.0 / 1_032.0, 0.04, "small messages");
+    assert_near(rates(&run(&topology, &config))[0], 64.0 * 8.0 / 1_032.0, 0.001, "small messages");
 }

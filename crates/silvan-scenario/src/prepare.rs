@@ -32,6 +32,11 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
     for (part, preset) in [("marking", "fecn"), ("reaction", "cct")] {
         let path = format!("congestion.{part}");
         let Some(Value::Table(given)) = congestion.get_mut(part) else { continue };
+        if mechanism.as_deref() == Some("none") {
+            congestion.remove(part);
+            notes.push(format!("{path} has no effect, because congestion.mechanism is \"none\""));
+            continue;
+        }
         if given.contains_key("kind") {
             // A part switched off by override leaves the parameters in the file without a meaning.
             let off = given.get("kind").and_then(Value::as_str) == Some("none");
@@ -44,10 +49,6 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
         match mechanism.as_deref() {
             Some("ib-cc") => {
                 given.insert("kind".to_owned(), Value::String(preset.to_owned()));
-            }
-            Some("none") => {
-                congestion.remove(part);
-                notes.push(format!("{path} has no effect, because congestion.mechanism is \"none\""));
             }
             // An unknown mechanism is the schema check's to report.
             Some(_) => {}

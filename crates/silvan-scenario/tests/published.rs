@@ -96,6 +96,8 @@ fn a_part_without_kind_adjusts_the_preset() {
     let off = load("hotspot-648.toml", "congestion.mechanism", "none");
     assert_eq!(off.notes.len(), 2);
     assert!(!off.to_toml().unwrap().contains("marking_rate"));
+    let whole = load("hotspot-648.toml", "congestion.marking.kind", "fecn").to_toml().unwrap();
+    assert!(!whole.contains("marking_rate"), "off is off, also for a part that is given whole: {whole}");
 }
 
 #[test]

@@ -224,7 +224,8 @@ impl VoqSwitch {
         let first = usize::from(self.lane_turn[output]);
         for step in 0..lanes {
             let vl = if first + step < lanes { first + step } else { first + step - lanes };
-            if self.settle_lane(core, output, vl) {
+            // Most lanes have nothing to send: spare the call.
+            if self.outputs[output * lanes + vl].sum > 0 && self.settle_lane(core, output, vl) {
                 self.lane_turn[output] = if vl + 1 == lanes { 0 } else { vl as u8 + 1 };
                 return;
             }
