@@ -32,7 +32,8 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
     for (part, preset) in [("marking", "fecn"), ("reaction", "cct")] {
         let path = format!("congestion.{part}");
         let Some(Value::Table(given)) = congestion.get_mut(part) else { continue };
-        if mechanism.as_deref() == Some("none") {
+        let says_none = given.len() == 1 && given.get("kind").and_then(Value::as_str) == Some("none");
+        if mechanism.as_deref() == Some("none") && !says_none {
             congestion.remove(part);
             notes.push(format!("{path} has no effect, because congestion.mechanism is \"none\""));
             continue;
