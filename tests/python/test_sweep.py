@@ -82,8 +82,12 @@ def folders(store: Path) -> dict[str, int]:
 
 
 def begin(study: Path, out: Path, *options: str) -> "subprocess.Popen[str]":
+    # Where the tests run in the background of a script, signals by Ctrl-C are ignored, and what
+    # they start inherits that: a person's terminal does not.
+    listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start = listening + "from silvan import cli; cli.main()"
     return subprocess.Popen(
-        [sys.executable, "-m", "silvan.cli", "sweep", str(study), "--out", str(out), "--jobs", "2", *options],
+        [sys.executable, "-c", start, "sweep", str(study), "--out", str(out), "--jobs", "2", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
