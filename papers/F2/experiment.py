@@ -7,16 +7,12 @@ MIXED = 25
 QUICK = (0, 10, 30, 60, 100)
 
 
-def _points(quick):
-    return QUICK if quick else forest.PERCENT
-
-
 def runs(quick):
-    return forest.both(quick, [(str(p), forest.shares(MIXED, p)) for p in _points(quick)])
+    return forest.both(quick, [(str(p), forest.shares(MIXED, p)) for p in forest.percent(quick, QUICK)])
 
 
 def _sweep(results):
-    return forest.Sweep(results, MIXED, _points(results.quick))
+    return forest.Sweep(results, MIXED, forest.percent(results.quick, QUICK))
 
 
 def compare(results):

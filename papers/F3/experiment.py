@@ -7,17 +7,13 @@ MIXED = (50, 75)
 QUICK = (0, 60, 100)
 
 
-def _points(quick):
-    return QUICK if quick else forest.PERCENT
-
-
 def runs(quick):
-    points = [(x, p) for x in MIXED for p in _points(quick)]
+    points = [(x, p) for x in MIXED for p in forest.percent(quick, QUICK)]
     return forest.both(quick, [(f"{x} {p}", forest.shares(x, p)) for x, p in points])
 
 
 def _sweeps(results):
-    return {x: forest.Sweep(results, x, _points(results.quick), f"{x} ") for x in MIXED}
+    return {x: forest.Sweep(results, x, forest.percent(results.quick, QUICK), f"{x} ") for x in MIXED}
 
 
 def _cap(sweep):

@@ -7,19 +7,17 @@ MIXED = 100
 QUICK = (0, 10, 60, 90, 100)
 
 
-def _points(quick):
-    return QUICK if quick else forest.PERCENT
-
-
 def runs(quick):
     # With p = 0 there is no tree to settle, and every host at full rate is dear to simulate.
     short = {"duration": "5 ms", "warmup": "2 ms"} if quick else {}
-    points = [(str(p), forest.shares(MIXED, p) | (short if p == 0 else {})) for p in _points(quick)]
+    points = [
+        (str(p), forest.shares(MIXED, p) | (short if p == 0 else {})) for p in forest.percent(quick, QUICK)
+    ]
     return forest.both(quick, points)
 
 
 def _sweep(results):
-    return forest.Sweep(results, MIXED, _points(results.quick))
+    return forest.Sweep(results, MIXED, forest.percent(results.quick, QUICK))
 
 
 def compare(results):

@@ -190,3 +190,8 @@ def lifetimes_ms(quick: bool) -> tuple[int, ...]:
 
 #: Steps of p in full runs; quick ones have those that numbers are published for.
 PERCENT = tuple(range(0, 101, 10))
+
+
+def percent(quick: bool, quick_points: Sequence[int]) -> Sequence[int]:
+    """Return the steps of p to run, with those of this experiment's quick runs."""
+    return quick_points if quick else PERCENT
