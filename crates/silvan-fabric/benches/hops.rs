@@ -44,7 +44,7 @@ fn hops(criterion: &mut Criterion) {
     let mut uniform = config(us(1_000));
     uniform.traffic = vec![common::pattern(Pattern::Uniform { include_self: false })];
     bench(criterion, "voq uniform", &star(36), &uniform);
-    uniform.switch.architecture = Architecture::Iq;
+    uniform.switch.architecture = Some(Architecture::Iq);
     bench(criterion, "islip uniform", &star(36), &uniform);
 }
 

@@ -1,25 +1,27 @@
 //! From topology, tables and configuration to a network that can run.
 
+mod queues;
 mod sources;
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use silvan_engine::random::Stream;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, EventQueue, Rate, Time};
 
-use crate::config::{Architecture, Config};
-use crate::congestion::Notification;
+use crate::config::Config;
+use crate::congestion::Parts;
 use crate::congestion::marking::{FecnRule, Marker, Marking};
-use crate::congestion::reaction::{Cct, Reaction};
-use crate::core::Core;
-use crate::host::{Host, HostSpec, Sizes};
-use crate::link::{ChannelId, ChannelSpec, Class, Links, MAX_NODES, MAX_PORTS, key};
+use crate::congestion::reaction::{Cct, CctRule, Reaction};
+use crate::core::{Core, Notices};
+use crate::host::{Adapter, Host, HostSpec, Sizes};
+use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, key};
 use crate::measure::{LinkName, Meters, Series, Trees};
 use crate::packet::Pool;
 use crate::routing::{self, Tables};
 use crate::simulation::ModelError;
-use crate::switch::{IqSwitch, PortWiring, Ports, Switch, VoqSwitch};
+use crate::switch::{PortWiring, Ports, Switch};
 use crate::topology::{End, Link, NodeRef, Topology};
 use crate::traffic::Pattern;
 use crate::traffic::forest::Placement;
@@ -79,6 +81,7 @@ fn small(bytes: Bytes, what: &str) -> Result<u32, ModelError> {
 pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Result<Network, ModelError> {
     let builder = Builder::new(topology, tables, config)?;
     builder.check_routes()?;
+    builder.check_crossbar()?;
     let (links, receiver) = builder.links()?;
     let switches = builder.switches()?;
     let mut hosts = builder.hosts()?;
@@ -98,6 +101,7 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
         packets: Pool::default(),
         links,
         meters: Meters::new(classes, hosts.len()),
+        notices: Notices::default(),
         dirty_outputs: Vec::new(),
         dirty_hosts: Vec::new(),
     };
@@ -204,6 +208,9 @@ impl<'a> Builder<'a> {
             NodeRef::Switch(index) => (false, index, u32::from(end.port) - 1),
         };
         let mut receiver = Vec::new();
+        let divisions: Vec<(Division, u32)> = (0..self.topology.switches.len())
+            .map(|switch| self.division(switch))
+            .collect::<Result<_, _>>()?;
         let specs: Vec<ChannelSpec> = self
             .directed()
             .map(|(_, link, from, to)| {
@@ -211,6 +218,9 @@ impl<'a> Builder<'a> {
                 receiver.push((!to_host).then_some((to_node, to_port as usize)));
                 let arrival = if to_host { Class::HostArrival } else { Class::SwitchArrival };
                 let wake = if from_host { Class::HostWake } else { Class::SwitchWake };
+                let whole = || (Division::Whole, self.host_lane);
+                let (division, part_capacity) =
+                    if to_host { whole() } else { divisions[to_node as usize].clone() };
                 ChannelSpec {
                     rate: link.rate,
                     delay: link.delay,
@@ -218,7 +228,8 @@ impl<'a> Builder<'a> {
                     to_host,
                     arrival_key: key(arrival, to_node, to_port),
                     wake_key: key(wake, from_node, from_port),
-                    lane_capacity: if to_host { self.host_lane } else { self.switch_lane },
+                    part_capacity,
+                    division,
                 }
             })
             .collect();
@@ -245,22 +256,19 @@ impl<'a> Builder<'a> {
             }
         }
         let rule = self.marking_rule()?;
-        let config = &self.config.switch;
+        let special = self.special_queues();
         let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {
             let marker = self.marker(rule.as_ref(), index, &wiring);
             let lanes = usize::from(self.config.lanes.count);
             let table = &self.tables.out[index];
             let ports = Ports::new(index as u32, lanes, wiring, table, marker, self.full_space());
-            match config.architecture {
-                Architecture::Voq => Switch::Voq(VoqSwitch::new(ports)),
-                Architecture::Iq => Switch::Iq(IqSwitch::new(ports, config.queues, config.islip_iterations)),
-            }
+            self.switch(ports, special.as_ref())
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())
     }
 
     fn marking_rule(&self) -> Result<Option<Arc<FecnRule>>, ModelError> {
-        match self.config.congestion.parts().0 {
+        match self.config.parts().marking {
             Marking::None => Ok(None),
             Marking::Fecn(fecn) => {
                 let rule = fecn.rule(Bytes(u64::from(self.switch_lane)));
@@ -285,7 +293,10 @@ impl<'a> Builder<'a> {
     }
 
     fn hosts(&self) -> Result<Vec<Host>, ModelError> {
-        let (_, notification, reaction) = self.config.congestion.parts();
+        let Parts { reaction, .. } = self.config.parts();
+        let special = self.special_queues();
+        let first_switches = self.first_switches();
+        let mut lanes: FxHashMap<usize, Option<Arc<[u8]>>> = FxHashMap::default();
         let cct = match reaction {
             Reaction::None => None,
             Reaction::Cct(cct) => Some(cct),
@@ -306,7 +317,10 @@ impl<'a> Builder<'a> {
                 let mut random = Stream::new(self.config.seed, "ccti timer", index as u64);
                 cct.rule(delays, self.sizes.mtu + self.sizes.header, &mut random)
             });
-            hosts.push(Host::new(self.host_spec(index as u32, (out, rate), notification, reaction)));
+            let switch = first_switches[index];
+            let lane_of = lanes.entry(switch).or_insert_with(|| self.destination_lanes(switch)).clone();
+            let adapter = self.adapter(special.as_ref())?;
+            hosts.push(Host::new(self.host_spec(index as u32, (out, rate), reaction, lane_of, adapter)));
         }
         Ok(hosts)
     }
@@ -315,13 +329,15 @@ impl<'a> Builder<'a> {
         &self,
         id: u32,
         (out, rate): (ChannelId, Rate),
-        notification: Notification,
-        reaction: Option<crate::congestion::reaction::CctRule>,
+        reaction: Option<CctRule>,
+        lane_of: Option<Arc<[u8]>>,
+        adapter: Option<Box<Adapter>>,
     ) -> HostSpec {
         let config = &self.config.host;
         // The overhead comes on top of sending, so that has to take its time.
         let overhead = config.message_overhead > Time::ZERO;
-        let injection = config.injection_rate.or(overhead.then_some(rate));
+        // So does moving packets into an output buffer.
+        let injection = config.injection_rate.or((overhead || adapter.is_some()).then_some(rate));
         HostSpec {
             id,
             out,
@@ -332,8 +348,10 @@ impl<'a> Builder<'a> {
             sizes: self.sizes,
             lanes: self.config.lanes.count,
             control_lane: self.config.lanes.control.map(|lane| lane.min(self.config.lanes.count - 1)),
-            notification,
+            notification: self.config.parts().notification,
             reaction,
+            lane_of,
+            adapter,
         }
     }
 

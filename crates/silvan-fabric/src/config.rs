@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
 
-use crate::congestion::Congestion;
+use crate::congestion::{Congestion, Mechanism, Parts};
+use crate::queueing::{HostQueues, Memory, Queues};
 use crate::traffic::{Flow, Traffic};
 
 /// Everything but topology and tables.
@@ -33,6 +34,14 @@ pub struct Config {
     pub traffic: Vec<Traffic>,
     /// See [`Measure`].
     pub measure: Measure,
+}
+
+impl Config {
+    /// The parts of congestion management in force.
+    #[must_use]
+    pub fn parts(&self) -> Parts {
+        self.congestion.parts(&self.packet)
+    }
 }
 
 /// How messages are cut into packets, and what a packet occupies.
@@ -66,62 +75,118 @@ pub struct Lanes {
     /// Virtual lane of control packets (notifications, acknowledgements); by default that of the
     /// packet they answer, whose congestion then holds them back too.
     pub control: Option<u8>,
+    /// What decides the virtual lane of a data packet.
+    pub assignment: Assignment,
 }
 
 impl Default for Lanes {
     fn default() -> Self {
-        Self { count: 1, sl_to_vl: None, control: None }
+        Self { count: 1, sl_to_vl: None, control: None, assignment: Assignment::ServiceLevel }
     }
+}
+
+/// What decides the virtual lane of a data packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Assignment {
+    /// Its service level, by `sl_to_vl`.
+    ServiceLevel,
+    /// Its destination's number, modulo the number of lanes.
+    Destination,
+    /// Its destination's place among those that share its way out of the source's switch, modulo
+    /// the number of lanes: hosts that would share queues on the way up get lanes of their own
+    /// (vFtree, thesis 2.3.1).
+    Vftree,
 }
 
 /// How switches are built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwitchConfig {
-    /// Input organisation and crossbar.
-    pub architecture: Architecture,
-    /// How an input buffer is divided into queues (the `voq` architecture always has one queue
-    /// per output).
-    pub queues: Queues,
+    /// Read ports and arbitration; by default as the mechanism has it: `iq` for `fbicm` and
+    /// `ccfit`, else `voq`.
+    pub architecture: Option<Architecture>,
+    /// How an input buffer is divided into queues; by default as the mechanism has it: `single` for
+    /// `fbicm` and `ccfit`, else `per-output`.
+    pub queues: Option<Queues>,
+    /// Queues per input and virtual lane where the organisation leaves it open
+    /// (`destination-modulo`, `output-modulo`).
+    pub queue_count: u16,
+    /// Whether queues share the memory of their input; by default they do where there is one, or
+    /// one per output, and do not otherwise.
+    pub memory: Option<Memory>,
+    /// Memory of each queue where it is divided; by default the input's, in equal parts. Queues per
+    /// destination need it.
+    pub queue_buffer: Option<Bytes>,
     /// Memory of an input port, all virtual lanes together.
     pub buffer: Bytes,
     /// From the arrival of a packet's head to its earliest departure.
     pub latency: Time,
+    /// Rate at which an input's read port gives a packet away (`iq` architecture); by default that
+    /// of the link it leaves on. With a faster crossbar the port is free before the packet has left,
+    /// which waits at its output.
+    pub crossbar: Option<Rate>,
     /// Iterations of iSLIP per matching (`iq` architecture).
     pub islip_iterations: u8,
+    /// Whether control packets (notifications, acknowledgements) go ahead of the data of their
+    /// input; by default as the mechanism has it: so for `ccfit`, else not.
+    pub control_first: Option<bool>,
+}
+
+impl SwitchConfig {
+    /// The architecture in force with a mechanism.
+    #[must_use]
+    pub fn architecture(&self, mechanism: Mechanism) -> Architecture {
+        let preset = if mechanism.is_input_queued() { Architecture::Iq } else { Architecture::Voq };
+        self.architecture.unwrap_or(preset)
+    }
+
+    /// The queues in force with a mechanism.
+    #[must_use]
+    pub fn queues(&self, mechanism: Mechanism) -> Queues {
+        let preset = if mechanism.is_input_queued() { Queues::Single } else { Queues::PerOutput };
+        self.queues.unwrap_or(preset)
+    }
+
+    /// Whether the queues share the memory of their input.
+    #[must_use]
+    pub fn memory(&self, mechanism: Mechanism) -> Memory {
+        self.memory.unwrap_or_else(|| self.queues(mechanism).usual_memory())
+    }
+
+    /// Whether control packets go ahead with a mechanism.
+    #[must_use]
+    pub fn control_first(&self, mechanism: Mechanism) -> bool {
+        self.control_first.unwrap_or(mechanism == Mechanism::Ccfit)
+    }
 }
 
 impl Default for SwitchConfig {
     fn default() -> Self {
         Self {
-            architecture: Architecture::Voq,
-            queues: Queues::PerOutput,
+            architecture: None,
+            queues: None,
+            queue_count: 8,
+            memory: None,
+            queue_buffer: None,
             buffer: Bytes(131_072),
             latency: Time::from_ns(100),
+            crossbar: None,
             islip_iterations: 1,
+            control_first: None,
         }
     }
 }
 
-/// Input organisation and crossbar of a switch.
+/// Read ports and arbitration of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Architecture {
-    /// InfiniBand VOQ switch: a queue per output with a read port each, so one input may feed
-    /// several outputs at once; each output serves its inputs round robin.
+    /// InfiniBand VOQ switch: a read port per queue, so one input may feed several outputs at
+    /// once; each output serves its inputs round robin.
     Voq,
     /// Input-queued switch: one read port per input, matched to outputs by iSLIP.
     Iq,
-}
-
-/// How an input buffer is divided into queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Queues {
-    /// One queue per output of the switch (VOQsw).
-    PerOutput,
-    /// One first-in first-out queue per input port (1Q).
-    Single,
 }
 
 /// How hosts send and receive.
@@ -137,11 +202,25 @@ pub struct HostConfig {
     /// Time a host needs per message besides sending its packets (the inverse of its largest
     /// message rate).
     pub message_overhead: Time,
+    /// How the buffer between a host's queues per destination and its link is divided; `none` for no
+    /// such buffer, where no destination ever waits for another. By default as the mechanism has it:
+    /// `single` where there are special queues, else `none`.
+    pub queues: Option<HostQueues>,
+    /// Memory of that buffer, all virtual lanes together; of each queue where they are per
+    /// destination.
+    pub output_buffer: Bytes,
 }
 
 impl Default for HostConfig {
     fn default() -> Self {
-        Self { injection_rate: None, drain_rate: None, buffer: Bytes(65_536), message_overhead: Time::ZERO }
+        Self {
+            injection_rate: None,
+            drain_rate: None,
+            buffer: Bytes(65_536),
+            message_overhead: Time::ZERO,
+            queues: None,
+            output_buffer: Bytes(65_536),
+        }
     }
 }
 

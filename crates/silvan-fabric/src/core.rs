@@ -3,9 +3,34 @@
 
 use silvan_engine::{EventQueue, Time};
 
-use crate::link::{ChannelId, Links};
+use crate::link::{ChannelId, Class, Links, Way};
 use crate::measure::Meters;
 use crate::packet::{PacketId, Pool};
+use crate::queueing::isolation::Notice;
+
+/// Notifications on the wire. Places are reused.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    slots: Vec<Option<Notice>>,
+    free: Vec<u32>,
+}
+
+impl Notices {
+    fn add(&mut self, notice: Notice) -> u32 {
+        if let Some(id) = self.free.pop() {
+            self.slots[id as usize] = Some(notice);
+            return id;
+        }
+        self.slots.push(Some(notice));
+        (self.slots.len() - 1) as u32
+    }
+
+    /// Takes a notification off the wire.
+    pub fn take(&mut self, id: u32) -> Option<Notice> {
+        self.free.push(id);
+        self.slots[id as usize].take()
+    }
+}
 
 /// The common ground of all nodes.
 #[derive(Debug)]
@@ -15,6 +40,8 @@ pub(crate) struct Core {
     pub packets: Pool,
     pub links: Links,
     pub meters: Meters,
+    /// Notifications on the wire.
+    pub notices: Notices,
     /// Switches and outputs that may have something to send at this instant.
     pub dirty_outputs: Vec<(u32, u32)>,
     /// Hosts that may have something to send at this instant.
@@ -22,16 +49,16 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// See [`Links::has_credit`].
+    /// See [`Links::has_some_credit`].
     #[inline(always)]
-    pub fn has_credit(&mut self, channel: ChannelId, vl: u8, space: u32) -> bool {
-        self.links.has_credit(channel, vl, space, self.now)
+    pub fn has_some_credit(&mut self, channel: ChannelId, vl: u8, space: u32) -> bool {
+        self.links.has_some_credit(channel, vl, space, self.now)
     }
 
     /// See [`Links::has_credit_or_wait`].
     #[inline(always)]
-    pub fn has_credit_or_wait(&mut self, channel: ChannelId, vl: u8, space: u32) -> bool {
-        self.links.has_credit_or_wait(channel, vl, space, self.now, &mut self.queue)
+    pub fn has_credit_or_wait(&mut self, way: Way, space: u32) -> bool {
+        self.links.has_credit_or_wait(way, space, self.now, &mut self.queue)
     }
 
     /// See [`Links::wake`].
@@ -48,8 +75,14 @@ impl Core {
 
     /// See [`Links::release`].
     #[inline(always)]
-    pub fn release(&mut self, channel: ChannelId, vl: u8, space: u32, time: Time) {
-        self.links.release(channel, vl, space, (time, self.now), &mut self.queue);
+    pub fn release(&mut self, way: Way, space: u32, time: Time) {
+        self.links.release(way, space, (time, self.now), &mut self.queue);
+    }
+
+    /// Sends a notification of `bytes` to the node at the far end of a channel.
+    pub fn notify(&mut self, channel: ChannelId, class: Class, notice: Notice, bytes: u32) {
+        let id = self.notices.add(notice);
+        self.links.notify(channel, (class, id), bytes, self.now, &mut self.queue);
     }
 
     /// When the sender of a channel may send next.

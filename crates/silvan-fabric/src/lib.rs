@@ -10,6 +10,7 @@
 //! | `link`, `packet` | what crosses between nodes: packets one way, credits the other |
 //! | `host` | adapters: queues per flow, injection, the sink |
 //! | `switch` | one file per architecture |
+//! | [`queueing`] | how buffers are divided into queues, and the isolation of congested flows |
 //! | `measure` | meters, time series, trees, the watchdog, invariants |
 //! | [`simulation`] | the run, built by `build` |
 //! | [`outcome`] | what it leaves behind |
@@ -23,6 +24,7 @@ mod link;
 mod measure;
 pub mod outcome;
 mod packet;
+pub mod queueing;
 pub mod routing;
 pub mod simulation;
 mod switch;

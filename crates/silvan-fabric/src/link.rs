@@ -6,6 +6,7 @@
 //! only if the sender is known to wait for it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::cache::prefetch;
@@ -17,6 +18,9 @@ use crate::packet::{PacketId, Pool};
 /// Index into [`Links::channels`].
 pub(crate) type ChannelId = u32;
 
+/// What decides whose credit a packet needs: channel, virtual lane and destination.
+pub(crate) type Way = (ChannelId, u8, u32);
+
 /// What an event is about; the upper bits of its key. Within an instant, whatever arrives is
 /// handled before whoever wants to send is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +31,18 @@ pub(crate) enum Class {
     HostArrival = 1,
     /// A packet that had to wait for its tail (slow link to fast link) is ready.
     SwitchReady = 2,
+    /// A notification about a congestion tree is in at a switch.
+    SwitchNotice = 3,
+    /// A notification about a congestion tree is in at a host.
+    HostNotice = 4,
     /// End of the warm-up.
-    Warmup = 3,
+    Warmup = 5,
     /// End of a measuring interval, before anything is sent at its instant.
-    Sample = 4,
+    Sample = 6,
     /// A switch output wants to look again.
-    SwitchWake = 5,
+    SwitchWake = 7,
     /// A host wants to look again.
-    HostWake = 6,
+    HostWake = 8,
 }
 
 impl Class {
@@ -44,9 +52,11 @@ impl Class {
             0 => Self::SwitchArrival,
             1 => Self::HostArrival,
             2 => Self::SwitchReady,
-            3 => Self::Warmup,
-            4 => Self::Sample,
-            5 => Self::SwitchWake,
+            3 => Self::SwitchNotice,
+            4 => Self::HostNotice,
+            5 => Self::Warmup,
+            6 => Self::Sample,
+            7 => Self::SwitchWake,
             _ => Self::HostWake,
         }
     }
@@ -196,8 +206,21 @@ impl Lane {
     }
 }
 
+/// How the share of a receive buffer that a virtual lane has is divided into parts, each with
+/// credits of its own. The sender knows the part of a packet as it knows the receiver's
+/// forwarding table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Division {
+    /// One part.
+    Whole,
+    /// The part of each destination, and how many there are.
+    Table(Arc<[u16]>, u32),
+    /// A part per destination, which comes into being when it is first needed.
+    PerDestination,
+}
+
 /// Everything a channel needs to know at construction.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct ChannelSpec {
     pub rate: Rate,
     pub delay: Time,
@@ -205,8 +228,24 @@ pub(crate) struct ChannelSpec {
     pub to_host: bool,
     pub arrival_key: u32,
     pub wake_key: u32,
-    /// Receive buffer of each virtual lane.
-    pub lane_capacity: u32,
+    /// Receive buffer of each part of each virtual lane.
+    pub part_capacity: u32,
+    pub division: Division,
+}
+
+/// The lanes of networks whose receive buffers are divided.
+#[derive(Debug, Default)]
+struct Divided {
+    /// Per channel.
+    divisions: Vec<Division>,
+    /// Per channel: index of its first lane; lanes per destination come into being later.
+    first: Vec<u32>,
+    /// Lane of a channel, virtual lane and destination.
+    by_destination: FxHashMap<(ChannelId, u8, u32), u32>,
+    /// Lanes that came into being, per channel and virtual lane.
+    grown: FxHashMap<(ChannelId, u8), Vec<u32>>,
+    /// Per channel.
+    capacities: Vec<u32>,
 }
 
 /// All channels of the network.
@@ -222,6 +261,8 @@ pub(crate) struct Links {
     /// Receive buffer per lane.
     capacities: Vec<u32>,
     lane_count: usize,
+    /// Where receive buffers are divided.
+    divided: Option<Box<Divided>>,
     /// Packets that crossed a link, once per link.
     pub packet_hops: u64,
     /// Space of the packets on the wire per lane, for the books of debug builds.
@@ -262,8 +303,20 @@ impl Links {
                 wake_key: spec.wake_key,
             })
             .collect();
-        let capacities: Vec<u32> =
-            specs.iter().flat_map(|spec| std::iter::repeat_n(spec.lane_capacity, lane_count)).collect();
+        let mut divided = Divided::default();
+        let mut capacities: Vec<u32> = Vec::new();
+        for spec in specs {
+            let parts = match &spec.division {
+                Division::Whole => 1,
+                Division::Table(_, parts) => *parts as usize,
+                Division::PerDestination => 0,
+            };
+            divided.first.push(capacities.len() as u32);
+            divided.capacities.push(spec.part_capacity);
+            divided.divisions.push(spec.division.clone());
+            capacities.extend(std::iter::repeat_n(spec.part_capacity, parts * lane_count));
+        }
+        let is_divided = divided.divisions.iter().any(|division| *division != Division::Whole);
         Ok(Self {
             channels,
             kind_of,
@@ -274,6 +327,7 @@ impl Links {
             in_flight: vec![0; capacities.len()],
             capacities,
             lane_count,
+            divided: is_divided.then(|| Box::new(divided)),
             packet_hops: 0,
         })
     }
@@ -288,9 +342,59 @@ impl Links {
         self.kinds[usize::from(self.kind_of[id as usize])].rate
     }
 
-    #[inline]
-    fn lane_index(&self, id: ChannelId, vl: u8) -> usize {
+    /// The index of the lane that a packet for `dst` on a virtual lane needs credit of.
+    #[inline(always)]
+    fn lane_index(&mut self, id: ChannelId, vl: u8, dst: u32) -> usize {
+        if self.divided.is_some() {
+            return self.divided_lane(id, vl, dst);
+        }
         id as usize * self.lane_count + usize::from(vl)
+    }
+
+    #[inline(never)]
+    fn divided_lane(&mut self, id: ChannelId, vl: u8, dst: u32) -> usize {
+        let Some(divided) = &mut self.divided else { return 0 };
+        let first = divided.first[id as usize] as usize + usize::from(vl);
+        match &divided.divisions[id as usize] {
+            Division::Whole => first,
+            Division::Table(part_of, _) => first + usize::from(part_of[dst as usize]) * self.lane_count,
+            Division::PerDestination => {
+                let next = self.lanes.len() as u32;
+                let lane = *divided.by_destination.entry((id, vl, dst)).or_insert(next);
+                if lane == next {
+                    divided.grown.entry((id, vl)).or_default().push(lane);
+                    let capacity = divided.capacities[id as usize];
+                    self.lanes.push(Lane::new(capacity));
+                    self.capacities.push(capacity);
+                    #[cfg(debug_assertions)]
+                    self.in_flight.push(0);
+                }
+                lane as usize
+            }
+        }
+    }
+
+    /// The indices of all lanes of a channel's virtual lane.
+    fn parts(&self, id: ChannelId, vl: u8) -> impl Iterator<Item = usize> {
+        let (first, parts, grown): (usize, usize, &[u32]) = match &self.divided {
+            None => (id as usize * self.lane_count, 1, &[]),
+            Some(divided) => {
+                let parts = match &divided.divisions[id as usize] {
+                    Division::Whole => 1,
+                    Division::Table(_, parts) => *parts as usize,
+                    Division::PerDestination => 0,
+                };
+                let grown = divided.grown.get(&(id, vl)).map_or(&[][..], Vec::as_slice);
+                (divided.first[id as usize] as usize, parts, grown)
+            }
+        };
+        let fixed = (0..parts).map(move |part| first + part * self.lane_count + usize::from(vl));
+        fixed.chain(grown.iter().map(|&lane| lane as usize))
+    }
+
+    /// Whether a packet that lacks credit may be overtaken by one for another destination.
+    pub fn is_divided(&self) -> bool {
+        self.divided.is_some()
     }
 
     /// Has a channel's state brought into the cache.
@@ -302,7 +406,7 @@ impl Links {
     /// Has the credits of a channel's lane brought into the cache.
     #[inline]
     pub fn foresee_lane(&self, id: ChannelId, vl: u8) {
-        prefetch(&self.lanes, self.lane_index(id, vl));
+        prefetch(&self.lanes, id as usize * self.lane_count + usize::from(vl));
     }
 
     /// Virtual lanes of every channel.
@@ -311,10 +415,25 @@ impl Links {
         self.lane_count as u8
     }
 
-    /// Whether `space` bytes of credit are there now.
+    /// Whether `space` bytes of credit for some packet are there now.
+    pub fn has_some_credit(&mut self, id: ChannelId, vl: u8, space: u32, now: Time) -> bool {
+        if self.divided.is_none() {
+            return self.has_credit((id, vl, 0), space, now);
+        }
+        let parts: Vec<usize> = self.parts(id, vl).collect();
+        parts.is_empty() || parts.into_iter().any(|index| self.lane_has_credit(index, space, now))
+    }
+
+    /// Whether `space` bytes of credit for a packet on a channel's virtual lane to a destination
+    /// are there now.
     #[inline(always)]
-    pub fn has_credit(&mut self, id: ChannelId, vl: u8, space: u32, now: Time) -> bool {
-        let index = self.lane_index(id, vl);
+    pub fn has_credit(&mut self, (id, vl, dst): Way, space: u32, now: Time) -> bool {
+        let index = self.lane_index(id, vl, dst);
+        self.lane_has_credit(index, space, now)
+    }
+
+    #[inline(always)]
+    fn lane_has_credit(&mut self, index: usize, space: u32, now: Time) -> bool {
         let lane = &mut self.lanes[index];
         if lane.available >= space {
             return true;
@@ -386,24 +505,17 @@ impl Links {
 
     /// Whether credit is there; if not, sees to it that the sender is woken when it may be.
     #[inline(always)]
-    pub fn has_credit_or_wait(
-        &mut self,
-        id: ChannelId,
-        vl: u8,
-        space: u32,
-        now: Time,
-        queue: &mut EventQueue,
-    ) -> bool {
-        if self.has_credit(id, vl, space, now) {
+    pub fn has_credit_or_wait(&mut self, way: Way, space: u32, now: Time, queue: &mut EventQueue) -> bool {
+        if self.has_credit(way, space, now) {
             return true;
         }
-        self.wait_for_credit(id, vl, space, queue);
+        self.wait_for_credit(way, space, queue);
         false
     }
 
     #[inline(never)]
-    fn wait_for_credit(&mut self, id: ChannelId, vl: u8, space: u32, queue: &mut EventQueue) {
-        let index = self.lane_index(id, vl);
+    fn wait_for_credit(&mut self, (id, vl, dst): Way, space: u32, queue: &mut EventQueue) {
+        let index = self.lane_index(id, vl, dst);
         self.lanes[index].wanted = space;
         self.wake_with_credit(id, index, queue);
     }
@@ -449,7 +561,7 @@ impl Links {
         queue: &mut EventQueue,
     ) -> Time {
         let packet = &mut packets[packet_id];
-        let index = self.lane_index(id, packet.vl);
+        let index = self.lane_index(id, packet.vl, packet.dst);
         let lane = &mut self.lanes[index];
         debug_assert!(lane.available >= packet.space, "a packet starts only with credit");
         lane.available -= packet.space;
@@ -471,6 +583,25 @@ impl Links {
         channel.free_at
     }
 
+    /// Puts a notification of `bytes` on the wire, ahead of all packets that wait for it: link-level
+    /// messages need no credits. `class` says what kind of node is at the far end, `data` which
+    /// notification it is.
+    pub fn notify(
+        &mut self,
+        id: ChannelId,
+        (class, data): (Class, u32),
+        bytes: u32,
+        now: Time,
+        queue: &mut EventQueue,
+    ) {
+        let kind = &self.kinds[usize::from(self.kind_of[id as usize])];
+        let channel = &mut self.channels[id as usize];
+        channel.free_at = channel.free_at.max(now) + kind.pace.time(bytes);
+        channel.sent_bytes += u64::from(bytes);
+        let (_, node, port) = unkey(channel.arrival_key);
+        queue.push(Event { time: channel.free_at + kind.delay, key: key(class, node, port), data });
+    }
+
     /// The time `bytes` take on a channel.
     #[inline]
     pub fn span(&self, id: ChannelId, bytes: u32) -> Time {
@@ -481,14 +612,13 @@ impl Links {
     #[inline(always)]
     pub fn release(
         &mut self,
-        id: ChannelId,
-        vl: u8,
+        (id, vl, dst): Way,
         space: u32,
         (time, now): (Time, Time),
         queue: &mut EventQueue,
     ) {
         let back = time + self.kinds[usize::from(self.kind_of[id as usize])].delay;
-        let index = self.lane_index(id, vl);
+        let index = self.lane_index(id, vl, dst);
         self.collect(index, now);
         self.add(index, back, space);
         // What comes back now may come back before what was booked earlier.
@@ -499,17 +629,18 @@ impl Links {
 
     /// Whether the sender waits on this lane for a credit that is not on its way.
     pub fn is_stuck(&self, id: ChannelId, vl: u8) -> bool {
-        let index = self.lane_index(id, vl);
-        let lane = &self.lanes[index];
-        lane.wanted > 0 && lane.available < lane.wanted && self.ready_at(index).is_none()
+        self.parts(id, vl).any(|index| {
+            let lane = &self.lanes[index];
+            lane.wanted > 0 && lane.available < lane.wanted && self.ready_at(index).is_none()
+        })
     }
 
     /// A packet left the wire for the receiver's buffer (for the books of debug builds).
     #[inline]
-    pub fn landed(&mut self, _id: ChannelId, _vl: u8, _space: u32) {
+    pub fn landed(&mut self, (_id, _vl, _dst): Way, _space: u32) {
         #[cfg(debug_assertions)]
         {
-            let index = self.lane_index(_id, _vl);
+            let index = self.lane_index(_id, _vl, _dst);
             self.in_flight[index] -= _space;
         }
     }
@@ -528,10 +659,13 @@ impl Links {
     /// A sentence with the numbers.
     #[cfg(debug_assertions)]
     pub fn check_credits(&self, id: ChannelId, vl: u8, buffered: u32) -> Result<(), String> {
-        let index = self.lane_index(id, vl);
-        let (available, in_flight) = (self.lanes[index].available, self.in_flight[index]);
-        let returning: u32 = self.returning(index).map(|entry| entry.1).sum();
-        let capacity = self.capacities[index];
+        let (mut available, mut in_flight, mut returning, mut capacity) = (0, 0, 0, 0);
+        for index in self.parts(id, vl) {
+            available += self.lanes[index].available;
+            in_flight += self.in_flight[index];
+            returning += self.returning(index).map(|entry| entry.1).sum::<u32>();
+            capacity += self.capacities[index];
+        }
         if available + in_flight + buffered + returning == capacity {
             return Ok(());
         }
@@ -544,9 +678,11 @@ impl Links {
     /// Bytes of the lane's capacity that are out with the sender's consent: in flight, buffered
     /// downstream, or returning.
     pub fn outstanding(&self, id: ChannelId, vl: u8, now: Time) -> u32 {
-        let index = self.lane_index(id, vl);
-        let back: u32 = self.returning(index).filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
-        self.capacities[index] - self.lanes[index].available - back
+        let out = |index: usize| {
+            let back: u32 = self.returning(index).filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
+            self.capacities[index] - self.lanes[index].available - back
+        };
+        self.parts(id, vl).map(out).sum()
     }
 }
 
@@ -563,7 +699,8 @@ mod tests {
             to_host: false,
             arrival_key: 0,
             wake_key: 1,
-            lane_capacity: capacity,
+            part_capacity: capacity,
+            division: Division::Whole,
         };
         Links::new(&[spec], 1).unwrap()
     }
@@ -581,11 +718,11 @@ mod tests {
             let (mut model, mut now) = (Vec::new(), 0);
             for (wait, later, space) in steps {
                 now += wait;
-                links.release(0, 0, space, (Time(now + later), Time(now)), &mut queue);
+                links.release((0, 0, 0), space, (Time(now + later), Time(now)), &mut queue);
                 model.push((now + later, space));
                 let back: u32 = model.iter().filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
-                prop_assert!(links.has_credit(0, 0, back, Time(now)));
-                prop_assert!(!links.has_credit(0, 0, back + 1, Time(now)));
+                prop_assert!(links.has_credit((0, 0, 0), back, Time(now)));
+                prop_assert!(!links.has_credit((0, 0, 0), back + 1, Time(now)));
                 let mut rest: Vec<(u64, u32)> = model.iter().copied().filter(|e| e.0 > now).collect();
                 rest.sort_by_key(|entry| entry.0);
                 let mut sum = back;

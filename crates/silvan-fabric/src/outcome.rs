@@ -92,6 +92,38 @@ pub struct Summary {
     /// Averages over hosts with something in common: the hotspots of a forest, its victims.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSummary>,
+    /// What special queues did, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<IsolationSummary>,
+}
+
+/// What the special queues of switches and hosts did over the whole run, and what they cost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IsolationSummary {
+    /// Special queues taken.
+    pub allocations: u64,
+    /// Times a packet was to be isolated and no special queue was free.
+    pub exhausted: u64,
+    /// Special queues in use at the end.
+    pub in_use: u64,
+    /// CAM lines in use at the end, of inputs and outputs.
+    pub lines_in_use: u64,
+    /// How long a special queue was taken, on average over those given back.
+    pub mean_life_ns: f64,
+    /// Notifications sent: new or changed CAM lines.
+    pub allocate: u64,
+    /// Notifications sent: Stop.
+    pub stop: u64,
+    /// Notifications sent: Go.
+    pub go: u64,
+    /// Notifications sent: CAM lines given back.
+    pub release: u64,
+    /// CAM lines of an input port (of the largest switch).
+    pub cam_lines_per_port: u64,
+    /// Their content-addressable memory in cells (bits), by Paper VI, supplement 8.
+    pub cam_cells_per_port: u64,
+    /// Their plain memory in cells (bits).
+    pub sram_cells_per_port: u64,
 }
 
 /// Averages over a group of hosts, after the warm-up.

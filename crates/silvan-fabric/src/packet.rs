@@ -172,7 +172,6 @@ impl Fifo {
     }
 
     /// The packets in order.
-    #[cfg(any(debug_assertions, test))]
     pub fn iter(self, packets: &Pool) -> impl Iterator<Item = PacketId> + use<'_> {
         std::iter::successors(self.head(), |&id| {
             let next = packets[id].next;

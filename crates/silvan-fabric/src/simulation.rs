@@ -6,9 +6,12 @@ use silvan_engine::{Event, Time};
 use crate::build::{Network, build};
 use crate::config::Config;
 use crate::link::{Class, key, unkey};
-use crate::measure::{Story, find_deadlock, tell};
-use crate::outcome::{FlowSummary, GroupSummary, HostSummary, LatencySummary, Outcome, Summary, Table};
+use crate::measure::{Story, find_deadlock, isolation_summary, tell};
+use crate::outcome::{
+    FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary, Outcome, Summary, Table,
+};
 use crate::outcome::{latency_table, rate_gbit_s};
+use crate::queueing::Isolation;
 use crate::routing::Tables;
 use crate::topology::Topology;
 
@@ -129,9 +132,9 @@ impl Simulation {
         let Network { core, switches, hosts, .. } = &self.network;
         for event in core.queue.staged() {
             // Arrivals name a packet, wake-ups a channel.
-            if event.key < key(Class::SwitchWake, 0, 0) {
+            if event.key < key(Class::SwitchNotice, 0, 0) {
                 core.packets.foresee(event.data);
-            } else {
+            } else if event.key >= key(Class::SwitchWake, 0, 0) {
                 core.links.foresee_channel(event.data);
             }
         }
@@ -159,9 +162,11 @@ impl Simulation {
         // nodes act on each other only through links, which take time.
         // In the order of the events that asked for it: what follows from them is then nearly in
         // order, too, and quickly sorted by the queue.
-        for at in 0..network.core.dirty_outputs.len() {
-            let (index, output) = network.core.dirty_outputs[at];
+        // What an output sends may bring a packet for another one of the switch to a queue's head.
+        let mut at = 0;
+        while let Some(&(index, output)) = network.core.dirty_outputs.get(at) {
             network.switches[index as usize].settle(&mut network.core, output as usize);
+            at += 1;
         }
         network.core.dirty_outputs.clear();
         for at in 0..network.core.dirty_hosts.len() {
@@ -181,6 +186,8 @@ impl Simulation {
             Class::SwitchArrival => switches[node].accept(core, port, event.data),
             Class::SwitchReady => switches[node].enqueue(core, port, event.data),
             Class::HostArrival => hosts[node].receive(core, event.data),
+            Class::SwitchNotice => switches[node].notice(core, port, event.data),
+            Class::HostNotice => hosts[node].notice(core, event.data),
             // Whatever arrives at an instant has arrived before wake-ups are handled.
             Class::SwitchWake => {
                 if core.links.take_wake(event.data, core.now) {
@@ -282,6 +289,7 @@ impl Simulation {
             flows: &summary.flows,
             throughput_gbit_s: summary.throughput_gbit_s,
             inside: summary.packets_inside,
+            isolation: summary.isolation.as_ref(),
             stopped_early: !self.done,
         };
         let (account, warnings) = tell(&story);
@@ -338,7 +346,13 @@ impl Simulation {
             flows,
             latency: self.latencies(),
             groups,
+            isolation: self.isolation(),
         }
+    }
+
+    fn isolation(&self) -> Option<IsolationSummary> {
+        let Isolation::SpecialQueues(special) = self.config.parts().isolation else { return None };
+        isolation_summary(&special, &self.network.hosts, &self.network.switches)
     }
 
     fn groups(&self, hosts: &[HostSummary]) -> Vec<GroupSummary> {

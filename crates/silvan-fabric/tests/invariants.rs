@@ -7,39 +7,10 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Architecture, Queues};
+use silvan_fabric::config::Architecture;
 use silvan_fabric::congestion::Notification;
+use silvan_fabric::queueing::Queues;
 use silvan_fabric::traffic::{Arrivals, Flow, Pattern};
-
-/// A connected graph of switches with hosts, as a custom topology's JSON.
-fn random_network(seed: &[u8], switches: usize, hosts: usize) -> String {
-    let pick = |at: usize, bound: usize| usize::from(seed[at % seed.len()]) % bound.max(1);
-    let rates = ["8 Gbit/s", "16 Gbit/s", "13 Gbit/s", "32 Gbit/s"];
-    let mut links = Vec::new();
-    for host in 0..hosts {
-        let (switch, rate) = (pick(host, switches), rates[pick(host + 7, 4)]);
-        links.push(format!(r#"{{"from": "H{host}", "to": "S{switch}", "rate": "{rate}"}}"#));
-    }
-    for switch in 1..switches {
-        let (other, rate) = (pick(switch + 13, switch), rates[pick(switch + 17, 4)]);
-        links.push(format!(r#"{{"from": "S{switch}", "to": "S{other}", "rate": "{rate}"}}"#));
-    }
-    for extra in 0..pick(23, 3) {
-        let (a, b) = (pick(extra + 29, switches), pick(extra + 31, switches));
-        if a != b {
-            links.push(format!(r#"{{"from": "S{a}", "to": "S{b}"}}"#));
-        }
-    }
-    let hosts: Vec<String> = (0..hosts).map(|host| format!("\"H{host}\"")).collect();
-    let switches: Vec<String> =
-        (0..switches).map(|switch| format!(r#"{{"name": "S{switch}", "ports": 24}}"#)).collect();
-    format!(
-        r#"{{"kind": "custom", "hosts": [{}], "switches": [{}], "links": [{}]}}"#,
-        hosts.join(","),
-        switches.join(","),
-        links.join(",")
-    )
-}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
@@ -62,8 +33,8 @@ proptest! {
         config.packet.header = Bytes(header);
         config.switch.buffer = Bytes(buffer.max(2_200 * u64::from(lanes)));
         config.host.buffer = config.switch.buffer;
-        config.switch.architecture = if iq { Architecture::Iq } else { Architecture::Voq };
-        config.switch.queues = if single { Queues::Single } else { Queues::PerOutput };
+        config.switch.architecture = Some(if iq { Architecture::Iq } else { Architecture::Voq });
+        config.switch.queues = Some(if single { Queues::Single } else { Queues::PerOutput });
         if cc {
             config.congestion = ib_cc();
             config.congestion.notification = Some(if ack { Notification::Ack } else { Notification::Cnp });

@@ -5,7 +5,8 @@ mod common;
 
 use common::*;
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Architecture, Queues};
+use silvan_fabric::config::Architecture;
+use silvan_fabric::queueing::Queues;
 use silvan_fabric::traffic::{Arrivals, Flow, Pattern};
 
 /// Mean latency since injection of the first class, in nanoseconds.
@@ -78,12 +79,12 @@ fn fifo_input_queues_saturate_as_karol_et_al_found() {
         let topology = topology(&format!(r#"{{"kind": "star", "hosts": {hosts}}}"#));
         let mut config = config(us(30_000));
         config.warmup = us(500);
-        config.switch.architecture = Architecture::Iq;
-        config.switch.queues = Queues::Single;
+        config.switch.architecture = Some(Architecture::Iq);
+        config.switch.queues = Some(Queues::Single);
         config.traffic = vec![pattern(Pattern::Uniform { include_self: true })];
         let throughput = run(&topology, &config).summary.throughput_gbit_s / (16.0 * f64::from(hosts));
         assert_near(throughput, expected, 0.01, &format!("{hosts} x {hosts}"));
-        config.switch.queues = Queues::PerOutput;
+        config.switch.queues = Some(Queues::PerOutput);
         // The queues share their input's buffer: it must be large for all to be backlogged.
         config.switch.buffer = Bytes(4 << 20);
         config.warmup = us(5_000);

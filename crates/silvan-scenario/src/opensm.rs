@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Config;
+use silvan_fabric::congestion::Parts;
 use silvan_fabric::congestion::marking::{Fecn, Marking, VictimMask};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, ControlLevel, Reaction};
+use silvan_fabric::queueing::Isolation;
 use silvan_fabric::topology::{NodeRef, Topology};
 
 use crate::{Scenario, ScenarioError};
@@ -18,7 +20,10 @@ use crate::{Scenario, ScenarioError};
 /// The scenario's own, and a scenario whose congestion control InfiniBand does not have.
 pub fn options(scenario: &Scenario) -> Result<String, ScenarioError> {
     let (topology, _, config) = scenario.build()?;
-    let (Marking::Fecn(fecn), _, Reaction::Cct(cct)) = config.congestion.parts() else {
+    let Parts {
+        marking: Marking::Fecn(fecn), reaction: Reaction::Cct(cct), isolation: Isolation::None, ..
+    } = config.parts()
+    else {
         let what =
             "OpenSM can set InfiniBand congestion control only: congestion.mechanism must be \"ib-cc\"";
         return Err(ScenarioError::of_file(scenario.origin(), what));

@@ -1,6 +1,8 @@
 //! What a scenario leaves unsaid is filled in before it is checked: the kind of a congestion
 //! part that only adjusts a preset, and the routing that suits the topology.
 
+use silvan_fabric::config::Packet;
+use silvan_fabric::congestion::Mechanism;
 use toml::{Table, Value};
 
 use crate::error::Fault;
@@ -27,9 +29,12 @@ fn fill_routing(table: &mut Table) {
 
 fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     let mut notes = Vec::new();
+    // What is wrong with it is the schema check's to report.
+    let packet = table.get("packet").and_then(|packet| packet.clone().try_into().ok()).unwrap_or_default();
     let Some(Value::Table(congestion)) = table.get_mut("congestion") else { return Ok(notes) };
+    let presets = presets(congestion, &packet);
     let mechanism = congestion.get("mechanism").and_then(Value::as_str).map(str::to_owned);
-    for (part, preset) in [("marking", "fecn"), ("reaction", "cct")] {
+    for (part, preset) in [("marking", "fecn"), ("isolation", "special-queues"), ("reaction", "cct")] {
         let path = format!("congestion.{part}");
         let Some(Value::Table(given)) = congestion.get_mut(part) else { continue };
         let says_none = given.len() == 1 && given.get("kind").and_then(Value::as_str) == Some("none");
@@ -48,11 +53,11 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
             continue;
         }
         match mechanism.as_deref() {
-            Some("ib-cc") => {
-                given.insert("kind".to_owned(), Value::String(preset.to_owned()));
-            }
             // An unknown mechanism is the schema check's to report.
-            Some(_) => {}
+            Some(_) => {
+                given.insert("kind".to_owned(), Value::String(preset.to_owned()));
+                adjust(given, presets.get(part));
+            }
             None => {
                 let what = "adjusts a mechanism, but congestion.mechanism is not given; \
                             give it (\"ib-cc\"), or this table a `kind`";
@@ -61,4 +66,34 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
         }
     }
     Ok(notes)
+}
+
+/// The parts of the mechanism that is asked for, as they would be written.
+fn presets(congestion: &Table, packet: &Packet) -> Table {
+    let mechanism = congestion.get("mechanism").cloned().map(Value::try_into::<Mechanism>);
+    let Some(Ok(mechanism)) = mechanism else { return Table::new() };
+    let parts = mechanism.parts(packet);
+    let written = [
+        ("marking", Value::try_from(parts.marking)),
+        ("isolation", Value::try_from(parts.isolation)),
+        ("reaction", Value::try_from(parts.reaction)),
+    ];
+    written.into_iter().filter_map(|(part, value)| Some((part.to_owned(), value.ok()?))).collect()
+}
+
+/// Fills what a part leaves unsaid from the mechanism's own part of the same kind. Where a
+/// threshold is given in one way, those given in another are not.
+fn adjust(given: &mut Table, preset: Option<&Value>) {
+    let Some(Value::Table(preset)) = preset else { return };
+    if given.get("kind") != preset.get("kind") {
+        return;
+    }
+    let by_weight = given.contains_key("threshold");
+    let by_rate = given.contains_key("marking_rate");
+    for (key, value) in preset {
+        let moot = (by_weight && (key == "upper" || key == "lower")) || (by_rate && key == "percent");
+        if !moot && !given.contains_key(key) {
+            given.insert(key.clone(), value.clone());
+        }
+    }
 }

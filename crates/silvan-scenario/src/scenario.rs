@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use silvan_fabric::config::Config;
+use silvan_fabric::congestion::Parts;
 use silvan_fabric::routing::Tables;
 use silvan_fabric::simulation::Simulation;
 use silvan_fabric::topology::Topology;
@@ -208,10 +209,17 @@ fn resolve(table: &mut Table, source: &Source) -> Result<(Spec, Vec<String>), Fa
         }
     };
     validate::check(&spec)?;
-    let (marking, notification, reaction) = spec.congestion.parts();
+    let Parts { marking, notification, isolation, reaction } = spec.congestion.parts(&spec.packet);
     spec.congestion.marking = Some(marking);
     spec.congestion.notification = Some(notification);
+    spec.congestion.isolation = Some(isolation);
     spec.congestion.reaction = Some(reaction);
+    let mechanism = spec.congestion.mechanism;
+    let switch = &mut spec.switch;
+    switch.memory = Some(switch.memory(mechanism));
+    switch.control_first = Some(switch.control_first(mechanism));
+    (switch.architecture, switch.queues) =
+        (Some(switch.architecture(mechanism)), Some(switch.queues(mechanism)));
     Ok((spec, notes))
 }
 

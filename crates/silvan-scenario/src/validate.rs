@@ -2,9 +2,11 @@
 //! no network; see [`crate::network`] for the rest.
 
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Architecture, Packet, Queues};
+use silvan_fabric::config::{Architecture, Packet};
+use silvan_fabric::congestion::Parts;
 use silvan_fabric::congestion::marking::{Fecn, Marking};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, Reaction};
+use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues, SpecialQueues};
 use silvan_fabric::traffic::forest::MOST_HOTSPOTS;
 use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
@@ -43,12 +45,15 @@ pub(crate) fn check(spec: &Spec) -> Check {
     lanes(spec)?;
     switch(spec)?;
     host(spec)?;
-    let (marking, _, reaction) = spec.congestion.parts();
+    let Parts { marking, isolation, reaction, .. } = spec.congestion.parts(&spec.packet);
     if let Marking::Fecn(fecn) = &marking {
         check_fecn(fecn, spec)?;
     }
     if let Reaction::Cct(cct) = &reaction {
         check_cct(cct)?;
+    }
+    if let Isolation::SpecialQueues(special) = &isolation {
+        check_special(special, spec)?;
     }
     flows(spec)?;
     for (index, traffic) in spec.traffic.iter().enumerate() {
@@ -100,9 +105,7 @@ fn lanes(spec: &Spec) -> Check {
 
 /// A buffer must hold at least one packet per virtual lane, or nothing could ever move.
 fn buffer(path: &str, size: Bytes, spec: &Spec) -> Check {
-    let packet = &spec.packet;
-    let block = packet.credit_block.0;
-    let need = (packet.mtu.0 + packet.header.0).max(packet.control.0).div_ceil(block) * block;
+    let need = full_space(&spec.packet);
     let count = u64::from(spec.lanes.count);
     ensure(size.0 / count >= need, path, || {
         let lanes = if count == 1 { "the lane".to_owned() } else { format!("each of {count} lanes") };
@@ -120,11 +123,41 @@ fn switch(spec: &Spec) -> Check {
     let switch = &spec.switch;
     buffer("switch.buffer", switch.buffer, spec)?;
     delay("switch.latency", switch.latency, LONGEST_DELAY)?;
-    let iq = switch.architecture == Architecture::Iq;
-    ensure(iq || switch.queues == Queues::PerOutput, "switch.queues", || {
-        "has no effect with switch.architecture = \"voq\", which has one queue per output; use architecture \"iq\""
+    let mechanism = spec.congestion.mechanism;
+    let iq = switch.architecture(mechanism) == Architecture::Iq;
+    let queues = switch.queues(mechanism);
+    let modulo = matches!(queues, Queues::DestinationModulo | Queues::OutputModulo);
+    ensure((1..=1024).contains(&switch.queue_count), "switch.queue_count", || {
+        "must be 1 to 1024".to_owned()
+    })?;
+    let divided = switch.memory(mechanism) == Memory::Divided;
+    ensure(!divided || queues != Queues::Single, "switch.memory", || {
+        "has no effect with one queue per input; leave it out, or give other switch.queues".to_owned()
+    })?;
+    ensure(divided || switch.queue_buffer.is_none(), "switch.queue_buffer", || {
+        "has no effect where queues share the memory of their input; give switch.memory = \"divided\""
             .to_owned()
     })?;
+    if let Some(size) = switch.queue_buffer {
+        let need = full_space(&spec.packet);
+        ensure(size.0 >= need && size <= LARGEST_BUFFER, "switch.queue_buffer", || {
+            format!(
+                "must hold a packet of {need} B (packet.mtu + packet.header, in blocks of packet.credit_block), and be at most {LARGEST_BUFFER}"
+            )
+        })?;
+    }
+    let host_modulo = spec.host.queues == Some(HostQueues::DestinationModulo);
+    let usual = silvan_fabric::config::SwitchConfig::default().queue_count;
+    ensure(modulo || host_modulo || switch.queue_count == usual, "switch.queue_count", || {
+        "has no effect: only queues \"destination-modulo\" and \"output-modulo\" leave their number open"
+            .to_owned()
+    })?;
+    ensure(iq || switch.crossbar.is_none(), "switch.crossbar", || {
+        "has no effect with switch.architecture = \"voq\", where every queue has a read port of its own; use \
+         architecture \"iq\""
+            .to_owned()
+    })?;
+    rate("switch.crossbar", switch.crossbar)?;
     ensure((1..=16).contains(&switch.islip_iterations), "switch.islip_iterations", || {
         "must be 1 to 16".to_owned()
     })?;
@@ -139,7 +172,54 @@ fn host(spec: &Spec) -> Check {
     rate("host.injection_rate", host.injection_rate)?;
     rate("host.drain_rate", host.drain_rate)?;
     buffer("host.buffer", host.buffer, spec)?;
-    delay("host.message_overhead", host.message_overhead, LONGEST_DELAY)
+    delay("host.message_overhead", host.message_overhead, LONGEST_DELAY)?;
+    let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
+    let buffered = match host.queues {
+        Some(queues) => queues != HostQueues::None,
+        None => special,
+    };
+    ensure(
+        buffered || host.output_buffer == silvan_fabric::config::HostConfig::default().output_buffer,
+        "host.output_buffer",
+        || "has no effect: hosts have no output buffer; give host.queues".to_owned(),
+    )?;
+    if buffered { buffer("host.output_buffer", host.output_buffer, spec) } else { Ok(()) }
+}
+
+/// What a full packet takes of a buffer.
+fn full_space(packet: &Packet) -> u64 {
+    let block = packet.credit_block.0.max(1);
+    (packet.mtu.0 + packet.header.0).max(packet.control.0).div_ceil(block) * block
+}
+
+fn check_special(special: &SpecialQueues, spec: &Spec) -> Check {
+    let at = |key: &str| format!("congestion.isolation.{key}");
+    let mechanism = spec.congestion.mechanism;
+    ensure(special.queues <= 64, &at("queues"), || "must be 0 to 64".to_owned())?;
+    ensure((1..=4096).contains(&special.destinations), &at("destinations"), || {
+        "must be 1 to 4096".to_owned()
+    })?;
+    ensure((1..=65_536).contains(&special.message.0), &at("message"), || "must be 1 B to 64 KiB".to_owned())?;
+    let full = spec.packet.mtu.0 + spec.packet.header.0;
+    let (detection, stop, go) = special.thresholds(full);
+    let share = Bytes(spec.switch.buffer.0 / u64::from(spec.lanes.count.max(1)));
+    for (key, threshold) in [("detection", detection), ("stop", stop)] {
+        ensure(threshold < share, &at(key), || {
+            format!("can never be exceeded: a virtual lane has {share} of the input buffer")
+        })?;
+    }
+    ensure(go < stop, &at("go"), || format!("must be less than the stop threshold, {stop}"))?;
+    let queues = spec.switch.queues(mechanism);
+    ensure(matches!(queues, Queues::Single | Queues::PerOutput), "switch.queues", || {
+        "does not go with special queues; use \"single\" or \"per-output\"".to_owned()
+    })?;
+    ensure(spec.switch.memory(mechanism) == Memory::Shared, "switch.memory", || {
+        "must be \"shared\" with special queues, which take what memory they need".to_owned()
+    })?;
+    ensure(special.at_root || queues == Queues::PerOutput, &at("at_root"), || {
+        "must be true with one normal queue per input, which is no root's own; or use switch.queues = \"per-output\""
+            .to_owned()
+    })
 }
 
 fn check_fecn(fecn: &Fecn, spec: &Spec) -> Check {
@@ -158,7 +238,10 @@ fn check_fecn(fecn: &Fecn, spec: &Spec) -> Check {
     ensure(fecn.lower.is_none_or(|lower| lower <= upper), &at("lower"), || {
         format!("must be at most the upper threshold, {upper}")
     })?;
-    ensure(fecn.marking_rate < u16::MAX, &at("marking_rate"), || "must be 0 to 65534".to_owned())
+    ensure(fecn.marking_rate < u16::MAX, &at("marking_rate"), || "must be 0 to 65534".to_owned())?;
+    ensure(fecn.percent.is_none_or(|percent| (1..=100).contains(&percent)), &at("percent"), || {
+        "must be 1 to 100".to_owned()
+    })
 }
 
 fn check_cct(cct: &Cct) -> Check {

@@ -273,9 +273,38 @@ latency = "2 s"
         (
             "[congestion]",
             r#"[switch]
-queues = "single"
+queue_count = 4
 [congestion]"#,
-            r#"a.toml:5: switch.queues = "single": has no effect with switch.architecture = "voq", which has one queue per output; use architecture "iq""#,
+            r#"a.toml:5: switch.queue_count = 4: has no effect: only queues "destination-modulo" and "output-modulo" leave their number open"#,
+        ),
+        (
+            "[congestion]",
+            r#"[switch]
+queues = "single"
+memory = "divided"
+[congestion]"#,
+            r#"a.toml:6: switch.memory = "divided": has no effect with one queue per input; leave it out, or give other switch.queues"#,
+        ),
+        (
+            "[congestion]",
+            r#"[switch]
+queue_buffer = "4 KiB"
+[congestion]"#,
+            r#"a.toml:5: switch.queue_buffer = "4 KiB": has no effect where queues share the memory of their input; give switch.memory = "divided""#,
+        ),
+        (
+            "[congestion]",
+            r#"[switch]
+crossbar = "40 Gbit/s"
+[congestion]"#,
+            r#"a.toml:5: switch.crossbar = "40 Gbit/s": has no effect with switch.architecture = "voq", where every queue has a read port of its own; use architecture "iq""#,
+        ),
+        (
+            "[congestion]",
+            r#"[host]
+output_buffer = "4 KiB"
+[congestion]"#,
+            r#"a.toml:5: host.output_buffer = "4 KiB": has no effect: hosts have no output buffer; give host.queues"#,
         ),
         (
             "[congestion]",
@@ -323,7 +352,7 @@ fn congestion_management_say_what_is_wrong() {
         (
             r#"mechanism = "ib-cc""#,
             r#"mechanism = "ibcc""#,
-            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`; did you mean `ib-cc`?"#,
+            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`; did you mean `ib-cc`?"#,
         ),
         (
             r#"mechanism = "ib-cc""#,
@@ -657,7 +686,7 @@ fn overrides_say_which_of_them_is_wrong() {
         (&[(".", "1")], "--set .: not a dotted key such as `congestion.marking.threshold` or `flow.0.rate`"),
         (
             &[("congestion", "{ mechanism = \"pfister\" }")],
-            "--set congestion: congestion.mechanism = \"pfister\": must be one of `none`, `ib-cc`",
+            "--set congestion: congestion.mechanism = \"pfister\": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`",
         ),
     ] {
         assert_eq!(message(BASE, overrides), expected, "{overrides:?}");

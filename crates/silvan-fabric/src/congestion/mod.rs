@@ -1,18 +1,21 @@
 //! Congestion management as a composition of parts: a marking rule at the switches, a way for
-//! the marks to return, and a reaction at the sources. The mechanisms of the literature are
-//! presets of parts.
+//! the marks to return, a reaction at the sources, and the isolation of congested flows (whose
+//! parts live in [`crate::queueing`]). The mechanisms of the literature are presets of parts.
 
 pub mod marking;
 pub mod reaction;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::Bytes;
 
-use marking::Marking;
-use reaction::Reaction;
+use crate::config::Packet;
+use crate::queueing::{Isolation, SpecialQueues};
+use marking::{Fecn, FillMapping, Marking};
+use reaction::{Cct, Reaction};
 
-/// The parts in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What is to be in force: a mechanism, and parts in place of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Congestion {
     /// A mechanism of the literature; it fills in the parts that are not given.
@@ -21,6 +24,8 @@ pub struct Congestion {
     pub marking: Option<Marking>,
     /// How marks return to the source.
     pub notification: Option<Notification>,
+    /// How packets of congested flows are kept apart from others.
+    pub isolation: Option<Isolation>,
     /// What sources do about returned marks.
     pub reaction: Option<Reaction>,
 }
@@ -34,6 +39,23 @@ pub enum Mechanism {
     None,
     /// InfiniBand congestion control: FECN marking, notification packets, CCT reaction.
     IbCc,
+    /// Isolation of congested flows in input-queued switches: one queue and special queues per
+    /// input (FBICM; Paper V).
+    Fbicm,
+    /// FBICM and throttling: special queues of a root above a threshold mark (Paper V).
+    Ccfit,
+    /// Isolation of hot flows in VOQ switches (Paper VI).
+    Hfdi,
+    /// HFDI and throttling, two thresholds in all (Paper VI).
+    Ecocc,
+}
+
+impl Mechanism {
+    /// Whether it is made for switches with one read port and one normal queue per input.
+    #[must_use]
+    pub fn is_input_queued(self) -> bool {
+        matches!(self, Self::Fbicm | Self::Ccfit)
+    }
 }
 
 /// How marks return to the source.
@@ -46,26 +68,70 @@ pub enum Notification {
     Ack,
 }
 
-impl Default for Congestion {
-    fn default() -> Self {
-        Self { mechanism: Mechanism::None, marking: None, notification: None, reaction: None }
-    }
+/// The parts in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts {
+    /// See [`Marking`].
+    pub marking: Marking,
+    /// See [`Notification`].
+    pub notification: Notification,
+    /// See [`Isolation`].
+    pub isolation: Isolation,
+    /// See [`Reaction`].
+    pub reaction: Reaction,
 }
 
 impl Congestion {
-    /// The parts with the preset filled in.
+    /// The parts with the preset filled in, for packets of a size.
     #[must_use]
-    pub fn parts(&self) -> (Marking, Notification, Reaction) {
-        let (marking, reaction) = match self.mechanism {
-            Mechanism::None => (Marking::None, Reaction::None),
-            Mechanism::IbCc => {
-                (Marking::Fecn(marking::Fecn::default()), Reaction::Cct(reaction::Cct::default()))
-            }
+    pub fn parts(&self, packet: &Packet) -> Parts {
+        let preset = self.mechanism.parts(packet);
+        Parts {
+            marking: self.marking.clone().unwrap_or(preset.marking),
+            notification: self.notification.unwrap_or(preset.notification),
+            isolation: self.isolation.clone().unwrap_or(preset.isolation),
+            reaction: self.reaction.clone().unwrap_or(preset.reaction),
+        }
+    }
+}
+
+impl Mechanism {
+    /// The preset; thresholds that the papers give in packets are those of full ones.
+    #[must_use]
+    pub fn parts(self, packet: &Packet) -> Parts {
+        let packets = |count: u64| Some(Bytes(count * (packet.mtu.0 + packet.header.0)));
+        // A port is congested while any single queue is above; its own packets tell it so.
+        let each = |upper, lower| Fecn {
+            fill: FillMapping::Each,
+            upper: packets(upper),
+            lower: packets(lower),
+            percent: Some(85),
+            ..Fecn::default()
         };
-        (
-            self.marking.clone().unwrap_or(marking),
-            self.notification.unwrap_or(Notification::Cnp),
-            self.reaction.clone().unwrap_or(reaction),
-        )
+        // Thresholds of Paper V, III.E and IV.A: High 4, Low 2, Stop 10, Go 4; detection is not
+        // published.
+        let fbicm = SpecialQueues { detection: packets(4), stop: packets(10), ..SpecialQueues::default() };
+        let fbicm = SpecialQueues { go: packets(4), at_root: true, ..fbicm };
+        // Paper VI, 4.1: HTh 6, LTh 4.
+        let hfdi = SpecialQueues { detection: packets(6), stop: packets(6), ..SpecialQueues::default() };
+        let hfdi = SpecialQueues { go: packets(4), at_root: false, ..hfdi };
+        let marking = match self {
+            Self::None | Self::Fbicm | Self::Hfdi => Marking::None,
+            Self::IbCc => Marking::Fecn(Fecn::default()),
+            Self::Ccfit => Marking::Fecn(each(4, 2)),
+            Self::Ecocc => Marking::Fecn(each(6, 4)),
+        };
+        let isolation = match self {
+            Self::None | Self::IbCc => Isolation::None,
+            Self::Fbicm | Self::Ccfit => Isolation::SpecialQueues(fbicm),
+            Self::Hfdi | Self::Ecocc => Isolation::SpecialQueues(hfdi),
+        };
+        let reaction = match self {
+            Self::None | Self::Fbicm | Self::Hfdi => Reaction::None,
+            Self::IbCc => Reaction::Cct(Cct::default()),
+            // CCTI_Timer 8000 ns (Paper V, IV.A), in units of 1.024 us.
+            Self::Ccfit | Self::Ecocc => Reaction::Cct(Cct { ccti_timer: 8, ..Cct::default() }),
+        };
+        Parts { marking, notification: Notification::Cnp, isolation, reaction }
     }
 }

@@ -25,6 +25,8 @@ enum Place {
     Ready,
     /// In the heap.
     Throttled,
+    /// With the host, for want of something of its own.
+    Held,
 }
 
 /// What one source of a host sends to one destination.
@@ -114,7 +116,7 @@ impl FlowTable {
         &mut self.flows[id as usize]
     }
 
-    /// Whether the flow waits in ring or heap.
+    /// Whether the flow waits in ring or heap, or with the host.
     #[inline]
     pub fn is_queued(&self, id: FlowId) -> bool {
         self.flows[id as usize].place != Place::Idle
@@ -132,6 +134,12 @@ impl FlowTable {
     pub fn keep_turn(&mut self, id: FlowId) {
         self.flows[id as usize].place = Place::Ready;
         self.ring.push_front(id);
+    }
+
+    /// Notes that the host keeps a flow that is in neither ring nor heap.
+    #[inline]
+    pub fn hold(&mut self, id: FlowId) {
+        self.flows[id as usize].place = Place::Held;
     }
 
     /// Lets a flow wait until `time`.

@@ -10,9 +10,11 @@
 //! the drain limit paces the freeing of the input buffer; both stand for a host bus slower than
 //! the link (Paper IV, V.A).
 
+mod adapter;
 mod flows;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
@@ -24,7 +26,8 @@ use crate::link::ChannelId;
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::traffic::source::Source;
 
-use flows::{FlowId, FlowTable};
+pub(crate) use adapter::Adapter;
+use flows::{Flow, FlowId, FlowTable};
 
 /// Sizes that all hosts share, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -107,12 +110,19 @@ pub(crate) struct Host {
     pub sources: Vec<Source>,
     pub notification: Notification,
     pub reaction: Option<CctRule>,
+    /// Virtual lane per destination, where the service level does not decide it.
+    pub lane_of: Option<Arc<[u8]>>,
+    /// The output buffer, if there is one.
+    pub adapter: Option<Box<Adapter>>,
     /// Control state per service level, where that is the level of control.
     pub sl_states: Box<[CctState; 16]>,
     control: VecDeque<Control>,
     flows: FlowTable,
     /// Flows that were passed over for want of credit, while the host is being settled.
     kept: Vec<FlowId>,
+    /// Flows that wait for something of their own (credits, room or leave for their destination)
+    /// and hold up nobody meanwhile.
+    held: Vec<FlowId>,
     dirty: bool,
     /// Flows with state at which idle ones are cleared away next.
     tidy_at: usize,
@@ -132,6 +142,8 @@ pub(crate) struct HostSpec {
     pub control_lane: Option<u8>,
     pub notification: Notification,
     pub reaction: Option<CctRule>,
+    pub lane_of: Option<Arc<[u8]>>,
+    pub adapter: Option<Box<Adapter>>,
 }
 
 impl Host {
@@ -153,10 +165,13 @@ impl Host {
             sources: Vec::new(),
             notification: spec.notification,
             reaction: spec.reaction,
+            lane_of: spec.lane_of,
+            adapter: spec.adapter,
             sl_states,
             control: VecDeque::new(),
             flows: FlowTable::default(),
             kept: Vec::new(),
+            held: Vec::new(),
             dirty: false,
             tidy_at: 64,
         }
@@ -190,17 +205,18 @@ impl Host {
     pub fn receive(&mut self, core: &mut Core, id: PacketId) {
         let packet = core.packets[id];
         core.packets.remove(id);
-        core.links.landed(self.into, packet.vl, packet.space);
+        let way = (self.into, packet.vl, packet.dst);
+        core.links.landed(way, packet.space);
         match packet.kind {
             Kind::Data => {
                 let head_at = core.now.saturating_sub(packet.tail_lag);
                 let done = self.drain.pass(head_at, packet.size).max(core.now);
-                core.release(self.into, packet.vl, packet.space, done);
+                core.release(way, packet.space, done);
                 core.meters.delivered(&packet, core.now, done);
                 self.acknowledge(core, &packet);
             }
             Kind::Cnp | Kind::Ack => {
-                core.release(self.into, packet.vl, packet.space, core.now);
+                core.release(way, packet.space, core.now);
                 core.meters.control_delivered += 1;
                 if packet.becn {
                     core.meters.becn_received += 1;
@@ -275,6 +291,10 @@ impl Host {
     /// Sends what may be sent at this instant, and sees to it that the host is asked again.
     pub fn settle(&mut self, core: &mut Core) {
         self.dirty = false;
+        if self.adapter.is_some() {
+            self.settle_adapter(core);
+            return;
+        }
         let free_at = core.free_at(self.out);
         if free_at > core.now {
             core.wake(self.out, free_at);
@@ -298,19 +318,35 @@ impl Host {
             core.wake(self.out, self.injection.free_at);
             return;
         }
-        self.generate(core.now);
-        while let Some(id) = self.flows.take_released(core.now) {
-            self.enlist(id, core.now);
-        }
-        let attempt = self.send_data(core, blocked_lanes);
+        let attempt = self.draw_and_send(core, blocked_lanes);
         self.plan_wake(core, attempt);
+    }
+
+    /// Draws what is due and sends a packet, if any may go.
+    fn draw_and_send(&mut self, core: &mut Core, blocked_lanes: u16) -> Attempt {
+        for at in 0..self.held.len() {
+            self.enlist(self.held[at], core.now);
+        }
+        self.held.clear();
+        loop {
+            self.generate(core.now);
+            while let Some(id) = self.flows.take_released(core.now) {
+                self.enlist(id, core.now);
+            }
+            let held = self.held.len();
+            let attempt = self.send_data(core, blocked_lanes);
+            // In place of those that are held, sources may draw others.
+            if attempt != Attempt::Idle || self.held.len() == held {
+                return attempt;
+            }
+        }
     }
 
     fn send_control(&mut self, core: &mut Core) -> bool {
         let Some(&control) = self.control.front() else { return false };
         let size = self.sizes.control;
         let space = self.sizes.space(size);
-        if !core.has_credit_or_wait(self.out, control.vl, space) {
+        if !core.has_credit_or_wait((self.out, control.vl, control.to), space) {
             return false;
         }
         self.control.pop_front();
@@ -382,9 +418,29 @@ impl Host {
                 self.flows.throttle(id, eligible);
                 continue;
             }
-            let vl = self.sources[source].vl;
+            let dst = self.flows.get(id).destination;
+            let vl = self.lane(source, dst);
             let bytes = self.next_payload(id) + self.sizes.header;
-            if blocked_lanes >> vl & 1 == 1 || !core.has_credit_or_wait(self.out, vl, self.sizes.space(bytes))
+            if let Some(adapter) = &self.adapter {
+                if adapter.admits(vl, dst, self.sizes.space(bytes)) {
+                    self.send_packet(core, id);
+                    attempt = Attempt::Sent;
+                    break;
+                }
+                self.hold(id);
+                continue;
+            }
+            if core.links.is_divided() && blocked_lanes >> vl & 1 == 0 {
+                if core.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes)) {
+                    self.send_packet(core, id);
+                    attempt = Attempt::Sent;
+                    break;
+                }
+                self.hold(id);
+                continue;
+            }
+            if blocked_lanes >> vl & 1 == 1
+                || !core.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes))
             {
                 blocked_lanes |= 1 << vl;
                 self.kept.push(id);
@@ -406,6 +462,21 @@ impl Host {
         attempt
     }
 
+    /// Lets a flow wait without holding up others.
+    fn hold(&mut self, id: FlowId) {
+        self.flows.hold(id);
+        self.held.push(id);
+    }
+
+    /// The virtual lane of a source's packets for a destination.
+    #[inline]
+    fn lane(&self, source: usize, dst: u32) -> u8 {
+        match &self.lane_of {
+            Some(lanes) => lanes[dst as usize],
+            None => self.sources[source].vl,
+        }
+    }
+
     #[inline]
     fn next_payload(&self, id: FlowId) -> u32 {
         let left = self.flows.get(id).messages.front().map_or(0, |message| message.left);
@@ -414,6 +485,8 @@ impl Host {
 
     fn send_packet(&mut self, core: &mut Core, id: FlowId) {
         let payload = self.next_payload(id);
+        let Flow { source, destination, .. } = *self.flows.get(id);
+        let vl = self.lane(usize::from(source), destination);
         let flow = self.flows.get_mut(id);
         let source = &mut self.sources[usize::from(flow.source)];
         let Some(message) = flow.messages.front_mut() else { return };
@@ -435,7 +508,7 @@ impl Host {
             source: flow.source,
             kind: Kind::Data,
             sl: source.sl,
-            vl: source.vl,
+            vl,
             fecn: false,
             becn: false,
             last,
@@ -445,8 +518,16 @@ impl Host {
         }
         core.meters.injected(&packet);
         let packet_id = core.packets.insert(packet);
-        let end = core.send(self.out, packet_id);
-        self.injection.pass(core.now, size);
+        let through = self.injection.pass(core.now, size);
+        let end = match &mut self.adapter {
+            Some(adapter) => {
+                adapter.admit(vl, packet.dst, packet.space);
+                adapter.buffers.store(&mut core.packets, core.now, 0, packet_id);
+                adapter.buffers.changes.clear();
+                through
+            }
+            None => core.send(self.out, packet_id),
+        };
         if last {
             self.injection.free_at += self.message_overhead;
         }
@@ -478,13 +559,7 @@ impl Host {
     /// or a message is due. A host that only lacks credits needs no wake-up: they announce
     /// themselves.
     fn plan_wake(&mut self, core: &mut Core, attempt: Attempt) {
-        let next = if attempt == Attempt::Sent && (self.flows.ready() > 0 || !self.control.is_empty()) {
-            Some(core.now)
-        } else {
-            let draws = self.sources.iter().filter_map(|source| source.next_draw(core.now));
-            draws.chain(self.flows.next_release()).min()
-        };
-        let Some(next) = next else { return };
+        let Some(next) = self.next_look(core, attempt) else { return };
         let wanted = match attempt {
             Attempt::Sent => true,
             Attempt::Blocked => false,
@@ -492,6 +567,16 @@ impl Host {
         };
         if wanted {
             core.wake(self.out, next.max(core.free_at(self.out)).max(self.injection.free_at));
+        }
+    }
+
+    /// When something may be there to be sent.
+    fn next_look(&self, core: &Core, attempt: Attempt) -> Option<Time> {
+        if attempt == Attempt::Sent && (self.flows.ready() > 0 || !self.control.is_empty()) {
+            Some(core.now)
+        } else {
+            let draws = self.sources.iter().filter_map(|source| source.next_draw(core.now));
+            draws.chain(self.flows.next_release()).min()
         }
     }
 

@@ -3,11 +3,12 @@
 use silvan_engine::Time;
 
 use crate::config::Config;
+use crate::congestion::Parts;
 use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
 use crate::core::Core;
 use crate::measure::trees::{Part, Trees};
-use crate::outcome::FlowSummary;
+use crate::outcome::{FlowSummary, IsolationSummary};
 
 /// Everything the account draws on.
 pub(crate) struct Story<'a> {
@@ -20,6 +21,7 @@ pub(crate) struct Story<'a> {
     pub throughput_gbit_s: f64,
     /// Data packets still inside.
     pub inside: u64,
+    pub isolation: Option<&'a IsolationSummary>,
     pub stopped_early: bool,
 }
 
@@ -50,6 +52,7 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     account.extend(roots(story));
     account.extend(roles(story));
     account.extend(control(story));
+    account.extend(isolation(story));
     (account, warnings(story))
 }
 
@@ -97,7 +100,7 @@ fn roles(story: &Story) -> Vec<String> {
 
 fn control(story: &Story) -> Vec<String> {
     let meters = &story.core.meters;
-    if story.config.congestion.parts().0 == Marking::None {
+    if story.config.parts().marking == Marking::None {
         return Vec::new();
     }
     vec![format!(
@@ -108,9 +111,24 @@ fn control(story: &Story) -> Vec<String> {
     )]
 }
 
+fn isolation(story: &Story) -> Option<String> {
+    let isolation = story.isolation?;
+    let short = match isolation.exhausted {
+        0 => "none was ever missing".to_string(),
+        times => format!("one was missing {times} times"),
+    };
+    Some(format!(
+        "Special queues were taken {} times, for {:.1} us on average, and {short}; {} notifications \
+         went upstream.",
+        isolation.allocations,
+        isolation.mean_life_ns / 1_000.0,
+        isolation.allocate + isolation.stop + isolation.go + isolation.release
+    ))
+}
+
 fn warnings(story: &Story) -> Vec<String> {
     let meters = &story.core.meters;
-    let (marking, _, reaction) = story.config.congestion.parts();
+    let Parts { marking, reaction, .. } = story.config.parts();
     let mut warnings = Vec::new();
     if story.stopped_early {
         warnings.push(format!(
@@ -134,6 +152,9 @@ fn warnings(story: &Story) -> Vec<String> {
         warnings.push("Congestion control had no effect: no packet was marked.".into());
     } else if meters.fecn_marks > 0 && meters.becn_received == 0 {
         warnings.push("No notification reached its source before the end of the run.".into());
+    }
+    if story.isolation.is_some_and(|isolation| isolation.allocate == 0) {
+        warnings.push("Isolation had no effect: no queue was ever above its thresholds.".into());
     }
     for class in &meters.classes {
         if class.injected_bytes == 0 {

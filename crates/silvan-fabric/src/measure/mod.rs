@@ -3,6 +3,7 @@
 mod account;
 #[cfg(debug_assertions)]
 mod invariants;
+mod isolation;
 mod meters;
 mod series;
 mod trees;
@@ -11,6 +12,7 @@ mod watchdog;
 pub(crate) use account::{Story, tell};
 #[cfg(debug_assertions)]
 pub(crate) use invariants::{check_all, check_channel};
+pub(crate) use isolation::summary as isolation_summary;
 pub(crate) use meters::{ClassMeter, Meters};
 pub(crate) use series::{FlowName, LinkName, Series};
 pub(crate) use trees::Trees;

@@ -6,6 +6,7 @@ use silvan_engine::Time;
 
 use crate::core::Core;
 use crate::host::Host;
+use crate::measure::isolation::IsolationRows;
 use crate::outcome::{Column, Table, Values};
 use crate::switch::Switch;
 
@@ -86,6 +87,7 @@ pub(crate) struct Series {
     flow_rows: FlowRows,
     link_rows: LinkRows,
     network: NetworkRows,
+    isolation: IsolationRows,
 }
 
 fn ns(time: Time) -> u64 {
@@ -119,6 +121,7 @@ impl Series {
             flow_rows,
             link_rows,
             network: NetworkRows::default(),
+            isolation: IsolationRows::default(),
         }
     }
 
@@ -146,6 +149,7 @@ impl Series {
         row.congested.push(congested);
         row.inside.push(core.packets.alive() as u64);
         row.last = counters;
+        self.isolation.sample(core.now, hosts, switches);
         self.last_time = core.now;
     }
 
@@ -213,7 +217,8 @@ impl Series {
         let column = |name, values| Column { name, values };
         let named = |codes, names: &Arc<Vec<String>>| Values::Name { codes, names: Arc::clone(names) };
         let (h, f, l, n) = (self.hosts_rows, self.flow_rows, self.link_rows, self.network);
-        vec![
+        let isolation = self.isolation.into_table();
+        let mut tables = vec![
             Table {
                 name: "network",
                 columns: vec![
@@ -258,6 +263,8 @@ impl Series {
                     column("congested", Values::U32(l.congested)),
                 ],
             },
-        ]
+        ];
+        tables.extend(isolation);
+        tables
     }
 }

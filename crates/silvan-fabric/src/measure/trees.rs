@@ -86,7 +86,7 @@ impl Trees {
                 continue;
             }
             let blocked =
-                (0..ports.lanes).any(|vl| !core.has_credit(link.channel, vl as u8, self.full_space));
+                (0..ports.lanes).any(|vl| !core.has_some_credit(link.channel, vl as u8, self.full_space));
             let faces_host = ports.wiring[output].is_some_and(|wiring| wiring.faces_host);
             if blocked && !faces_host {
                 self.state[at] = Part::Victim;

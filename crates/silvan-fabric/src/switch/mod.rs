@@ -4,31 +4,39 @@
 //! [`Switch::settle`] decides what leaves at this instant after all arrivals of the instant are
 //! in, and the rest lets the meters look.
 
-mod iq;
+mod islip;
 mod ports;
+mod queued;
+mod round_robin;
 mod voq;
 
 use crate::core::Core;
 use crate::packet::PacketId;
+use crate::queueing::isolation::Cams;
 
-pub(crate) use iq::IqSwitch;
+pub(crate) use islip::Islip;
 pub(crate) use ports::{PortWiring, Ports};
+pub(crate) use queued::{Arbiter, QueuedSwitch};
+pub(crate) use round_robin::RoundRobin;
 pub(crate) use voq::VoqSwitch;
 
 /// A switch of some architecture.
 #[derive(Debug)]
 pub(crate) enum Switch {
     Voq(VoqSwitch),
-    Iq(IqSwitch),
+    Queued(QueuedSwitch),
 }
 
 impl Switch {
     /// A packet's head has passed the switch's pipeline and is ready for arbitration.
     #[inline]
     pub fn accept(&mut self, core: &mut Core, input: usize, packet: PacketId) {
-        if self.ports().may_underrun
-            && let Some((time, key)) = self.ports().waits_for_tail(core, input, packet)
-        {
+        let wait =
+            if self.ports().may_underrun { self.ports().waits_for_tail(core, input, packet) } else { None };
+        if let Self::Queued(switch) = self {
+            switch.note_tail(core, packet);
+        }
+        if let Some((time, key)) = wait {
             core.queue.push(silvan_engine::Event { time, key, data: packet });
             return;
         }
@@ -57,7 +65,7 @@ impl Switch {
         self.ports().landed(core, input, packet);
         match self {
             Self::Voq(switch) => switch.enqueue(core, input, packet),
-            Self::Iq(switch) => switch.enqueue(core, input, packet),
+            Self::Queued(switch) => switch.enqueue(core, input, packet),
         }
     }
 
@@ -66,7 +74,7 @@ impl Switch {
     pub fn wake(&mut self, core: &mut Core, output: usize) {
         match self {
             Self::Voq(switch) => switch.wake(core, output),
-            Self::Iq(switch) => switch.wake(core),
+            Self::Queued(switch) => switch.wake(core, output),
         }
     }
 
@@ -76,7 +84,22 @@ impl Switch {
     pub fn settle(&mut self, core: &mut Core, output: usize) {
         match self {
             Self::Voq(switch) => switch.settle(core, output),
-            Self::Iq(switch) => switch.settle(core),
+            Self::Queued(switch) => switch.settle(core, output),
+        }
+    }
+
+    /// A notification about a CAM line of the next node came in at a port.
+    pub fn notice(&mut self, core: &mut Core, port: usize, id: u32) {
+        if let Self::Queued(switch) = self {
+            switch.notice(core, port, id);
+        }
+    }
+
+    /// The CAMs, where there are special queues.
+    pub fn cams(&self) -> Option<&Cams> {
+        match self {
+            Self::Voq(_) => None,
+            Self::Queued(switch) => switch.buffers.cams.as_ref(),
         }
     }
 
@@ -85,7 +108,7 @@ impl Switch {
     pub fn ports(&self) -> &Ports {
         match self {
             Self::Voq(switch) => &switch.ports,
-            Self::Iq(switch) => &switch.ports,
+            Self::Queued(switch) => &switch.ports,
         }
     }
 
@@ -93,7 +116,7 @@ impl Switch {
     pub fn queued_bytes(&self, output: usize) -> u32 {
         match self {
             Self::Voq(switch) => switch.queued_bytes(output),
-            Self::Iq(switch) => switch.queued_bytes(output),
+            Self::Queued(switch) => switch.queued_bytes(output),
         }
     }
 
@@ -102,7 +125,7 @@ impl Switch {
     pub fn buffered(&self, core: &Core, input: usize, vl: usize) -> u32 {
         match self {
             Self::Voq(switch) => switch.buffered(core, input, vl),
-            Self::Iq(switch) => switch.buffered(core, input, vl),
+            Self::Queued(switch) => switch.buffers.space(&core.packets, input, vl),
         }
     }
 
@@ -111,7 +134,7 @@ impl Switch {
     pub fn heads(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
         match self {
             Self::Voq(switch) => switch.heads(input, vl),
-            Self::Iq(switch) => switch.heads(core, input, vl),
+            Self::Queued(switch) => switch.buffers.heads(&core.packets, input, vl),
         }
     }
 }

@@ -5,7 +5,7 @@ use silvan_engine::Time;
 use crate::congestion::marking::{Fill, Marker};
 use crate::core::Core;
 use crate::link::{ChannelId, Class, key};
-use crate::packet::PacketId;
+use crate::packet::{Packet, PacketId};
 
 /// The two channels of a wired port.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +75,11 @@ impl Ports {
         usize::from(self.table[host as usize])
     }
 
+    /// Output port per destination host.
+    pub fn table(&self) -> &[u16] {
+        &self.table
+    }
+
     /// The channel an output sends on.
     #[inline]
     pub fn out(&self, output: usize) -> ChannelId {
@@ -104,9 +109,9 @@ impl Ports {
     /// Tells the link that a packet is in the buffer now.
     #[inline]
     pub fn landed(&self, core: &mut Core, input: usize, packet: PacketId) {
-        let (vl, space) = (core.packets[packet].vl, core.packets[packet].space);
+        let Packet { vl, dst, space, .. } = core.packets[packet];
         if let Some(wiring) = self.wiring[input] {
-            core.links.landed(wiring.into, vl, space);
+            core.links.landed((wiring.into, vl, dst), space);
         }
     }
 
@@ -127,27 +132,34 @@ impl Ports {
         let packets = if core.free_at(channel) <= core.now { 2 } else { 1 };
         let space = packets * self.full_space;
         let lane = output * self.lanes + vl;
-        self.marker.fill_changed(lane, fill, || core.has_credit(channel, vl as u8, space));
+        self.marker.fill_changed(lane, fill, || core.has_some_credit(channel, vl as u8, space));
     }
 
     /// Puts a packet that was taken from an input's queue on the wire: marks it, sends it, and
-    /// lets the credit for its space return once its tail has left. Returns that time.
+    /// lets the credit for its space return once its tail has left the input's memory, which is when
+    /// it has left altogether unless `read` gives the time. Returns when it has left altogether.
     ///
     /// Marking is decided as the packet is sent (Paper I, 3.2.1), so by the fill that it leaves
     /// behind; the caller has told the marking rule of that fill. With a single threshold, whoever
     /// brings the fill below it leaves unmarked, which is what makes that threshold unfair, and
     /// why two must be more than a packet apart (Paper II, IV).
     #[inline(always)]
-    pub fn transmit(&mut self, core: &mut Core, input: usize, output: usize, id: PacketId) -> Time {
+    pub fn transmit(
+        &mut self,
+        core: &mut Core,
+        (input, output): (usize, usize),
+        id: PacketId,
+        read: Option<Time>,
+    ) -> Time {
         let packet = &mut core.packets[id];
-        let (vl, space) = (packet.vl, packet.space);
+        let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
         if self.marker.marks(output * self.lanes + usize::from(vl), packet.size) {
             packet.fecn = true;
             self.marks[output] += 1;
             core.meters.fecn_marks += 1;
         }
         let end = core.send(self.out(output), id);
-        core.release(self.feeder(input), vl, space, end);
+        core.release((self.feeder(input), vl, dst), space, read.unwrap_or(end));
         end
     }
 }

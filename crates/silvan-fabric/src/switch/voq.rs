@@ -63,7 +63,7 @@ fn next_of(bits: u64, turn: u16) -> Option<usize> {
 
 /// The same for switches of more than 64 ports.
 #[cold]
-fn next_of_many(requests: [u64; 4], turn: u16) -> Option<usize> {
+pub(super) fn next_of_many(requests: [u64; 4], turn: u16) -> Option<usize> {
     let first = usize::from(turn) / 64;
     let masked = requests[first] & (u64::MAX << (turn % 64));
     if masked != 0 {
@@ -239,9 +239,9 @@ impl VoqSwitch {
         let Some(input) = self.next(lane) else { return false };
         let index = lane * self.ports.count() + input;
         let Some(id) = self.queues[index].head() else { return false };
-        let Packet { size, space, .. } = core.packets[id];
+        let Packet { size, space, dst, .. } = core.packets[id];
         let state = &mut self.outputs[lane];
-        if !core.has_credit_or_wait(state.channel, vl as u8, space) {
+        if !core.has_credit_or_wait((state.channel, vl as u8, dst), space) {
             state.blocked = space;
             return false;
         }
@@ -256,7 +256,7 @@ impl VoqSwitch {
         if self.ports.is_concerned(lane, sum) {
             self.fill_changed(core, (lane, vl), (input, output), |bytes| bytes - size);
         }
-        let end = self.ports.transmit(core, input, output, id);
+        let end = self.ports.transmit(core, (input, output), id, None);
         if self.queued_bytes(output) > 0 {
             core.wake(channel, end);
         }

@@ -106,3 +106,33 @@ pub fn assert_near(value: f64, expected: f64, relative: f64, what: &str) {
     let off = (value / expected - 1.0).abs();
     assert!(off <= relative, "{what}: {value} instead of {expected} (off by {:.3} %)", 100.0 * off);
 }
+
+/// A connected graph of switches with hosts, as a custom topology's JSON.
+pub fn random_network(seed: &[u8], switches: usize, hosts: usize) -> String {
+    let pick = |at: usize, bound: usize| usize::from(seed[at % seed.len()]) % bound.max(1);
+    let rates = ["8 Gbit/s", "16 Gbit/s", "13 Gbit/s", "32 Gbit/s"];
+    let mut links = Vec::new();
+    for host in 0..hosts {
+        let (switch, rate) = (pick(host, switches), rates[pick(host + 7, 4)]);
+        links.push(format!(r#"{{"from": "H{host}", "to": "S{switch}", "rate": "{rate}"}}"#));
+    }
+    for switch in 1..switches {
+        let (other, rate) = (pick(switch + 13, switch), rates[pick(switch + 17, 4)]);
+        links.push(format!(r#"{{"from": "S{switch}", "to": "S{other}", "rate": "{rate}"}}"#));
+    }
+    for extra in 0..pick(23, 3) {
+        let (a, b) = (pick(extra + 29, switches), pick(extra + 31, switches));
+        if a != b {
+            links.push(format!(r#"{{"from": "S{a}", "to": "S{b}"}}"#));
+        }
+    }
+    let hosts: Vec<String> = (0..hosts).map(|host| format!("\"H{host}\"")).collect();
+    let switches: Vec<String> =
+        (0..switches).map(|switch| format!(r#"{{"name": "S{switch}", "ports": 24}}"#)).collect();
+    format!(
+        r#"{{"kind": "custom", "hosts": [{}], "switches": [{}], "links": [{}]}}"#,
+        hosts.join(","),
+        switches.join(","),
+        links.join(",")
+    )
+}

@@ -25,6 +25,9 @@ pub struct Fecn {
     pub fill: FillMapping,
     /// Mean number of eligible packets sent between two marked ones.
     pub marking_rate: u16,
+    /// Share of eligible packets that are marked, in percent, in place of `marking_rate` (Paper V
+    /// gives its Marking_Rate so).
+    pub percent: Option<u8>,
     /// Whether marks fall at random or every so many packets.
     pub pattern: MarkingPattern,
     /// Packets smaller than this are not marked, in credits of 64 bytes (as in OpenSM and IBA).
@@ -76,6 +79,7 @@ impl Default for Fecn {
             hysteresis: Bytes(4224),
             fill: FillMapping::Sum,
             marking_rate: 1,
+            percent: None,
             pattern: MarkingPattern::Random,
             packet_size: 8,
             victim_mask: VictimMask::Hosts,
@@ -92,8 +96,8 @@ pub(crate) struct FecnRule {
     least: u32,
     mapping: FillMapping,
     pattern: MarkingPattern,
-    /// Marking_Rate + 1.
-    one_in: u32,
+    /// Share of eligible packets that are marked: so many of so many.
+    share: (u32, u32),
     smallest: u32,
     mask: VictimMask,
     off: bool,
@@ -108,7 +112,8 @@ pub(crate) struct PortVl {
     /// Whether some fill went above the upper threshold and has not been at or below the lower
     /// one since.
     above: bool,
-    /// Eligible packets since the last mark (regular pattern).
+    /// What eligible packets have left over since the last mark, in parts of a mark (regular
+    /// pattern).
     since_mark: u32,
     /// Times the congestion state was entered.
     pub entered: u32,
@@ -155,7 +160,10 @@ impl Fecn {
             lower: u32::try_from(lower.0).unwrap_or(u32::MAX),
             mapping: self.fill,
             pattern: self.pattern,
-            one_in: u32::from(self.marking_rate) + 1,
+            share: match self.percent {
+                Some(percent) => (u32::from(percent), 100),
+                None => (1, u32::from(self.marking_rate) + 1),
+            },
             smallest: u32::from(self.packet_size) * 64,
             mask: self.victim_mask,
             off: self.threshold == 0 && self.upper.is_none(),
@@ -187,11 +195,6 @@ impl FecnRule {
     /// Whether the fill of single queues is held against the threshold.
     pub fn needs_queues(&self) -> bool {
         self.mapping == FillMapping::Each
-    }
-
-    /// Whether the number of inputs with packets matters.
-    pub fn needs_inputs(&self) -> bool {
-        self.mapping == FillMapping::SumPerInput
     }
 
     /// A queue that feeds the port grew or shrank. `is_root` tells whether the port has credits
@@ -235,12 +238,14 @@ impl FecnRule {
             return false;
         }
         match self.pattern {
-            MarkingPattern::Random => self.one_in == 1 || port.random.chance(1, self.one_in),
+            MarkingPattern::Random => {
+                self.share.0 == self.share.1 || port.random.chance(self.share.0, self.share.1)
+            }
             MarkingPattern::Regular => {
-                port.since_mark += 1;
-                let due = port.since_mark >= self.one_in;
+                port.since_mark += self.share.0;
+                let due = port.since_mark >= self.share.1;
                 if due {
-                    port.since_mark = 0;
+                    port.since_mark -= self.share.1;
                 }
                 due
             }

@@ -45,14 +45,6 @@ impl Marker {
         }
     }
 
-    /// Whether the rule asks which inputs have packets.
-    pub fn needs_inputs(&self) -> bool {
-        match self {
-            Self::None => false,
-            Self::Fecn { rule, .. } => rule.needs_inputs(),
-        }
-    }
-
     /// See [`FecnRule::fill_changed`]; `lane` numbers the output ports' virtual lanes.
     #[inline]
     pub fn fill_changed(&mut self, lane: usize, fill: &Fill<'_>, is_root: impl FnOnce() -> bool) {

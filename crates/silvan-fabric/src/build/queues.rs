@@ -1,0 +1,173 @@
+//! Queues: how switches and host adapters are divided, and the virtual lanes of destinations.
+
+use std::sync::Arc;
+
+use silvan_engine::{Bytes, Rate};
+
+use super::{Builder, small, wrong};
+use crate::config::{Architecture, Assignment};
+use crate::congestion::Mechanism;
+use crate::host::Adapter;
+use crate::link::Division;
+use crate::queueing::buffers::{Buffers, Shape};
+use crate::queueing::isolation::{Cams, Rule};
+use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};
+use crate::simulation::ModelError;
+use crate::switch::{Arbiter, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch};
+use crate::topology::NodeRef;
+
+impl Builder<'_> {
+    fn mechanism(&self) -> Mechanism {
+        self.config.congestion.mechanism
+    }
+
+    fn queues(&self) -> Queues {
+        self.config.switch.queues(self.mechanism())
+    }
+
+    /// How the input buffers of a switch are divided for those who send to it, and the size of a
+    /// part.
+    pub(super) fn division(&self, switch: usize) -> Result<(Division, u32), ModelError> {
+        let config = &self.config.switch;
+        let queues = self.queues();
+        if config.memory(self.mechanism()) == Memory::Shared || queues == Queues::Single {
+            return Ok((Division::Whole, self.switch_lane));
+        }
+        let table = &self.tables.out[switch];
+        let count = config.queue_count.max(1);
+        let output = |port: &u16| port.wrapping_sub(1);
+        let (division, parts) = match queues {
+            Queues::PerDestination | Queues::Single => (Division::PerDestination, table.len() as u32),
+            Queues::PerOutput => {
+                let ports = u32::from(self.topology.switches[switch].ports);
+                (Division::Table(table.iter().map(output).collect(), ports), ports)
+            }
+            Queues::DestinationModulo => {
+                let part = (0..table.len()).map(|dst| (dst % usize::from(count)) as u16);
+                (Division::Table(part.collect(), u32::from(count)), u32::from(count))
+            }
+            Queues::OutputModulo => {
+                let part = table.iter().map(|port| output(port) % count);
+                (Division::Table(part.collect(), u32::from(count)), u32::from(count))
+            }
+        };
+        let given = config.queue_buffer.unwrap_or(Bytes(u64::from(self.switch_lane / parts.max(1))));
+        let size = small(given, "switch.queue_buffer")? / self.sizes.credit_block * self.sizes.credit_block;
+        let needed = self.full_space();
+        if size < needed {
+            return Err(wrong(format!(
+                "each of {parts} queues per input has {given}, less than a packet's {needed} bytes; give \
+                 switch.queue_buffer, or a larger switch.buffer"
+            )));
+        }
+        Ok((division, size))
+    }
+
+    /// The rule of special queues, if there are any.
+    pub(super) fn special_queues(&self) -> Option<Arc<Rule>> {
+        match self.config.parts().isolation {
+            Isolation::None => None,
+            Isolation::SpecialQueues(special) => {
+                Some(Arc::new(special.rule(self.sizes.mtu + self.sizes.header)))
+            }
+        }
+    }
+
+    /// The switch with these ports.
+    pub(super) fn switch(&self, ports: Ports, special: Option<&Arc<Rule>>) -> Switch {
+        let (config, mechanism) = (&self.config.switch, self.mechanism());
+        let (architecture, queues) = (config.architecture(mechanism), self.queues());
+        let control_first = config.control_first(mechanism);
+        let shared = config.memory(mechanism) == Memory::Shared;
+        let plain = queues == Queues::PerOutput && shared && special.is_none() && !control_first;
+        if architecture == Architecture::Voq && plain {
+            return Switch::Voq(VoqSwitch::new(ports));
+        }
+        let (count, lanes) = (ports.count(), ports.lanes);
+        let cams = special.map(|rule| Cams::new(Arc::clone(rule), count, count, lanes, true));
+        let organisation = Organisation::new(queues, config.queue_count);
+        let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
+        let buffers = Buffers::new(shape, ports.table().into(), cams);
+        let arbiter = match architecture {
+            Architecture::Voq => Arbiter::RoundRobin(RoundRobin::new(&ports)),
+            Architecture::Iq => Arbiter::Islip(Islip::new(&ports, config.islip_iterations)),
+        };
+        Switch::Queued(QueuedSwitch::new(ports, buffers, arbiter, config.crossbar.map(Rate::pace)))
+    }
+
+    /// A crossbar must keep up with the links.
+    pub(super) fn check_crossbar(&self) -> Result<(), ModelError> {
+        let fastest = self.topology.links.iter().map(|link| link.rate).max().unwrap_or_default();
+        match self.config.switch.crossbar {
+            Some(crossbar) if crossbar < fastest => Err(wrong(format!(
+                "switch.crossbar = {crossbar}: must be at least the rate of the fastest link, {fastest}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The output buffer of a host, if it has one.
+    pub(super) fn adapter(&self, special: Option<&Arc<Rule>>) -> Result<Option<Box<Adapter>>, ModelError> {
+        let preset = if special.is_some() { HostQueues::Single } else { HostQueues::None };
+        let config = &self.config.host;
+        let queues = config.queues.unwrap_or(preset);
+        let organisation = match queues {
+            HostQueues::None => return Ok(None),
+            HostQueues::Single => Organisation::Single,
+            HostQueues::PerDestination => Organisation::PerDestination,
+            HostQueues::DestinationModulo => {
+                Organisation::DestinationModulo(u32::from(self.config.switch.queue_count.max(1)))
+            }
+        };
+        let lanes = usize::from(self.config.lanes.count);
+        let parts = organisation.fixed(1).max(1) * lanes;
+        let part = small(config.output_buffer, "host.output_buffer")? / parts as u32;
+        let needed = self.full_space();
+        if part < needed {
+            return Err(wrong(format!(
+                "host.output_buffer = {}: leaves {part} bytes per queue and virtual lane, less than a packet's \
+                 {needed}",
+                config.output_buffer
+            )));
+        }
+        let cams = special
+            .filter(|_| organisation == Organisation::Single)
+            .map(|rule| Cams::new(Arc::clone(rule), 1, 1, lanes, false));
+        let shape = Shape { inputs: 1, outputs: 1, lanes, organisation, control_first: false };
+        let buffers = Buffers::new(shape, Box::default(), cams);
+        Ok(Some(Box::new(Adapter::new(buffers, organisation, part))))
+    }
+
+    /// The virtual lane of every destination for the hosts of each switch, where service levels do
+    /// not decide it.
+    pub(super) fn destination_lanes(&self, switch: usize) -> Option<Arc<[u8]>> {
+        let lanes = &self.config.lanes;
+        let data: Vec<u8> = (0..lanes.count).filter(|&vl| lanes.control != Some(vl)).collect();
+        let data = if data.is_empty() { vec![0] } else { data };
+        let hosts = self.topology.hosts.len();
+        match lanes.assignment {
+            Assignment::ServiceLevel => None,
+            Assignment::Destination => Some((0..hosts).map(|dst| data[dst % data.len()]).collect()),
+            Assignment::Vftree => {
+                let mut shared = vec![0; usize::from(u16::MAX) + 1];
+                let lane = |port: &u16| {
+                    let place: &mut usize = &mut shared[usize::from(*port)];
+                    *place += 1;
+                    data[(*place - 1) % data.len()]
+                };
+                Some(self.tables.out[switch].iter().map(lane).collect())
+            }
+        }
+    }
+
+    /// The switch that each host's link leads to.
+    pub(super) fn first_switches(&self) -> Vec<usize> {
+        let mut first = vec![0; self.topology.hosts.len()];
+        for (_, _, from, to) in self.directed() {
+            if let (NodeRef::Host(host), NodeRef::Switch(switch)) = (from.node, to.node) {
+                first[host as usize] = switch as usize;
+            }
+        }
+        first
+    }
+}

@@ -1,0 +1,142 @@
+//! The output buffer of a host's adapter (Paper V, III.B; Paper VI, 3.2).
+//!
+//! ```text
+//!  flows (one queue per destination) -> arbiter -> normal queues  -> link
+//!                                                  special queues ->
+//! ```
+//!
+//! The arbiter moves a packet at a time, at the rate of injection, of the flows whose delay has
+//! passed and whose destination no CAM line has stopped. The buffer is a node of one input and one
+//! output; see [`crate::queueing`].
+
+use rustc_hash::FxHashMap;
+
+use super::{Attempt, Host};
+use crate::core::Core;
+use crate::queueing::Organisation;
+use crate::queueing::buffers::Buffers;
+use crate::queueing::isolation::Cams;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Adapter {
+    pub buffers: Buffers,
+    organisation: Organisation,
+    /// Memory of each part: the whole, or that of one queue where it is divided.
+    part: u32,
+    /// Bytes in use per virtual lane and part.
+    used: FxHashMap<(u8, u32), u32>,
+    lane_turn: u8,
+}
+
+impl Adapter {
+    pub fn new(buffers: Buffers, organisation: Organisation, part: u32) -> Self {
+        Self { buffers, organisation, part, used: FxHashMap::default(), lane_turn: 0 }
+    }
+
+    fn place(&self, vl: u8, dst: u32) -> (u8, u32) {
+        let part = match self.organisation {
+            Organisation::PerDestination => dst,
+            organisation => organisation.index(0, dst) as u32,
+        };
+        (vl, part)
+    }
+
+    /// Whether a packet for a destination may come into the buffer now.
+    pub fn admits(&self, vl: u8, dst: u32, space: u32) -> bool {
+        let used = self.used.get(&self.place(vl, dst)).copied().unwrap_or(0);
+        let stopped = self.buffers.cams.as_ref().is_some_and(|cams| cams.stops(usize::from(vl), dst));
+        used + space <= self.part && !stopped
+    }
+
+    /// Notes that a packet came in.
+    pub fn admit(&mut self, vl: u8, dst: u32, space: u32) {
+        *self.used.entry(self.place(vl, dst)).or_default() += space;
+    }
+
+    fn left(&mut self, vl: u8, dst: u32, space: u32) {
+        let place = self.place(vl, dst);
+        if let Some(used) = self.used.get_mut(&place) {
+            *used -= space;
+            if *used == 0 {
+                self.used.remove(&place);
+            }
+        }
+    }
+}
+
+impl Host {
+    /// The CAM of the output buffer, if it has one.
+    pub fn cams(&self) -> Option<&Cams> {
+        self.adapter.as_ref().and_then(|adapter| adapter.buffers.cams.as_ref())
+    }
+
+    /// A notification of the switch about one of its CAM lines.
+    pub fn notice(&mut self, core: &mut Core, id: u32) {
+        let Some(notice) = core.notices.take(id) else { return };
+        if let Some(adapter) = &mut self.adapter {
+            adapter.buffers.received(&mut core.packets, core.now, 0, notice);
+            adapter.buffers.changes.clear();
+            self.wake(core);
+        }
+    }
+
+    /// As [`Host::settle`], with an output buffer.
+    pub(super) fn settle_adapter(&mut self, core: &mut Core) {
+        let sent = self.send_buffered(core);
+        let mut attempt = Attempt::Idle;
+        if self.injection.free_at <= core.now {
+            attempt = self.draw_and_send(core, 0);
+        }
+        if !sent && attempt == Attempt::Sent {
+            self.send_buffered(core);
+        }
+        let free_at = core.free_at(self.out);
+        let waits = self
+            .adapter
+            .as_ref()
+            .is_some_and(|adapter| (0..usize::from(self.lanes)).any(|vl| adapter.buffers.sum(vl) > 0));
+        if (waits || !self.control.is_empty()) && free_at > core.now {
+            core.wake(self.out, free_at);
+        }
+        if let Some(next) = self.next_look(core, attempt)
+            && (attempt == Attempt::Sent || next.max(self.injection.free_at) > core.now)
+        {
+            core.wake(self.out, next.max(self.injection.free_at));
+        }
+    }
+
+    /// Puts a packet on the link, if it is free: a control packet, or one of the buffer.
+    fn send_buffered(&mut self, core: &mut Core) -> bool {
+        if core.free_at(self.out) > core.now {
+            return false;
+        }
+        if !self.control.is_empty() && self.send_control(core) {
+            return true;
+        }
+        let (out, lanes) = (self.out, self.lanes);
+        let Some(adapter) = &mut self.adapter else { return false };
+        for step in 0..lanes {
+            let vl = (adapter.lane_turn + step) % lanes;
+            adapter.buffers.unpark(&core.packets, usize::from(vl));
+            while let Some(queue) = adapter.buffers.front(usize::from(vl), 0) {
+                let Some(id) = adapter.buffers.head(queue) else { break };
+                let (dst, space) = (core.packets[id].dst, core.packets[id].space);
+                if core.has_credit_or_wait((out, vl, dst), space) {
+                    adapter.buffers.take(&mut core.packets, core.now, queue);
+                    adapter.buffers.changes.clear();
+                    adapter.left(vl, dst, space);
+                    adapter.lane_turn = (vl + 1) % lanes;
+                    core.packets[id].injected = core.now;
+                    core.send(out, id);
+                    return true;
+                }
+                if !core.links.is_divided() {
+                    break;
+                }
+                adapter.buffers.park(queue);
+            }
+        }
+        false
+    }
+}

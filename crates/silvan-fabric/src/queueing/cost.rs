@@ -1,0 +1,32 @@
+//! What special queues cost in memory cells (Paper VI, supplement 8). A cell holds a bit.
+
+/// Cells of content-addressable memory per line for the root's output (up to 64 ports), the
+/// hops to it (up to 64) and the line downstream (up to 16).
+const FIXED_CAM_CELLS: u64 = 6 + 6 + 4;
+
+/// Cells of plain memory per line: stop, sentStop, propagated, and 32 for the timer.
+pub const SRAM_CELLS_PER_LINE: u64 = 3 + 32;
+
+/// Cells of content-addressable memory of one CAM line that lists up to `destinations` of
+/// `hosts` hosts.
+///
+/// ```
+/// use silvan_fabric::queueing::cost::cam_cells_per_line;
+/// assert_eq!([(64, 8), (256, 16), (1024, 32)].map(|(n, d)| cam_cells_per_line(n, d)), [64, 144, 336]);
+/// ```
+#[must_use]
+pub fn cam_cells_per_line(hosts: u64, destinations: u64) -> u64 {
+    FIXED_CAM_CELLS + destinations * u64::from(hosts.max(1).next_power_of_two().ilog2())
+}
+
+/// Control memory of an input port with a number of CAM lines: content-addressable cells and
+/// plain ones.
+///
+/// ```
+/// use silvan_fabric::queueing::cost::cells_per_port;
+/// assert_eq!(cells_per_port(9, 1024, 32), (3024, 315));
+/// ```
+#[must_use]
+pub fn cells_per_port(lines: u64, hosts: u64, destinations: u64) -> (u64, u64) {
+    (lines * cam_cells_per_line(hosts, destinations), lines * SRAM_CELLS_PER_LINE)
+}

@@ -1,0 +1,564 @@
+//! Isolation of congested flows in special queues: FBICM (Paper V, II and III), HFDI and the
+//! isolating half of EcoCC (Paper VI, 3.1.2).
+//!
+//! ```text
+//!  input port                                   output port
+//!   normal queues  --post-processing--+          CAM: lines of the next switch's input
+//!   special queue 0 <- CAM line 0 <---+               (destinations, stopped?)
+//!   special queue 1 <- CAM line 1
+//! ```
+//!
+//! - *Detection*: a normal queue above the detection threshold makes the output that its first
+//!   packet asks for a root. With one normal queue per input a special queue is taken for the
+//!   root at once (`at_root`); with one per output, the normal queue is the root's own already, and
+//!   gets a CAM line only.
+//! - *Post-processing*: a packet at the head of a normal queue whose destination is on a CAM line
+//!   of that input or of the output it asks for moves to that line's special queue. Pointers move,
+//!   not data, so it takes no time.
+//! - *Propagation*: a line whose queue is above its threshold is sent upstream (for a normal queue,
+//!   at detection), where it is stored at the output port; inputs take a special queue for it when
+//!   their first matching packet asks for that output.
+//! - *Stop and Go*: a packet stored above the stop threshold after the line was sent stops the
+//!   queue upstream, falling to the go threshold lets it go.
+//! - *Release*: a special queue that is empty and not stopped is given back, and with it its line
+//!   here and at the output upstream.
+//!
+//! What the papers leave open, and what is chosen here:
+//! - "The second time the threshold is reached" (Paper VI, 3.1.2) is the next packet stored above
+//!   it; otherwise a queue that never falls below it would grow without bound.
+//! - The normal queue of a root is stopped and let go as special queues are (it has a CAM line with
+//!   the same bits), and its line is released when it is empty.
+//! - A packet follows those before it: while a special queue holds packets for its destination, it
+//!   goes there; else to the oldest matching line. So nothing is reordered when lines come and go.
+//! - A special queue whose line the next switch released keeps what it holds, and takes only what
+//!   must follow that; it is free when empty.
+//! - A host's own queue never finds a root: the host's link is not shared with anybody.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Bytes, Time};
+
+/// An isolation rule with its parameters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Isolation {
+    /// Congested flows share queues with others.
+    None,
+    /// Special queues, given to congestion trees as they come.
+    SpecialQueues(SpecialQueues),
+}
+
+/// Parameters of dynamic isolation in special queues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SpecialQueues {
+    /// Special queues of each input port and virtual lane (CFQs, HPQs), each with a CAM line.
+    pub queues: u8,
+    /// Destinations that a CAM line can list.
+    pub destinations: u16,
+    /// Fill of a normal queue above which a root is found; by default six full packets.
+    pub detection: Option<Bytes>,
+    /// Fill of a special queue above which its line goes upstream, and then Stop; by default six
+    /// full packets.
+    pub stop: Option<Bytes>,
+    /// Fill at or below which a stopped queue upstream may go on; by default four full packets.
+    pub go: Option<Bytes>,
+    /// Whether a root's own switch takes special queues for it, which it need not where normal
+    /// queues are per output.
+    pub at_root: bool,
+    /// Size of a notification on the wire, to which its list of destinations adds two bytes each.
+    pub message: Bytes,
+}
+
+impl Default for SpecialQueues {
+    fn default() -> Self {
+        Self {
+            queues: 2,
+            destinations: 8,
+            detection: None,
+            stop: None,
+            go: None,
+            at_root: false,
+            message: Bytes(16),
+        }
+    }
+}
+
+impl SpecialQueues {
+    /// The thresholds for detection, Stop and Go, in bytes, for full packets of a size.
+    #[must_use]
+    pub fn thresholds(&self, full: u64) -> (Bytes, Bytes, Bytes) {
+        let or = |given: Option<Bytes>, packets| given.unwrap_or(Bytes(packets * full));
+        (or(self.detection, 6), or(self.stop, 6), or(self.go, 4))
+    }
+
+    pub(crate) fn rule(&self, full: u32) -> Rule {
+        let (detection, stop, go) = self.thresholds(u64::from(full));
+        let small = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+        Rule {
+            queues: usize::from(self.queues),
+            destinations: usize::from(self.destinations),
+            detection: small(detection),
+            stop: small(stop),
+            go: small(go),
+            at_root: self.at_root,
+            message: small(self.message),
+        }
+    }
+}
+
+/// The parameters with thresholds in bytes, the same for all nodes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rule {
+    pub queues: usize,
+    destinations: usize,
+    detection: u32,
+    stop: u32,
+    go: u32,
+    pub at_root: bool,
+    message: u32,
+}
+
+/// What a notification says about a CAM line of the input that sends it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// These destinations are congested; replaces an earlier list.
+    Allocate(Box<[u32]>),
+    Stop,
+    Go,
+    /// The line is free again.
+    Release,
+}
+
+/// A notification from an input to the output upstream of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Notice {
+    pub vl: u8,
+    /// Number of the line at the input that sends it.
+    pub line: u16,
+    pub message: Message,
+}
+
+/// What was counted since the start of the run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    /// Special queues taken.
+    pub allocations: u64,
+    /// Times a packet was to be isolated and no special queue was free.
+    pub exhausted: u64,
+    /// Special queues given back, and how long they had been taken in all.
+    pub releases: u64,
+    pub life_ps: u128,
+    /// Notifications sent: allocate, stop, go, release.
+    pub messages: [u64; 4],
+}
+
+impl Tally {
+    pub fn add(&mut self, other: &Self) {
+        self.allocations += other.allocations;
+        self.exhausted += other.exhausted;
+        self.releases += other.releases;
+        self.life_ps += other.life_ps;
+        self.messages.iter_mut().zip(other.messages).for_each(|(sum, count)| *sum += count);
+    }
+}
+
+/// Where the destinations of a special queue's line are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Cause {
+    /// The root is an output of this switch; these are the destinations.
+    Root(Vec<u32>),
+    /// The root is further down; they are on this line of the output's CAM.
+    Branch(u16),
+    /// The next switch has released its line: nothing matches any more.
+    Orphan,
+}
+
+/// The CAM line of a special queue.
+#[derive(Debug, Clone)]
+struct Line {
+    /// Output of this node and virtual lane.
+    output: usize,
+    cause: Cause,
+    /// Lines were taken in this order.
+    age: u64,
+    born: Time,
+    propagated: bool,
+    sent_stop: bool,
+    /// Destinations of the packets in the queue, and how many of each.
+    held: Vec<(u32, u32)>,
+}
+
+/// The CAM line of a normal queue that is a root's own.
+#[derive(Debug, Clone, Copy)]
+struct OwnLine {
+    sent_stop: bool,
+}
+
+/// A line of an output's CAM: one of the next node's input.
+#[derive(Debug, Clone)]
+struct OutputLine {
+    line: u16,
+    destinations: Box<[u32]>,
+    stopped: bool,
+}
+
+/// The CAM of an input.
+#[derive(Debug, Clone, Default)]
+struct InputCam {
+    /// Of its special queues.
+    special: Box<[Option<Line>]>,
+    /// Of its normal queues, where each has an output of its own.
+    own: Box<[Option<OwnLine>]>,
+    /// Special queues in use.
+    used: usize,
+    /// Whether a packet could not be isolated since a queue was given back last.
+    wanting: bool,
+}
+
+/// The CAMs of a node. Inputs and outputs are numbered with their virtual lanes,
+/// `port * lanes + vl`.
+#[derive(Debug)]
+pub(crate) struct Cams {
+    rule: Arc<Rule>,
+    /// Whether normal queues find roots (a host's do not).
+    detects: bool,
+    inputs: Box<[InputCam]>,
+    outputs: Box<[Vec<OutputLine>]>,
+    ages: u64,
+    pub tally: Tally,
+}
+
+impl Cams {
+    pub fn new(rule: Arc<Rule>, inputs: usize, outputs: usize, lanes: usize, detects: bool) -> Self {
+        let own = if rule.at_root || !detects { 0 } else { outputs };
+        let input = InputCam {
+            special: vec![None; rule.queues].into(),
+            own: vec![None; own].into(),
+            ..InputCam::default()
+        };
+        Self {
+            rule,
+            detects,
+            inputs: vec![input; inputs * lanes].into(),
+            outputs: vec![Vec::new(); outputs * lanes].into(),
+            ages: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    /// Size of a notification on the wire.
+    pub fn wire_size(&self, message: &Message) -> u32 {
+        let listed = if let Message::Allocate(destinations) = message { destinations.len() } else { 0 };
+        self.rule.message + 2 * listed as u32
+    }
+
+    /// Inputs, each virtual lane counted.
+    pub fn inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// CAM lines in use at an input, and how many of them have a special queue.
+    pub fn usage(&self, input: usize) -> (usize, usize) {
+        let cam = &self.inputs[input];
+        (cam.used + cam.own.iter().flatten().count(), cam.used)
+    }
+
+    /// CAM lines in use at outputs.
+    pub fn output_lines(&self) -> usize {
+        self.outputs.iter().map(Vec::len).sum()
+    }
+
+    /// The special queue that the packet at the head of a normal queue moves to, if any.
+    pub fn special_for(&mut self, input: usize, output: usize, dst: u32, now: Time) -> Option<usize> {
+        let cam = &self.inputs[input];
+        if cam.used == 0 && self.outputs[output].is_empty() {
+            return None;
+        }
+        let lines = || cam.special.iter().enumerate().filter_map(|(at, line)| Some((at, line.as_ref()?)));
+        let follows = lines().find(|(_, line)| line.held.iter().any(|held| held.0 == dst));
+        let matches = |line: &Line| {
+            line.output == output
+                && match &line.cause {
+                    Cause::Root(destinations) => destinations.contains(&dst),
+                    Cause::Branch(number) => self.lists(output, *number, dst),
+                    Cause::Orphan => false,
+                }
+        };
+        let oldest = || lines().filter(|(_, line)| matches(line)).min_by_key(|(_, line)| line.age);
+        if let Some((at, _)) = follows.or_else(oldest) {
+            return Some(at);
+        }
+        let listed = self.outputs[output].iter().find(|line| line.destinations.contains(&dst))?;
+        let cause = Cause::Branch(listed.line);
+        self.take(input, output, cause, now)
+    }
+
+    fn lists(&self, output: usize, number: u16, dst: u32) -> bool {
+        let line = self.outputs[output].iter().find(|line| line.line == number);
+        line.is_some_and(|line| line.destinations.contains(&dst))
+    }
+
+    /// Takes a free special queue.
+    fn take(&mut self, input: usize, output: usize, cause: Cause, now: Time) -> Option<usize> {
+        let cam = &mut self.inputs[input];
+        let Some(at) = cam.special.iter().position(Option::is_none) else {
+            cam.wanting = true;
+            self.tally.exhausted += 1;
+            return None;
+        };
+        self.ages += 1;
+        cam.used += 1;
+        self.tally.allocations += 1;
+        let (age, born) = (self.ages, now);
+        let held = Vec::new();
+        cam.special[at] = Some(Line { output, cause, age, born, propagated: false, sent_stop: false, held });
+        Some(at)
+    }
+
+    /// A normal queue has grown to `bytes`; its first packet asks for `output` (of this virtual lane,
+    /// `port` being the same without it). `waiting` tells the destinations of its packets for that
+    /// output, the first one first.
+    pub fn normal_grew(
+        &mut self,
+        (input, vl): (usize, u8),
+        (output, port): (usize, usize),
+        bytes: u32,
+        waiting: impl Fn() -> Vec<u32>,
+        now: Time,
+    ) -> Option<Notice> {
+        if !self.detects || bytes <= self.rule.detection.min(self.rule.stop) {
+            return None;
+        }
+        if self.rule.at_root {
+            return if bytes > self.rule.detection {
+                self.root(input, vl, output, waiting(), now)
+            } else {
+                None
+            };
+        }
+        let line = (self.rule.queues + port) as u16;
+        let message = match &mut self.inputs[input].own[port] {
+            Some(own) if !own.sent_stop && bytes > self.rule.stop => {
+                own.sent_stop = true;
+                Message::Stop
+            }
+            None if bytes > self.rule.detection => {
+                self.inputs[input].own[port] = Some(OwnLine { sent_stop: false });
+                Message::Allocate(self.listed(waiting()))
+            }
+            _ => return None,
+        };
+        self.say(vl, line, message)
+    }
+
+    /// The different ones among these destinations, as many as a line has room for.
+    fn listed(&self, waiting: Vec<u32>) -> Box<[u32]> {
+        let mut list: Vec<u32> = Vec::new();
+        for dst in waiting {
+            if list.len() < self.rule.destinations && !list.contains(&dst) {
+                list.push(dst);
+            }
+        }
+        list.into()
+    }
+
+    /// A root was found that special queues are taken for in its own switch: the first destination
+    /// goes to the line that the root has at this input, while it has room, else to one of its own.
+    fn root(&mut self, input: usize, vl: u8, output: usize, waiting: Vec<u32>, now: Time) -> Option<Notice> {
+        let room = self.rule.destinations;
+        let lines = self.inputs[input].special.iter_mut().enumerate();
+        let mut known = lines.filter_map(|(at, line)| match line {
+            Some(Line { output: of, cause: Cause::Root(list), propagated, .. }) if *of == output => {
+                Some((at, list, *propagated))
+            }
+            _ => None,
+        });
+        if let Some((at, list, propagated)) = known.find(|(_, list, _)| list.len() < room) {
+            for dst in waiting {
+                if list.len() < room && !list.contains(&dst) {
+                    list.push(dst);
+                }
+            }
+            let list = list.clone().into();
+            return if propagated { self.say(vl, at as u16, Message::Allocate(list)) } else { None };
+        }
+        let list = self.listed(waiting).into_vec();
+        self.take(input, output, Cause::Root(list), now);
+        None
+    }
+
+    fn say(&mut self, vl: u8, line: u16, message: Message) -> Option<Notice> {
+        let kind = match message {
+            Message::Allocate(_) => 0,
+            Message::Stop => 1,
+            Message::Go => 2,
+            Message::Release => 3,
+        };
+        self.tally.messages[kind] += 1;
+        Some(Notice { vl, line, message })
+    }
+
+    /// A normal queue has shrunk to `bytes` by a packet for the output `port`.
+    pub fn normal_shrank(&mut self, (input, vl): (usize, u8), port: usize, bytes: u32) -> Option<Notice> {
+        let go = self.rule.go;
+        let line = (self.rule.queues + port) as u16;
+        let place = self.inputs[input].own.get_mut(port)?;
+        let own = place.as_mut()?;
+        if bytes == 0 {
+            *place = None;
+            return self.say(vl, line, Message::Release);
+        }
+        if own.sent_stop && bytes <= go {
+            own.sent_stop = false;
+            return self.say(vl, line, Message::Go);
+        }
+        None
+    }
+
+    /// A packet for `dst` was stored in a special queue, which has `bytes` now.
+    pub fn special_grew(
+        &mut self,
+        (input, vl): (usize, u8),
+        at: usize,
+        dst: u32,
+        bytes: u32,
+    ) -> Option<Notice> {
+        let stop = self.rule.stop;
+        let (outputs, line) = (&self.outputs, self.inputs[input].special[at].as_mut()?);
+        match line.held.iter_mut().find(|held| held.0 == dst) {
+            Some(held) => held.1 += 1,
+            None => line.held.push((dst, 1)),
+        }
+        if bytes <= stop {
+            return None;
+        }
+        if line.propagated {
+            if line.sent_stop {
+                return None;
+            }
+            line.sent_stop = true;
+            return self.say(vl, at as u16, Message::Stop);
+        }
+        let list = match &line.cause {
+            Cause::Root(list) => list.clone().into(),
+            Cause::Branch(number) => {
+                let known = outputs[line.output].iter().find(|known| known.line == *number)?;
+                known.destinations.clone()
+            }
+            Cause::Orphan => return None,
+        };
+        line.propagated = true;
+        self.say(vl, at as u16, Message::Allocate(list))
+    }
+
+    /// A packet for `dst` left a special queue, which has `bytes` now; an empty queue is to be
+    /// offered for [`Self::release`] afterwards.
+    pub fn special_shrank(
+        &mut self,
+        (input, vl): (usize, u8),
+        at: usize,
+        dst: u32,
+        bytes: u32,
+    ) -> Option<Notice> {
+        let go = self.rule.go;
+        let line = self.inputs[input].special[at].as_mut()?;
+        if let Some(place) = line.held.iter().position(|held| held.0 == dst) {
+            line.held[place].1 -= 1;
+            if line.held[place].1 == 0 {
+                line.held.swap_remove(place);
+            }
+        }
+        if bytes > 0 && line.sent_stop && bytes <= go {
+            line.sent_stop = false;
+            return self.say(vl, at as u16, Message::Go);
+        }
+        None
+    }
+
+    /// Gives an empty special queue back, unless it is stopped. Returns whether it did, and what to
+    /// tell upstream.
+    pub fn release(&mut self, (input, vl): (usize, u8), at: usize, now: Time) -> (bool, Option<Notice>) {
+        if self.is_stopped(input, at) {
+            return (false, None);
+        }
+        let cam = &mut self.inputs[input];
+        let Some(line) = cam.special[at].take() else { return (false, None) };
+        cam.used -= 1;
+        self.tally.releases += 1;
+        self.tally.life_ps += u128::from((now - line.born).0);
+        (true, if line.propagated { self.say(vl, at as u16, Message::Release) } else { None })
+    }
+
+    /// Whether a packet waits at the input for a special queue to become free; asks once.
+    pub fn take_wanting(&mut self, input: usize) -> bool {
+        std::mem::take(&mut self.inputs[input].wanting)
+    }
+
+    /// Whether the next node has stopped a special queue.
+    pub fn is_stopped(&self, input: usize, at: usize) -> bool {
+        match &self.inputs[input].special[at] {
+            Some(Line { output, cause: Cause::Branch(number), .. }) => {
+                self.outputs[*output].iter().any(|line| line.line == *number && line.stopped)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the next node has stopped packets for a destination.
+    pub fn stops(&self, output: usize, dst: u32) -> bool {
+        self.outputs[output].iter().any(|line| line.stopped && line.destinations.contains(&dst))
+    }
+
+    /// The special queue of a root at this node's output, if the input has one.
+    pub fn root_queue(&self, input: usize, output: usize) -> Option<usize> {
+        let is_root = |line: &Option<Line>| {
+            line.as_ref().is_some_and(|line| line.output == output && matches!(line.cause, Cause::Root(_)))
+        };
+        self.inputs[input].special.iter().position(is_root)
+    }
+
+    /// A notification of the next node. Returns the special queues that it concerns, as input and
+    /// number.
+    pub fn received(&mut self, output: usize, line: u16, message: Message) -> Vec<(usize, usize)> {
+        let lines = &mut self.outputs[output];
+        let place = lines.iter().position(|known| known.line == line);
+        match (message, place) {
+            (Message::Allocate(destinations), None) => {
+                lines.push(OutputLine { line, destinations, stopped: false });
+            }
+            (Message::Allocate(destinations), Some(at)) => lines[at].destinations = destinations,
+            (Message::Stop, Some(at)) => lines[at].stopped = true,
+            (Message::Go, Some(at)) => lines[at].stopped = false,
+            (Message::Release, Some(at)) => {
+                lines.remove(at);
+                return self.branches(output, line, true);
+            }
+            // A line is allocated before anything else is said of it.
+            (_, None) => return Vec::new(),
+        }
+        self.branches(output, line, false)
+    }
+
+    fn branches(&mut self, output: usize, number: u16, orphan: bool) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        for (input, cam) in self.inputs.iter_mut().enumerate() {
+            for (at, line) in cam.special.iter_mut().enumerate() {
+                let Some(line) = line else { continue };
+                if line.output == output && line.cause == Cause::Branch(number) {
+                    found.push((input, at));
+                    if orphan {
+                        line.cause = Cause::Orphan;
+                    }
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,120 @@
+//! How buffers are divided into queues, so that packets wait for as few others as possible.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | here | the static organisations (1Q, VOQsw, VOQnet, DBBM, OBQA, DAMQ) and their parameters |
+//! | `buffers` | the queues of a node, whatever their organisation, and who may send next |
+//! | `isolation` | special queues and CAM lines: FBICM, HFDI and what the hybrids share with them |
+//! | [`cost`] | what special queues cost in memory cells |
+//!
+//! Switches and host adapters use the same queues; an adapter is a node of one input and one
+//! output.
+
+pub(crate) mod buffers;
+pub mod cost;
+pub(crate) mod isolation;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use isolation::{Isolation, SpecialQueues};
+
+/// How the input buffer of a switch is divided into queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Queues {
+    /// One queue per output of the switch: VOQsw; DAMQ where the queues share their memory.
+    PerOutput,
+    /// One first-in first-out queue (1Q).
+    Single,
+    /// One queue per destination in the network (VOQnet): nobody ever waits for a packet with
+    /// another destination.
+    PerDestination,
+    /// `queue_count` queues; a packet's is its destination modulo their number (DBBM).
+    DestinationModulo,
+    /// `queue_count` queues; a packet's is the output it asks for modulo their number (OBQA).
+    OutputModulo,
+}
+
+/// Whether the queues of an input share its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Memory {
+    /// Any queue may take all that is free.
+    Shared,
+    /// Each queue has its own part, with credits of its own.
+    Divided,
+}
+
+impl Queues {
+    /// What queues of this kind do with the memory unless told otherwise.
+    #[must_use]
+    pub fn usual_memory(self) -> Memory {
+        match self {
+            Self::PerOutput | Self::Single => Memory::Shared,
+            Self::PerDestination | Self::DestinationModulo | Self::OutputModulo => Memory::Divided,
+        }
+    }
+}
+
+/// How the buffer between a host's queues per destination and its link is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostQueues {
+    /// There is no such buffer.
+    None,
+    /// One queue, and the special queues if there are any.
+    Single,
+    /// One queue per destination, each with a memory of its own.
+    PerDestination,
+    /// `switch.queue_count` queues, each with its part of the memory; a packet's is its destination
+    /// modulo their number.
+    DestinationModulo,
+}
+
+/// Which queue a packet is stored in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Organisation {
+    /// One queue.
+    Single,
+    /// A queue per output.
+    PerOutput,
+    /// A queue per destination, made when it is needed.
+    PerDestination,
+    /// Destination modulo a number.
+    DestinationModulo(u32),
+    /// Output modulo a number.
+    OutputModulo(u32),
+}
+
+impl Organisation {
+    pub fn new(queues: Queues, count: u16) -> Self {
+        match queues {
+            Queues::Single => Self::Single,
+            Queues::PerOutput => Self::PerOutput,
+            Queues::PerDestination => Self::PerDestination,
+            Queues::DestinationModulo => Self::DestinationModulo(u32::from(count)),
+            Queues::OutputModulo => Self::OutputModulo(u32::from(count)),
+        }
+    }
+
+    /// Queues per input and virtual lane that are there from the start.
+    pub fn fixed(self, outputs: usize) -> usize {
+        match self {
+            Self::Single => 1,
+            Self::PerOutput => outputs,
+            Self::PerDestination => 0,
+            Self::DestinationModulo(count) | Self::OutputModulo(count) => count as usize,
+        }
+    }
+
+    /// Which of the fixed queues a packet for an output and a destination is stored in.
+    pub fn index(self, output: usize, destination: u32) -> usize {
+        match self {
+            Self::Single | Self::PerDestination => 0,
+            Self::PerOutput => output,
+            Self::DestinationModulo(count) => (destination % count) as usize,
+            Self::OutputModulo(count) => output % count as usize,
+        }
+    }
+}

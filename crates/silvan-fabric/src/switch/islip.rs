@@ -1,0 +1,188 @@
+//! Arbitration with one read port per input: iSLIP (McKeown 1999).
+//!
+//! Each iteration: every free output grants to the requesting free input at or after its
+//! pointer, every input accepts the grant at or after its own; a pointer advances to one beyond
+//! its partner only when the grant is accepted, and only in the first iteration.
+
+use silvan_engine::Time;
+
+use super::Ports;
+use super::queued::{Arbiter, QueuedSwitch};
+use crate::core::Core;
+use crate::link::ChannelId;
+use crate::queueing::buffers::QueueId;
+
+/// The state of the matching.
+#[derive(Debug)]
+pub(crate) struct Islip {
+    iterations: u8,
+    /// When each input's read port is free, and the channel that it is to be asked on then.
+    read_free: Box<[(Time, ChannelId)]>,
+    grant: Box<[u16]>,
+    accept: Box<[u16]>,
+    lane_turn: usize,
+    dirty: bool,
+}
+
+/// A grant or its acceptance.
+#[derive(Debug, Clone, Copy)]
+struct Match {
+    input: usize,
+    output: usize,
+    queue: QueueId,
+}
+
+impl Islip {
+    pub fn new(ports: &Ports, iterations: u8) -> Self {
+        let count = ports.count();
+        Self {
+            iterations,
+            read_free: vec![(Time::ZERO, 0); count].into(),
+            grant: vec![0; count].into(),
+            accept: vec![0; count].into(),
+            lane_turn: 0,
+            dirty: false,
+        }
+    }
+
+    /// Someone new waits at an input for an output.
+    pub fn ask(&mut self, core: &mut Core, ports: &Ports, (input, output): (usize, usize)) {
+        let (read_free, feeding) = self.read_free[input];
+        let channel = ports.out(output);
+        if read_free > core.now {
+            core.wake(feeding, read_free);
+        } else if core.free_at(channel) > core.now {
+            core.wake(channel, core.free_at(channel));
+        } else {
+            self.mark(core, ports);
+        }
+    }
+
+    /// Has the switch settled at the end of this instant.
+    pub fn mark(&mut self, core: &mut Core, ports: &Ports) {
+        if !self.dirty {
+            self.dirty = true;
+            core.dirty_outputs.push((ports.node, 0));
+        }
+    }
+
+    /// Of two grants to an input, whether the first is nearer to the input's pointer.
+    fn is_nearer(&self, input: usize, output: usize, other: usize) -> bool {
+        let (count, pointer) = (self.accept.len(), usize::from(self.accept[input]));
+        let distance = |output: usize| (output + count - pointer) % count;
+        distance(output) < distance(other)
+    }
+
+    fn accepted(&mut self, pair: &Match) {
+        let count = self.accept.len();
+        self.grant[pair.output] = ((pair.input + 1) % count) as u16;
+        self.accept[pair.input] = ((pair.output + 1) % count) as u16;
+    }
+}
+
+impl QueuedSwitch {
+    /// Matches free inputs to free outputs, lets them send, and sees to it that the switch is asked
+    /// again.
+    pub(super) fn settle_matching(&mut self, core: &mut Core) {
+        let lanes = self.ports.lanes;
+        let Arbiter::Islip(state) = &mut self.arbiter else { return };
+        state.dirty = false;
+        let (first, iterations) = (state.lane_turn, state.iterations.max(1));
+        state.lane_turn = (first + 1) % lanes;
+        for step in 0..lanes {
+            let vl = (first + step) % lanes;
+            for iteration in 0..iterations {
+                let accepted = self.match_once(core, vl, iteration == 0);
+                if accepted.is_empty() {
+                    break;
+                }
+                for pair in accepted {
+                    self.send(core, vl, pair);
+                }
+                // The inputs are busy now: whoever waits there is asked when they are not. All that
+                // were matched are on their way, so notifications do not get in between.
+                self.buffers.changes.asked.clear();
+                self.mark_moved(core);
+                self.tell(core);
+            }
+        }
+        self.plan(core);
+    }
+
+    /// One iteration of request, grant and accept among the free inputs and outputs.
+    fn match_once(&mut self, core: &mut Core, vl: usize, first: bool) -> Vec<Match> {
+        let mut accepted: Vec<Match> = Vec::new();
+        for output in 0..self.ports.count() {
+            let lane = output * self.ports.lanes + vl;
+            if self.buffers.requests(lane) == [0; 4] || core.free_at(self.ports.out(output)) > core.now {
+                continue;
+            }
+            let Some(offer) = self.grant(core, lane) else { continue };
+            let Arbiter::Islip(state) = &self.arbiter else { break };
+            match accepted.iter_mut().find(|known| known.input == offer.input) {
+                Some(known) if state.is_nearer(offer.input, output, known.output) => *known = offer,
+                Some(_) => {}
+                None => accepted.push(offer),
+            }
+        }
+        accepted.sort_unstable_by_key(|pair| pair.input);
+        if first && let Arbiter::Islip(state) = &mut self.arbiter {
+            accepted.iter().for_each(|pair| state.accepted(pair));
+        }
+        accepted
+    }
+
+    /// The input that a free output grants to: the first one with a free read port at or after the
+    /// output's pointer, if there is credit for its packet.
+    fn grant(&mut self, core: &mut Core, lane: usize) -> Option<Match> {
+        let (count, output) = (self.ports.count(), lane / self.ports.lanes);
+        let requests = self.buffers.requests(lane);
+        let Arbiter::Islip(state) = &self.arbiter else { return None };
+        let start = usize::from(state.grant[output]);
+        for step in 0..count {
+            let input = (start + step) % count;
+            let Arbiter::Islip(state) = &self.arbiter else { return None };
+            if requests[input / 64] >> (input % 64) & 1 == 0 || state.read_free[input].0 > core.now {
+                continue;
+            }
+            match self.candidate(core, lane, input) {
+                Ok(queue) => return Some(Match { input, output, queue }),
+                Err(0) => {}
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    fn send(&mut self, core: &mut Core, vl: usize, pair: Match) {
+        let Match { input, output, queue } = pair;
+        let (read, _) = self.serve(core, (input, output, vl), queue);
+        let channel = self.ports.out(output);
+        if let Arbiter::Islip(state) = &mut self.arbiter {
+            state.read_free[input] = (read, channel);
+        }
+    }
+
+    /// While anything waits, the switch is asked again when an input or an output becomes free.
+    fn plan(&mut self, core: &mut Core) {
+        let Arbiter::Islip(state) = &self.arbiter else { return };
+        let (count, now) = (self.ports.count(), core.now);
+        let mut waits = false;
+        for output in 0..count {
+            if self.queued_bytes(output) == 0 {
+                continue;
+            }
+            waits = true;
+            let channel = self.ports.out(output);
+            let free_at = core.free_at(channel);
+            if free_at > now {
+                core.wake(channel, free_at);
+            }
+        }
+        if waits {
+            for &(free_at, channel) in state.read_free.iter().filter(|read| read.0 > now) {
+                core.wake(channel, free_at);
+            }
+        }
+    }
+}

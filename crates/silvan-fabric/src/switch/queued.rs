@@ -1,0 +1,198 @@
+//! The switch of any queue organisation: what its queues and its arbitration have in common.
+//!
+//! ```text
+//!  in 0  =[ normal queues | special queues ]==\     crossbar: a read port per queue and round
+//!  in 1  =[ normal queues | special queues ]===*    robin, or one read port per input and
+//!  in 2  =[ normal queues | special queues ]==/     iSLIP
+//! ```
+//!
+//! With one queue per output, memory that all share and no special queues, a switch with a read
+//! port per queue is [`super::VoqSwitch`], which does the same faster.
+
+use silvan_engine::Time;
+use silvan_engine::units::BytePace;
+
+use super::Ports;
+use super::islip::Islip;
+use super::round_robin::RoundRobin;
+use crate::congestion::marking::Fill;
+use crate::core::Core;
+use crate::link::Class;
+use crate::packet::PacketId;
+use crate::queueing::buffers::{Buffers, Moved, QueueId};
+
+/// How it is decided who sends.
+#[derive(Debug)]
+pub(crate) enum Arbiter {
+    /// A read port per queue.
+    RoundRobin(RoundRobin),
+    /// One read port per input.
+    Islip(Islip),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct QueuedSwitch {
+    pub ports: Ports,
+    pub buffers: Buffers,
+    pub arbiter: Arbiter,
+    /// Rate of an input's read port, if not that of the link.
+    crossbar: Option<BytePace>,
+}
+
+impl QueuedSwitch {
+    pub fn new(ports: Ports, buffers: Buffers, arbiter: Arbiter, crossbar: Option<BytePace>) -> Self {
+        Self { ports, buffers, arbiter, crossbar }
+    }
+
+    pub fn enqueue(&mut self, core: &mut Core, input: usize, id: PacketId) {
+        let packet = &core.packets[id];
+        let (vl, dst) = (usize::from(packet.vl), packet.dst);
+        let output = self.ports.route(dst);
+        self.buffers.store(&mut core.packets, core.now, input, id);
+        self.fill_changed(core, Moved { input, output, vl, dst });
+        self.spread(core);
+    }
+
+    /// Where an input is read faster than it is filled, a packet's lag turns into the time at which
+    /// its tail is in, which reading must wait for.
+    pub fn note_tail(&mut self, core: &mut Core, id: PacketId) {
+        if self.crossbar.is_some() {
+            core.packets[id].tail_lag += core.now;
+        }
+    }
+
+    /// Tells marking rule, arbitration and neighbours what changed in the buffers.
+    fn spread(&mut self, core: &mut Core) {
+        self.mark_moved(core);
+        for at in 0..self.buffers.changes.asked.len() {
+            let (lane, input) = self.buffers.changes.asked[at];
+            self.ask(core, lane, input);
+        }
+        self.buffers.changes.asked.clear();
+        self.tell(core);
+    }
+
+    /// Tells the marking rule of packets that changed queues.
+    pub(super) fn mark_moved(&mut self, core: &mut Core) {
+        while let Some(moved) = self.buffers.changes.moved.pop() {
+            self.fill_changed(core, moved);
+        }
+    }
+
+    /// Sends the notifications that are due. They take the links before any packet that is not on
+    /// its way yet.
+    pub(super) fn tell(&mut self, core: &mut Core) {
+        let Some(cams) = &self.buffers.cams else { return };
+        for (port, notice) in self.buffers.changes.notices.drain(..) {
+            let Some(wiring) = self.ports.wiring[port] else { continue };
+            let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
+            let bytes = cams.wire_size(&notice.message);
+            core.notify(wiring.out, class, notice, bytes);
+        }
+    }
+
+    /// Tells the marking rule that a queue grew or shrank.
+    fn fill_changed(&mut self, core: &mut Core, changed: Moved) {
+        let Moved { input, output, vl, dst } = changed;
+        let lane = output * self.ports.lanes + vl;
+        let sum = self.buffers.sum(lane);
+        if self.ports.is_concerned(lane, sum) {
+            let queue = self.buffers.telling_bytes(input, output, vl, dst);
+            let inputs = self.buffers.requests(lane);
+            self.ports.fill_changed(core, output, vl, &Fill { input, queue, sum, inputs: &inputs });
+        }
+    }
+
+    /// Someone new waits at an input for an output (numbered with its virtual lane).
+    fn ask(&mut self, core: &mut Core, lane: usize, input: usize) {
+        let output = lane / self.ports.lanes;
+        match &mut self.arbiter {
+            Arbiter::RoundRobin(round_robin) => {
+                let head = self.buffers.front(lane, input).and_then(|queue| self.buffers.head(queue));
+                let space = head.map_or(0, |id| core.packets[id].space);
+                round_robin.ask(core, &self.ports, lane, space);
+            }
+            Arbiter::Islip(islip) => islip.ask(core, &self.ports, (input, output)),
+        }
+    }
+
+    /// An output is free, or there are credits.
+    pub fn wake(&mut self, core: &mut Core, output: usize) {
+        if core.links.is_divided() {
+            let lanes = self.ports.lanes;
+            (output * lanes..(output + 1) * lanes).for_each(|lane| self.buffers.unpark(&core.packets, lane));
+            self.buffers.changes.asked.clear();
+        }
+        let settle = match &mut self.arbiter {
+            Arbiter::RoundRobin(round_robin) => round_robin.wake(output),
+            Arbiter::Islip(islip) => {
+                islip.mark(core, &self.ports);
+                false
+            }
+        };
+        if settle {
+            self.settle(core, output);
+        }
+    }
+
+    /// Lets an output (or with iSLIP the whole switch) send what it can.
+    pub fn settle(&mut self, core: &mut Core, output: usize) {
+        match self.arbiter {
+            Arbiter::RoundRobin(_) => self.settle_output(core, output),
+            Arbiter::Islip(_) => self.settle_matching(core),
+        }
+    }
+
+    /// Which queue an output (with virtual lane) may serve of an input's, if there is credit.
+    /// Where memory is divided, those that lack credit stand aside for others.
+    pub(super) fn candidate(&mut self, core: &mut Core, lane: usize, input: usize) -> Result<QueueId, u32> {
+        let (output, vl) = (lane / self.ports.lanes, lane % self.ports.lanes);
+        let channel = self.ports.out(output);
+        loop {
+            let queue = self.buffers.front(lane, input).ok_or(0u32)?;
+            let id = self.buffers.head(queue).ok_or(0u32)?;
+            let (dst, space) = (core.packets[id].dst, core.packets[id].space);
+            if core.has_credit_or_wait((channel, vl as u8, dst), space) {
+                return Ok(queue);
+            }
+            if !core.links.is_divided() {
+                return Err(space);
+            }
+            self.buffers.park(queue);
+        }
+    }
+
+    /// Sends the packet at the head of a queue. Returns when its input may be read again and when
+    /// its output is free.
+    pub(super) fn serve(
+        &mut self,
+        core: &mut Core,
+        (input, output, vl): (usize, usize, usize),
+        queue: QueueId,
+    ) -> (Time, Time) {
+        let Some(id) = self.buffers.head(queue) else { return (core.now, core.now) };
+        let (dst, size, tail) = (core.packets[id].dst, core.packets[id].size, core.packets[id].tail_lag);
+        self.buffers.take(&mut core.packets, core.now, queue);
+        self.fill_changed(core, Moved { input, output, vl, dst });
+        let read = self.crossbar.map(|pace| (core.now + pace.time(size)).max(tail));
+        let end = self.ports.transmit(core, (input, output), id, read);
+        if matches!(self.arbiter, Arbiter::RoundRobin(_)) {
+            self.spread(core);
+        }
+        (read.unwrap_or(end), end)
+    }
+
+    /// A notification of the next node about one of its CAM lines.
+    pub fn notice(&mut self, core: &mut Core, port: usize, id: u32) {
+        let Some(notice) = core.notices.take(id) else { return };
+        self.buffers.received(&mut core.packets, core.now, port, notice);
+        self.spread(core);
+    }
+
+    /// See [`super::Switch::queued_bytes`].
+    pub fn queued_bytes(&self, output: usize) -> u32 {
+        let lanes = self.ports.lanes;
+        (output * lanes..(output + 1) * lanes).map(|lane| self.buffers.sum(lane)).sum()
+    }
+}

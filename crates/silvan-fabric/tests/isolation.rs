@@ -1,0 +1,166 @@
+//! Queue organisations and special queues on random small networks and traffic. In debug builds
+//! every event is checked (credits, buffers, order, conservation); here, that everything arrives and
+//! that what was taken is given back.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::*;
+use proptest::prelude::*;
+use silvan_engine::{Bytes, Rate};
+use silvan_fabric::config::{Architecture, Config};
+use silvan_fabric::congestion::{Congestion, Mechanism};
+use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues, SpecialQueues};
+use silvan_fabric::traffic::{Flow, Pattern};
+
+/// Flows that stop, some of them to one host, and some random traffic.
+fn load(config: &mut Config, hosts: usize, flows: &[(usize, usize, u8)], message: u64) {
+    for &(from, to, sl) in flows {
+        let (from, to) = (from % hosts, if sl % 2 == 0 { 0 } else { to % hosts });
+        if from != to {
+            let message = Some(Bytes(message));
+            let flow = flow(&format!("H{from}"), &format!("H{to}"));
+            let name = Some(format!("f{}", config.flows.len()));
+            config.flows.push(Flow { name, message, stop: Some(us(200)), sl, ..flow });
+        }
+    }
+    let mut uniform = pattern(Pattern::Uniform { include_self: false });
+    (uniform.stop, uniform.rate) = (Some(us(150)), Some(Rate::from_gbit(2)));
+    config.traffic = vec![uniform];
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// No packet is reordered, lost or stuck when queues move, run out or are released, and every
+    /// CAM line and special queue is free again after traffic stops.
+    #[test]
+    fn special_queues_come_and_go(
+        seed in prop::collection::vec(any::<u8>(), 40),
+        (switches, hosts, lanes) in (1usize..5, 2usize..8, 1u8..3),
+        (queues, destinations) in (prop::sample::select(vec![0u8, 1, 2, 4]), 1u16..5),
+        mechanism in prop::sample::select(vec![
+            Mechanism::Fbicm, Mechanism::Ccfit, Mechanism::Hfdi, Mechanism::Ecocc,
+        ]),
+        (at_root, buffered, message) in (any::<bool>(), any::<bool>(), 1u64..9_000),
+        (detection, stop, go) in (1u64..12_000, 2_100u64..12_000, 0u64..2_000),
+        flows in prop::collection::vec((0usize..8, 0usize..8, 0u8..4), 2..12),
+    ) {
+        let topology = topology(&random_network(&seed, switches, hosts));
+        let mut config = config(us(30_000));
+        config.measure.interval = us(50);
+        config.lanes.count = lanes;
+        config.switch.buffer = Bytes(16_384 * u64::from(lanes));
+        let special = SpecialQueues {
+            queues, destinations, detection: Some(Bytes(detection)), stop: Some(Bytes(stop)), go: Some(Bytes(go)),
+            at_root: at_root || mechanism.is_input_queued(), ..SpecialQueues::default()
+        };
+        let isolation = Some(Isolation::SpecialQueues(special));
+        config.congestion = Congestion { mechanism, isolation, ..Congestion::default() };
+        config.host.queues = (!buffered).then_some(HostQueues::None);
+        load(&mut config, hosts, &flows, message);
+        let outcome = match try_run(&topology, &config) {
+            Ok(outcome) => outcome,
+            Err(error) => return Err(TestCaseError::fail(error.to_string())),
+        };
+        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic stopped long ago");
+        let isolation = outcome.summary.isolation.unwrap();
+        prop_assert_eq!((isolation.in_use, isolation.lines_in_use), (0, 0), "{:?}", isolation);
+        prop_assert!(queues > 0 || isolation.allocations == 0);
+    }
+
+    /// Whatever the organisation, everything arrives in order and the books balance.
+    #[test]
+    fn organisations_lose_nothing(
+        seed in prop::collection::vec(any::<u8>(), 40),
+        (switches, hosts, lanes) in (1usize..5, 2usize..8, 1u8..3),
+        queues in prop::sample::select(vec![
+            Queues::Single, Queues::PerOutput, Queues::PerDestination, Queues::DestinationModulo,
+            Queues::OutputModulo,
+        ]),
+        host in prop::sample::select(vec![
+            HostQueues::None, HostQueues::Single, HostQueues::PerDestination, HostQueues::DestinationModulo,
+        ]),
+        (iq, divided, control_first, cc, fast) in any::<(bool, bool, bool, bool, bool)>(),
+        (count, message) in (1u16..5, 1u64..9_000),
+        flows in prop::collection::vec((0usize..8, 0usize..8, 0u8..4), 2..12),
+    ) {
+        let topology = topology(&random_network(&seed, switches, hosts));
+        let mut config = config(us(30_000));
+        config.measure.interval = us(50);
+        config.lanes.count = lanes;
+        config.switch.architecture = Some(if iq { Architecture::Iq } else { Architecture::Voq });
+        config.switch.queues = Some(queues);
+        config.switch.queue_count = count;
+        config.switch.memory = divided.then_some(Memory::Divided);
+        config.switch.queue_buffer = Some(Bytes(4_096));
+        config.switch.control_first = Some(control_first);
+        config.switch.crossbar = (iq && fast).then_some(Rate::from_gbit(40));
+        config.host.queues = Some(host);
+        if cc {
+            config.congestion = ib_cc();
+        }
+        load(&mut config, hosts, &flows, message);
+        let outcome = match try_run(&topology, &config) {
+            Ok(outcome) => outcome,
+            Err(error) => return Err(TestCaseError::fail(error.to_string())),
+        };
+        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic stopped long ago");
+    }
+
+    /// The switch of any organisation does with a queue per output what the fast one does.
+    #[test]
+    fn the_fast_switch_is_the_general_one(
+        seed in prop::collection::vec(any::<u8>(), 40),
+        (switches, hosts, lanes) in (1usize..5, 2usize..8, 1u8..3),
+        message in 1u64..9_000,
+        flows in prop::collection::vec((0usize..8, 0usize..8, 0u8..4), 2..12),
+    ) {
+        let topology = topology(&random_network(&seed, switches, hosts));
+        let mut config = config(us(300));
+        config.lanes.count = lanes;
+        config.switch.buffer = Bytes(16_384);
+        load(&mut config, hosts, &flows, message);
+        let fast = run(&topology, &config);
+        // There are no control packets, so that it does not matter where they would go.
+        config.switch.control_first = Some(true);
+        let mut general = run(&topology, &config);
+        // Looking once more than necessary is no difference in what happens.
+        general.summary.events = fast.summary.events;
+        prop_assert!(fast == general);
+    }
+}
+
+/// A victim shares a link with a contributor to a congested host: it is held up, unless there are
+/// special queues. Nothing is throttled.
+#[test]
+fn victims_pass_congested_flows() {
+    let star = |mechanism: Mechanism, queues: u8| {
+        let topology = topology(
+            r#"{"kind": "custom", "hosts": ["A", "B", "V", "X", "Y", "Z"], "switches": [{"name": "S1"}, {"name": "S2"}],
+               "links": [{"from": "A", "to": "S1"}, {"from": "B", "to": "S2"}, {"from": "V", "to": "S1"},
+                         {"from": "X", "to": "S2"}, {"from": "Y", "to": "S2"}, {"from": "Z", "to": "S2"},
+                         {"from": "S1", "to": "S2", "rate": "32 Gbit/s"}]}"#,
+        );
+        let mut config = config(us(1_000));
+        config.switch.buffer = Bytes(65_536);
+        config.congestion.mechanism = mechanism;
+        // One read port gives away what comes in on the fast link only if the crossbar is as fast.
+        config.switch.crossbar = mechanism.is_input_queued().then_some(Rate::from_gbit(32));
+        if mechanism != Mechanism::None {
+            let parts = config.parts();
+            let Isolation::SpecialQueues(special) = parts.isolation else { panic!("no special queues") };
+            config.congestion.isolation = Some(Isolation::SpecialQueues(SpecialQueues { queues, ..special }));
+            config.congestion.reaction = Some(silvan_fabric::congestion::reaction::Reaction::None);
+        }
+        // A, B and another host overload X; V's flow to Y shares the link between the switches.
+        config.flows = vec![flow("A", "X"), flow("B", "X"), flow("Z", "X"), flow("V", "Y")];
+        run(&topology, &config).summary.flows[3].received_gbit_s
+    };
+    let blocked = star(Mechanism::None, 0);
+    assert!(blocked < 12.0, "{blocked}");
+    for mechanism in [Mechanism::Fbicm, Mechanism::Ccfit, Mechanism::Hfdi, Mechanism::Ecocc] {
+        let free = star(mechanism, 2);
+        assert!(free > 15.0, "{mechanism:?}: {free}");
+    }
+}
