@@ -99,10 +99,12 @@ impl Host {
         if (waits || !self.control.is_empty()) && free_at > core.now {
             core.wake(self.out, free_at);
         }
-        if let Some(next) = self.next_look(core, attempt)
-            && (attempt == Attempt::Sent || next.max(self.injection.free_at) > core.now)
+        // A flow that may go waits for no more than its turn to be moved.
+        let next = if self.flows.ready() > 0 { Some(core.now) } else { self.next_look(core, attempt) };
+        if let Some(next) = next.map(|next| next.max(self.injection.free_at))
+            && next > core.now
         {
-            core.wake(self.out, next.max(self.injection.free_at));
+            core.wake(self.out, next);
         }
     }
 

@@ -267,7 +267,7 @@ impl Buffers {
     /// Looks whether a normal queue that has grown shows a root.
     fn detect(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         let Queue { fifo, bytes, input, .. } = self.queues[queue as usize];
-        let Some(head) = fifo.head().filter(|&head| packets[head].kind == Kind::Data) else { return };
+        let Some(head) = fifo.head() else { return };
         let (input, lanes) = (input as usize, self.shape.lanes);
         let (port, vl) = (self.route(packets[head].dst), input % lanes);
         let (table, pool) = (&self.table, &*packets);
@@ -277,6 +277,10 @@ impl Buffers {
             data.map(|packet| packet.dst).filter(|&dst| there(dst)).collect()
         };
         let Some(cams) = &mut self.cams else { return };
+        // A special queue is taken for a packet that can move there now.
+        if cams.rule().at_root && packets[head].kind != Kind::Data {
+            return;
+        }
         let place = (input, vl as u8);
         let notice = cams.normal_grew(place, (port * lanes + vl, port), bytes, waiting, now);
         self.tell(input, notice);
