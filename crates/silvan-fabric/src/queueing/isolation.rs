@@ -31,7 +31,8 @@
 //! - A packet follows those before it: while a special queue holds packets for its destination, it
 //!   goes there; else to the oldest matching line. So nothing is reordered when lines come and go.
 //! - A special queue whose line the next switch released keeps what it holds, and takes only what
-//!   must follow that; it is free when empty.
+//!   must follow that; it is free when empty, or comes under the next line that lists a destination
+//!   it holds packets for.
 //! - A host's own queue never finds a root: the host's link is not shared with anybody.
 
 use std::sync::Arc;
@@ -532,6 +533,7 @@ impl Cams {
         match (message, place) {
             (Message::Allocate(destinations), None) => {
                 lines.push(OutputLine { line, destinations, stopped: false });
+                self.adopt(output, line);
             }
             (Message::Allocate(destinations), Some(at)) => lines[at].destinations = destinations,
             (Message::Stop, Some(at)) => lines[at].stopped = true,
@@ -544,6 +546,18 @@ impl Cams {
             (_, None) => return Vec::new(),
         }
         self.branches(output, line, false)
+    }
+
+    /// Queues that an earlier line has left behind come under a new one, if it lists a destination
+    /// that they hold packets for: otherwise what must follow those would get past Stop for ever.
+    fn adopt(&mut self, output: usize, number: u16) {
+        let Some(known) = self.outputs[output].iter().find(|known| known.line == number) else { return };
+        for line in self.inputs.iter_mut().flat_map(|cam| cam.special.iter_mut().flatten()) {
+            let listed = line.held.iter().any(|held| known.destinations.contains(&held.0));
+            if line.output == output && line.cause == Cause::Orphan && listed {
+                line.cause = Cause::Branch(number);
+            }
+        }
     }
 
     fn branches(&mut self, output: usize, number: u16, orphan: bool) -> Vec<(usize, usize)> {
