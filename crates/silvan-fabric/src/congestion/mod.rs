@@ -105,7 +105,6 @@ impl Mechanism {
             fill: FillMapping::Each,
             upper: packets(upper),
             lower: packets(lower),
-            percent: Some(85),
             ..Fecn::default()
         };
         // Thresholds of Paper V, III.E and IV.A: High 4, Low 2, Stop 10, Go 4; detection is not
@@ -118,7 +117,7 @@ impl Mechanism {
         let marking = match self {
             Self::None | Self::Fbicm | Self::Hfdi => Marking::None,
             Self::IbCc => Marking::Fecn(Fecn::default()),
-            Self::Ccfit => Marking::Fecn(each(4, 2)),
+            Self::Ccfit => Marking::Fecn(Fecn { percent: Some(85), ..each(4, 2) }),
             Self::Ecocc => Marking::Fecn(each(6, 4)),
         };
         let isolation = match self {
@@ -128,9 +127,10 @@ impl Mechanism {
         };
         let reaction = match self {
             Self::None | Self::Fbicm | Self::Hfdi => Reaction::None,
-            Self::IbCc => Reaction::Cct(Cct::default()),
+            // EcoCC's timer and marking rate are those of the earlier hardware study (Paper VI, 4.1).
+            Self::IbCc | Self::Ecocc => Reaction::Cct(Cct::default()),
             // CCTI_Timer 8000 ns (Paper V, IV.A), in units of 1.024 us.
-            Self::Ccfit | Self::Ecocc => Reaction::Cct(Cct { ccti_timer: 8, ..Cct::default() }),
+            Self::Ccfit => Reaction::Cct(Cct { ccti_timer: 8, ..Cct::default() }),
         };
         Parts { marking, notification: Notification::Cnp, isolation, reaction }
     }
