@@ -12,8 +12,8 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::Organisation;
-use super::isolation::{Cams, Message, Notice};
-use crate::packet::{Fifo, Kind, PacketId, Pool};
+use super::isolation::{Cams, Notice};
+use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
 
 /// Index of a queue.
 pub(crate) type QueueId = u32;
@@ -38,7 +38,7 @@ enum Seat {
     None,
     /// In this ring.
     Ring(u32),
-    /// Out of this ring, until there may be credit for it.
+    /// Out of this ring, until there may be credit for it or the next node lets it go.
     Parked(u32),
 }
 
@@ -360,6 +360,11 @@ impl Buffers {
         let output = self.route(packets[id].dst) * lanes + input % lanes;
         let port = input / lanes;
         let ring = output * self.shape.inputs + port;
+        if state.role == Role::Normal && self.is_stopped(&packets[id], output) {
+            self.queues[queue as usize].seat = Seat::Parked(ring as u32);
+            self.parked[output].push(queue);
+            return;
+        }
         if state.role == Role::Control {
             self.rings[ring].push_front(queue);
         } else {
@@ -368,6 +373,11 @@ impl Buffers {
         self.queues[queue as usize].seat = Seat::Ring(ring as u32);
         self.requests[output][port / 64] |= 1 << (port % 64);
         self.changes.asked.push((output, port));
+    }
+
+    /// Whether the next node has stopped the flow of a packet that is in no special queue.
+    fn is_stopped(&self, packet: &Packet, output: usize) -> bool {
+        packet.kind == Kind::Data && self.cams.as_ref().is_some_and(|cams| cams.stops(output, packet.dst))
     }
 
     /// Takes a queue out of where it waits.
@@ -394,7 +404,7 @@ impl Buffers {
         }
     }
 
-    /// Lets a queue that lacks credit stand aside until [`Self::unpark`].
+    /// Lets a queue that may not go stand aside until [`Self::unpark`].
     pub fn park(&mut self, queue: QueueId) {
         let Seat::Ring(ring) = self.queues[queue as usize].seat else { return };
         self.leave_ring(queue, ring as usize);
@@ -402,7 +412,7 @@ impl Buffers {
         self.parked[ring as usize / self.shape.inputs].push(queue);
     }
 
-    /// There may be credit again at an output: those that stood aside go on waiting.
+    /// Those that stood aside at an output may go again.
     pub fn unpark(&mut self, packets: &Pool, output: usize) {
         for queue in std::mem::take(&mut self.parked[output]) {
             self.queues[queue as usize].seat = Seat::None;
@@ -414,7 +424,6 @@ impl Buffers {
     pub fn received(&mut self, packets: &mut Pool, now: Time, port: usize, notice: Notice) {
         let Some(cams) = &mut self.cams else { return };
         let output = port * self.shape.lanes + usize::from(notice.vl);
-        let is_list = matches!(notice.message, Message::Allocate(_));
         for (input, at) in cams.received(output, notice.line, notice.message) {
             let queue = (input * self.per_input + 1 + self.normal + at) as QueueId;
             self.unseat(queue);
@@ -424,10 +433,16 @@ impl Buffers {
                 self.seat(packets, queue);
             }
         }
-        if is_list {
-            let rings = output * self.shape.inputs..(output + 1) * self.shape.inputs;
-            let waiting: Vec<QueueId> = self.rings[rings].iter().flatten().copied().collect();
-            waiting.into_iter().for_each(|queue| self.reconsider(packets, now, queue));
+        self.unpark(packets, output);
+        let rings = output * self.shape.inputs..(output + 1) * self.shape.inputs;
+        let waiting: Vec<QueueId> = self.rings[rings].iter().flatten().copied().collect();
+        for queue in waiting {
+            self.reconsider(packets, now, queue);
+            if let Queue { fifo, role: Role::Normal, seat: Seat::Ring(_), .. } = self.queues[queue as usize]
+                && fifo.head().is_some_and(|id| self.is_stopped(&packets[id], output))
+            {
+                self.park(queue);
+            }
         }
     }
 
@@ -455,6 +470,7 @@ impl Buffers {
     }
 
     /// Buffer space in use at an input port and virtual lane, found by walking its queues.
+    #[cfg(debug_assertions)]
     pub fn space(&self, packets: &Pool, port: usize, vl: usize) -> u32 {
         self.of_input(port, vl).flat_map(|queue| queue.fifo.iter(packets)).map(|id| packets[id].space).sum()
     }

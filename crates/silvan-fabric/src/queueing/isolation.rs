@@ -20,12 +20,17 @@
 //!   their first matching packet asks for that output.
 //! - *Stop and Go*: a packet stored above the stop threshold after the line was sent stops the
 //!   queue upstream, falling to the go threshold lets it go.
+//! - *Exhaustion*: a packet that finds no free special queue stays in its normal queue and blocks what
+//!   is behind it while its flow is stopped.
 //! - *Release*: a special queue that is empty and not stopped is given back, and with it its line
 //!   here and at the output upstream.
 //!
 //! What the papers leave open, and what is chosen here:
 //! - "The second time the threshold is reached" (Paper VI, 3.1.2) is the next packet stored above
 //!   it; otherwise a queue that never falls below it would grow without bound.
+//! - Stop holds for the destinations of a line, wherever their packets wait, as the host's arbiter
+//!   has it (Paper VI, 3.2). If it held for special queues only, packets without one would fill the
+//!   next switch for ever, and inputs that obey would starve.
 //! - The normal queue of a root is stopped and let go as special queues are (it has a CAM line with
 //!   the same bits), and its line is released when it is empty.
 //! - A packet follows those before it: while a special queue holds packets for its destination, it
