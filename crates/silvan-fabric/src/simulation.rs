@@ -132,10 +132,14 @@ impl Simulation {
         let Network { core, switches, hosts, .. } = &self.network;
         for event in core.queue.staged() {
             // Arrivals name a packet, wake-ups a channel.
+            let (class, node, _) = unkey(event.key);
             if event.key < key(Class::SwitchNotice, 0, 0) {
                 core.packets.foresee(event.data);
             } else if event.key >= key(Class::SwitchWake, 0, 0) {
                 core.links.foresee_channel(event.data);
+            }
+            if matches!(class, Class::HostArrival | Class::HostWake) {
+                prefetch(hosts, node as usize);
             }
         }
         for event in core.queue.current() {
@@ -144,7 +148,7 @@ impl Simulation {
             match class {
                 Class::SwitchArrival => switches[node].foresee_arrival(core, port, event.data),
                 Class::SwitchWake => switches[node].foresee_wake(core, port),
-                Class::HostArrival | Class::HostWake => prefetch(hosts, node),
+                Class::HostArrival | Class::HostWake => hosts[node].foresee(core),
                 _ => {}
             }
         }
