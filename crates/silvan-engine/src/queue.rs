@@ -112,7 +112,7 @@ impl EventQueue {
     #[must_use]
     pub fn new(spacing: Time) -> Self {
         // At least 2 ps, so that no bucket has the largest of numbers.
-        let width = spacing.0.clamp(2, 1 << 40).next_power_of_two();
+        let width = spacing.0.saturating_mul(2).clamp(2, 1 << 40).next_power_of_two();
         Self {
             shift: width.trailing_zeros(),
             heads: Box::new([NONE; BUCKETS]),
@@ -328,13 +328,18 @@ impl EventQueue {
             self.order.sort_unstable();
             let place = |order: &u64| (order & ((1 << PLACE_BITS) - 1)) as usize;
             self.room.extend_from_slice(events);
+            let (mut before, mut are_alike) = (u64::MAX, false);
             for (event, order) in events.iter_mut().zip(&self.order) {
                 *event = self.room[place(order)];
+                are_alike |= order >> PLACE_BITS == before;
+                before = order >> PLACE_BITS;
             }
             self.order.clear();
             self.room.clear();
             // Events of the same time and key are rare, and not yet in order.
-            insert(events);
+            if are_alike {
+                insert(events);
+            }
         }
     }
 
