@@ -112,7 +112,7 @@ impl EventQueue {
     #[must_use]
     pub fn new(spacing: Time) -> Self {
         // At least 2 ps, so that no bucket has the largest of numbers.
-        let width = spacing.0.saturating_mul(2).clamp(2, 1 << 40).next_power_of_two();
+        let width = spacing.0.saturating_mul(8).clamp(2, 1 << 40).next_power_of_two();
         Self {
             shift: width.trailing_zeros(),
             heads: Box::new([NONE; BUCKETS]),

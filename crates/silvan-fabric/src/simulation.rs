@@ -1,6 +1,6 @@
 //! The run itself: built from topology, tables and configuration, advanced in slices.
 
-use silvan_engine::cache::prefetch;
+use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
 
 use crate::build::{Network, build};
@@ -138,8 +138,10 @@ impl Simulation {
             } else if event.key >= key(Class::SwitchWake, 0, 0) {
                 core.links.foresee_channel(event.data);
             }
-            if matches!(class, Class::HostArrival | Class::HostWake) {
-                prefetch(hosts, node as usize);
+            match class {
+                Class::HostArrival => prefetch(hosts, node as usize),
+                Class::HostWake => prefetch_lines::<_, 5>(hosts, node as usize),
+                _ => {}
             }
         }
         for event in core.queue.current() {
@@ -148,7 +150,8 @@ impl Simulation {
             match class {
                 Class::SwitchArrival => switches[node].foresee_arrival(core, port, event.data),
                 Class::SwitchWake => switches[node].foresee_wake(core, port),
-                Class::HostArrival | Class::HostWake => hosts[node].foresee(core),
+                Class::HostArrival => hosts[node].foresee_arrival(core),
+                Class::HostWake => hosts[node].foresee_wake(core),
                 _ => {}
             }
         }

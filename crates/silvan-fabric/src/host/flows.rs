@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use silvan_engine::Time;
-use silvan_engine::cache::prefetch;
+use silvan_engine::cache::{prefetch, prefetch_lines};
 
 use crate::congestion::reaction::CctState;
 use crate::traffic::source::Message;
@@ -253,7 +253,7 @@ impl FlowTable {
     #[inline]
     pub fn foresee(&self) {
         let id = if self.first == NONE { self.free } else { self.first };
-        prefetch(&self.flows, id as usize);
+        prefetch_lines::<_, 2>(&self.flows, id as usize);
         prefetch(&self.index, 0);
     }
 

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use silvan_engine::Time;
-use silvan_engine::cache::prefetch;
+use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
 
 use crate::congestion::Notification;
@@ -182,12 +182,18 @@ impl Host {
         }
     }
 
-    /// A packet arrives soon, or is sent: has what it will touch brought into the cache.
+    /// A packet arrives soon: has what it will touch brought into the cache.
     #[inline]
-    pub fn foresee(&self, core: &Core) {
-        prefetch(&self.sources, 0);
-        self.flows.foresee();
+    pub fn foresee_arrival(&self, core: &Core) {
         core.links.foresee_lane(self.into, 0);
+    }
+
+    /// A packet may be sent soon: has what that will touch brought into the cache.
+    #[inline]
+    pub fn foresee_wake(&self, core: &Core) {
+        prefetch_lines::<_, 2>(&self.sources, 0);
+        self.flows.foresee();
+        core.links.foresee_lane(self.out, 0);
     }
 
     /// Asks to be settled at this instant.

@@ -156,7 +156,9 @@ impl VoqSwitch {
         let output = self.ports.route(packet.dst);
         let lane = output * self.ports.lanes + usize::from(packet.vl);
         prefetch(&self.queues, lane * self.ports.count() + input);
-        core.links.foresee_channel(self.outputs[output].channel);
+        let channel = self.outputs[output].channel;
+        core.links.foresee_channel(channel);
+        core.links.foresee_lane(channel, packet.vl);
     }
 
     /// See [`super::Switch::foresee_wake`].
