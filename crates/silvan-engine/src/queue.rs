@@ -47,10 +47,21 @@ impl PartialOrd for Event {
 const NONE: u32 = u32::MAX;
 
 /// Buckets of the wheel.
-const BUCKETS: usize = 1 << 13;
+const BUCKETS: usize = 1 << 14;
+
+/// Events after which no further bucket is staged: enough that fetching the state of what is
+/// staged hides behind the handling of the current events.
+const BATCH: usize = 8;
+
+/// Events that are sorted by insertion.
+const FEW: usize = 16;
 
 /// Bits for the place of an event in a bucket that is being sorted.
 const PLACE_BITS: u32 = 16;
+
+/// Buckets beyond the current ones that are staged at most. Events may yet be added before what is
+/// further away, and adding to what is staged is dearer than adding to the wheel.
+const AHEAD: u64 = 64;
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -60,12 +71,13 @@ struct Slot {
 
 /// Pending events, ordered by (time, key, data).
 ///
-/// The wheel has a power of two of buckets, each `2^shift` picoseconds wide. A bucket is an
-/// unordered list. The bucket after the one whose turn it is has been taken out of the wheel
-/// already and is *staged*: whoever handles the events can see what they will touch and have it
-/// brought into the cache meanwhile ([`EventQueue::staged`]). A bucket is sorted when its turn
-/// comes. Events beyond the wheel's horizon wait in a binary heap and never move: they are merged
-/// when their bucket is staged.
+/// The wheel has a power of two of buckets, each `2^shift` picoseconds wide and with an event or
+/// two. A bucket is an unordered list, which is sorted as it is taken out of the wheel. A few
+/// buckets are taken out at a time: those whose turn it is, the *current* events, and the ones
+/// after them, the *staged* events: whoever handles the current events can see what comes next
+/// and have what it will touch brought into the cache meanwhile ([`EventQueue::staged`]). Events
+/// beyond the wheel's horizon wait in a binary heap and never move: they are merged when their
+/// bucket is staged.
 #[derive(Debug)]
 pub struct EventQueue {
     shift: u32,
@@ -76,16 +88,19 @@ pub struct EventQueue {
     summary: [u64; BUCKETS / 64 / 64],
     slots: Vec<Slot>,
     free: u32,
-    /// The events of the bucket whose turn it is, latest first.
+    /// The events of the buckets whose turn it is, in order.
     current: Vec<Event>,
-    /// Number of that bucket, counted from time zero.
+    /// Which of `current` comes next.
+    at: usize,
+    /// Number of the last of those buckets, counted from time zero.
     turn: u64,
-    /// The events of the next non-empty bucket, in no order.
+    /// The events of the next few non-empty buckets, in order.
     staged: Vec<Event>,
-    /// Number of that bucket; that of `current` if nothing is staged.
+    /// Number of the last of those buckets; that of `current` if nothing is staged.
     staged_turn: u64,
     /// Room for sorting.
     order: Vec<u64>,
+    room: Vec<Event>,
     /// Pending in the wheel, besides `current` and `staged`; all less than a revolution after
     /// `turn`.
     in_wheel: usize,
@@ -96,9 +111,8 @@ impl EventQueue {
     /// A queue for events that are about `spacing` apart. The spacing changes only the speed.
     #[must_use]
     pub fn new(spacing: Time) -> Self {
-        // Some eight events per bucket: enough that fetching the state of a staged bucket hides
-        // behind the handling of the current one, few enough to sort by insertion.
-        let width = spacing.0.saturating_mul(8).clamp(1, 1 << 40).next_power_of_two();
+        // At least 2 ps, so that no bucket has the largest of numbers.
+        let width = spacing.0.saturating_mul(8).clamp(2, 1 << 40).next_power_of_two();
         Self {
             shift: width.trailing_zeros(),
             heads: Box::new([NONE; BUCKETS]),
@@ -107,10 +121,12 @@ impl EventQueue {
             slots: Vec::new(),
             free: NONE,
             current: Vec::new(),
+            at: 0,
             turn: 0,
             staged: Vec::new(),
             staged_turn: 0,
             order: Vec::new(),
+            room: Vec::new(),
             in_wheel: 0,
             far: BinaryHeap::new(),
         }
@@ -119,7 +135,7 @@ impl EventQueue {
     /// Number of pending events.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.current.len() + self.staged.len() + self.in_wheel + self.far.len()
+        self.current().len() + self.staged.len() + self.in_wheel + self.far.len()
     }
 
     /// Whether nothing is pending.
@@ -144,29 +160,12 @@ impl EventQueue {
     fn push_elsewhere(&mut self, bucket: u64, event: Event) {
         if bucket > self.staged_turn {
             self.far.push(Reverse(event));
+        } else if bucket > self.turn {
+            let place = self.staged.partition_point(|other| *other < event);
+            self.staged.insert(place, event);
         } else {
-            self.push_soon(bucket, event);
-        }
-    }
-
-    /// Adds an event to the current bucket, the staged one, or between the two.
-    fn push_soon(&mut self, bucket: u64, event: Event) {
-        if bucket <= self.turn {
-            let place = self.current.partition_point(|other| *other > event);
+            let place = self.at + self.current().partition_point(|other| *other < event);
             self.current.insert(place, event);
-        } else if bucket == self.staged_turn {
-            self.staged.push(event);
-        } else {
-            // What was staged goes back to the wheel: this one comes before it.
-            let turn = std::mem::replace(&mut self.staged_turn, bucket);
-            for event in std::mem::take(&mut self.staged) {
-                if turn - self.turn < BUCKETS as u64 {
-                    self.link(turn, event);
-                } else {
-                    self.far.push(Reverse(event));
-                }
-            }
-            self.staged.push(event);
         }
     }
 
@@ -194,19 +193,20 @@ impl EventQueue {
     /// The time of the next event.
     #[inline]
     pub fn next_time(&mut self) -> Option<Time> {
-        if self.current.is_empty() && !self.turn_wheel() {
+        if self.is_turn_over() && !self.turn_wheel() {
             return None;
         }
-        self.current.last().map(|event| event.time)
+        self.current.get(self.at).map(|event| event.time)
     }
 
     /// Takes the next event if it is due at exactly `time`.
     #[inline]
     pub fn pop_at(&mut self, time: Time) -> Option<Event> {
-        match self.current.last() {
-            Some(event) if event.time == time => self.current.pop(),
-            _ => None,
-        }
+        let event = *self.current.get(self.at)?;
+        (event.time == time).then(|| {
+            self.at += 1;
+            event
+        })
     }
 
     /// Takes the next event.
@@ -215,82 +215,65 @@ impl EventQueue {
         self.pop_at(time)
     }
 
-    /// Whether the current bucket is used up, so that the next call of [`Self::next_time`] turns
+    /// Whether the current events are used up, so that the next call of [`Self::next_time`] turns
     /// the wheel.
     #[inline]
     #[must_use]
     pub fn is_turn_over(&self) -> bool {
-        self.current.is_empty()
+        self.at == self.current.len()
     }
 
-    /// The events of the current bucket, latest first.
+    /// The current events, in order.
     #[inline]
     #[must_use]
     pub fn current(&self) -> &[Event] {
-        &self.current
+        self.current.get(self.at..).unwrap_or_default()
     }
 
-    /// The events that come after the current bucket's, as far as known: a hint, in no order.
+    /// The events that come after the current ones, as far as they are staged.
     #[inline]
     #[must_use]
     pub fn staged(&self) -> &[Event] {
         &self.staged
     }
 
-    /// Moves to the next non-empty bucket, sorts it, and stages the one after; the current one
+    /// Makes the staged events the current ones, and stages those after them; the current ones
     /// must be used up. False if nothing is pending.
     pub fn turn_wheel(&mut self) -> bool {
+        self.current.clear();
+        self.at = 0;
         if self.staged.is_empty() {
-            self.stage();
+            self.stage(u64::MAX);
         }
-        if self.staged.is_empty() {
+        std::mem::swap(&mut self.current, &mut self.staged);
+        self.turn = self.staged_turn;
+        if self.current.is_empty() {
             return false;
         }
-        self.turn = self.staged_turn;
-        self.sort_staged();
-        self.stage();
+        self.stage(self.turn + AHEAD);
         true
     }
 
-    /// Sorts the staged events into the current bucket, latest first.
-    fn sort_staged(&mut self) {
-        let count = self.staged.len();
-        if !(4..1 << PLACE_BITS).contains(&count) || self.shift > 32 - PLACE_BITS {
-            std::mem::swap(&mut self.current, &mut self.staged);
-            self.current.sort_unstable_by(|a, b| b.cmp(a));
-        } else {
-            // What tells the events of a bucket apart fits a word, which is quickly sorted:
-            // the lower bits of the time, the key, and where the event is.
-            let mask = (1 << self.shift) - 1;
-            let events = self.staged.iter().enumerate();
-            self.order.extend(events.map(|(place, event)| {
-                let order = (event.time.0 & mask) << 32 | u64::from(event.key);
-                !(order << PLACE_BITS) & !((1 << PLACE_BITS) - 1) | place as u64
-            }));
-            self.order.sort_unstable();
-            let place = |order: &u64| (order & ((1 << PLACE_BITS) - 1)) as usize;
-            self.current.extend(self.order.iter().map(|order| self.staged[place(order)]));
-            self.order.clear();
-            // Events of the same time and key are rare, and not yet in order.
-            insert_latest_first(&mut self.current);
-        }
-        self.staged.clear();
-    }
-
-    /// Takes the next non-empty bucket out of the wheel, if there is one.
-    fn stage(&mut self) {
-        let near = (self.in_wheel > 0).then(|| self.next_bucket());
-        let far = self.far.peek().map(|event| event.0.time.0 >> self.shift);
-        let Some(turn) = near.into_iter().chain(far).min() else {
-            self.staged_turn = self.turn;
-            return;
-        };
-        self.staged_turn = turn;
-        if near == Some(turn) {
-            self.drain_bucket(turn);
-        }
-        while self.far.peek().is_some_and(|event| event.0.time.0 >> self.shift == turn) {
-            self.staged.extend(self.far.pop().map(|event| event.0));
+    /// Takes the next non-empty buckets up to a given one out of the wheel, until there is a batch.
+    fn stage(&mut self, last: u64) {
+        let mut far = self.far.peek().map_or(u64::MAX, |event| event.0.time.0 >> self.shift);
+        while self.staged.len() < BATCH {
+            let near = if self.in_wheel > 0 { self.next_bucket() } else { u64::MAX };
+            let next = near.min(far);
+            // No event is so late that its bucket has this number.
+            if next > last || next == u64::MAX {
+                return;
+            }
+            let from = self.staged.len();
+            self.staged_turn = next;
+            if near == next {
+                self.drain_bucket(next);
+            }
+            while far == next {
+                self.staged.extend(self.far.pop().map(|event| event.0));
+                far = self.far.peek().map_or(u64::MAX, |event| event.0.time.0 >> self.shift);
+            }
+            self.sort_staged(from);
         }
     }
 
@@ -299,6 +282,7 @@ impl EventQueue {
         let mut at = self.heads[index];
         while let Some(slot) = self.slots.get_mut(at as usize) {
             self.staged.push(slot.event);
+            self.in_wheel -= 1;
             let next = std::mem::replace(&mut slot.next, self.free);
             self.free = std::mem::replace(&mut at, next);
         }
@@ -307,7 +291,56 @@ impl EventQueue {
         if self.occupied[index / 64] == 0 {
             self.summary[index / 64 / 64] &= !(1 << (index / 64 % 64));
         }
-        self.in_wheel -= self.staged.len();
+    }
+
+    /// Sorts the staged events from the given one on, which are those of a bucket. As they came out
+    /// of its list, the one added last is first.
+    #[inline]
+    fn sort_staged(&mut self, from: usize) {
+        match &mut self.staged[from..] {
+            [_] => {}
+            [first, second] => {
+                if first > second {
+                    std::mem::swap(first, second);
+                }
+            }
+            _ => self.sort_many(from),
+        }
+    }
+
+    #[inline(never)]
+    fn sort_many(&mut self, from: usize) {
+        let events = &mut self.staged[from..];
+        if events.len() <= FEW {
+            // What one instant sets off is added nearly in order.
+            events.reverse();
+            insert(events);
+        } else if events.len() >= 1 << PLACE_BITS || self.shift > 32 - PLACE_BITS {
+            events.sort_unstable();
+        } else {
+            // What tells the events of a bucket apart fits a word, which is quickly sorted: the
+            // lower bits of the time, the key, and where the event is.
+            let mask = (1 << self.shift) - 1;
+            self.order.extend(events.iter().enumerate().map(|(place, event)| {
+                let order = (event.time.0 & mask) << 32 | u64::from(event.key);
+                order << PLACE_BITS | place as u64
+            }));
+            self.order.sort_unstable();
+            let place = |order: &u64| (order & ((1 << PLACE_BITS) - 1)) as usize;
+            self.room.extend_from_slice(events);
+            let (mut before, mut are_alike) = (u64::MAX, false);
+            for (event, order) in events.iter_mut().zip(&self.order) {
+                *event = self.room[place(order)];
+                are_alike |= order >> PLACE_BITS == before;
+                before = order >> PLACE_BITS;
+            }
+            self.order.clear();
+            self.room.clear();
+            // Events of the same time and key are rare, and not yet in order.
+            if are_alike {
+                insert(events);
+            }
+        }
     }
 
     /// The first non-empty bucket after the one staged last; the wheel must not be empty.
@@ -343,13 +376,13 @@ impl EventQueue {
     }
 }
 
-/// Sorts by insertion what is nearly in order.
+/// Sorts by insertion what is few or nearly in order.
 #[inline]
-fn insert_latest_first(events: &mut [Event]) {
+fn insert(events: &mut [Event]) {
     for from in 1..events.len() {
         let event = events[from];
         let mut place = from;
-        while place > 0 && events[place - 1] < event {
+        while place > 0 && events[place - 1] > event {
             events[place] = events[place - 1];
             place -= 1;
         }

@@ -128,7 +128,7 @@ pub(crate) struct Lane {
     /// The credit that the sender waits for; zero if it waits for none.
     wanted: u32,
     /// Space being freed downstream: when the sender learns of it, and how much. In order of
-    /// time. Few at a time, as what is back is booked whenever another is added; the latest ones
+    /// time. Few at a time, as what is back is booked when another finds no place; the latest ones
     /// beyond what fits here are in [`Links::spills`].
     times: [Time; RETURNING],
     spaces: [u32; RETURNING],
@@ -158,12 +158,17 @@ impl Lane {
     /// Books the credits that are back by now.
     #[inline]
     fn collect(&mut self, now: Time) {
-        while self.count > 0 && self.times[0] <= now {
-            self.available += self.spaces[0];
-            self.times.copy_within(1.., 0);
-            self.spaces.copy_within(1.., 0);
-            self.count -= 1;
+        let count = usize::from(self.count).min(RETURNING);
+        let mut back = 0;
+        while back < count && self.times[back] <= now {
+            self.available += self.spaces[back];
+            back += 1;
         }
+        for at in back..count {
+            self.times[at - back] = self.times[at];
+            self.spaces[at - back] = self.spaces[at];
+        }
+        self.count -= back as u8;
     }
 
     /// When the credit that the sender waits for is back, if it is on its way; `spill` holds
@@ -337,9 +342,14 @@ impl Links {
         &self.channels[id as usize]
     }
 
+    #[inline]
+    fn kind(&self, id: ChannelId) -> &Kind {
+        &self.kinds[usize::from(self.kind_of[id as usize])]
+    }
+
     /// A channel's data rate.
     pub fn rate(&self, id: ChannelId) -> Rate {
-        self.kinds[usize::from(self.kind_of[id as usize])].rate
+        self.kind(id).rate
     }
 
     /// The index of the lane that a packet for `dst` on a virtual lane needs credit of.
@@ -605,7 +615,7 @@ impl Links {
     /// The time `bytes` take on a channel.
     #[inline]
     pub fn span(&self, id: ChannelId, bytes: u32) -> Time {
-        self.kinds[usize::from(self.kind_of[id as usize])].pace.time(bytes)
+        self.kind(id).pace.time(bytes)
     }
 
     /// The receiver frees `space` at `time` (now or soon); the credit travels back.
@@ -617,12 +627,17 @@ impl Links {
         (time, now): (Time, Time),
         queue: &mut EventQueue,
     ) {
-        let back = time + self.kinds[usize::from(self.kind_of[id as usize])].delay;
+        let back = time + self.kind(id).delay;
         let index = self.lane_index(id, vl, dst);
-        self.collect(index, now);
+        let lane = &self.lanes[index];
+        let is_wanted = lane.wanted > 0;
+        // Booking what is back can wait until the room is needed, unless somebody waits for it.
+        if is_wanted || usize::from(lane.count) == RETURNING {
+            self.collect(index, now);
+        }
         self.add(index, back, space);
         // What comes back now may come back before what was booked earlier.
-        if self.lanes[index].wanted > 0 {
+        if is_wanted {
             self.wake_with_credit(id, index, queue);
         }
     }

@@ -42,8 +42,6 @@ pub(crate) struct Packet {
     pub dst: u32,
     /// Next packet in the queue it waits in.
     pub next: PacketId,
-    /// The last packet of the queue that this one is at the head of.
-    pub tail: PacketId,
     /// Class of traffic, for the meters.
     pub class: u16,
     /// The source (traffic generator) at the sending host that its flow belongs to.
@@ -76,12 +74,11 @@ impl Pool {
             && let Some(slot) = self.slots.get_mut(id as usize)
         {
             // Field by field: a packet put together elsewhere and copied whole would stall.
-            let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, tail, .. } =
-                packet;
+            let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, .. } = packet;
             let Packet { class, source, kind, sl, vl, fecn, becn, last, .. } = packet;
             (slot.created, slot.injected, slot.tail_lag) = (created, injected, tail_lag);
             (slot.payload, slot.size, slot.space) = (payload, size, space);
-            (slot.src, slot.dst, slot.next, slot.tail) = (src, dst, next, tail);
+            (slot.src, slot.dst, slot.next) = (src, dst, next);
             (slot.class, slot.source, slot.kind, slot.sl, slot.vl) = (class, source, kind, sl, vl);
             (slot.fecn, slot.becn, slot.last) = (fecn, becn, last);
             id
@@ -125,37 +122,40 @@ impl std::ops::IndexMut<PacketId> for Pool {
 
 /// A first-in first-out queue of packets, linked through [`Packet::next`].
 ///
-/// It is no more than the packet at its head, which knows the tail: a switch has many more
-/// queues than packets, and what a hop touches should fit the cache.
+/// Adding a packet writes to the last one and taking one reads the first: neither touches more,
+/// as packets are all over the memory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fifo(PacketId);
+pub(crate) struct Fifo {
+    head: PacketId,
+    /// Means nothing while the queue is empty.
+    tail: PacketId,
+}
 
 impl Default for Fifo {
     fn default() -> Self {
-        Self(NO_PACKET)
+        Self { head: NO_PACKET, tail: NO_PACKET }
     }
 }
 
 impl Fifo {
     #[inline]
     pub fn is_empty(self) -> bool {
-        self.0 == NO_PACKET
+        self.head == NO_PACKET
     }
 
     /// The packet whose turn it is.
     #[inline]
     pub fn head(self) -> Option<PacketId> {
-        (self.0 != NO_PACKET).then_some(self.0)
+        (self.head != NO_PACKET).then_some(self.head)
     }
 
     #[inline]
     pub fn push(&mut self, id: PacketId, packets: &mut Pool) {
         packets[id].next = NO_PACKET;
-        if self.0 == NO_PACKET {
-            packets[id].tail = id;
-            self.0 = id;
+        let tail = std::mem::replace(&mut self.tail, id);
+        if self.head == NO_PACKET {
+            self.head = id;
         } else {
-            let tail = std::mem::replace(&mut packets[self.0].tail, id);
             packets[tail].next = id;
         }
     }
@@ -163,11 +163,7 @@ impl Fifo {
     #[inline]
     pub fn pop(&mut self, packets: &mut Pool) -> Option<PacketId> {
         let id = self.head()?;
-        let (next, tail) = (packets[id].next, packets[id].tail);
-        self.0 = next;
-        if next != NO_PACKET {
-            packets[next].tail = tail;
-        }
+        self.head = packets[id].next;
         Some(id)
     }
 

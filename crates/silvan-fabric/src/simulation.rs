@@ -1,6 +1,6 @@
 //! The run itself: built from topology, tables and configuration, advanced in slices.
 
-use silvan_engine::cache::prefetch;
+use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
 
 use crate::build::{Network, build};
@@ -132,10 +132,16 @@ impl Simulation {
         let Network { core, switches, hosts, .. } = &self.network;
         for event in core.queue.staged() {
             // Arrivals name a packet, wake-ups a channel.
+            let (class, node, _) = unkey(event.key);
             if event.key < key(Class::SwitchNotice, 0, 0) {
                 core.packets.foresee(event.data);
             } else if event.key >= key(Class::SwitchWake, 0, 0) {
                 core.links.foresee_channel(event.data);
+            }
+            match class {
+                Class::HostArrival => prefetch(hosts, node as usize),
+                Class::HostWake => prefetch_lines::<_, 5>(hosts, node as usize),
+                _ => {}
             }
         }
         for event in core.queue.current() {
@@ -144,7 +150,8 @@ impl Simulation {
             match class {
                 Class::SwitchArrival => switches[node].foresee_arrival(core, port, event.data),
                 Class::SwitchWake => switches[node].foresee_wake(core, port),
-                Class::HostArrival | Class::HostWake => prefetch(hosts, node),
+                Class::HostArrival => hosts[node].foresee_arrival(core),
+                Class::HostWake => hosts[node].foresee_wake(core),
                 _ => {}
             }
         }

@@ -92,7 +92,8 @@ impl Builder<'_> {
             Architecture::Voq => Arbiter::RoundRobin(RoundRobin::new(&ports)),
             Architecture::Iq => Arbiter::Islip(Islip::new(&ports, config.islip_iterations)),
         };
-        Switch::Queued(QueuedSwitch::new(ports, buffers, arbiter, config.crossbar.map(Rate::pace)))
+        let crossbar = config.crossbar.map(Rate::pace);
+        Switch::Queued(Box::new(QueuedSwitch::new(ports, buffers, arbiter, crossbar)))
     }
 
     /// A crossbar must keep up with the links.

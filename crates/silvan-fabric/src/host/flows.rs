@@ -7,14 +7,17 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use rustc_hash::FxHashMap;
 use silvan_engine::Time;
+use silvan_engine::cache::{prefetch, prefetch_lines};
 
 use crate::congestion::reaction::CctState;
 use crate::traffic::source::Message;
 
 /// Index of a flow in its [`FlowTable`].
 pub(crate) type FlowId = u32;
+
+/// No flow.
+const NONE: FlowId = FlowId::MAX;
 
 /// Where a flow waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +30,49 @@ enum Place {
     Throttled,
     /// With the host, for want of something of its own.
     Held,
+    /// No flow: room for the next one.
+    Free,
+}
+
+/// Messages in the order they were generated. Mostly there is one, which needs no memory besides
+/// the flow's own.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Messages {
+    first: Option<Message>,
+    others: VecDeque<Message>,
+}
+
+impl Messages {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    #[inline]
+    pub fn first(&self) -> Option<&Message> {
+        self.first.as_ref()
+    }
+
+    #[inline]
+    pub fn first_mut(&mut self) -> Option<&mut Message> {
+        self.first.as_mut()
+    }
+
+    #[inline]
+    pub fn push(&mut self, message: Message) {
+        if self.first.is_none() {
+            self.first = Some(message);
+        } else {
+            self.others.push_back(message);
+        }
+    }
+
+    /// Takes the first one out.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Message> {
+        let next = if self.others.is_empty() { None } else { self.others.pop_front() };
+        std::mem::replace(&mut self.first, next)
+    }
 }
 
 /// What one source of a host sends to one destination.
@@ -36,44 +82,118 @@ pub(crate) struct Flow {
     /// Which of the host's sources it belongs to.
     pub source: u16,
     place: Place,
+    /// The flow after it in the ring, or among those that are free.
+    next: FlowId,
     /// The message being cut into packets comes first.
-    pub messages: VecDeque<Message>,
+    pub messages: Messages,
     pub cct: CctState,
 }
 
-/// See the module.
-#[derive(Debug, Default)]
+/// See the module. Everything is threaded through the flows themselves, so that little memory is
+/// touched where there are few of them.
+#[derive(Debug)]
 pub(crate) struct FlowTable {
     flows: Vec<Flow>,
-    free: Vec<FlowId>,
-    by_pair: FxHashMap<(u16, u32), FlowId>,
-    ring: VecDeque<FlowId>,
+    /// Flows by source and destination: a hash table that is probed linearly, at most half full.
+    index: Box<[FlowId]>,
+    /// Flows with state.
+    alive: u32,
+    free: FlowId,
+    /// First and last of the ring, and how many it has.
+    first: FlowId,
+    last: FlowId,
+    ready: u32,
     throttled: BinaryHeap<Reverse<(Time, FlowId)>>,
 }
 
+impl Default for FlowTable {
+    fn default() -> Self {
+        Self {
+            flows: Vec::new(),
+            index: vec![NONE; 8].into_boxed_slice(),
+            alive: 0,
+            free: NONE,
+            first: NONE,
+            last: NONE,
+            ready: 0,
+            throttled: BinaryHeap::new(),
+        }
+    }
+}
+
 impl FlowTable {
+    /// Where a flow should be in the index.
+    #[inline]
+    fn home(&self, source: u16, destination: u32) -> usize {
+        let pair = u64::from(source) << 32 | u64::from(destination);
+        // The upper half of a product with the golden ratio: neighbours end up far apart.
+        (pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & self.mask()
+    }
+
+    #[inline]
+    fn mask(&self) -> usize {
+        self.index.len() - 1
+    }
+
+    /// Where in the index the first entry from `at` on is that `is_wanted`, or the first gap.
+    #[inline]
+    fn probe(&self, mut at: usize, is_wanted: impl Fn(FlowId) -> bool) -> usize {
+        while self.index[at] != NONE && !is_wanted(self.index[at]) {
+            at = (at + 1) & self.mask();
+        }
+        at
+    }
+
+    #[inline]
+    fn place_of(&self, source: u16, destination: u32) -> usize {
+        self.probe(self.home(source, destination), |id| {
+            let flow = &self.flows[id as usize];
+            flow.destination == destination && flow.source == source
+        })
+    }
+
     /// The flow of a source to a destination, if it has any state.
     pub fn find(&self, source: u16, destination: u32) -> Option<FlowId> {
-        self.by_pair.get(&(source, destination)).copied()
+        let id = self.index[self.place_of(source, destination)];
+        (id != NONE).then_some(id)
     }
 
     /// The flow of a source to a destination, made if need be with `fresh` control state.
     #[inline]
-    pub fn entry(&mut self, source: u16, destination: u32, fresh: CctState) -> FlowId {
-        let (flows, free) = (&mut self.flows, &mut self.free);
-        *self.by_pair.entry((source, destination)).or_insert_with(|| {
-            if let Some(id) = free.pop() {
-                // A forgotten flow leaves its empty queue of messages for the next one.
-                let flow = &mut flows[id as usize];
-                (flow.destination, flow.source, flow.place, flow.cct) =
-                    (destination, source, Place::Idle, fresh);
-                id
-            } else {
-                let place = Place::Idle;
-                flows.push(Flow { destination, source, place, messages: VecDeque::new(), cct: fresh });
-                (flows.len() - 1) as FlowId
+    pub fn entry(&mut self, source: u16, destination: u32, fresh: impl FnOnce() -> CctState) -> FlowId {
+        let at = self.place_of(source, destination);
+        if self.index[at] != NONE {
+            return self.index[at];
+        }
+        let id = self.free;
+        let (place, next) = (Place::Idle, NONE);
+        let id = if let Some(flow) = self.flows.get_mut(id as usize) {
+            // A forgotten flow leaves its empty queue of messages for the next one.
+            self.free = flow.next;
+            (flow.destination, flow.source, flow.place, flow.cct) = (destination, source, place, fresh());
+            id
+        } else {
+            let messages = Messages::default();
+            self.flows.push(Flow { destination, source, place, next, messages, cct: fresh() });
+            (self.flows.len() - 1) as FlowId
+        };
+        self.index[at] = id;
+        self.alive += 1;
+        if 2 * self.alive as usize > self.index.len() {
+            self.grow();
+        }
+        id
+    }
+
+    #[inline(never)]
+    fn grow(&mut self) {
+        let larger = vec![NONE; 2 * self.index.len()].into_boxed_slice();
+        for id in std::mem::replace(&mut self.index, larger) {
+            if let Some(flow) = self.flows.get(id as usize) {
+                let at = self.probe(self.home(flow.source, flow.destination), |_| false);
+                self.index[at] = id;
             }
-        })
+        }
     }
 
     /// Drops a flow's state; it must be idle.
@@ -81,29 +201,60 @@ impl FlowTable {
     pub fn forget(&mut self, id: FlowId) {
         let flow = &self.flows[id as usize];
         debug_assert!(flow.place == Place::Idle && flow.messages.is_empty());
-        self.by_pair.remove(&(flow.source, flow.destination));
-        self.free.push(id);
+        let at = self.probe(self.home(flow.source, flow.destination), |other| other == id);
+        self.close_gap(at);
+        let flow = &mut self.flows[id as usize];
+        (flow.place, flow.next) = (Place::Free, self.free);
+        self.free = id;
+        self.alive -= 1;
+    }
+
+    /// Takes an entry out of the index: those after it that probing would not reach any more move
+    /// up.
+    #[inline]
+    fn close_gap(&mut self, mut gap: usize) {
+        let mask = self.mask();
+        let mut at = gap;
+        loop {
+            at = (at + 1) & mask;
+            let Some(flow) = self.flows.get(self.index[at] as usize) else { break };
+            let home = self.home(flow.source, flow.destination);
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(gap) & mask {
+                self.index[gap] = self.index[at];
+                gap = at;
+            }
+        }
+        self.index[gap] = NONE;
     }
 
     /// Drops idle flows that `is_fresh`, when there are many.
     pub fn forget_fresh(&mut self, is_fresh: impl Fn(&Flow) -> bool) {
-        let stale: Vec<FlowId> = self
-            .by_pair
-            .values()
-            .copied()
-            .filter(|&id| {
-                let flow = &self.flows[id as usize];
-                flow.place == Place::Idle && is_fresh(flow)
-            })
-            .collect();
-        stale.into_iter().for_each(|id| self.forget(id));
-        // The order of `values` is that of a hash table: restore an order of our own.
-        self.free.sort_unstable_by(|a, b| b.cmp(a));
+        for id in 0..self.flows.len() {
+            if self.flows[id].place == Place::Idle && is_fresh(&self.flows[id]) {
+                self.forget(id as FlowId);
+            }
+        }
+        // The ones with the lowest numbers are taken again first.
+        self.free = NONE;
+        for (id, flow) in self.flows.iter_mut().enumerate().rev() {
+            if flow.place == Place::Free {
+                flow.next = std::mem::replace(&mut self.free, id as FlowId);
+            }
+        }
     }
 
     /// Flows with state.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.by_pair.len()
+        self.alive as usize
+    }
+
+    /// Has the flows that come to be needed first brought into the cache.
+    #[inline]
+    pub fn foresee(&self) {
+        let id = if self.first == NONE { self.free } else { self.first };
+        prefetch_lines::<_, 2>(&self.flows, id as usize);
+        prefetch(&self.index, 0);
     }
 
     #[inline]
@@ -125,15 +276,27 @@ impl FlowTable {
     /// Puts a flow at the end of the ring.
     #[inline]
     pub fn make_ready(&mut self, id: FlowId) {
-        self.flows[id as usize].place = Place::Ready;
-        self.ring.push_back(id);
+        let flow = &mut self.flows[id as usize];
+        (flow.place, flow.next) = (Place::Ready, NONE);
+        if self.ready == 0 {
+            self.first = id;
+        } else {
+            self.flows[self.last as usize].next = id;
+        }
+        self.last = id;
+        self.ready += 1;
     }
 
     /// Puts a flow back to the head of the ring: it keeps its turn.
     #[inline]
     pub fn keep_turn(&mut self, id: FlowId) {
-        self.flows[id as usize].place = Place::Ready;
-        self.ring.push_front(id);
+        let flow = &mut self.flows[id as usize];
+        (flow.place, flow.next) = (Place::Ready, self.first);
+        if self.ready == 0 {
+            self.last = id;
+        }
+        self.first = id;
+        self.ready += 1;
     }
 
     /// Notes that the host keeps a flow that is in neither ring nor heap.
@@ -152,15 +315,18 @@ impl FlowTable {
     /// Takes the flow whose turn it is out of the ring.
     #[inline]
     pub fn take_turn(&mut self) -> Option<FlowId> {
-        let id = self.ring.pop_front()?;
-        self.flows[id as usize].place = Place::Idle;
+        let id = self.first;
+        let flow = self.flows.get_mut(id as usize)?;
+        flow.place = Place::Idle;
+        self.first = flow.next;
+        self.ready -= 1;
         Some(id)
     }
 
     /// Number of flows in the ring.
     #[inline]
     pub fn ready(&self) -> usize {
-        self.ring.len()
+        self.ready as usize
     }
 
     /// Takes the throttled flow whose time came first; of those whose time is the same, the one

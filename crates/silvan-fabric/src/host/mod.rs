@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use silvan_engine::Time;
+use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
 
 use crate::congestion::Notification;
@@ -91,41 +92,45 @@ enum Attempt {
 }
 
 /// See the module.
+// In memory the fields lie in this order: first what a packet that arrives touches, then what
+// sending does, last what only some networks need. A large network's hosts do not fit the cache,
+// so it counts how many lines are touched.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Host {
+    pub drain: Limiter,
     /// Its index among the hosts.
     pub id: u32,
     /// The channel it sends on.
     pub out: ChannelId,
     /// The channel it receives from.
     pub into: ChannelId,
-    pub injection: Limiter,
-    pub drain: Limiter,
-    /// Time per message besides its packets.
-    pub message_overhead: Time,
-    pub sizes: Sizes,
     pub lanes: u8,
     /// Virtual lane of control packets, if not that of what they answer.
     pub control_lane: Option<u8>,
-    pub sources: Vec<Source>,
     pub notification: Notification,
-    pub reaction: Option<CctRule>,
+    dirty: bool,
+    pub sizes: Sizes,
+    pub injection: Limiter,
+    pub sources: Vec<Source>,
+    flows: FlowTable,
     /// Virtual lane per destination, where the service level does not decide it.
     pub lane_of: Option<Arc<[u8]>>,
     /// The output buffer, if there is one.
     pub adapter: Option<Box<Adapter>>,
-    /// Control state per service level, where that is the level of control.
-    pub sl_states: Box<[CctState; 16]>,
     control: VecDeque<Control>,
-    flows: FlowTable,
+    /// Time per message besides its packets.
+    pub message_overhead: Time,
+    /// Flows with state at which idle ones are cleared away next.
+    tidy_at: usize,
+    pub reaction: Option<CctRule>,
     /// Flows that were passed over for want of credit, while the host is being settled.
     kept: Vec<FlowId>,
     /// Flows that wait for something of their own (credits, room or leave for their destination)
     /// and hold up nobody meanwhile.
     held: Vec<FlowId>,
-    dirty: bool,
-    /// Flows with state at which idle ones are cleared away next.
-    tidy_at: usize,
+    /// Control state per service level, where that is the level of control.
+    pub sl_states: Box<[CctState; 16]>,
 }
 
 /// Everything a host needs to know at construction.
@@ -175,6 +180,20 @@ impl Host {
             dirty: false,
             tidy_at: 64,
         }
+    }
+
+    /// A packet arrives soon: has what it will touch brought into the cache.
+    #[inline]
+    pub fn foresee_arrival(&self, core: &Core) {
+        core.links.foresee_lane(self.into, 0);
+    }
+
+    /// A packet may be sent soon: has what that will touch brought into the cache.
+    #[inline]
+    pub fn foresee_wake(&self, core: &Core) {
+        prefetch_lines::<_, 2>(&self.sources, 0);
+        self.flows.foresee();
+        core.links.foresee_lane(self.out, 0);
     }
 
     /// Asks to be settled at this instant.
@@ -257,7 +276,7 @@ impl Host {
         match rule.level {
             ControlLevel::Sl => rule.notified(&mut self.sl_states[usize::from(packet.sl)], packet.sl, now),
             ControlLevel::Qp => {
-                let id = self.flows.entry(packet.source, packet.src, rule.fresh(packet.sl));
+                let id = self.flows.entry(packet.source, packet.src, || rule.fresh(packet.sl));
                 rule.notified(&mut self.flows.get_mut(id).cct, packet.sl, now);
                 self.tidy(now);
             }
@@ -360,7 +379,6 @@ impl Host {
             src: self.id,
             dst: control.to,
             next: NO_PACKET,
-            tail: NO_PACKET,
             class: control.class,
             source: control.source,
             kind: control.kind,
@@ -383,9 +401,10 @@ impl Host {
                 let source = &mut self.sources[index];
                 let message = source.draw(now);
                 let sl = source.sl;
-                let fresh = self.reaction.as_ref().map_or_else(CctState::default, |rule| rule.fresh(sl));
+                let reaction = &self.reaction;
+                let fresh = || reaction.as_ref().map_or_else(CctState::default, |rule| rule.fresh(sl));
                 let id = self.flows.entry(index as u16, message.destination, fresh);
-                self.flows.get_mut(id).messages.push_back(message);
+                self.flows.get_mut(id).messages.push(message);
                 if !self.flows.is_queued(id) {
                     self.enlist(id, now);
                 }
@@ -479,7 +498,7 @@ impl Host {
 
     #[inline]
     fn next_payload(&self, id: FlowId) -> u32 {
-        let left = self.flows.get(id).messages.front().map_or(0, |message| message.left);
+        let left = self.flows.get(id).messages.first().map_or(0, |message| message.left);
         left.min(u64::from(self.sizes.mtu)) as u32
     }
 
@@ -489,7 +508,7 @@ impl Host {
         let vl = self.lane(usize::from(source), destination);
         let flow = self.flows.get_mut(id);
         let source = &mut self.sources[usize::from(flow.source)];
-        let Some(message) = flow.messages.front_mut() else { return };
+        let Some(message) = flow.messages.first_mut() else { return };
         message.left -= u64::from(payload);
         let last = message.left == 0;
         let size = payload + self.sizes.header;
@@ -503,7 +522,6 @@ impl Host {
             src: self.id,
             dst: flow.destination,
             next: NO_PACKET,
-            tail: NO_PACKET,
             class: source.class,
             source: flow.source,
             kind: Kind::Data,
@@ -513,7 +531,7 @@ impl Host {
             becn: false,
             last,
         };
-        if last && let Some(message) = flow.messages.pop_front() {
+        if last && let Some(message) = flow.messages.pop() {
             source.finished(&message);
         }
         core.meters.injected(&packet);

@@ -24,7 +24,8 @@ pub(crate) use voq::VoqSwitch;
 #[derive(Debug)]
 pub(crate) enum Switch {
     Voq(VoqSwitch),
-    Queued(QueuedSwitch),
+    /// Boxed, as it is so much larger that the others would lie far apart.
+    Queued(Box<QueuedSwitch>),
 }
 
 impl Switch {

@@ -5,7 +5,7 @@ use silvan_engine::Time;
 use crate::congestion::marking::{Fill, Marker};
 use crate::core::Core;
 use crate::link::{ChannelId, Class, key};
-use crate::packet::{Packet, PacketId};
+use crate::packet::PacketId;
 
 /// The two channels of a wired port.
 #[derive(Debug, Clone, Copy)]
@@ -106,12 +106,14 @@ impl Ports {
         (lag > span).then(|| (core.now + lag - span, key(Class::SwitchReady, self.node, input as u32)))
     }
 
-    /// Tells the link that a packet is in the buffer now.
+    /// Tells the link that a packet is in the buffer now (for the books of debug builds).
     #[inline]
-    pub fn landed(&self, core: &mut Core, input: usize, packet: PacketId) {
-        let Packet { vl, dst, space, .. } = core.packets[packet];
-        if let Some(wiring) = self.wiring[input] {
-            core.links.landed((wiring.into, vl, dst), space);
+    pub fn landed(&self, _core: &mut Core, _input: usize, _packet: PacketId) {
+        #[cfg(debug_assertions)]
+        if let Some(wiring) = self.wiring[_input] {
+            let packet = &_core.packets[_packet];
+            let (way, space) = ((wiring.into, packet.vl, packet.dst), packet.space);
+            _core.links.landed(way, space);
         }
     }
 

@@ -34,7 +34,18 @@ struct OutputLane {
     channel: ChannelId,
     /// The input to look at first.
     turn: u16,
-    /// Whether the output is to be settled at this instant (kept on lane 0).
+}
+
+/// One output: which of its lanes have something to send, and whose turn it is.
+#[derive(Debug, Clone, Copy)]
+struct Output {
+    /// The channel it sends on.
+    channel: ChannelId,
+    /// Virtual lanes with packets for it, one bit each.
+    waiting: u16,
+    /// The virtual lane to look at first.
+    turn: u8,
+    /// Whether it is to be settled at this instant.
     dirty: bool,
 }
 
@@ -46,12 +57,11 @@ pub(crate) struct VoqSwitch {
     queues: Box<[Fifo]>,
     /// Bytes per queue, where the marking rule looks at single queues; else empty.
     queue_bytes: Box<[u32]>,
+    outputs: Box<[Output]>,
     /// `[output * lanes + vl]`.
-    outputs: Box<[OutputLane]>,
+    lanes: Box<[OutputLane]>,
     /// Requests of the inputs from the 65th on, per output and lane; empty for smaller switches.
     beyond: Box<[[u64; 3]]>,
-    /// The virtual lane each output looks at first.
-    lane_turn: Box<[u8]>,
 }
 
 /// The first bit at or after `turn` that is set, going round.
@@ -79,20 +89,15 @@ impl VoqSwitch {
     pub fn new(ports: Ports) -> Self {
         let (count, lanes) = (ports.count(), ports.lanes);
         let queues = count * count * lanes;
-        let output = |lane| OutputLane {
-            requests: 0,
-            sum: 0,
-            blocked: 0,
-            channel: ports.out(lane / lanes),
-            turn: 0,
-            dirty: false,
-        };
+        let output = |output| Output { channel: ports.out(output), waiting: 0, turn: 0, dirty: false };
+        let channel = |lane| ports.out(lane / lanes);
+        let lane = |lane| OutputLane { requests: 0, sum: 0, blocked: 0, channel: channel(lane), turn: 0 };
         Self {
             queues: vec![Fifo::default(); queues].into_boxed_slice(),
             queue_bytes: vec![0; if ports.marker.needs_queues() { queues } else { 0 }].into_boxed_slice(),
             beyond: vec![[0; 3]; if count > 64 { count * lanes } else { 0 }].into_boxed_slice(),
-            outputs: (0..count * lanes).map(output).collect(),
-            lane_turn: vec![0; count].into_boxed_slice(),
+            outputs: (0..count).map(output).collect(),
+            lanes: (0..count * lanes).map(lane).collect(),
             ports,
         }
     }
@@ -100,7 +105,7 @@ impl VoqSwitch {
     /// The requesting input whose turn it is.
     #[inline]
     fn next(&self, lane: usize) -> Option<usize> {
-        let OutputLane { requests, turn, .. } = self.outputs[lane];
+        let OutputLane { requests, turn, .. } = self.lanes[lane];
         match self.beyond.get(lane) {
             None => next_of(requests, turn),
             Some(&[a, b, c]) => next_of_many([requests, a, b, c], turn),
@@ -111,7 +116,7 @@ impl VoqSwitch {
     #[inline]
     fn set_request(&mut self, lane: usize, input: usize, on: bool) {
         let word = match input / 64 {
-            0 => &mut self.outputs[lane].requests,
+            0 => &mut self.lanes[lane].requests,
             beyond => &mut self.beyond[lane][beyond - 1],
         };
         let bit = 1 << (input % 64);
@@ -126,7 +131,8 @@ impl VoqSwitch {
         let lane = output * self.ports.lanes + vl;
         self.queues[lane * self.ports.count() + input].push(id, &mut core.packets);
         self.set_request(lane, input, true);
-        let state = &mut self.outputs[lane];
+        self.outputs[output].waiting |= 1 << vl;
+        let state = &mut self.lanes[lane];
         state.sum += size;
         let OutputLane { channel, blocked, sum, .. } = *state;
         if self.ports.is_concerned(lane, sum) {
@@ -150,14 +156,16 @@ impl VoqSwitch {
         let output = self.ports.route(packet.dst);
         let lane = output * self.ports.lanes + usize::from(packet.vl);
         prefetch(&self.queues, lane * self.ports.count() + input);
-        core.links.foresee_channel(self.outputs[lane].channel);
+        let channel = self.outputs[output].channel;
+        core.links.foresee_channel(channel);
+        core.links.foresee_lane(channel, packet.vl);
     }
 
     /// See [`super::Switch::foresee_wake`].
     #[inline]
     pub fn foresee_wake(&self, core: &Core, output: usize) {
         let lane = output * self.ports.lanes;
-        core.links.foresee_lane(self.outputs[lane].channel, 0);
+        core.links.foresee_lane(self.outputs[output].channel, 0);
         let Some(input) = self.next(lane) else { return };
         if let Some(id) = self.queues[lane * self.ports.count() + input].head() {
             core.packets.foresee(id);
@@ -178,7 +186,7 @@ impl VoqSwitch {
             *bytes = change(*bytes);
             queue = *bytes;
         }
-        let state = &self.outputs[lane];
+        let state = &self.lanes[lane];
         let [a, b, c] = self.beyond.get(lane).copied().unwrap_or_default();
         let fill = Fill { input, queue, sum: state.sum, inputs: &[state.requests, a, b, c] };
         self.ports.fill_changed(core, output, vl, &fill);
@@ -186,7 +194,7 @@ impl VoqSwitch {
 
     #[inline]
     fn make_dirty(&mut self, core: &mut Core, output: usize) {
-        let dirty = &mut self.outputs[output * self.ports.lanes].dirty;
+        let dirty = &mut self.outputs[output].dirty;
         if !*dirty {
             *dirty = true;
             core.dirty_outputs.push((self.ports.node, output as u32));
@@ -196,11 +204,11 @@ impl VoqSwitch {
     #[inline]
     pub fn wake(&mut self, core: &mut Core, output: usize) {
         let lanes = self.ports.lanes;
-        for lane in &mut self.outputs[output * lanes..(output + 1) * lanes] {
+        for lane in &mut self.lanes[output * lanes..(output + 1) * lanes] {
             lane.blocked = 0;
         }
         // A packet that arrived at this instant has asked for the output already.
-        if !self.outputs[output * self.ports.lanes].dirty {
+        if !self.outputs[output].dirty {
             self.settle(core, output);
         }
     }
@@ -208,26 +216,25 @@ impl VoqSwitch {
     /// Lets one output send, if it can, and sees to it that it is asked again.
     #[inline]
     pub fn settle(&mut self, core: &mut Core, output: usize) {
-        let lanes = self.ports.lanes;
-        let state = &mut self.outputs[output * lanes];
+        let state = &mut self.outputs[output];
         state.dirty = false;
-        let channel = state.channel;
+        let Output { channel, waiting, turn, .. } = *state;
         let free_at = core.free_at(channel);
         if free_at > core.now {
             core.wake(channel, free_at);
             return;
         }
-        if lanes == 1 {
-            self.settle_lane(core, output, 0);
-            return;
-        }
-        let first = usize::from(self.lane_turn[output]);
-        for step in 0..lanes {
-            let vl = if first + step < lanes { first + step } else { first + step - lanes };
-            // Most lanes have nothing to send: spare the call.
-            if self.outputs[output * lanes + vl].sum > 0 && self.settle_lane(core, output, vl) {
-                self.lane_turn[output] = if vl + 1 == lanes { 0 } else { vl as u8 + 1 };
-                return;
+        // From the lane whose turn it is to the last, then from the first on.
+        let ahead = waiting & (u16::MAX << turn);
+        for mut lanes in [ahead, waiting & !ahead] {
+            while lanes != 0 {
+                let vl = lanes.trailing_zeros() as usize;
+                lanes &= lanes - 1;
+                if self.settle_lane(core, output, vl) {
+                    let next = if vl + 1 == self.ports.lanes { 0 } else { vl as u8 + 1 };
+                    self.outputs[output].turn = next;
+                    return;
+                }
             }
         }
     }
@@ -240,7 +247,7 @@ impl VoqSwitch {
         let index = lane * self.ports.count() + input;
         let Some(id) = self.queues[index].head() else { return false };
         let Packet { size, space, dst, .. } = core.packets[id];
-        let state = &mut self.outputs[lane];
+        let state = &mut self.lanes[lane];
         if !core.has_credit_or_wait((state.channel, vl as u8, dst), space) {
             state.blocked = space;
             return false;
@@ -257,7 +264,10 @@ impl VoqSwitch {
             self.fill_changed(core, (lane, vl), (input, output), |bytes| bytes - size);
         }
         let end = self.ports.transmit(core, (input, output), id, None);
-        if self.queued_bytes(output) > 0 {
+        if sum == 0 {
+            self.outputs[output].waiting &= !(1 << vl);
+        }
+        if self.outputs[output].waiting != 0 {
             core.wake(channel, end);
         }
         true
@@ -266,13 +276,8 @@ impl VoqSwitch {
     /// See [`super::Switch::queued_bytes`].
     #[inline]
     pub fn queued_bytes(&self, output: usize) -> u32 {
-        if self.ports.lanes == 1 {
-            return self.outputs[output].sum;
-        }
-        self.outputs[output * self.ports.lanes..(output + 1) * self.ports.lanes]
-            .iter()
-            .map(|lane| lane.sum)
-            .sum()
+        let lanes = self.ports.lanes;
+        self.lanes[output * lanes..(output + 1) * lanes].iter().map(|lane| lane.sum).sum()
     }
 
     fn queues_of(&self, input: usize, vl: usize) -> impl Iterator<Item = (usize, Fifo)> {

@@ -45,8 +45,9 @@ pub(crate) enum Clock {
     Poisson { mean_ps: u64 },
 }
 
-/// See the module.
+/// See the module. Two cache lines.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(crate) struct Source {
     /// Class of traffic, for the meters.
     pub class: u16,
