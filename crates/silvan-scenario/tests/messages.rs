@@ -379,7 +379,7 @@ threshold = 300"#,
             r#"mechanism = "ib-cc"
 [congestion.marking]
 treshold = 3"#,
-            "a.toml:7: congestion.marking.treshold = 3: unknown key; did you mean `threshold`? known here: `kind`, `threshold`, `upper`, `lower`, `hysteresis`, `fill`, `marking_rate`, `pattern`, `packet_size`, `victim_mask`",
+            "a.toml:7: congestion.marking.treshold = 3: unknown key; did you mean `threshold`? known here: `kind`, `threshold`, `upper`, `lower`, `hysteresis`, `fill`, `marking_rate`, `percent`, `pattern`, `packet_size`, `victim_mask`",
         ),
         (
             r#"mechanism = "ib-cc""#,
