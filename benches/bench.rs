@@ -86,7 +86,22 @@ const CASES: &[Case] = &[
         scenario: "scenarios/testbed.toml",
         overrides: &[("congestion.mechanism", "ib-cc"), ("duration", "5 s")],
     },
+    mechanism("trees_1024", &[]),
+    mechanism("trees_1024_ib_cc", &[("congestion.mechanism", "ib-cc")]),
+    mechanism("trees_1024_fbicm", &[("congestion.mechanism", "fbicm")]),
+    mechanism("trees_1024_ccfit", &[("congestion.mechanism", "ccfit")]),
+    mechanism("trees_1024_hfdi", &[("congestion.mechanism", "hfdi")]),
+    mechanism("trees_1024_ecocc", &[("congestion.mechanism", "ecocc")]),
+    mechanism(
+        "trees_1024_voqnet",
+        &[("switch.queues", "per-destination"), ("switch.queue_buffer", "128 KiB")],
+    ),
 ];
+
+/// A mechanism against the trees of the largest network that it was studied in.
+const fn mechanism(name: &'static str, overrides: &'static [(&'static str, &'static str)]) -> Case {
+    Case { name, scenario: "scenarios/trees-1024.toml", overrides }
+}
 
 /// Holds per second of the event queue alone: pop the earliest event, push one a packet time later.
 fn reference_holds_per_s() -> f64 {
@@ -159,7 +174,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (target, wanted) = arguments.split_first().ok_or("usage: bench OUTPUT.json [CASE...]")?;
     let mut results = serde_json::Map::new();
     println!(
-        "{:<16} {:>14} {:>12} {:>9} {:>11} {:>8}",
+        "{:<18} {:>14} {:>12} {:>9} {:>11} {:>8}",
         "case", "packet-hops/s", "events/s", "wall s", "events/hold", "RSS MB"
     );
     for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
@@ -170,7 +185,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let value: Value = serde_json::from_slice(&output.stdout)?;
         let number = |key: &str| value[key].as_f64().unwrap_or(f64::NAN);
         println!(
-            "{:<16} {:>12.2} M {:>10.2} M {:>9.2} {:>11.2} {:>8.1}",
+            "{:<18} {:>12.2} M {:>10.2} M {:>9.2} {:>11.2} {:>8.1}",
             case.name,
             number("packet_hops_per_s") * 1e-6,
             number("events_per_s") * 1e-6,
