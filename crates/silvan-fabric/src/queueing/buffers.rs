@@ -34,7 +34,7 @@ enum Role {
 /// Where a queue waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seat {
-    /// Nowhere: it is empty or stopped.
+    /// Nowhere: it is empty.
     None,
     /// In this ring.
     Ring(u32),
@@ -351,16 +351,11 @@ impl Buffers {
         let state = &self.queues[queue as usize];
         let Some(id) = state.fifo.head() else { return };
         let input = state.input as usize;
-        if let (Role::Special(at), Some(cams)) = (state.role, &self.cams)
-            && cams.is_stopped(input, usize::from(at))
-        {
-            return;
-        }
         let lanes = self.shape.lanes;
         let output = self.route(packets[id].dst) * lanes + input % lanes;
         let port = input / lanes;
         let ring = output * self.shape.inputs + port;
-        if state.role == Role::Normal && self.is_stopped(&packets[id], output) {
+        if self.is_stopped(&packets[id], output) {
             self.queues[queue as usize].seat = Seat::Parked(ring as u32);
             self.parked[output].push(queue);
             return;
@@ -375,7 +370,7 @@ impl Buffers {
         self.changes.asked.push((output, port));
     }
 
-    /// Whether the next node has stopped the flow of a packet that is in no special queue.
+    /// Whether the next node has stopped the flow of a packet.
     fn is_stopped(&self, packet: &Packet, output: usize) -> bool {
         packet.kind == Kind::Data && self.cams.as_ref().is_some_and(|cams| cams.stops(output, packet.dst))
     }
@@ -425,12 +420,9 @@ impl Buffers {
         let Some(cams) = &mut self.cams else { return };
         let output = port * self.shape.lanes + usize::from(notice.vl);
         for (input, at) in cams.received(output, notice.line, notice.message) {
-            let queue = (input * self.per_input + 1 + self.normal + at) as QueueId;
-            self.unseat(queue);
-            if self.queues[queue as usize].fifo.is_empty() {
+            let queue = input * self.per_input + 1 + self.normal + at;
+            if self.queues[queue].fifo.is_empty() {
                 self.release(packets, now, input, at);
-            } else {
-                self.seat(packets, queue);
             }
         }
         self.unpark(packets, output);
@@ -438,7 +430,7 @@ impl Buffers {
         let waiting: Vec<QueueId> = self.rings[rings].iter().flatten().copied().collect();
         for queue in waiting {
             self.reconsider(packets, now, queue);
-            if let Queue { fifo, role: Role::Normal, seat: Seat::Ring(_), .. } = self.queues[queue as usize]
+            if let Queue { fifo, seat: Seat::Ring(_), .. } = self.queues[queue as usize]
                 && fifo.head().is_some_and(|id| self.is_stopped(&packets[id], output))
             {
                 self.park(queue);

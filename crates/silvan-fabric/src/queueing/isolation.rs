@@ -507,8 +507,8 @@ impl Cams {
         std::mem::take(&mut self.inputs[input].wanting)
     }
 
-    /// Whether the next node has stopped a special queue.
-    pub fn is_stopped(&self, input: usize, at: usize) -> bool {
+    /// Whether the next node has stopped the line that a special queue was taken for.
+    fn is_stopped(&self, input: usize, at: usize) -> bool {
         match &self.inputs[input].special[at] {
             Some(Line { output, cause: Cause::Branch(number), .. }) => {
                 self.outputs[*output].iter().any(|line| line.line == *number && line.stopped)
