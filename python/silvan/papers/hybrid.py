@@ -42,9 +42,9 @@ _THROTTLING_V: Overrides = {
     "congestion.reaction.table": TABLE,
 }
 
-#: Throttling of Paper VI: the values of Paper III.
+#: Throttling of Paper VI: the values of Paper III, whose Marking_Rate of 1 marks every other packet.
 _THROTTLING_VI: Overrides = {
-    "congestion.marking.marking_rate": 1,
+    "congestion.marking.percent": 50,
     "congestion.marking.packet_size": 8,
     "congestion.reaction.ccti_timer": 150,
     "congestion.reaction.table": TABLE,
