@@ -28,7 +28,7 @@ def compare(results):
         "FBICM_total": last["FBICM"] / last["CCFIT"],
         "FBICM_victim": rates["FBICM"]["F0"] / rates["VOQnet"]["F0"],
         "CCFIT_victim": rates["CCFIT"]["F0"] / rates["VOQnet"]["F0"],
-        "ITh_dip": middle["ITh"] / middle["CCFIT"],
+        "ITh_dip": middle["ITh"] / middle["FBICM"],
         "ITh_dip_only": middle["ITh"] / last["ITh"],
         "FBICM_fair": fair["FBICM"],
         "CCFIT_fair": fair["CCFIT"],

@@ -1,12 +1,10 @@
 """Experiments of Papers V and VI: isolation, throttling and both, over the same networks.
 
-Hot senders and hotspots are spread evenly over the hosts, in a way that is not that of the tree;
-which hosts they were is not published.
+Which hosts are hotspots and which send to them is not published; see :class:`Hotspots`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -142,14 +140,19 @@ class Hotspots:
     SPAN_MS = (1.0, 2.0)
 
     def senders(self, hosts: int) -> list[int]:
-        """Return the indices of the hosts that send to hotspots."""
+        """Return the indices of the hosts that send to hotspots: all of some leaf switches of four hosts."""
         chosen = {1: (3,), 2: (0, 4), 3: (1, 3, 7)}[self.eighths]
-        return [host for host in range(hosts) if host % 8 in chosen]
+        return [host for host in range(hosts) if host // 4 % 8 in chosen]
 
     def targets(self, hosts: int) -> list[int]:
-        """Return the indices of the hotspots: evenly spread, by the golden section."""
-        golden = (math.sqrt(5) - 1) / 2
-        return [int(hosts * ((n + 1) * golden % 1)) for n in range(self.roots)]
+        """Return the indices of the hotspots.
+
+        They are the third hosts of leaf switches, each in the next quarter of the tree and there one
+        leaf switch further. So all have the same port of their leaf switches, and ways up through the
+        tree meet at one leaf switch's uplink.
+        """
+        leaves = hosts // 4
+        return [4 * (n * (leaves // 4 + 1) % leaves) + 2 for n in range(self.roots)]
 
     def overrides(self, hosts: int) -> Overrides:
         """Return who sends to whom."""
