@@ -79,7 +79,7 @@ PAPER_VI: dict[str, Overrides] = {
 
 #: The same over switches with a single read port per input, for the lower half of Paper VI's table 3.
 SINGLE_READ_PORT: dict[str, Overrides] = {
-    "1VL": {"switch.architecture": "iq", "switch.queues": "single", **_SINGLE},
+    "1VL": {"switch.architecture": "iq", "switch.queues": "per-output", **_SINGLE},
     "IB-ITh": {
         "switch.architecture": "iq",
         "switch.queues": "per-output",
@@ -140,16 +140,15 @@ class Hotspots:
     SPAN_MS = (1.0, 2.0)
 
     def senders(self, hosts: int) -> list[int]:
-        """Return the indices of the hosts that send to hotspots: all of some leaf switches of four hosts."""
-        chosen = {1: (3,), 2: (0, 4), 3: (1, 3, 7)}[self.eighths]
-        return [host for host in range(hosts) if host // 4 % 8 in chosen]
+        """Return the indices of the hosts that send to hotspots: odd ones, spread evenly."""
+        return [host for host in range(hosts) if host % 8 in (1, 5, 3)[: self.eighths]]
 
     def targets(self, hosts: int) -> list[int]:
         """Return the indices of the hotspots.
 
         They are the third hosts of leaf switches, each in the next quarter of the tree and there one
         leaf switch further. So all have the same port of their leaf switches, and ways up through the
-        tree meet at one leaf switch's uplink.
+        tree meet at the uplinks of leaf switches alone.
         """
         leaves = hosts // 4
         return [4 * (n * (leaves // 4 + 1) % leaves) + 2 for n in range(self.roots)]
