@@ -1,0 +1,37 @@
+"""Case 3: as case 2, with three hosts that send to anybody (Paper V, figure 7c)."""
+
+from silvan.papers import figures, hybrid
+
+TABLES = ("flows", "network")
+FLOWS = ("F1", "F0", "F4", "F2", "F3")
+
+
+def runs(quick):
+    return hybrid.case_runs("hybrids-config-2-uniform.toml")
+
+
+def compare(results):
+    last = {name: hybrid.total(run, 6, 10) for name, run in results.items()}
+    first = {name: hybrid.total(run, 6, 6.5) for name, run in results.items()}
+    return {
+        "1Q_total": last["1Q"] / last["CCFIT"],
+        "1Q_worst": last["1Q"] / min(value for name, value in last.items() if name != "1Q"),
+        "FBICM_total": last["FBICM"] / last["CCFIT"],
+        "ITh_late": first["ITh"] / first["CCFIT"],
+        "ITh_total": last["ITh"] / last["CCFIT"],
+        "CCFIT_total": last["CCFIT"] / last["VOQnet"],
+        "best": max(last.values()) / last["VOQnet"],
+    }
+
+
+def plot(results, out):
+    # In the order of the paper: runs end in any order.
+    ordered = {name: results[name] for name in hybrid.PAPER_V}
+    fig, axes = figures.figure(columns=3, rows=2, size=(4.8, 3.4))
+    hybrid.draw_total(axes[0], ordered, 160, "Case 3: the network")
+    axes[0].set_ylim(0, None)
+    axes[0].legend(frameon=False, fontsize="small", loc="lower right")
+    for ax, (name, run) in zip(axes[1:], ordered.items(), strict=True):
+        hybrid.draw_flows(ax, run, FLOWS, name, 20)
+    axes[1].legend(frameon=False, fontsize="small", ncols=2)
+    figures.save(fig, out, "H3")

@@ -1,0 +1,322 @@
+"""Experiments of Papers V and VI: isolation, throttling and both, over the same networks.
+
+Which hosts are hotspots and which send to them is not published; see :class:`Hotspots`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from silvan.papers.data import Floats, RunData
+from silvan.papers.figures import COLOURS
+
+Overrides = dict[str, Any]
+Runs = dict[str, tuple[str, Overrides]]
+
+#: Delays of the congestion control table: Paper III's formula times this. Not published, and chosen
+#: once, on case 1 of Paper V and pattern 1 of Paper VI (docs/papers.md, Calibration).
+SCALE = 4
+TABLE = {"kind": "quadratic", "divisor": 106, "scale": SCALE, "entries": 128}
+
+MTU = 2048
+
+#: Hosts hold generated messages per destination; what is cut into packets waits in a buffer that is
+#: organised like a switch's input.
+_SINGLE: Overrides = {"host.queues": "single"}
+_PER_DESTINATION: Overrides = {"host.queues": "per-destination", "switch.queues": "per-destination"}
+
+#: Throttling of Paper V. A timer is a multiple of 1.024 us; the nearest to 8000 ns is 8 of them.
+_THROTTLING_V: Overrides = {
+    "congestion.marking.percent": 85,
+    "congestion.marking.packet_size": 0,
+    "congestion.marking.upper": f"{4 * MTU} B",
+    "congestion.marking.lower": f"{2 * MTU} B",
+    "congestion.reaction.ccti_timer": 8,
+    "congestion.reaction.table": TABLE,
+}
+
+#: Throttling of Paper VI: the values of Paper III, whose Marking_Rate of 1 marks every other packet.
+_THROTTLING_VI: Overrides = {
+    "congestion.marking.percent": 50,
+    "congestion.marking.packet_size": 8,
+    "congestion.reaction.ccti_timer": 150,
+    "congestion.reaction.table": TABLE,
+}
+
+#: What Paper V compares, as overrides.
+PAPER_V: dict[str, Overrides] = {
+    "1Q": {"switch.queues": "single", **_SINGLE},
+    "ITh": {
+        "switch.queues": "per-output",
+        **_SINGLE,
+        "congestion.mechanism": "ib-cc",
+        "congestion.marking.fill": "each",
+        **_THROTTLING_V,
+    },
+    "FBICM": {"congestion.mechanism": "fbicm"},
+    "CCFIT": {"congestion.mechanism": "ccfit", **_THROTTLING_V},
+    "VOQnet": {**_PER_DESTINATION, "switch.queue_buffer": "4 KiB"},
+}
+
+#: What Paper VI compares. IB-ITh is EcoCC without isolation, HFDI is EcoCC without throttling.
+PAPER_VI: dict[str, Overrides] = {
+    "1VL": _SINGLE,
+    "IB-ITh": {
+        **_SINGLE,
+        "congestion.mechanism": "ecocc",
+        "congestion.isolation": {"kind": "none"},
+        **_THROTTLING_VI,
+    },
+    "HFDI": {"congestion.mechanism": "hfdi"},
+    "EcoCC": {"congestion.mechanism": "ecocc", **_THROTTLING_VI},
+    "VOQnet": {**_PER_DESTINATION, "switch.queue_buffer": f"{64 * MTU} B"},
+}
+
+#: The same over switches with a single read port per input, for the lower half of Paper VI's table 3.
+SINGLE_READ_PORT: dict[str, Overrides] = {
+    "1VL": {"switch.architecture": "iq", "switch.queues": "per-output", **_SINGLE},
+    "IB-ITh": {
+        "switch.architecture": "iq",
+        "switch.queues": "per-output",
+        **_SINGLE,
+        "congestion.mechanism": "ib-cc",
+        "congestion.marking.fill": "each",
+        "congestion.marking.upper": f"{6 * MTU} B",
+        "congestion.marking.lower": f"{4 * MTU} B",
+        **_THROTTLING_VI,
+    },
+    "HFDI": {"switch.architecture": "iq", "congestion.mechanism": "fbicm"},
+    "CCFIT": {"switch.architecture": "iq", "congestion.mechanism": "ccfit", **_THROTTLING_VI},
+    "VOQnet": {"switch.architecture": "iq", **_PER_DESTINATION, "switch.queue_buffer": f"{64 * MTU} B"},
+}
+
+
+@dataclass(frozen=True)
+class Network:
+    """One of Paper VI's networks: a 4-ary n-tree."""
+
+    number: int
+    #: Levels of switches.
+    levels: int
+    #: Destinations that a CAM line holds, at most.
+    destinations: int
+
+    @property
+    def hosts(self) -> int:
+        """Return the number of hosts."""
+        return int(4**self.levels)
+
+    @property
+    def switch_inputs(self) -> int:
+        """Return the number of inputs of switches with a link: switches at the top have none above."""
+        return (2 * self.levels - 1) * self.hosts
+
+    def overrides(self, mechanism: Mapping[str, Any]) -> Overrides:
+        """Return what makes the scenario this network's."""
+        own: Overrides = {"topology.n": self.levels}
+        isolating = mechanism.get("congestion.mechanism", "none") in ("hfdi", "ecocc", "fbicm", "ccfit")
+        if isolating and "congestion.isolation" not in mechanism:
+            own["congestion.isolation.destinations"] = self.destinations
+        return own
+
+
+NETWORKS = {n.number: n for n in (Network(1, 3, 8), Network(2, 4, 16), Network(3, 5, 32))}
+
+
+@dataclass(frozen=True)
+class Hotspots:
+    """Some hosts send to one or more hotspots for a while, the others to anybody all the time."""
+
+    #: Senders to hotspots among eight hosts.
+    eighths: int
+    roots: int
+
+    #: When the hot senders send.
+    SPAN_MS = (1.0, 2.0)
+
+    def senders(self, hosts: int) -> list[int]:
+        """Return the indices of the hosts that send to hotspots: odd ones, spread evenly."""
+        return [host for host in range(hosts) if host % 8 in (1, 5, 3)[: self.eighths]]
+
+    def targets(self, hosts: int) -> list[int]:
+        """Return the indices of the hotspots.
+
+        They are the third hosts of leaf switches, each in the next quarter of the tree and there one
+        leaf switch further. So all have the same port of their leaf switches, and ways up through the
+        tree meet at the uplinks of leaf switches alone.
+        """
+        leaves = hosts // 4
+        return [4 * (n * (leaves // 4 + 1) % leaves) + 2 for n in range(self.roots)]
+
+    def overrides(self, hosts: int) -> Overrides:
+        """Return who sends to whom."""
+        hot = self.senders(hosts)
+        others = sorted(set(range(hosts)) - set(hot))
+        return {
+            "traffic.0.hosts": _names(others),
+            "traffic.1.hosts": _names(hot),
+            "traffic.1.pattern.to": _names(self.targets(hosts)),
+        }
+
+
+#: Paper VI's patterns.
+PATTERNS = {1: Hotspots(1, 1), 2: Hotspots(2, 4), 3: Hotspots(3, 6)}
+
+#: Paper V's case 4: a quarter of the hosts sends to one, four or six hotspots.
+CASE_4 = {roots: Hotspots(2, roots) for roots in (1, 4, 6)}
+
+
+def _names(indices: Iterable[int]) -> list[str]:
+    return [f"H{index + 1}" for index in indices]
+
+
+def case_runs(scenario: str, **more: Any) -> Runs:
+    """Return the runs of one of Paper V's cases 1 to 3 under all it compares."""
+    return {name: (f"../common/{scenario}", {**own, **more}) for name, own in PAPER_V.items()}
+
+
+def case_4_runs() -> Runs:
+    """Return the runs of Paper V's case 4: ``"6 CCFIT"``."""
+    return {
+        f"{roots} {name}": ("../common/hybrids-config-3.toml", {**own, **pattern.overrides(64)})
+        for roots, pattern in CASE_4.items()
+        for name, own in PAPER_V.items()
+    }
+
+
+def paper_vi_run(network: Network, pattern: Hotspots, own: Mapping[str, Any]) -> tuple[str, Overrides]:
+    """Return a run of one of Paper VI's networks and patterns."""
+    overrides = {**own, **network.overrides(own), **pattern.overrides(network.hosts)}
+    return "../common/hybrids-hotspots.toml", overrides
+
+
+def paper_vi_runs(
+    networks: Iterable[int], patterns: Iterable[int], mechanisms: Mapping[str, Overrides]
+) -> Runs:
+    """Return runs of Paper VI by network, pattern and mechanism: ``"1 2 EcoCC"``."""
+    return {
+        f"{n} {p} {name}": paper_vi_run(NETWORKS[n], PATTERNS[p], own)
+        for n in networks
+        for p in patterns
+        for name, own in mechanisms.items()
+    }
+
+
+def networks(quick: bool) -> tuple[int, ...]:
+    """Return the networks of Paper VI to run: the larger ones take minutes."""
+    return (1,) if quick else tuple(NETWORKS)
+
+
+def total_series(run: RunData) -> tuple[Floats, Floats]:
+    """End of each sampling interval in ms, and the network's throughput in it in Gbit/s."""
+    table = run.tables["network"]
+    end_ns = table["time_ns"].astype(np.float64)
+    length_ns = np.diff(end_ns, prepend=0.0)
+    return end_ns * 1e-6, table["received_bytes"] * 8.0 / length_ns
+
+
+def mean_between(end_ms: Floats, values: Floats, from_ms: float, to_ms: float) -> float:
+    """Return the mean of samples of equal length that lie inside a span of time."""
+    inside = (end_ms > from_ms + 1e-6) & (end_ms <= to_ms + 1e-6)
+    return float(values[inside].mean()) if inside.any() else float("nan")
+
+
+def total(run: RunData, from_ms: float, to_ms: float) -> float:
+    """Return the network's mean throughput over a span of time, in Gbit/s."""
+    return mean_between(*total_series(run), from_ms, to_ms)
+
+
+def hot_total(run: RunData) -> float:
+    """Return the network's mean throughput while hot senders send, in Gbit/s."""
+    return total(run, *Hotspots.SPAN_MS)
+
+
+def victims(run: RunData, pattern: Hotspots, hosts: int) -> float:
+    """Return what all hosts but the hotspots receive while hot senders send, in Gbit/s."""
+    table = run.tables["hosts"]
+    end_ms = table["time_ns"] * 1e-6
+    start, stop = Hotspots.SPAN_MS
+    hot = _names(pattern.targets(hosts))
+    chosen = (end_ms > start + 1e-6) & (end_ms <= stop + 1e-6) & ~np.isin(table["host"], hot)
+    return float(table["received_bytes"][chosen].sum()) * 8e-6 / (stop - start)
+
+
+def ports_series(run: RunData) -> tuple[Floats, Floats]:
+    """End of each sampling interval in ms, and switch inputs then without a free special queue."""
+    table = run.tables["isolation"]
+    return table["time_ns"] * 1e-6, table["full_ports"].astype(np.float64)
+
+
+def flow_mean(run: RunData, flow: str, from_ms: float, to_ms: float) -> float:
+    """Return a flow's mean throughput over a span of time, in Gbit/s."""
+    return run.mean_gbit_s(flow, from_ms * 1e-3, to_ms * 1e-3)
+
+
+def draw_total(ax: Axes, runs: Mapping[str, RunData], full_gbit_s: float, title: str) -> None:
+    """Draw the network's throughput over time, as a share of what all hosts could receive."""
+    for n, (name, run) in enumerate(runs.items()):
+        end_ms, values = total_series(run)
+        ax.plot(end_ms, values / full_gbit_s, color=COLOURS[n], linewidth=1.2, label=name)
+    ax.set(xlabel="time (ms)", ylabel="normalised throughput", title=title, ylim=(0, 1))
+
+
+def draw_flows(ax: Axes, run: RunData, flows: Sequence[str], title: str, most_gbit_s: float) -> None:
+    """Draw flows' throughput over time."""
+    for n, flow in enumerate(flows):
+        end_s, rate = run.rate_gbit_s(flow)
+        started = np.where(np.cumsum(rate) > 0, rate, np.nan)
+        ax.plot(end_s * 1e3, started, color=COLOURS[n], linewidth=1.2, label=flow)
+    ax.set(xlabel="time (ms)", ylabel="throughput (Gbit/s)", title=title, ylim=(0, 1.05 * most_gbit_s))
+
+
+@dataclass(frozen=True)
+class ControlMemory:
+    """The memory that EcoCC's CAM lines need (Paper VI, supplement, section 8), in cells of a bit.
+
+    A line's CAM part holds the root's output port, the number of hops to it, the line downstream
+    and the list of destinations; its SRAM part three flags and a timer.
+    """
+
+    #: Hosts of the network.
+    hosts: int
+    #: Destinations that a line holds.
+    destinations: int
+    #: Lines of an input port: one for each queue.
+    lines: int = 9
+
+    OUTPUT_PORT = 6
+    HOPS = 6
+    NEXT_LINE = 4
+    FLAGS = 3
+    TIMER = 32
+
+    @property
+    def cam_per_line(self) -> int:
+        """Return the CAM cells of a line."""
+        address = max(1, (self.hosts - 1).bit_length())
+        return self.OUTPUT_PORT + self.HOPS + self.NEXT_LINE + self.destinations * address
+
+    @property
+    def sram_per_line(self) -> int:
+        """Return the SRAM cells of a line."""
+        return self.FLAGS + self.TIMER
+
+    @property
+    def cam_per_port(self) -> int:
+        """Return the CAM cells of an input port."""
+        return self.lines * self.cam_per_line
+
+    @property
+    def sram_per_port(self) -> int:
+        """Return the SRAM cells of an input port."""
+        return self.lines * self.sram_per_line
+
+    @property
+    def bytes_per_port(self) -> float:
+        """Return the area of an input port's lines in bytes of RAM: a CAM cell takes that of an SRAM cell."""
+        return (self.cam_per_port + self.sram_per_port) / 8
