@@ -1,0 +1,89 @@
+"""The pages on queues, isolation and own mechanisms hold."""
+
+import re
+import runpy
+import shlex
+import subprocess
+
+import pytest
+
+import silvan
+from conftest import ROOT
+from silvan import Scenario
+
+PAGE = ROOT / "docs" / "isolation.md"
+HOW_TO = ROOT / "docs" / "mechanisms.md"
+PATCH = ROOT / "docs" / "examples" / "ramp-marking.patch"
+SCENARIO = ROOT / "scenarios" / "ecocc-trees.toml"
+
+
+def added(patch: str) -> list[str]:
+    """Give the lines that a patch adds."""
+    return [line[1:] for line in patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
+
+
+def test_the_worked_example_applies_and_is_short():
+    command = ["git", "apply", "--check", str(PATCH)]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, f"refresh {PATCH.name} and the page that shows it: {checked.stderr}"
+    assert len(added(PATCH.read_text(encoding="utf-8"))) < 100
+
+
+def test_the_page_shows_the_whole_example():
+    patch = PATCH.read_text(encoding="utf-8")
+    blocks = re.findall(r"```(rust|diff)\n(.*?)```", HOW_TO.read_text(encoding="utf-8"), re.DOTALL)
+    shown = "".join(
+        "".join(f"+{line}\n" for line in text.splitlines()) if kind == "rust" else text
+        for kind, text in blocks
+    )
+    assert sorted(added(shown)) == sorted(added(patch))
+    context = {line for line in shown.splitlines() if not line.startswith(("+", "@@"))}
+    assert context <= set(patch.splitlines())
+
+
+@pytest.mark.parametrize("page", [PAGE, HOW_TO], ids=lambda page: page.stem)
+def test_the_commands_of_the_pages_are_understood(page):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    commands = [shlex.split(line) for line in lines if line.startswith("silvan run scenarios/")]
+    assert commands
+    for words in commands:
+        overrides = dict(word.split("=", 1) for word in words if "=" in word)
+        if overrides.get("congestion.mechanism") == "hfdi-ramp":
+            with pytest.raises(silvan.ScenarioError, match="hfdi-ramp"):  # without the patch
+                Scenario.load(ROOT / words[2], overrides)
+        else:
+            Scenario.load(ROOT / words[2], overrides).check()
+
+
+def test_the_settings_of_the_page_are_understood():
+    text = PAGE.read_text(encoding="utf-8")
+    plain = SCENARIO.read_text(encoding="utf-8").replace('[congestion]\nmechanism = "ecocc"\n', "")
+    own = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    section = text.split("### Other static organisations")[1].split("###")[0]
+    for row in re.findall(r"^\| [^`|]+ \| (`.*) \|$", section, re.MULTILINE):
+        keys = re.findall("`([^`]* = [^`]*)`", row)
+        whole = keys[0].startswith("lanes")
+        own.append(keys[0] if whole else f"switch = {{ {', '.join(keys)} }}")
+    assert len(own) == 3 + 6
+    for settings in own:
+        text = f"{plain}\n{settings}" if settings.startswith("[") else f"{settings}\n{plain}"
+        assert Scenario.from_toml(text).check()["hosts"] == 64
+
+
+def test_half_of_ecocc_is_hfdi_and_isolation_is_what_saves_the_victims():
+    def run(**settings: str) -> dict:
+        short = {"duration": "0.6 ms", "warmup": "0.3 ms"}
+        return silvan.run(SCENARIO, **short, **settings).summary
+
+    half = run(congestion__marking__kind="none", congestion__reaction__kind="none")
+    assert half == run(congestion__mechanism="hfdi")
+    assert half["isolation"]["allocations"] > 0
+    assert half["throughput_gbit_s"] > 1.1 * run(congestion__mechanism="none")["throughput_gbit_s"]
+
+
+def test_the_figures_are_those_that_the_script_draws():
+    script = runpy.run_path(str(ROOT / "docs" / "figures" / "draw.py"))
+    for name, draw in script["FIGURES"].items():
+        path = ROOT / "docs" / "figures" / f"{name}.svg"
+        assert path.read_text(encoding="utf-8") == draw(), f"run docs/figures/draw.py for {name}"
+        assert path.name in PAGE.read_text(encoding="utf-8")
