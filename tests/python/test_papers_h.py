@@ -114,12 +114,12 @@ def test_patterns_are_those_of_the_papers(hosts: int, pattern: hybrid.Hotspots) 
     assert len(hot) == hosts * pattern.eighths // 8
     targets = pattern.targets(hosts)
     assert len(set(targets)) == pattern.roots
-    # A sender that is its own hotspot would send nothing.
-    assert all(host != targets[n % pattern.roots] for n, host in enumerate(hot))
-    overrides = pattern.overrides(hosts)
-    assert sorted(overrides["traffic.0.hosts"] + overrides["traffic.1.hosts"]) == sorted(
-        f"H{n + 1}" for n in range(hosts)
-    )
+    # A sender that is a hotspot would send less to it than others do.
+    assert not set(hot) & set(targets)
+    uniform, *to_one = pattern.overrides(hosts, "40 Gbit/s")["traffic"]
+    assert [part["pattern"]["to"] for part in to_one] == [[f"H{n + 1}"] for n in targets]
+    for part in to_one:
+        assert sorted(uniform["hosts"] + part["hosts"]) == sorted(f"H{n + 1}" for n in range(hosts))
 
 
 def test_victims_are_everybody_but_the_hotspots() -> None:

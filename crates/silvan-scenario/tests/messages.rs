@@ -1,38 +1,9 @@
 //! The exact message of every kind of wrong scenario: where, which key, its value, what would be
 //! right. A message that changes here changes for users.
 
-use std::path::Path;
+mod common;
 
-use silvan_scenario::Scenario;
-
-/// Eight lines that are fine.
-const BASE: &str = r#"duration = "1 ms"
-[topology]
-kind = "dumbbell"
-[congestion]
-mechanism = "ib-cc"
-[[flow]]
-from = "H1"
-to = "H4"
-"#;
-
-fn message(text: &str, overrides: &[(&str, &str)]) -> String {
-    let overrides: Vec<(String, String)> =
-        overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    match Scenario::from_toml(text, "a.toml", Path::new(""), &overrides).and_then(|s| s.build()) {
-        Ok(_) => "fine".to_owned(),
-        Err(error) => error.to_string(),
-    }
-}
-
-/// Checks that replacing one piece of the base gives the message.
-fn check(cases: &[(&str, &str, &str)]) {
-    assert_eq!(message(BASE, &[]), "fine");
-    for (old, new, expected) in cases {
-        assert!(BASE.contains(old), "{old}");
-        assert_eq!(message(&BASE.replacen(old, new, 1), &[]), *expected, "with {new}");
-    }
-}
+use common::{BASE, check, message};
 
 #[test]
 fn time_seed_and_names_say_what_is_wrong() {
@@ -269,42 +240,6 @@ buffer = "1 KiB"
 latency = "2 s"
 [congestion]"#,
             r#"a.toml:5: switch.latency = "2 s": must be at most 1 s"#,
-        ),
-        (
-            "[congestion]",
-            r#"[switch]
-queue_count = 4
-[congestion]"#,
-            r#"a.toml:5: switch.queue_count = 4: has no effect: only queues "destination-modulo" and "output-modulo" leave their number open"#,
-        ),
-        (
-            "[congestion]",
-            r#"[switch]
-queues = "single"
-memory = "divided"
-[congestion]"#,
-            r#"a.toml:6: switch.memory = "divided": has no effect with one queue per input; leave it out, or give other switch.queues"#,
-        ),
-        (
-            "[congestion]",
-            r#"[switch]
-queue_buffer = "4 KiB"
-[congestion]"#,
-            r#"a.toml:5: switch.queue_buffer = "4 KiB": has no effect where queues share the memory of their input; give switch.memory = "divided""#,
-        ),
-        (
-            "[congestion]",
-            r#"[switch]
-crossbar = "40 Gbit/s"
-[congestion]"#,
-            r#"a.toml:5: switch.crossbar = "40 Gbit/s": has no effect with switch.architecture = "voq", where every queue has a read port of its own; use architecture "iq""#,
-        ),
-        (
-            "[congestion]",
-            r#"[host]
-output_buffer = "4 KiB"
-[congestion]"#,
-            r#"a.toml:5: host.output_buffer = "4 KiB": has no effect: hosts have no output buffer; give host.queues"#,
         ),
         (
             "[congestion]",

@@ -60,6 +60,7 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
     assert_eq!(
         names,
         [
+            "ecocc-trees",
             "fabric-648",
             "hotspot-648",
             "moving-forest",
@@ -67,6 +68,7 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
             "silent-forest",
             "star",
             "testbed",
+            "trees-1024",
             "uniform-648"
         ]
     );

@@ -5,6 +5,7 @@ Which hosts are hotspots and which send to them is not published; see :class:`Ho
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ Runs = dict[str, tuple[str, Overrides]]
 
 #: Delays of the congestion control table: Paper III's formula times this. Not published, and chosen
 #: once, on case 1 of Paper V and pattern 1 of Paper VI (docs/papers.md, Calibration).
-SCALE = 4
+SCALE = 14
 TABLE = {"kind": "quadratic", "divisor": 106, "scale": SCALE, "entries": 128}
 
 MTU = 2048
@@ -139,29 +140,36 @@ class Hotspots:
     #: When the hot senders send.
     SPAN_MS = (1.0, 2.0)
 
-    def senders(self, hosts: int) -> list[int]:
-        """Return the indices of the hosts that send to hotspots: odd ones, spread evenly."""
-        return [host for host in range(hosts) if host % 8 in (1, 5, 3)[: self.eighths]]
+    def _drawn(self, hosts: int) -> list[int]:
+        """Return hotspots and then senders, drawn from the names of network and pattern alone."""
+        count = self.roots + self.eighths * hosts // 8
+        return random.Random(f"{hosts} hosts, {self.roots} roots").sample(range(hosts), count)
 
     def targets(self, hosts: int) -> list[int]:
-        """Return the indices of the hotspots.
+        """Return the indices of the hotspots."""
+        return self._drawn(hosts)[: self.roots]
 
-        They are the third hosts of leaf switches, each in the next quarter of the tree and there one
-        leaf switch further. So all have the same port of their leaf switches, and ways up through the
-        tree meet at the uplinks of leaf switches alone.
-        """
-        leaves = hosts // 4
-        return [4 * (n * (leaves // 4 + 1) % leaves) + 2 for n in range(self.roots)]
+    def senders(self, hosts: int) -> list[int]:
+        """Return the indices of the hosts that send to hotspots; none of them is one."""
+        return sorted(self._drawn(hosts)[self.roots :])
 
-    def overrides(self, hosts: int) -> Overrides:
-        """Return who sends to whom."""
+    def overrides(self, hosts: int, rate: str) -> Overrides:
+        """Return who sends to whom, the uniform ones at a rate: each hot sender to every hotspot in turn."""
         hot = self.senders(hosts)
         others = sorted(set(range(hosts)) - set(hot))
-        return {
-            "traffic.0.hosts": _names(others),
-            "traffic.1.hosts": _names(hot),
-            "traffic.1.pattern.to": _names(self.targets(hosts)),
-        }
+        start, stop = (f"{ms:g} ms" for ms in self.SPAN_MS)
+        to_one = [
+            {
+                "name": f"hot {name}",
+                "hosts": _names(hot),
+                "start": start,
+                "stop": stop,
+                "pattern": {"kind": "hotspots", "to": [name]},
+            }
+            for name in _names(self.targets(hosts))
+        ]
+        uniform = {"name": "uniform", "hosts": _names(others), "rate": rate, "pattern": {"kind": "uniform"}}
+        return {"traffic": [uniform, *to_one]}
 
 
 #: Paper VI's patterns.
@@ -183,7 +191,7 @@ def case_runs(scenario: str, **more: Any) -> Runs:
 def case_4_runs() -> Runs:
     """Return the runs of Paper V's case 4: ``"6 CCFIT"``."""
     return {
-        f"{roots} {name}": ("../common/hybrids-config-3.toml", {**own, **pattern.overrides(64)})
+        f"{roots} {name}": ("../common/hybrids-config-3.toml", {**own, **pattern.overrides(64, "20 Gbit/s")})
         for roots, pattern in CASE_4.items()
         for name, own in PAPER_V.items()
     }
@@ -191,7 +199,7 @@ def case_4_runs() -> Runs:
 
 def paper_vi_run(network: Network, pattern: Hotspots, own: Mapping[str, Any]) -> tuple[str, Overrides]:
     """Return a run of one of Paper VI's networks and patterns."""
-    overrides = {**own, **network.overrides(own), **pattern.overrides(network.hosts)}
+    overrides = {**own, **network.overrides(own), **pattern.overrides(network.hosts, "40 Gbit/s")}
     return "../common/hybrids-hotspots.toml", overrides
 
 

@@ -153,23 +153,29 @@ impl QueuedSwitch {
     /// output's pointer, if there is credit for its packet.
     fn grant(&mut self, core: &mut Core, lane: usize) -> Option<Match> {
         let (count, output) = (self.ports.count(), lane / self.ports.lanes);
-        let mut requests = self.buffers.requests(lane);
-        let Arbiter::Islip(state) = &mut self.arbiter else { return None };
-        let start = usize::from(state.grant[output]);
-        state.leave_out_served(lane, &mut requests);
-        for step in 0..count {
-            let input = (start + step) % count;
-            let Arbiter::Islip(state) = &self.arbiter else { return None };
-            if requests[input / 64] >> (input % 64) & 1 == 0 || state.read_free[input].0 > core.now {
-                continue;
+        loop {
+            let mut requests = self.buffers.requests(lane);
+            let Arbiter::Islip(state) = &mut self.arbiter else { return None };
+            let start = usize::from(state.grant[output]);
+            state.leave_out_served(lane, &mut requests);
+            let mut any_left = false;
+            for step in 0..count {
+                let input = (start + step) % count;
+                let Arbiter::Islip(state) = &self.arbiter else { return None };
+                if requests[input / 64] >> (input % 64) & 1 == 0 || state.read_free[input].0 > core.now {
+                    continue;
+                }
+                match self.candidate(core, lane, input) {
+                    Ok(queue) => return Some(Match { input, output, queue }),
+                    // It stands aside for want of credit: it is none of those to wait for.
+                    Err(0) => any_left = true,
+                    Err(_) => return None,
+                }
             }
-            match self.candidate(core, lane, input) {
-                Ok(queue) => return Some(Match { input, output, queue }),
-                Err(0) => {}
-                Err(_) => return None,
+            if !any_left {
+                return None;
             }
         }
-        None
     }
 
     fn send(&mut self, core: &mut Core, vl: usize, pair: Match) {

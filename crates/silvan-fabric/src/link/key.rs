@@ -1,0 +1,60 @@
+//! Keys of events: what an event is about and whom it concerns.
+
+/// What an event is about; the upper bits of its key. Within an instant, whatever arrives is
+/// handled before whoever wants to send is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A packet's head is ready for arbitration at a switch.
+    SwitchArrival = 0,
+    /// A packet's tail is in at a host.
+    HostArrival = 1,
+    /// A packet that had to wait for its tail (slow link to fast link) is ready.
+    SwitchReady = 2,
+    /// A notification about a congestion tree is in at a switch.
+    SwitchNotice = 3,
+    /// A notification about a congestion tree is in at a host.
+    HostNotice = 4,
+    /// End of the warm-up.
+    Warmup = 5,
+    /// End of a measuring interval, before anything is sent at its instant.
+    Sample = 6,
+    /// A switch output wants to look again.
+    SwitchWake = 7,
+    /// A host wants to look again.
+    HostWake = 8,
+}
+
+impl Class {
+    #[inline]
+    fn of(bits: u32) -> Self {
+        match bits {
+            0 => Self::SwitchArrival,
+            1 => Self::HostArrival,
+            2 => Self::SwitchReady,
+            3 => Self::SwitchNotice,
+            4 => Self::HostNotice,
+            5 => Self::Warmup,
+            6 => Self::Sample,
+            7 => Self::SwitchWake,
+            _ => Self::HostWake,
+        }
+    }
+}
+
+/// An event's key: class, node (20 bits), port index (8 bits).
+#[inline]
+pub(crate) fn key(class: Class, node: u32, port: u32) -> u32 {
+    debug_assert!(node < MAX_NODES && port < MAX_PORTS);
+    (class as u32) << 28 | node << 8 | port
+}
+
+/// Takes a [`key`] apart.
+#[inline]
+pub(crate) fn unkey(key: u32) -> (Class, u32, u32) {
+    (Class::of(key >> 28), key >> 8 & (MAX_NODES - 1), key & (MAX_PORTS - 1))
+}
+
+/// Nodes of a kind that an event's key can name.
+pub(crate) const MAX_NODES: u32 = 1 << 20;
+/// Ports of a switch that an event's key can name.
+pub(crate) const MAX_PORTS: u32 = 1 << 8;
