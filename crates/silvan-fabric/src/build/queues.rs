@@ -89,7 +89,7 @@ impl Builder<'_> {
         let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
         let buffers = Buffers::new(shape, ports.table().into(), cams);
         let arbiter = match architecture {
-            Architecture::Voq => Arbiter::RoundRobin(RoundRobin::new(&ports)),
+            Architecture::Voq => Arbiter::RoundRobin(RoundRobin::new(&ports, !shared)),
             Architecture::Iq => Arbiter::Islip(Islip::new(&ports, config.islip_iterations)),
         };
         let crossbar = config.crossbar.map(Rate::pace);

@@ -162,6 +162,16 @@ impl Buffers {
         self.requests[output]
     }
 
+    /// Input ports of the queues that stand aside at an output, one bit each.
+    pub fn aside(&self, output: usize) -> [u64; 4] {
+        let mut ports = [0; 4];
+        for &queue in &self.parked[output] {
+            let port = self.queues[queue as usize].input as usize / self.shape.lanes;
+            ports[port / 64] |= 1 << (port % 64);
+        }
+        ports
+    }
+
     /// The queue whose turn it is among those of an input port that wait for an output.
     #[inline]
     pub fn front(&self, output: usize, port: usize) -> Option<QueueId> {

@@ -6,13 +6,14 @@
 //!
 //! iSLIP is made for time slots. Packets here start when they can, so an output might find the same
 //! input busy each time it is free, for ever. Therefore an input that was served is not served again
-//! by an output until all others that ask for it have been (Paper V, III.A), even if the output has to
-//! wait for one of them.
+//! by an output until all others that ask for it have been (Paper V, III.A; [`super::rounds`]), even if
+//! the output has to wait for one of them.
 
 use silvan_engine::Time;
 
 use super::Ports;
 use super::queued::{Arbiter, QueuedSwitch};
+use super::rounds::Rounds;
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::queueing::buffers::QueueId;
@@ -24,8 +25,7 @@ pub(crate) struct Islip {
     /// When each input's read port is free, and the channel that it is to be asked on then.
     read_free: Box<[(Time, ChannelId)]>,
     grant: Box<[u16]>,
-    /// Per output and virtual lane: the inputs that were served since all that asked had been.
-    served: Box<[[u64; 4]]>,
+    rounds: Rounds,
     accept: Box<[u16]>,
     lane_turn: usize,
     dirty: bool,
@@ -46,7 +46,7 @@ impl Islip {
             iterations,
             read_free: vec![(Time::ZERO, 0); count].into(),
             grant: vec![0; count].into(),
-            served: vec![[0; 4]; count * ports.lanes].into(),
+            rounds: Rounds::new(count * ports.lanes),
             accept: vec![0; count].into(),
             lane_turn: 0,
             dirty: false,
@@ -79,15 +79,6 @@ impl Islip {
         let (count, pointer) = (self.accept.len(), usize::from(self.accept[input]));
         let distance = |output: usize| (output + count - pointer) % count;
         distance(output) < distance(other)
-    }
-
-    /// Takes those that were served out of the inputs that ask for an output's lane, unless all were.
-    fn leave_out_served(&mut self, lane: usize, requests: &mut [u64; 4]) {
-        let served = &mut self.served[lane];
-        if requests.iter().zip(&*served).all(|(asking, served)| asking & !served == 0) {
-            *served = [0; 4];
-        }
-        requests.iter_mut().zip(served).for_each(|(asking, served)| *asking &= !*served);
     }
 
     fn accepted(&mut self, pair: &Match) {
@@ -154,10 +145,10 @@ impl QueuedSwitch {
     fn grant(&mut self, core: &mut Core, lane: usize) -> Option<Match> {
         let (count, output) = (self.ports.count(), lane / self.ports.lanes);
         loop {
-            let mut requests = self.buffers.requests(lane);
+            let (asking, aside) = (self.buffers.requests(lane), self.buffers.aside(lane));
             let Arbiter::Islip(state) = &mut self.arbiter else { return None };
             let start = usize::from(state.grant[output]);
-            state.leave_out_served(lane, &mut requests);
+            let requests = state.rounds.choice(lane, asking, aside);
             let mut any_left = false;
             for step in 0..count {
                 let input = (start + step) % count;
@@ -185,7 +176,7 @@ impl QueuedSwitch {
         let lane = output * self.ports.lanes + vl;
         if let Arbiter::Islip(state) = &mut self.arbiter {
             state.read_free[input] = (read, channel);
-            state.served[lane][input / 64] |= 1 << (input % 64);
+            state.rounds.served(lane, input);
         }
     }
 

@@ -8,6 +8,7 @@ mod islip;
 mod ports;
 mod queued;
 mod round_robin;
+mod rounds;
 mod voq;
 
 use crate::core::Core;

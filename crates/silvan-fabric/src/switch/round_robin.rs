@@ -3,6 +3,7 @@
 
 use super::Ports;
 use super::queued::{Arbiter, QueuedSwitch};
+use super::rounds::Rounds;
 use super::voq::next_of_many;
 use crate::core::Core;
 
@@ -15,17 +16,20 @@ pub(crate) struct RoundRobin {
     blocked: Box<[u32]>,
     /// Per output: the virtual lane to look at first.
     lane_turn: Box<[u8]>,
+    /// Where packets for other destinations may overtake those that lack credit.
+    rounds: Option<Rounds>,
     /// Per output: whether it is settled at the end of this instant.
     dirty: Box<[bool]>,
 }
 
 impl RoundRobin {
-    pub fn new(ports: &Ports) -> Self {
+    pub fn new(ports: &Ports, divided: bool) -> Self {
         let (count, lanes) = (ports.count(), ports.lanes);
         Self {
             turn: vec![0; count * lanes].into(),
             blocked: vec![0; count * lanes].into(),
             lane_turn: vec![0; count].into(),
+            rounds: divided.then(|| Rounds::new(count * lanes)),
             dirty: vec![false; count].into(),
         }
     }
@@ -84,15 +88,21 @@ impl QueuedSwitch {
 
     fn settle_lane(&mut self, core: &mut Core, output: usize, vl: usize) -> bool {
         let lane = output * self.ports.lanes + vl;
-        let mut requests = self.buffers.requests(lane);
         loop {
+            let mut requests = self.buffers.requests(lane);
             let Arbiter::RoundRobin(state) = &mut self.arbiter else { return false };
+            if let Some(rounds) = &mut state.rounds {
+                requests = rounds.choice(lane, requests, self.buffers.aside(lane));
+            }
             let Some(input) = state.next(lane, requests) else { return false };
             match self.candidate(core, lane, input) {
                 Ok(queue) => {
                     let next = if input + 1 == self.ports.count() { 0 } else { input as u16 + 1 };
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
                         state.turn[lane] = next;
+                        if let Some(rounds) = &mut state.rounds {
+                            rounds.served(lane, input);
+                        }
                     }
                     let (_, end) = self.serve(core, (input, output, vl), queue);
                     if self.queued_bytes(output) > 0 {
@@ -100,8 +110,8 @@ impl QueuedSwitch {
                     }
                     return true;
                 }
-                // Other destinations may have credit.
-                Err(0) => requests[input / 64] &= !(1 << (input % 64)),
+                // All it has stand aside now; others may have credit.
+                Err(0) => {}
                 Err(space) => {
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
                         state.blocked[lane] = space;
