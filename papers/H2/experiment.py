@@ -1,7 +1,7 @@
 """Case 2: several points of congestion in a 2-ary 3-tree (Paper V, figures 7b and 10)."""
 
 from silvan.fairness import jain
-from silvan.papers import figures, hybrid
+from silvan.papers import hybrid
 
 TABLES = ("flows", "network")
 FLOWS = ("F1", "F0", "F4", "F2", "F3")
@@ -35,13 +35,4 @@ def compare(results):
 
 
 def plot(results, out):
-    # In the order of the paper: runs end in any order.
-    ordered = {name: results[name] for name in hybrid.PAPER_V}
-    fig, axes = figures.figure(columns=3, rows=2, size=(4.8, 3.4))
-    hybrid.draw_total(axes[0], ordered, 160, "Case 2: the network")
-    axes[0].set_ylim(0, None)
-    axes[0].legend(frameon=False, fontsize="small", loc="lower right")
-    for ax, (name, run) in zip(axes[1:], ordered.items(), strict=True):
-        hybrid.draw_flows(ax, run, FLOWS, name, 20)
-    axes[1].legend(frameon=False, fontsize="small", ncols=2)
-    figures.save(fig, out, "H2")
+    hybrid.plot_case(results, out, 2, 160, FLOWS)

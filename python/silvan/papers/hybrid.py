@@ -8,11 +8,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
+from silvan.papers import figures
 from silvan.papers.data import Floats, RunData
 from silvan.papers.figures import COLOURS
 
@@ -280,6 +282,22 @@ def draw_flows(ax: Axes, run: RunData, flows: Sequence[str], title: str, most_gb
         started = np.where(np.cumsum(rate) > 0, rate, np.nan)
         ax.plot(end_s * 1e3, started, color=COLOURS[n], linewidth=1.2, label=flow)
     ax.set(xlabel="time (ms)", ylabel="throughput (Gbit/s)", title=title, ylim=(0, 1.05 * most_gbit_s))
+
+
+def plot_case(
+    results: Mapping[str, RunData], out: Path, number: int, full_gbit_s: float, flows: Sequence[str]
+) -> None:
+    """Draw one of Paper V's cases 1 to 3: the network's throughput, and each mechanism's flows."""
+    # In the order of the paper: runs end in any order.
+    ordered = {name: results[name] for name in PAPER_V}
+    fig, axes = figures.figure(columns=3, rows=2, size=(4.8, 3.4))
+    draw_total(axes[0], ordered, full_gbit_s, f"Case {number}: the network")
+    axes[0].set_ylim(0, None)
+    axes[0].legend(frameon=False, fontsize="small", loc="lower right")
+    for ax, (name, run) in zip(axes[1:], ordered.items(), strict=True):
+        draw_flows(ax, run, flows, name, 20)
+    axes[1].legend(frameon=False, fontsize="small", ncols=2)
+    figures.save(fig, out, f"H{number}")
 
 
 @dataclass(frozen=True)

@@ -34,22 +34,15 @@ impl Builder<'_> {
             return Ok((Division::Whole, self.switch_lane));
         }
         let table = &self.tables.out[switch];
-        let count = config.queue_count.max(1);
-        let output = |port: &u16| port.wrapping_sub(1);
-        let (division, parts) = match queues {
-            Queues::PerDestination | Queues::Single => (Division::PerDestination, table.len() as u32),
-            Queues::PerOutput => {
-                let ports = u32::from(self.topology.switches[switch].ports);
-                (Division::Table(table.iter().map(output).collect(), ports), ports)
-            }
-            Queues::DestinationModulo => {
-                let part = (0..table.len()).map(|dst| (dst % usize::from(count)) as u16);
-                (Division::Table(part.collect(), u32::from(count)), u32::from(count))
-            }
-            Queues::OutputModulo => {
-                let part = table.iter().map(|port| output(port) % count);
-                (Division::Table(part.collect(), u32::from(count)), u32::from(count))
-            }
+        let (division, parts) = if queues == Queues::PerDestination {
+            (Division::PerDestination, table.len() as u32)
+        } else {
+            // A part per queue of the receiver.
+            let organisation = Organisation::new(queues, config.queue_count);
+            let parts = organisation.fixed(usize::from(self.topology.switches[switch].ports)) as u32;
+            let output = |port: u16| usize::from(port.wrapping_sub(1));
+            let part = |(dst, &port): (usize, &u16)| organisation.index(output(port), dst as u32) as u16;
+            (Division::Table(table.iter().enumerate().map(part).collect(), parts), parts)
         };
         let given = config.queue_buffer.unwrap_or(Bytes(u64::from(self.switch_lane / parts.max(1))));
         let size = small(given, "switch.queue_buffer")? / self.sizes.credit_block * self.sizes.credit_block;
@@ -117,7 +110,7 @@ impl Builder<'_> {
             HostQueues::Single => Organisation::Single,
             HostQueues::PerDestination => Organisation::PerDestination,
             HostQueues::DestinationModulo => {
-                Organisation::DestinationModulo(u32::from(self.config.switch.queue_count.max(1)))
+                Organisation::new(Queues::DestinationModulo, self.config.switch.queue_count)
             }
         };
         let lanes = usize::from(self.config.lanes.count);

@@ -224,6 +224,15 @@ struct InputCam {
     wanting: bool,
 }
 
+/// Adds the destinations that a line does not list yet, as many as it has room for.
+fn extend(list: &mut Vec<u32>, waiting: Vec<u32>, room: usize) {
+    for dst in waiting {
+        if list.len() < room && !list.contains(&dst) {
+            list.push(dst);
+        }
+    }
+}
+
 /// The CAMs of a node. Inputs and outputs are numbered with their virtual lanes,
 /// `port * lanes + vl`.
 #[derive(Debug)]
@@ -293,7 +302,9 @@ impl Cams {
             line.output == output
                 && match &line.cause {
                     Cause::Root(destinations) => destinations.contains(&dst),
-                    Cause::Branch(number) => self.lists(output, *number, dst),
+                    Cause::Branch(number) => {
+                        self.known(output, *number).is_some_and(|line| line.destinations.contains(&dst))
+                    }
                     Cause::Orphan => false,
                 }
         };
@@ -306,9 +317,9 @@ impl Cams {
         self.take(input, output, cause, now)
     }
 
-    fn lists(&self, output: usize, number: u16, dst: u32) -> bool {
-        let line = self.outputs[output].iter().find(|line| line.line == number);
-        line.is_some_and(|line| line.destinations.contains(&dst))
+    /// The line of an output that the next node gave this number.
+    fn known(&self, output: usize, number: u16) -> Option<&OutputLine> {
+        self.outputs[output].iter().find(|line| line.line == number)
     }
 
     /// Takes a free special queue.
@@ -357,22 +368,13 @@ impl Cams {
             }
             None if bytes > self.rule.detection => {
                 self.inputs[input].own[port] = Some(OwnLine { sent_stop: false });
-                Message::Allocate(self.listed(waiting()))
+                let mut list = Vec::new();
+                extend(&mut list, waiting(), self.rule.destinations);
+                Message::Allocate(list.into())
             }
             _ => return None,
         };
         self.say(vl, line, message)
-    }
-
-    /// The different ones among these destinations, as many as a line has room for.
-    fn listed(&self, waiting: Vec<u32>) -> Box<[u32]> {
-        let mut list: Vec<u32> = Vec::new();
-        for dst in waiting {
-            if list.len() < self.rule.destinations && !list.contains(&dst) {
-                list.push(dst);
-            }
-        }
-        list.into()
     }
 
     /// A root was found that special queues are taken for in its own switch: the first destination
@@ -387,15 +389,12 @@ impl Cams {
             _ => None,
         });
         if let Some((at, list, propagated)) = known.find(|(_, list, _)| list.len() < room) {
-            for dst in waiting {
-                if list.len() < room && !list.contains(&dst) {
-                    list.push(dst);
-                }
-            }
+            extend(list, waiting, room);
             let list = list.clone().into();
             return if propagated { self.say(vl, at as u16, Message::Allocate(list)) } else { None };
         }
-        let list = self.listed(waiting).into_vec();
+        let mut list = Vec::new();
+        extend(&mut list, waiting, room);
         self.take(input, output, Cause::Root(list), now);
         None
     }
@@ -511,7 +510,7 @@ impl Cams {
     fn is_stopped(&self, input: usize, at: usize) -> bool {
         match &self.inputs[input].special[at] {
             Some(Line { output, cause: Cause::Branch(number), .. }) => {
-                self.outputs[*output].iter().any(|line| line.line == *number && line.stopped)
+                self.known(*output, *number).is_some_and(|line| line.stopped)
             }
             _ => false,
         }

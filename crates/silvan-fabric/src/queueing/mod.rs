@@ -89,12 +89,13 @@ pub(crate) enum Organisation {
 
 impl Organisation {
     pub fn new(queues: Queues, count: u16) -> Self {
+        let count = u32::from(count.max(1));
         match queues {
             Queues::Single => Self::Single,
             Queues::PerOutput => Self::PerOutput,
             Queues::PerDestination => Self::PerDestination,
-            Queues::DestinationModulo => Self::DestinationModulo(u32::from(count)),
-            Queues::OutputModulo => Self::OutputModulo(u32::from(count)),
+            Queues::DestinationModulo => Self::DestinationModulo(count),
+            Queues::OutputModulo => Self::OutputModulo(count),
         }
     }
 
