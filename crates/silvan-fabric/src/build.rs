@@ -1,19 +1,17 @@
 //! From topology, tables and configuration to a network that can run.
 
+mod control;
 mod queues;
 mod sources;
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use silvan_engine::random::Stream;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, EventQueue, Rate, Time};
 
 use crate::config::Config;
-use crate::congestion::Parts;
-use crate::congestion::marking::{FecnRule, Marker, Marking};
-use crate::congestion::reaction::{Cct, CctRule, Reaction};
+use crate::congestion::reaction::Rule;
 use crate::core::{Core, Notices};
 use crate::host::{Adapter, Host, HostSpec, Sizes};
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, key};
@@ -256,67 +254,34 @@ impl<'a> Builder<'a> {
             }
         }
         let rule = self.marking_rule()?;
+        let output_lane = self.output_lane()?;
         let special = self.special_queues();
         let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {
-            let marker = self.marker(rule.as_ref(), index, &wiring);
+            let marker = self.marker(&rule, index, &wiring);
             let lanes = usize::from(self.config.lanes.count);
             let table = &self.tables.out[index];
             let ports = Ports::new(index as u32, lanes, wiring, table, marker, self.full_space());
-            self.switch(ports, special.as_ref())
+            self.switch(ports, special.as_ref(), output_lane)
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())
     }
 
-    fn marking_rule(&self) -> Result<Option<Arc<FecnRule>>, ModelError> {
-        match self.config.parts().marking {
-            Marking::None => Ok(None),
-            Marking::Fecn(fecn) => {
-                let rule = fecn.rule(Bytes(u64::from(self.switch_lane)));
-                rule.map(|rule| Some(Arc::new(rule)))
-                    .map_err(|what| wrong(format!("congestion.marking: {what}")))
-            }
-        }
-    }
-
-    fn marker(&self, rule: Option<&Arc<FecnRule>>, switch: usize, wiring: &[Option<PortWiring>]) -> Marker {
-        let Some(rule) = rule else { return Marker::None };
-        let lanes = usize::from(self.config.lanes.count);
-        let ports = (0..wiring.len() * lanes)
-            .map(|lane| {
-                let owner = (switch as u64) << 16 | lane as u64;
-                let random = Stream::new(self.config.seed, "marking", owner);
-                let faces_host = wiring[lane / lanes].is_some_and(|port| port.faces_host);
-                rule.port(wiring.len(), faces_host, random)
-            })
-            .collect();
-        Marker::Fecn { rule: Arc::clone(rule), ports }
-    }
-
     fn hosts(&self) -> Result<Vec<Host>, ModelError> {
-        let Parts { reaction, .. } = self.config.parts();
+        let reactions = self.reactions()?;
         let special = self.special_queues();
         let first_switches = self.first_switches();
         let mut lanes: FxHashMap<usize, Option<Arc<[u8]>>> = FxHashMap::default();
-        let cct = match reaction {
-            Reaction::None => None,
-            Reaction::Cct(cct) => Some(cct),
-        };
         let mut channels = vec![None; self.topology.hosts.len()];
         for (id, link, from, _) in self.directed() {
             if let NodeRef::Host(index) = from.node {
                 channels[index as usize] = Some((id, link.rate));
             }
         }
-        let mut tables: Vec<(Rate, Arc<[u64]>)> = Vec::new();
         let mut hosts = Vec::with_capacity(channels.len());
         for (index, channel) in channels.into_iter().enumerate() {
             let name = &self.topology.hosts[index].name;
             let (out, rate) = channel.ok_or_else(|| wrong(format!("host {name} has no link")))?;
-            let reaction = cct.as_ref().map(|cct| {
-                let delays = self.delays(cct, rate, &mut tables);
-                let mut random = Stream::new(self.config.seed, "ccti timer", index as u64);
-                cct.rule(delays, self.sizes.mtu + self.sizes.header, &mut random)
-            });
+            let reaction = reactions.rule(index as u32, rate);
             let switch = first_switches[index];
             let lane_of = lanes.entry(switch).or_insert_with(|| self.destination_lanes(switch)).clone();
             let adapter = self.adapter(special.as_ref())?;
@@ -329,7 +294,7 @@ impl<'a> Builder<'a> {
         &self,
         id: u32,
         (out, rate): (ChannelId, Rate),
-        reaction: Option<CctRule>,
+        reaction: Option<Rule>,
         lane_of: Option<Arc<[u8]>>,
         adapter: Option<Box<Adapter>>,
     ) -> HostSpec {
@@ -350,20 +315,10 @@ impl<'a> Builder<'a> {
             control_lane: self.config.lanes.control.map(|lane| lane.min(self.config.lanes.count - 1)),
             notification: self.config.parts().notification,
             reaction,
+            validates: self.config.parts().marking.validates(),
             lane_of,
             adapter,
         }
-    }
-
-    /// The table of delays, shared by hosts of equal link rate.
-    fn delays(&self, cct: &Cct, rate: Rate, tables: &mut Vec<(Rate, Arc<[u64]>)>) -> Arc<[u64]> {
-        if let Some((_, table)) = tables.iter().find(|(known, _)| *known == rate) {
-            return Arc::clone(table);
-        }
-        let span = rate.pace().time(self.sizes.mtu + self.sizes.header);
-        let table: Arc<[u64]> = cct.table.delays_ps(span).into();
-        tables.push((rate, Arc::clone(&table)));
-        table
     }
 
     /// Names of all channels out of switches and hosts: "S1:3->H4".

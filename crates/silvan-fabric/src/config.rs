@@ -103,11 +103,11 @@ pub enum Assignment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwitchConfig {
-    /// Read ports and arbitration; by default as the mechanism has it: `iq` for `fbicm` and
-    /// `ccfit`, else `voq`.
+    /// Read ports, buffers and arbitration; by default as the mechanism has it: `iq` for `fbicm` and
+    /// `ccfit`, `cioq` for `renato`, `pfister` and `mvcm`, else `voq`.
     pub architecture: Option<Architecture>,
     /// How an input buffer is divided into queues; by default as the mechanism has it: `single` for
-    /// `fbicm` and `ccfit`, else `per-output`.
+    /// `fbicm` and `ccfit` and with `cioq` switches, else `per-output`.
     pub queues: Option<Queues>,
     /// Queues per input and virtual lane where the organisation leaves it open
     /// (`destination-modulo`, `output-modulo`).
@@ -122,9 +122,12 @@ pub struct SwitchConfig {
     pub buffer: Bytes,
     /// From the arrival of a packet's head to its earliest departure.
     pub latency: Time,
-    /// Rate at which an input's read port gives a packet away (`iq` architecture); by default that
-    /// of the link it leaves on. With a faster crossbar the port is free before the packet has left,
-    /// which waits at its output.
+    /// Memory of an output port, all virtual lanes together (`cioq` architecture); by default as
+    /// much as an input's.
+    pub output_buffer: Option<Bytes>,
+    /// Rate at which an input's read port gives a packet away (`iq` and `cioq` architectures); by
+    /// default that of the link it leaves on (`iq`), or twice that of the fastest link (`cioq`). With a
+    /// faster crossbar the port is free before the packet has left, which waits at its output.
     pub crossbar: Option<Rate>,
     /// Iterations of iSLIP per matching (`iq` architecture).
     pub islip_iterations: u8,
@@ -137,15 +140,20 @@ impl SwitchConfig {
     /// The architecture in force with a mechanism.
     #[must_use]
     pub fn architecture(&self, mechanism: Mechanism) -> Architecture {
-        let preset = if mechanism.is_input_queued() { Architecture::Iq } else { Architecture::Voq };
-        self.architecture.unwrap_or(preset)
+        self.architecture.unwrap_or(if mechanism.is_input_queued() {
+            Architecture::Iq
+        } else if mechanism.is_output_buffered() {
+            Architecture::Cioq
+        } else {
+            Architecture::Voq
+        })
     }
 
     /// The queues in force with a mechanism.
     #[must_use]
     pub fn queues(&self, mechanism: Mechanism) -> Queues {
-        let preset = if mechanism.is_input_queued() { Queues::Single } else { Queues::PerOutput };
-        self.queues.unwrap_or(preset)
+        let single = mechanism.is_input_queued() || self.architecture(mechanism) == Architecture::Cioq;
+        self.queues.unwrap_or(if single { Queues::Single } else { Queues::PerOutput })
     }
 
     /// Whether the queues share the memory of their input.
@@ -171,6 +179,7 @@ impl Default for SwitchConfig {
             queue_buffer: None,
             buffer: Bytes(131_072),
             latency: Time::from_ns(100),
+            output_buffer: None,
             crossbar: None,
             islip_iterations: 1,
             control_first: None,
@@ -187,6 +196,9 @@ pub enum Architecture {
     Voq,
     /// Input-queued switch: one read port per input, matched to outputs by iSLIP.
     Iq,
+    /// Buffers at inputs and outputs and a faster crossbar: one read port per input, one write port
+    /// per output.
+    Cioq,
 }
 
 /// How hosts send and receive.

@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Data,
     /// Explicit congestion notification: carries a BECN to the source of a marked packet.
     Cnp,
-    /// Acknowledges a message or a marked packet.
+    /// Acknowledges a message or a packet.
     Ack,
 }
 
@@ -52,8 +52,11 @@ pub(crate) struct Packet {
     pub sl: u8,
     /// Virtual lane.
     pub vl: u8,
-    /// Forward explicit congestion notification: set by a switch, never cleared.
+    /// Forward explicit congestion notification, or marking bit: set by a switch, never cleared.
     pub fecn: bool,
+    /// Validation bit: it left through a congested output after it was marked; on acknowledgements,
+    /// that of the packet they answer.
+    pub validated: bool,
     /// Backward explicit congestion notification.
     pub becn: bool,
     /// Last packet of its message.
@@ -75,12 +78,12 @@ impl Pool {
         {
             // Field by field: a packet put together elsewhere and copied whole would stall.
             let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, .. } = packet;
-            let Packet { class, source, kind, sl, vl, fecn, becn, last, .. } = packet;
+            let Packet { class, source, kind, sl, vl, fecn, validated, becn, last, .. } = packet;
             (slot.created, slot.injected, slot.tail_lag) = (created, injected, tail_lag);
             (slot.payload, slot.size, slot.space) = (payload, size, space);
             (slot.src, slot.dst, slot.next) = (src, dst, next);
             (slot.class, slot.source, slot.kind, slot.sl, slot.vl) = (class, source, kind, sl, vl);
-            (slot.fecn, slot.becn, slot.last) = (fecn, becn, last);
+            (slot.fecn, slot.validated, slot.becn, slot.last) = (fecn, validated, becn, last);
             id
         } else {
             self.slots.push(packet);

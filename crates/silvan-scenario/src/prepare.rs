@@ -34,7 +34,7 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
     let Some(Value::Table(congestion)) = table.get_mut("congestion") else { return Ok(notes) };
     let presets = presets(congestion, &packet);
     let mechanism = congestion.get("mechanism").and_then(Value::as_str).map(str::to_owned);
-    for (part, preset) in [("marking", "fecn"), ("isolation", "special-queues"), ("reaction", "cct")] {
+    for (part, usual) in [("marking", "fecn"), ("isolation", "special-queues"), ("reaction", "cct")] {
         let path = format!("congestion.{part}");
         let Some(Value::Table(given)) = congestion.get_mut(part) else { continue };
         let says_none = given.len() == 1 && given.get("kind").and_then(Value::as_str) == Some("none");
@@ -55,7 +55,9 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
         match mechanism.as_deref() {
             // An unknown mechanism is the schema check's to report.
             Some(_) => {
-                given.insert("kind".to_owned(), Value::String(preset.to_owned()));
+                let own = presets.get(part).and_then(|own| own.get("kind")).and_then(Value::as_str);
+                let kind = own.filter(|&kind| kind != "none").unwrap_or(usual);
+                given.insert("kind".to_owned(), Value::String(kind.to_owned()));
                 adjust(given, presets.get(part));
             }
             None => {

@@ -3,15 +3,14 @@
 
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Packet};
-use silvan_fabric::congestion::Parts;
-use silvan_fabric::congestion::marking::{Fecn, Marking};
-use silvan_fabric::congestion::reaction::{Cct, CctTable, Reaction};
-use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues, SpecialQueues};
+use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues};
 use silvan_fabric::traffic::forest::MOST_HOTSPOTS;
 use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
 use crate::error::Fault;
 use crate::spec::Spec;
+
+mod congestion;
 
 /// The longest run: an hour of simulated time.
 pub const LONGEST: Time = Time(3_600 * 1_000_000_000_000);
@@ -23,9 +22,6 @@ const LARGEST_BUFFER: Bytes = Bytes(1 << 30);
 const LARGEST_MESSAGE: Bytes = Bytes(1 << 30);
 /// Below this rate, the time of a large message would not fit the clock.
 const SLOWEST: Rate = Rate(1_000);
-/// Entries of a congestion control table.
-const CCT_ENTRIES: std::ops::RangeInclusive<usize> = 128..=16_384;
-
 type Check = Result<(), Fault>;
 
 /// Refuses with `what` unless `fine`.
@@ -45,16 +41,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
     lanes(spec)?;
     switch(spec)?;
     host(spec)?;
-    let Parts { marking, isolation, reaction, .. } = spec.congestion.parts(&spec.packet);
-    if let Marking::Fecn(fecn) = &marking {
-        check_fecn(fecn, spec)?;
-    }
-    if let Reaction::Cct(cct) = &reaction {
-        check_cct(cct)?;
-    }
-    if let Isolation::SpecialQueues(special) = &isolation {
-        check_special(special, spec)?;
-    }
+    congestion::check(spec)?;
     flows(spec)?;
     for (index, traffic) in spec.traffic.iter().enumerate() {
         check_traffic(traffic, spec.duration, &format!("traffic.{index}"))?;
@@ -124,7 +111,8 @@ fn switch(spec: &Spec) -> Check {
     buffer("switch.buffer", switch.buffer, spec)?;
     delay("switch.latency", switch.latency, LONGEST_DELAY)?;
     let mechanism = spec.congestion.mechanism;
-    let iq = switch.architecture(mechanism) == Architecture::Iq;
+    let architecture = switch.architecture(mechanism);
+    let iq = architecture == Architecture::Iq;
     let queues = switch.queues(mechanism);
     let modulo = matches!(queues, Queues::DestinationModulo | Queues::OutputModulo);
     ensure((1..=1024).contains(&switch.queue_count), "switch.queue_count", || {
@@ -152,18 +140,23 @@ fn switch(spec: &Spec) -> Check {
         "has no effect: only queues \"destination-modulo\" and \"output-modulo\" leave their number open"
             .to_owned()
     })?;
-    ensure(iq || switch.crossbar.is_none(), "switch.crossbar", || {
+    ensure(architecture != Architecture::Voq || switch.crossbar.is_none(), "switch.crossbar", || {
         "has no effect with switch.architecture = \"voq\", where every queue has a read port of its own; use \
-         architecture \"iq\""
+         architecture \"iq\" or \"cioq\""
             .to_owned()
     })?;
+    if let Some(size) = switch.output_buffer {
+        ensure(architecture == Architecture::Cioq, "switch.output_buffer", || {
+            "has no effect: only switches of architecture \"cioq\" have buffers at outputs".to_owned()
+        })?;
+        buffer("switch.output_buffer", size, spec)?;
+    }
     rate("switch.crossbar", switch.crossbar)?;
     ensure((1..=16).contains(&switch.islip_iterations), "switch.islip_iterations", || {
         "must be 1 to 16".to_owned()
     })?;
     ensure(iq || switch.islip_iterations == 1, "switch.islip_iterations", || {
-        "has no effect with switch.architecture = \"voq\"; leave it out, or use architecture \"iq\""
-            .to_owned()
+        "has an effect with switch.architecture = \"iq\" only; leave it out, or use that".to_owned()
     })
 }
 
@@ -190,122 +183,6 @@ fn host(spec: &Spec) -> Check {
 fn full_space(packet: &Packet) -> u64 {
     let block = packet.credit_block.0.max(1);
     (packet.mtu.0 + packet.header.0).max(packet.control.0).div_ceil(block) * block
-}
-
-fn check_special(special: &SpecialQueues, spec: &Spec) -> Check {
-    let at = |key: &str| format!("congestion.isolation.{key}");
-    let mechanism = spec.congestion.mechanism;
-    ensure(special.queues <= 64, &at("queues"), || "must be 0 to 64".to_owned())?;
-    ensure((1..=4096).contains(&special.destinations), &at("destinations"), || {
-        "must be 1 to 4096".to_owned()
-    })?;
-    ensure((1..=65_536).contains(&special.message.0), &at("message"), || "must be 1 B to 64 KiB".to_owned())?;
-    let full = spec.packet.mtu.0 + spec.packet.header.0;
-    let (detection, stop, go) = special.thresholds(full);
-    let share = Bytes(spec.switch.buffer.0 / u64::from(spec.lanes.count.max(1)));
-    for (key, threshold) in [("detection", detection), ("stop", stop)] {
-        ensure(threshold < share, &at(key), || {
-            format!("can never be exceeded: a virtual lane has {share} of the input buffer")
-        })?;
-    }
-    ensure(go < stop, &at("go"), || format!("must be less than the stop threshold, {stop}"))?;
-    let queues = spec.switch.queues(mechanism);
-    ensure(matches!(queues, Queues::Single | Queues::PerOutput), "switch.queues", || {
-        "does not go with special queues; use \"single\" or \"per-output\"".to_owned()
-    })?;
-    ensure(spec.switch.memory(mechanism) == Memory::Shared, "switch.memory", || {
-        "must be \"shared\" with special queues, which take what memory they need".to_owned()
-    })?;
-    ensure(special.at_root || queues == Queues::PerOutput, &at("at_root"), || {
-        "must be true with one normal queue per input, which is no root's own; or use switch.queues = \"per-output\""
-            .to_owned()
-    })
-}
-
-fn check_fecn(fecn: &Fecn, spec: &Spec) -> Check {
-    const AT: &str = "congestion.marking";
-    let at = |key: &str| format!("{AT}.{key}");
-    ensure(fecn.threshold <= 15, &at("threshold"), || {
-        "must be 0 (never mark) to 15 (mark at the smallest fill)".to_owned()
-    })?;
-    let share = spec.switch.buffer.0 / u64::from(spec.lanes.count);
-    if let Some(upper) = fecn.upper {
-        ensure(upper.0 <= share, &at("upper"), || {
-            format!("can never be exceeded: a virtual lane has {} of the input buffer", Bytes(share))
-        })?;
-    }
-    let upper = fecn.upper.unwrap_or(Bytes((16 - u64::from(fecn.threshold)) * share / 16));
-    ensure(fecn.lower.is_none_or(|lower| lower <= upper), &at("lower"), || {
-        format!("must be at most the upper threshold, {upper}")
-    })?;
-    ensure(fecn.marking_rate < u16::MAX, &at("marking_rate"), || "must be 0 to 65534".to_owned())?;
-    ensure(fecn.percent.is_none_or(|percent| (1..=100).contains(&percent)), &at("percent"), || {
-        "must be 1 to 100".to_owned()
-    })
-}
-
-fn check_cct(cct: &Cct) -> Check {
-    const AT: &str = "congestion.reaction";
-    let at = |key: &str| format!("{AT}.{key}");
-    let entries = cct_table(&cct.table)?;
-    index_bounds(AT, cct.ccti_limit, cct.ccti_min, entries)?;
-    ensure(cct.ccti_timer > 0, &at("ccti_timer"), || "must be at least 1 (unit 1.024 us)".to_owned())?;
-    for (index, own) in cct.per_sl.iter().enumerate() {
-        let at = format!("{AT}.per_sl.{index}");
-        ensure(own.sl <= 15, &format!("{at}.sl"), || "must be 0 to 15".to_owned())?;
-        let first = cct.per_sl.iter().position(|other| other.sl == own.sl).unwrap_or(index);
-        ensure(first == index, &format!("{at}.sl"), || format!("is given already by {AT}.per_sl.{first}"))?;
-        let (limit, min) = (own.ccti_limit.unwrap_or(cct.ccti_limit), own.ccti_min.unwrap_or(cct.ccti_min));
-        index_bounds(&at, limit, min, entries)?;
-        ensure(own.ccti_timer != Some(0), &format!("{at}.ccti_timer"), || {
-            "must be at least 1 (unit 1.024 us)".to_owned()
-        })?;
-    }
-    Ok(())
-}
-
-fn index_bounds(at: &str, limit: u16, min: u16, entries: usize) -> Check {
-    ensure(usize::from(limit) < entries, &format!("{at}.ccti_limit"), || {
-        format!("must be 0 to {}, as the table has {entries} entries", entries - 1)
-    })?;
-    ensure(min <= limit, &format!("{at}.ccti_min"), || format!("must be at most ccti_limit, {limit}"))
-}
-
-/// Checks the congestion control table and gives its number of entries.
-fn cct_table(table: &CctTable) -> Result<usize, Fault> {
-    let at = |key: &str| format!("congestion.reaction.table.{key}");
-    let count = |key: &str, entries: usize| {
-        ensure(CCT_ENTRIES.contains(&entries), &at(key), || {
-            format!("must have {} to {} entries", CCT_ENTRIES.start(), CCT_ENTRIES.end())
-        })
-    };
-    match table {
-        CctTable::Quadratic { divisor, scale, entries } => {
-            ensure(CCT_ENTRIES.contains(&usize::from(*entries)), &at("entries"), || {
-                format!("must be {} to {}", CCT_ENTRIES.start(), CCT_ENTRIES.end())
-            })?;
-            ensure(*divisor > 0, &at("divisor"), || "must be at least 1".to_owned())?;
-            ensure(*scale > 0, &at("scale"), || "must be at least 1".to_owned())?;
-            let last = u128::from(*entries) - 1;
-            let largest = u128::from(*scale) * last * last * 7_000_000 / (u128::from(*divisor).pow(2));
-            ensure(largest <= u128::from(LONGEST_DELAY.0), &at("scale"), || {
-                format!("gives a last delay of {} s; must be at most 1 s", largest / 1_000_000_000_000)
-            })?;
-            Ok(usize::from(*entries))
-        }
-        CctTable::List { delays_ns } => {
-            count("delays_ns", delays_ns.len())?;
-            let wrong = delays_ns.iter().position(|delay| *delay > LONGEST_DELAY.0 / 1_000);
-            ensure(wrong.is_none(), &at(&format!("delays_ns.{}", wrong.unwrap_or(0))), || {
-                "must be at most 1000000000 (1 s)".to_owned()
-            })?;
-            Ok(delays_ns.len())
-        }
-        CctTable::Iba { entries } => {
-            count("entries", entries.len())?;
-            Ok(entries.len())
-        }
-    }
 }
 
 /// The name of a flow in results.

@@ -13,7 +13,7 @@ use crate::queueing::buffers::{Buffers, Shape};
 use crate::queueing::isolation::{Cams, Rule};
 use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};
 use crate::simulation::ModelError;
-use crate::switch::{Arbiter, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch};
+use crate::switch::{Arbiter, CioqSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch};
 use crate::topology::NodeRef;
 
 impl Builder<'_> {
@@ -66,8 +66,23 @@ impl Builder<'_> {
         }
     }
 
-    /// The switch with these ports.
-    pub(super) fn switch(&self, ports: Ports, special: Option<&Arc<Rule>>) -> Switch {
+    /// Memory of an output port per virtual lane, where there is such.
+    pub(super) fn output_lane(&self) -> Result<u32, ModelError> {
+        let config = &self.config.switch;
+        let (buffer, block) = (config.output_buffer.unwrap_or(config.buffer), self.sizes.credit_block);
+        let lane = small(buffer, "switch.output_buffer")? / u32::from(self.config.lanes.count.max(1));
+        let (lane, needed) = (lane / block * block, self.full_space());
+        if lane < needed {
+            return Err(wrong(format!(
+                "switch.output_buffer = {buffer}: leaves {lane} bytes per virtual lane, less than a packet's {needed}"
+            )));
+        }
+        Ok(lane)
+    }
+
+    /// The switch with these ports, and `output_lane` bytes per output and lane where outputs have
+    /// buffers.
+    pub(super) fn switch(&self, ports: Ports, special: Option<&Arc<Rule>>, output_lane: u32) -> Switch {
         let (config, mechanism) = (&self.config.switch, self.mechanism());
         let (architecture, queues) = (config.architecture(mechanism), self.queues());
         let control_first = config.control_first(mechanism);
@@ -82,6 +97,11 @@ impl Builder<'_> {
         let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
         let buffers = Buffers::new(shape, ports.table().into(), cams);
         let arbiter = match architecture {
+            Architecture::Cioq => {
+                let crossbar = config.crossbar.unwrap_or_else(|| Rate(2 * self.fastest().0)).pace();
+                let switch = CioqSwitch::new(ports, buffers, crossbar, output_lane);
+                return Switch::Cioq(Box::new(switch));
+            }
             Architecture::Voq => Arbiter::RoundRobin(RoundRobin::new(&ports, !shared)),
             Architecture::Iq => Arbiter::Islip(Islip::new(&ports, config.islip_iterations)),
         };
@@ -89,9 +109,13 @@ impl Builder<'_> {
         Switch::Queued(Box::new(QueuedSwitch::new(ports, buffers, arbiter, crossbar)))
     }
 
+    fn fastest(&self) -> Rate {
+        self.topology.links.iter().map(|link| link.rate).max().unwrap_or_default()
+    }
+
     /// A crossbar must keep up with the links.
     pub(super) fn check_crossbar(&self) -> Result<(), ModelError> {
-        let fastest = self.topology.links.iter().map(|link| link.rate).max().unwrap_or_default();
+        let fastest = self.fastest();
         match self.config.switch.crossbar {
             Some(crossbar) if crossbar < fastest => Err(wrong(format!(
                 "switch.crossbar = {crossbar}: must be at least the rate of the fastest link, {fastest}"

@@ -4,6 +4,7 @@
 
 pub mod marking;
 pub mod reaction;
+pub mod round_trip;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,8 +12,8 @@ use silvan_engine::Bytes;
 
 use crate::config::Packet;
 use crate::queueing::{Isolation, SpecialQueues};
-use marking::{Fecn, FillMapping, Marking};
-use reaction::{Cct, Reaction};
+use marking::{Fecn, FillMapping, Marking, Mvpm, Opm};
+use reaction::{Cct, CctTable, Lipd, Mvcm, Reaction};
 
 /// What is to be in force: a mechanism, and parts in place of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -48,6 +49,12 @@ pub enum Mechanism {
     Hfdi,
     /// HFDI and throttling, two thresholds in all (Paper VI).
     Ecocc,
+    /// Input packet marking, a window of one packet and linear inter-packet delays (MVCM, 3.2.1).
+    Renato,
+    /// Output packet marking and the congestion control table (MVCM, 3.2.2).
+    Pfister,
+    /// Marking and validation, a dynamic window and waiting slots (MVCM, 4).
+    Mvcm,
 }
 
 impl Mechanism {
@@ -55,6 +62,12 @@ impl Mechanism {
     #[must_use]
     pub fn is_input_queued(self) -> bool {
         matches!(self, Self::Fbicm | Self::Ccfit)
+    }
+
+    /// Whether it is made for switches with buffers at inputs and outputs.
+    #[must_use]
+    pub fn is_output_buffered(self) -> bool {
+        matches!(self, Self::Renato | Self::Pfister | Self::Mvcm)
     }
 }
 
@@ -66,6 +79,8 @@ pub enum Notification {
     Cnp,
     /// Acknowledgements carry the mark: one per message, and at once for a marked packet.
     Ack,
+    /// An acknowledgement for every packet, with its marks.
+    AckEach,
 }
 
 /// The parts in force.
@@ -116,12 +131,15 @@ impl Mechanism {
         let hfdi = SpecialQueues { go: packets(4), at_root: false, ..hfdi };
         let marking = match self {
             Self::None | Self::Fbicm | Self::Hfdi => Marking::None,
+            Self::Renato => Marking::Ipm,
+            Self::Pfister => Marking::Opm(Opm::default()),
+            Self::Mvcm => Marking::Mvpm(Mvpm::default()),
             Self::IbCc => Marking::Fecn(Fecn::default()),
             Self::Ccfit => Marking::Fecn(Fecn { percent: Some(85), ..each(4, 2) }),
             Self::Ecocc => Marking::Fecn(each(6, 4)),
         };
         let isolation = match self {
-            Self::None | Self::IbCc => Isolation::None,
+            Self::None | Self::IbCc | Self::Renato | Self::Pfister | Self::Mvcm => Isolation::None,
             Self::Fbicm | Self::Ccfit => Isolation::SpecialQueues(fbicm),
             Self::Hfdi | Self::Ecocc => Isolation::SpecialQueues(hfdi),
         };
@@ -131,7 +149,16 @@ impl Mechanism {
             Self::IbCc | Self::Ecocc => Reaction::Cct(Cct::default()),
             // CCTI_Timer 8000 ns (Paper V, IV.A), in units of 1.024 us.
             Self::Ccfit => Reaction::Cct(Cct { ccti_timer: 8, ..Cct::default() }),
+            Self::Renato => Reaction::Lipd(Lipd { window: Some(1), ..Lipd::default() }),
+            // Neither table, increase nor timer are published: delays of so many packets, and a timer
+            // of the order of a round trip.
+            Self::Pfister => {
+                let table = CctTable::Linear { packets: 1, entries: 128 };
+                Reaction::Cct(Cct { ccti_timer: 1, table, ..Cct::default() })
+            }
+            Self::Mvcm => Reaction::Mvcm(Mvcm::default()),
         };
-        Parts { marking, notification: Notification::Cnp, isolation, reaction }
+        let notification = if self.is_output_buffered() { Notification::AckEach } else { Notification::Cnp };
+        Parts { marking, notification, isolation, reaction }
     }
 }

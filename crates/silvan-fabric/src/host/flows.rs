@@ -2,7 +2,8 @@
 //!
 //! State exists only for flows that have something pending or are held back by congestion
 //! control; a flow that is neither leaves no trace. Flows that may send form a ring and are
-//! served round robin, a packet each. Throttled ones wait in a heap by the time they may go on.
+//! served round robin, a packet each. Throttled ones wait in a heap by the time they may go on;
+//! those whose window is closed wait for an acknowledgement.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use silvan_engine::Time;
 use silvan_engine::cache::{prefetch, prefetch_lines};
 
-use crate::congestion::reaction::CctState;
+use crate::congestion::reaction::State;
 use crate::traffic::source::Message;
 
 /// Index of a flow in its [`FlowTable`].
@@ -30,6 +31,8 @@ enum Place {
     Throttled,
     /// With the host, for want of something of its own.
     Held,
+    /// Until an acknowledgement opens its window.
+    Closed,
     /// No flow: room for the next one.
     Free,
 }
@@ -86,7 +89,7 @@ pub(crate) struct Flow {
     next: FlowId,
     /// The message being cut into packets comes first.
     pub messages: Messages,
-    pub cct: CctState,
+    pub control: State,
 }
 
 /// See the module. Everything is threaded through the flows themselves, so that little memory is
@@ -104,6 +107,8 @@ pub(crate) struct FlowTable {
     last: FlowId,
     ready: u32,
     throttled: BinaryHeap<Reverse<(Time, FlowId)>>,
+    /// Flows that are throttled or closed.
+    waiting: u32,
 }
 
 impl Default for FlowTable {
@@ -117,6 +122,7 @@ impl Default for FlowTable {
             last: NONE,
             ready: 0,
             throttled: BinaryHeap::new(),
+            waiting: 0,
         }
     }
 }
@@ -160,7 +166,7 @@ impl FlowTable {
 
     /// The flow of a source to a destination, made if need be with `fresh` control state.
     #[inline]
-    pub fn entry(&mut self, source: u16, destination: u32, fresh: impl FnOnce() -> CctState) -> FlowId {
+    pub fn entry(&mut self, source: u16, destination: u32, fresh: impl FnOnce() -> State) -> FlowId {
         let at = self.place_of(source, destination);
         if self.index[at] != NONE {
             return self.index[at];
@@ -170,11 +176,11 @@ impl FlowTable {
         let id = if let Some(flow) = self.flows.get_mut(id as usize) {
             // A forgotten flow leaves its empty queue of messages for the next one.
             self.free = flow.next;
-            (flow.destination, flow.source, flow.place, flow.cct) = (destination, source, place, fresh());
+            (flow.destination, flow.source, flow.place, flow.control) = (destination, source, place, fresh());
             id
         } else {
             let messages = Messages::default();
-            self.flows.push(Flow { destination, source, place, next, messages, cct: fresh() });
+            self.flows.push(Flow { destination, source, place, next, messages, control: fresh() });
             (self.flows.len() - 1) as FlowId
         };
         self.index[at] = id;
@@ -310,6 +316,26 @@ impl FlowTable {
     pub fn throttle(&mut self, id: FlowId, time: Time) {
         self.flows[id as usize].place = Place::Throttled;
         self.throttled.push(Reverse((time, id)));
+        self.waiting += 1;
+    }
+
+    /// Lets a flow wait for an acknowledgement.
+    pub fn close(&mut self, id: FlowId) {
+        self.flows[id as usize].place = Place::Closed;
+        self.waiting += 1;
+    }
+
+    /// Takes a flow that waits for its delay or an acknowledgement out of there. Returns whether it
+    /// was there.
+    pub fn reopen(&mut self, id: FlowId) -> bool {
+        let flow = &mut self.flows[id as usize];
+        // What the heap has of it is found to be void later.
+        let waits = matches!(flow.place, Place::Throttled | Place::Closed);
+        if waits {
+            flow.place = Place::Idle;
+            self.waiting -= 1;
+        }
+        waits
     }
 
     /// Takes the flow whose turn it is out of the ring.
@@ -334,13 +360,20 @@ impl FlowTable {
     /// place of a forgotten one.
     #[inline]
     pub fn take_released(&mut self, now: Time) -> Option<FlowId> {
-        let Reverse((time, id)) = *self.throttled.peek()?;
-        if time > now {
-            return None;
+        loop {
+            let Reverse((time, id)) = *self.throttled.peek()?;
+            if time > now {
+                return None;
+            }
+            self.throttled.pop();
+            // One that was let go earlier left its entry here; if it waits again, the host finds that
+            // it is too early.
+            if self.flows[id as usize].place == Place::Throttled {
+                self.flows[id as usize].place = Place::Idle;
+                self.waiting -= 1;
+                return Some(id);
+            }
         }
-        self.throttled.pop();
-        self.flows[id as usize].place = Place::Idle;
-        Some(id)
     }
 
     /// When the next throttled flow may go on.
@@ -349,8 +382,8 @@ impl FlowTable {
         self.throttled.peek().map(|entry| entry.0.0)
     }
 
-    /// Number of flows that wait for their delay to pass.
+    /// Number of flows that wait for their delay to pass or for an acknowledgement.
     pub fn throttled(&self) -> usize {
-        self.throttled.len()
+        self.waiting as usize
     }
 }

@@ -21,7 +21,7 @@ use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
 
 use crate::congestion::Notification;
-use crate::congestion::reaction::{CctRule, CctState, ControlLevel};
+use crate::congestion::reaction::{ControlLevel, Mark, Rule, State};
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
@@ -52,6 +52,7 @@ impl Sizes {
 struct Control {
     kind: Kind,
     becn: bool,
+    validated: bool,
     to: u32,
     source: u16,
     class: u16,
@@ -123,14 +124,16 @@ pub(crate) struct Host {
     pub message_overhead: Time,
     /// Flows with state at which idle ones are cleared away next.
     tidy_at: usize,
-    pub reaction: Option<CctRule>,
+    pub reaction: Option<Rule>,
+    /// Whether the second bit of an answer says who is to blame.
+    validates: bool,
     /// Flows that were passed over for want of credit, while the host is being settled.
     kept: Vec<FlowId>,
     /// Flows that wait for something of their own (credits, room or leave for their destination)
     /// and hold up nobody meanwhile.
     held: Vec<FlowId>,
     /// Control state per service level, where that is the level of control.
-    pub sl_states: Box<[CctState; 16]>,
+    pub sl_states: Box<[State; 16]>,
 }
 
 /// Everything a host needs to know at construction.
@@ -146,14 +149,15 @@ pub(crate) struct HostSpec {
     pub lanes: u8,
     pub control_lane: Option<u8>,
     pub notification: Notification,
-    pub reaction: Option<CctRule>,
+    pub reaction: Option<Rule>,
+    pub validates: bool,
     pub lane_of: Option<Arc<[u8]>>,
     pub adapter: Option<Box<Adapter>>,
 }
 
 impl Host {
     pub fn new(spec: HostSpec) -> Self {
-        let mut sl_states = Box::new([CctState::default(); 16]);
+        let mut sl_states = Box::new([State::default(); 16]);
         if let Some(rule) = &spec.reaction {
             (0..16).for_each(|sl| sl_states[usize::from(sl)] = rule.fresh(sl));
         }
@@ -170,6 +174,7 @@ impl Host {
             sources: Vec::new(),
             notification: spec.notification,
             reaction: spec.reaction,
+            validates: spec.validates,
             lane_of: spec.lane_of,
             adapter: spec.adapter,
             sl_states,
@@ -237,10 +242,11 @@ impl Host {
             Kind::Cnp | Kind::Ack => {
                 core.release(way, packet.space, core.now);
                 core.meters.control_delivered += 1;
-                if packet.becn {
-                    core.meters.becn_received += 1;
-                    self.notified(core.now, &packet);
-                    // The flow whose turn it was may be held back now, to the others' profit.
+                core.meters.becn_received += u64::from(packet.becn);
+                let windows = !matches!(self.reaction, None | Some(Rule::Cct(_)));
+                if packet.becn || windows {
+                    self.answered(core.now, &packet);
+                    // A flow may go on now, or be held back to the others' profit.
                     self.wake(core);
                 }
             }
@@ -254,6 +260,7 @@ impl Host {
         let (kind, wanted) = match self.notification {
             Notification::Cnp => (Kind::Cnp, marked),
             Notification::Ack => (Kind::Ack, marked || packet.last),
+            Notification::AckEach => (Kind::Ack, true),
         };
         if !wanted {
             return;
@@ -261,6 +268,7 @@ impl Host {
         self.control.push_back(Control {
             kind,
             becn: marked,
+            validated: packet.validated,
             to: packet.src,
             source: packet.source,
             class: packet.class,
@@ -270,17 +278,27 @@ impl Host {
         self.wake(core);
     }
 
-    /// A BECN arrived for the flow of `packet.source` to the host the notification comes from.
-    fn notified(&mut self, now: Time, packet: &Packet) {
+    /// A notification or acknowledgement arrived for the flow of `packet.source` to the host that it
+    /// comes from.
+    fn answered(&mut self, now: Time, packet: &Packet) {
         let Some(rule) = &self.reaction else { return };
-        match rule.level {
-            ControlLevel::Sl => rule.notified(&mut self.sl_states[usize::from(packet.sl)], packet.sl, now),
-            ControlLevel::Qp => {
-                let id = self.flows.entry(packet.source, packet.src, || rule.fresh(packet.sl));
-                rule.notified(&mut self.flows.get_mut(id).cct, packet.sl, now);
-                self.tidy(now);
-            }
+        let mark = match (packet.becn, packet.validated) {
+            (false, _) => Mark::Cold,
+            (true, false) if self.validates => Mark::Warm,
+            (true, _) => Mark::Hot,
+        };
+        let sl = packet.sl;
+        if rule.level() == ControlLevel::Sl {
+            rule.answered(&mut self.sl_states[usize::from(sl)], sl, mark, now);
+            return;
         }
+        let id = self.flows.entry(packet.source, packet.src, || rule.fresh(sl));
+        rule.answered(&mut self.flows.get_mut(id).control, sl, mark, now);
+        // An index only grows when something is heard; windows may open, and slots go.
+        if !matches!(rule, Rule::Cct(_)) && self.flows.reopen(id) {
+            self.enlist(id, now);
+        }
+        self.tidy(now);
     }
 
     /// Clears away flows that need no state any more, when there are many.
@@ -290,19 +308,19 @@ impl Host {
         if self.flows.len() > self.tidy_at {
             let sources = &self.sources;
             self.flows
-                .forget_fresh(|flow| rule.is_fresh(&flow.cct, sources[usize::from(flow.source)].sl, now));
+                .forget_fresh(|flow| rule.is_fresh(&flow.control, sources[usize::from(flow.source)].sl, now));
             self.tidy_at = (2 * self.flows.len()).max(64);
         }
     }
 
-    /// When a flow may send its next packet.
+    /// When a flow may send its next packet; none if that depends on an acknowledgement.
     #[inline]
-    fn eligible_at(&self, id: FlowId, now: Time) -> Time {
-        let Some(rule) = &self.reaction else { return now };
+    fn eligible_at(&self, id: FlowId, now: Time) -> Option<Time> {
+        let Some(rule) = &self.reaction else { return Some(now) };
         let flow = self.flows.get(id);
         let sl = self.sources[usize::from(flow.source)].sl;
-        match rule.level {
-            ControlLevel::Qp => rule.eligible_at(&flow.cct, sl, now),
+        match rule.level() {
+            ControlLevel::Qp => rule.eligible_at(&flow.control, sl, now),
             ControlLevel::Sl => rule.eligible_at(&self.sl_states[usize::from(sl)], sl, now),
         }
     }
@@ -385,6 +403,7 @@ impl Host {
             sl: control.sl,
             vl: control.vl,
             fecn: false,
+            validated: control.validated,
             becn: control.becn,
             last: true,
         };
@@ -401,10 +420,14 @@ impl Host {
                 let source = &mut self.sources[index];
                 let message = source.draw(now);
                 let sl = source.sl;
-                let reaction = &self.reaction;
-                let fresh = || reaction.as_ref().map_or_else(CctState::default, |rule| rule.fresh(sl));
+                let reaction = self.reaction.as_ref();
+                let fresh = || reaction.map_or_else(State::default, |rule| rule.fresh(sl));
                 let id = self.flows.entry(index as u16, message.destination, fresh);
-                self.flows.get_mut(id).messages.push(message);
+                let flow = self.flows.get_mut(id);
+                if let (Some(rule), true) = (reaction, flow.messages.is_empty()) {
+                    rule.restarted(&mut flow.control);
+                }
+                flow.messages.push(message);
                 if !self.flows.is_queued(id) {
                     self.enlist(id, now);
                 }
@@ -412,17 +435,26 @@ impl Host {
         }
     }
 
-    /// Puts a flow with something to send into the ring, or lets it wait for its delay.
+    /// Puts a flow with something to send into the ring, or lets it wait for its delay or window.
     #[inline]
     fn enlist(&mut self, id: FlowId, now: Time) {
-        let eligible = self.eligible_at(id, now);
-        if eligible > now {
-            self.flows.throttle(id, eligible);
-        } else {
-            let source = usize::from(self.flows.get(id).source);
-            self.sources[source].ready += 1;
-            self.flows.make_ready(id);
+        if self.must_wait(id, now) {
+            return;
         }
+        let source = usize::from(self.flows.get(id).source);
+        self.sources[source].ready += 1;
+        self.flows.make_ready(id);
+    }
+
+    /// Whether the reaction holds a flow back now; sees to it that it is asked again.
+    #[inline]
+    fn must_wait(&mut self, id: FlowId, now: Time) -> bool {
+        match self.eligible_at(id, now) {
+            Some(time) if time <= now => return false,
+            Some(time) => self.flows.throttle(id, time),
+            None => self.flows.close(id),
+        }
+        true
     }
 
     /// Sends a packet of the flow whose turn it is, passing over those that may not send.
@@ -432,9 +464,7 @@ impl Host {
             let Some(id) = self.flows.take_turn() else { break };
             let source = usize::from(self.flows.get(id).source);
             self.sources[source].ready -= 1;
-            let eligible = self.eligible_at(id, core.now);
-            if eligible > core.now {
-                self.flows.throttle(id, eligible);
+            if self.must_wait(id, core.now) {
                 continue;
             }
             let dst = self.flows.get(id).destination;
@@ -528,6 +558,7 @@ impl Host {
             sl: source.sl,
             vl,
             fecn: false,
+            validated: false,
             becn: false,
             last,
         };
@@ -550,8 +581,8 @@ impl Host {
             self.injection.free_at += self.message_overhead;
         }
         if let Some(rule) = &self.reaction {
-            match rule.level {
-                ControlLevel::Qp => rule.sent(&mut self.flows.get_mut(id).cct, end, size),
+            match rule.level() {
+                ControlLevel::Qp => rule.sent(&mut self.flows.get_mut(id).control, end, size),
                 ControlLevel::Sl => rule.sent(&mut self.sl_states[usize::from(packet.sl)], end, size),
             }
         }
@@ -568,7 +599,7 @@ impl Host {
         }
         // A delay counts from the end of the last packet, which is now: control per flow keeps it.
         match &self.reaction {
-            Some(rule) if rule.level == ControlLevel::Qp => self.tidy(end),
+            Some(rule) if rule.level() == ControlLevel::Qp => self.tidy(end),
             _ => self.flows.forget(id),
         }
     }
@@ -598,20 +629,20 @@ impl Host {
         }
     }
 
-    /// The index into the congestion control table of a source's flow to a destination.
-    pub fn ccti(&self, source: u16, destination: u32, now: Time) -> u16 {
+    /// How hard a source's flow to a destination is held back; see [`Rule::strength`].
+    pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
         let Some(rule) = &self.reaction else { return 0 };
         let sl = self.sources[usize::from(source)].sl;
-        match rule.level {
-            ControlLevel::Sl => rule.index(&self.sl_states[usize::from(sl)], sl, now),
+        match rule.level() {
+            ControlLevel::Sl => rule.strength(&self.sl_states[usize::from(sl)], sl, now),
             ControlLevel::Qp => match self.flows.find(source, destination) {
-                Some(id) => rule.index(&self.flows.get(id).cct, sl, now),
-                None => rule.index(&rule.fresh(sl), sl, now),
+                Some(id) => rule.strength(&self.flows.get(id).control, sl, now),
+                None => rule.strength(&rule.fresh(sl), sl, now),
             },
         }
     }
 
-    /// Flows held back by their delay now.
+    /// Flows held back by their delay or window now.
     pub fn throttled_flows(&self) -> usize {
         self.flows.throttled()
     }

@@ -103,10 +103,17 @@ fn control(story: &Story) -> Vec<String> {
     if story.config.parts().marking == Marking::None {
         return Vec::new();
     }
+    let percent = |packets: u64| 100.0 * packets as f64 / meters.packets_delivered.max(1) as f64;
+    let validated = if story.config.parts().marking.validates() {
+        format!(" and validated {} of them ({:.2} %)", meters.validations, percent(meters.validations))
+    } else {
+        String::new()
+    };
     vec![format!(
-        "Switches marked {} packets ({:.2} % of those delivered); {} notifications reached their sources.",
+        "Switches marked {} packets ({:.2} % of those delivered){validated}; {} notifications reached their \
+         sources.",
         meters.fecn_marks,
-        100.0 * meters.fecn_marks as f64 / meters.packets_delivered.max(1) as f64,
+        percent(meters.fecn_marks),
         meters.becn_received
     )]
 }
@@ -138,13 +145,15 @@ fn warnings(story: &Story) -> Vec<String> {
     }
     match (&marking, &reaction) {
         (Marking::None, Reaction::None) => {}
-        (Marking::None, _) => {
+        // Windows hold back without marks.
+        (Marking::None, Reaction::Cct(_)) => {
             warnings.push(
                 "The reaction had no effect: congestion.marking is none, so no source is notified.".into(),
             );
         }
-        (_, Reaction::None) => {
-            warnings.push("Marks had no effect: congestion.reaction is none.".into());
+        (Marking::None, _) => {}
+        (_, Reaction::None | Reaction::StaticWindow(_)) => {
+            warnings.push("Marks had no effect: congestion.reaction does not look at them.".into());
         }
         _ => {}
     }

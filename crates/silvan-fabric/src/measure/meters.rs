@@ -48,6 +48,8 @@ pub(crate) struct Meters {
     pub control_injected: u64,
     pub control_delivered: u64,
     pub fecn_marks: u64,
+    /// Marked packets that got the second bit, too.
+    pub validations: u64,
     pub becn_received: u64,
     #[cfg(debug_assertions)]
     order: rustc_hash::FxHashMap<(u32, u32, u16), Time>,
@@ -109,6 +111,7 @@ impl Meters {
             control_injected: 0,
             control_delivered: 0,
             fecn_marks: 0,
+            validations: 0,
             becn_received: 0,
             #[cfg(debug_assertions)]
             order: rustc_hash::FxHashMap::default(),

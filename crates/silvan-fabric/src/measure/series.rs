@@ -169,7 +169,7 @@ impl Series {
         let rows = &mut self.flow_rows;
         for (index, (flow, last)) in self.flows.iter().zip(&mut rows.last).enumerate() {
             let class = &core.meters.classes[usize::from(flow.class)];
-            let ccti = hosts[flow.host as usize].ccti(flow.source, flow.destination, core.now);
+            let ccti = hosts[flow.host as usize].strength(flow.source, flow.destination, core.now);
             rows.time_ns.push(ns(core.now));
             rows.flow.push(index as u32);
             rows.received.push(class.delivered_bytes - last.0);

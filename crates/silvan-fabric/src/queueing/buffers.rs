@@ -471,6 +471,11 @@ impl Buffers {
         self.queues.iter().filter(move |queue| queue.input == input && !queue.fifo.is_empty())
     }
 
+    /// The packets at an input port and virtual lane.
+    pub fn waiting(&self, packets: &Pool, port: usize, vl: usize) -> Vec<PacketId> {
+        self.of_input(port, vl).flat_map(|queue| queue.fifo.iter(packets)).collect()
+    }
+
     /// Buffer space in use at an input port and virtual lane, found by walking its queues.
     #[cfg(debug_assertions)]
     pub fn space(&self, packets: &Pool, port: usize, vl: usize) -> u32 {

@@ -4,6 +4,7 @@
 //! [`Switch::settle`] decides what leaves at this instant after all arrivals of the instant are
 //! in, and the rest lets the meters look.
 
+mod cioq;
 mod islip;
 mod ports;
 mod queued;
@@ -15,6 +16,7 @@ use crate::core::Core;
 use crate::packet::PacketId;
 use crate::queueing::isolation::Cams;
 
+pub(crate) use cioq::CioqSwitch;
 pub(crate) use islip::Islip;
 pub(crate) use ports::{PortWiring, Ports};
 pub(crate) use queued::{Arbiter, QueuedSwitch};
@@ -27,6 +29,7 @@ pub(crate) enum Switch {
     Voq(VoqSwitch),
     /// Boxed, as it is so much larger that the others would lie far apart.
     Queued(Box<QueuedSwitch>),
+    Cioq(Box<CioqSwitch>),
 }
 
 impl Switch {
@@ -35,8 +38,10 @@ impl Switch {
     pub fn accept(&mut self, core: &mut Core, input: usize, packet: PacketId) {
         let wait =
             if self.ports().may_underrun { self.ports().waits_for_tail(core, input, packet) } else { None };
-        if let Self::Queued(switch) = self {
-            switch.note_tail(core, packet);
+        match self {
+            Self::Voq(_) => {}
+            Self::Queued(switch) => switch.note_tail(core, packet),
+            Self::Cioq(switch) => switch.note_tail(core, packet),
         }
         if let Some((time, key)) = wait {
             core.queue.push(silvan_engine::Event { time, key, data: packet });
@@ -68,6 +73,7 @@ impl Switch {
         match self {
             Self::Voq(switch) => switch.enqueue(core, input, packet),
             Self::Queued(switch) => switch.enqueue(core, input, packet),
+            Self::Cioq(switch) => switch.enqueue(core, input, packet),
         }
     }
 
@@ -77,6 +83,7 @@ impl Switch {
         match self {
             Self::Voq(switch) => switch.wake(core, output),
             Self::Queued(switch) => switch.wake(core, output),
+            Self::Cioq(switch) => switch.wake(core, output),
         }
     }
 
@@ -87,6 +94,7 @@ impl Switch {
         match self {
             Self::Voq(switch) => switch.settle(core, output),
             Self::Queued(switch) => switch.settle(core, output),
+            Self::Cioq(switch) => switch.settle(core, output),
         }
     }
 
@@ -100,7 +108,7 @@ impl Switch {
     /// The CAMs, where there are special queues.
     pub fn cams(&self) -> Option<&Cams> {
         match self {
-            Self::Voq(_) => None,
+            Self::Voq(_) | Self::Cioq(_) => None,
             Self::Queued(switch) => switch.buffers.cams.as_ref(),
         }
     }
@@ -111,6 +119,7 @@ impl Switch {
         match self {
             Self::Voq(switch) => &switch.ports,
             Self::Queued(switch) => &switch.ports,
+            Self::Cioq(switch) => &switch.ports,
         }
     }
 
@@ -119,6 +128,7 @@ impl Switch {
         match self {
             Self::Voq(switch) => switch.queued_bytes(output),
             Self::Queued(switch) => switch.queued_bytes(output),
+            Self::Cioq(switch) => switch.queued_bytes(output),
         }
     }
 
@@ -128,6 +138,7 @@ impl Switch {
         match self {
             Self::Voq(switch) => switch.buffered(core, input, vl),
             Self::Queued(switch) => switch.buffers.space(&core.packets, input, vl),
+            Self::Cioq(switch) => switch.buffers.space(&core.packets, input, vl),
         }
     }
 
@@ -137,6 +148,7 @@ impl Switch {
         match self {
             Self::Voq(switch) => switch.heads(input, vl),
             Self::Queued(switch) => switch.buffers.heads(&core.packets, input, vl),
+            Self::Cioq(switch) => switch.buffers.heads(&core.packets, input, vl),
         }
     }
 }

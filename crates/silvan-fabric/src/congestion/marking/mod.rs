@@ -1,7 +1,10 @@
-//! How switches mark packets: one file per rule.
+//! How switches mark packets: one file per rule or family of rules.
 
+mod buffers;
 mod fecn;
 
+pub(crate) use buffers::{Arrival, BufferRule};
+pub use buffers::{Mvpm, Opm};
 pub use fecn::{Fecn, FillMapping, MarkingPattern, VictimMask};
 pub(crate) use fecn::{FecnRule, Fill, PortVl};
 
@@ -18,6 +21,26 @@ pub enum Marking {
     None,
     /// InfiniBand's forward explicit congestion notification.
     Fecn(Fecn),
+    /// Input packet marking: a full input buffer marks what waits for the outputs it asks for.
+    Ipm,
+    /// Output packet marking: an output buffer above a threshold marks what leaves.
+    Opm(Opm),
+    /// Marking at inputs, validation at outputs: two bits per packet.
+    Mvpm(Mvpm),
+}
+
+impl Marking {
+    /// Whether it needs buffers at inputs and outputs.
+    #[must_use]
+    pub fn needs_output_buffers(&self) -> bool {
+        matches!(self, Self::Ipm | Self::Opm(_) | Self::Mvpm(_))
+    }
+
+    /// Whether packets carry a second bit, without which marks are no proof of guilt.
+    #[must_use]
+    pub fn validates(&self) -> bool {
+        matches!(self, Self::Mvpm(_))
+    }
 }
 
 /// The marking rule of one switch with its state per output port and virtual lane.
@@ -25,6 +48,7 @@ pub enum Marking {
 pub(crate) enum Marker {
     None,
     Fecn { rule: Arc<FecnRule>, ports: Box<[PortVl]> },
+    Buffers(BufferRule),
 }
 
 impl Marker {
@@ -32,7 +56,7 @@ impl Marker {
     #[inline]
     pub fn is_concerned(&self, lane: usize, sum: u32) -> bool {
         match self {
-            Self::None => false,
+            Self::None | Self::Buffers(_) => false,
             Self::Fecn { rule, ports } => rule.is_concerned(&ports[lane], sum),
         }
     }
@@ -40,7 +64,7 @@ impl Marker {
     /// Whether the rule looks at the fill of single queues.
     pub fn needs_queues(&self) -> bool {
         match self {
-            Self::None => false,
+            Self::None | Self::Buffers(_) => false,
             Self::Fecn { rule, .. } => rule.needs_queues(),
         }
     }
@@ -49,7 +73,7 @@ impl Marker {
     #[inline]
     pub fn fill_changed(&mut self, lane: usize, fill: &Fill<'_>, is_root: impl FnOnce() -> bool) {
         match self {
-            Self::None => {}
+            Self::None | Self::Buffers(_) => {}
             Self::Fecn { rule, ports } => rule.fill_changed(&mut ports[lane], fill, is_root),
         }
     }
@@ -58,7 +82,7 @@ impl Marker {
     #[inline]
     pub fn marks(&mut self, lane: usize, size: u32) -> bool {
         match self {
-            Self::None => false,
+            Self::None | Self::Buffers(_) => false,
             Self::Fecn { rule, ports } => rule.marks(&mut ports[lane], size),
         }
     }
@@ -66,7 +90,7 @@ impl Marker {
     /// Whether the output is in the congestion state, and how often it entered it.
     pub fn state(&self, lane: usize) -> (bool, u64) {
         match self {
-            Self::None => (false, 0),
+            Self::None | Self::Buffers(_) => (false, 0),
             Self::Fecn { ports, .. } => (ports[lane].is_congested(), u64::from(ports[lane].entered)),
         }
     }

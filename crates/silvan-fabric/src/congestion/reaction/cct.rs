@@ -69,6 +69,13 @@ pub enum CctTable {
         /// Number of entries, 128 or more.
         entries: u16,
     },
+    /// CCT[i] = i times the transmission time of so many full packets.
+    Linear {
+        /// Packets per entry.
+        packets: u32,
+        /// Number of entries, 128 or more.
+        entries: u16,
+    },
     /// The delays one by one, in nanoseconds for a full packet.
     List {
         /// 128 or more delays.
@@ -144,6 +151,9 @@ impl CctTable {
                     (u128::from(*scale) * i * i * 7_000_000 / square) as u64
                 })
                 .collect(),
+            Self::Linear { packets, entries } => {
+                (0..u64::from(*entries)).map(|i| i * u64::from(*packets) * full_span.0).collect()
+            }
             Self::List { delays_ns } => delays_ns.iter().map(|ns| ns.saturating_mul(1_000)).collect(),
             Self::Iba { entries } => entries
                 .iter()
@@ -156,7 +166,7 @@ impl CctTable {
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
-            Self::Quadratic { entries, .. } => usize::from(*entries),
+            Self::Quadratic { entries, .. } | Self::Linear { entries, .. } => usize::from(*entries),
             Self::List { delays_ns } => delays_ns.len(),
             Self::Iba { entries } => entries.len(),
         }
@@ -294,6 +304,8 @@ mod tests {
         assert_eq!((quadratic[0], quadratic[106], quadratic[127]), (0, 7_000_000, 10_048_326));
         let list = CctTable::List { delays_ns: vec![0, 5] }.delays_ps(Time(1));
         assert_eq!(list, [0, 5_000]);
+        let linear = CctTable::Linear { packets: 2, entries: 128 }.delays_ps(Time(7));
+        assert_eq!((linear.len(), linear[1], linear[127]), (128, 14, 127 * 14));
         // Multiplier 3 with shifts 0 to 3.
         let entries = vec![3, 1 << 14 | 3, 2 << 14 | 3, 3 << 14 | 3];
         assert_eq!(CctTable::Iba { entries }.delays_ps(Time(1_000)), [3_000, 1_500, 750, 375]);

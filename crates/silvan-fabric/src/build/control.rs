@@ -1,0 +1,146 @@
+//! Congestion management: marking rules of switches, reactions of hosts.
+
+use std::sync::Arc;
+
+use silvan_engine::random::Stream;
+use silvan_engine::{Bytes, Rate, Time};
+
+use super::{Builder, wrong};
+use crate::config::Architecture;
+use crate::congestion::Notification;
+use crate::congestion::marking::{BufferRule, FecnRule, Marker, Marking};
+use crate::congestion::reaction::{Cct, Function, MvcmRule, RateRule, Reaction, Rule};
+use crate::congestion::round_trip::RoundTrip;
+use crate::simulation::ModelError;
+use crate::switch::PortWiring;
+
+/// The marking rule of a run, in bytes.
+pub(super) enum MarkingRule {
+    None,
+    Fecn(Arc<FecnRule>),
+    Buffers(BufferRule),
+}
+
+/// The reaction of a run: what its hosts' rules have in common.
+pub(super) struct Reactions {
+    reaction: Reaction,
+    /// Where the reaction needs it.
+    round_trip: Option<RoundTrip>,
+    seed: u64,
+    full_size: u32,
+    /// The congestion control table at each rate of a host's link.
+    tables: Vec<(Rate, Arc<[u64]>)>,
+}
+
+impl Builder<'_> {
+    pub(super) fn marking_rule(&self) -> Result<MarkingRule, ModelError> {
+        let lanes = (self.switch_lane, self.output_lane()?);
+        let config = self.config;
+        let marking = config.parts().marking;
+        let architecture = config.switch.architecture(config.congestion.mechanism);
+        if marking.needs_output_buffers() && architecture != Architecture::Cioq {
+            return Err(wrong("congestion.marking looks at output buffers, which only `cioq` switches have"));
+        }
+        Ok(match marking {
+            Marking::None => MarkingRule::None,
+            Marking::Fecn(fecn) => {
+                let rule = fecn.rule(Bytes(u64::from(self.switch_lane)));
+                let rule = rule.map_err(|what| wrong(format!("congestion.marking: {what}")))?;
+                MarkingRule::Fecn(Arc::new(rule))
+            }
+            Marking::Ipm => MarkingRule::Buffers(BufferRule::ipm(self.switch_lane, self.full_space())),
+            Marking::Opm(opm) => MarkingRule::Buffers(BufferRule::opm(&opm, lanes.1)),
+            Marking::Mvpm(mvpm) => MarkingRule::Buffers(BufferRule::mvpm(&mvpm, lanes)),
+        })
+    }
+
+    pub(super) fn marker(&self, rule: &MarkingRule, switch: usize, wiring: &[Option<PortWiring>]) -> Marker {
+        let rule = match rule {
+            MarkingRule::None => return Marker::None,
+            MarkingRule::Buffers(rule) => return Marker::Buffers(*rule),
+            MarkingRule::Fecn(rule) => rule,
+        };
+        let lanes = usize::from(self.config.lanes.count);
+        let ports = (0..wiring.len() * lanes)
+            .map(|lane| {
+                let owner = (switch as u64) << 16 | lane as u64;
+                let random = Stream::new(self.config.seed, "marking", owner);
+                let faces_host = wiring[lane / lanes].is_some_and(|port| port.faces_host);
+                rule.port(wiring.len(), faces_host, random)
+            })
+            .collect();
+        Marker::Fecn { rule: Arc::clone(rule), ports }
+    }
+
+    pub(super) fn reactions(&self) -> Result<Reactions, ModelError> {
+        let parts = self.config.parts();
+        let reaction = parts.reaction;
+        if reaction.needs_acknowledgements() && parts.notification != Notification::AckEach {
+            return Err(wrong(
+                "congestion.reaction counts acknowledgements: notification must be `ack-each`",
+            ));
+        }
+        let round_trip =
+            reaction.needs_round_trip().then(|| RoundTrip::of(self.topology, self.tables, self.config));
+        let full_size = self.sizes.mtu + self.sizes.header;
+        let mut tables: Vec<(Rate, Arc<[u64]>)> = Vec::new();
+        if let Reaction::Cct(cct) = &reaction {
+            for rate in self.topology.links.iter().map(|link| link.rate) {
+                if !tables.iter().any(|(known, _)| *known == rate) {
+                    tables.push((rate, cct.table.delays_ps(rate.pace().time(full_size)).into()));
+                }
+            }
+        }
+        Ok(Reactions { reaction, round_trip, seed: self.config.seed, full_size, tables })
+    }
+}
+
+impl Reactions {
+    /// The rule of a host whose link has a rate.
+    pub fn rule(&self, host: u32, rate: Rate) -> Option<Rule> {
+        let any = u16::MAX;
+        let rates = |function, window: Option<u16>| {
+            Some(Rule::Rate(RateRule { function, window: window.unwrap_or(any), pace: rate.pace() }))
+        };
+        match &self.reaction {
+            Reaction::None => None,
+            Reaction::Cct(cct) => Some(Rule::Cct(self.cct(cct, host, rate))),
+            Reaction::StaticWindow(window) => Some(Rule::Window(window.packets)),
+            Reaction::Aimd(control) => {
+                let (m, slowest) = (u32::from(control.m), u32::from(control.slowest));
+                rates(Function::Aimd { m, slowest }, control.window)
+            }
+            Reaction::Fimd(control) => {
+                let (m, slowest) = (u32::from(control.m), u32::from(control.slowest));
+                rates(Function::Fimd { m, slowest }, control.window)
+            }
+            Reaction::Lipd(lipd) => {
+                let delay = lipd.delay.unwrap_or_else(|| self.shortest());
+                rates(Function::Lipd { delay, limit: u32::from(lipd.limit) }, lipd.window)
+            }
+            Reaction::Mvcm(mvcm) => {
+                let trip = self.round_trip.as_ref();
+                let limit = mvcm.limit.unwrap_or_else(|| trip.map_or(1, |trip| trip.stages.min(255) as u8));
+                let radix = trip.map_or(1, |trip| trip.radix);
+                Some(Rule::Mvcm(MvcmRule {
+                    window: mvcm.window.unwrap_or_else(|| trip.map_or(1, RoundTrip::packets)),
+                    slot: mvcm.slot.unwrap_or_else(|| self.shortest()),
+                    factor: mvcm.factor.map_or(radix, u32::from),
+                    limit: mvcm.limited.then_some(limit),
+                    warm: mvcm.warm,
+                }))
+            }
+        }
+    }
+
+    fn shortest(&self) -> Time {
+        self.round_trip.as_ref().map_or(Time::ZERO, RoundTrip::shortest)
+    }
+
+    fn cct(&self, cct: &Cct, host: u32, rate: Rate) -> crate::congestion::reaction::CctRule {
+        let table = self.tables.iter().find(|(known, _)| *known == rate);
+        let delays = table.map_or_else(|| Arc::from([0]), |(_, table)| Arc::clone(table));
+        let mut random = Stream::new(self.seed, "ccti timer", u64::from(host));
+        cct.rule(delays, self.full_size, &mut random)
+    }
+}

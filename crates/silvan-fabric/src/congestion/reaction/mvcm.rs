@@ -1,0 +1,167 @@
+//! MVCM's reaction: a dynamic window, then waiting slots (MVCM, 4.2 and 4.3, tables 1 and 2).
+//!
+//! ```text
+//!  hot acknowledgement   window DWmax .. 2 1   then slots 0 1 k k^2 ..   at most n raises
+//!  warm                  window DWmax .. 2 1   and no further
+//!  cold                  all slots away, then window +1 each
+//!  an empty queue        both as at the start
+//! ```
+//!
+//! A waiting slot is the shortest round trip; slots pass between the end of a packet and the start
+//! of the next one. A queue is empty when nothing waits in it and nothing it sent lacks an
+//! acknowledgement, as the queue keeps packets until then (MVCM, 5.1).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::Time;
+
+use super::{Mark, WindowState};
+
+/// Parameters of MVCM's reaction; what is not given follows from the network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mvcm {
+    /// Largest window, DWmax; by default as many packets as fill the shortest round trip.
+    pub window: Option<u16>,
+    /// Length of a waiting slot; by default the shortest round trip, `RTTmin`.
+    pub slot: Option<Time>,
+    /// What each further hot acknowledgement multiplies the number of slots by; by default the
+    /// largest number of hosts of a switch, k.
+    pub factor: Option<u16>,
+    /// How often the number of slots may be raised; by default the number of stages, n.
+    pub limit: Option<u8>,
+    /// Whether `limit` holds at all. Without it slots grow up to a second.
+    pub limited: bool,
+    /// Whether warm acknowledgements count; else they are taken for cold ones.
+    pub warm: bool,
+}
+
+impl Default for Mvcm {
+    fn default() -> Self {
+        Self { window: None, slot: None, factor: None, limit: None, limited: true, warm: true }
+    }
+}
+
+/// The rule of one host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MvcmRule {
+    pub window: u16,
+    pub slot: Time,
+    pub factor: u32,
+    /// None for no limit.
+    pub limit: Option<u8>,
+    pub warm: bool,
+}
+
+/// No flow waits longer between two packets.
+const LONGEST_WAIT: Time = Time(1_000_000_000_000);
+
+impl MvcmRule {
+    pub fn fresh(&self) -> WindowState {
+        WindowState::new(self.window)
+    }
+
+    /// An acknowledgement arrived.
+    pub fn answered(&self, state: &mut WindowState, mark: Mark) {
+        let mark = if mark == Mark::Warm && !self.warm { Mark::Cold } else { mark };
+        match mark {
+            Mark::Warm | Mark::Hot if state.window > 1 => state.window -= 1,
+            Mark::Warm => {}
+            Mark::Hot => self.raise(state),
+            Mark::Cold if state.level > 0 => (state.level, state.raises) = (0, 0),
+            Mark::Cold => state.window = (state.window + 1).min(self.window),
+        }
+    }
+
+    /// One more raise of the number of slots: 0, 1, k, k^2, ...
+    fn raise(&self, state: &mut WindowState) {
+        if self.limit.is_some_and(|limit| state.raises >= limit) {
+            return;
+        }
+        let most = (LONGEST_WAIT.0 / self.slot.0.max(1)).clamp(1, u64::from(u32::MAX)) as u32;
+        state.level = if state.level == 0 { 1 } else { state.level.saturating_mul(self.factor).min(most) };
+        state.raises = state.raises.saturating_add(1);
+    }
+
+    #[inline]
+    pub fn eligible_at(&self, state: &WindowState, now: Time) -> Time {
+        (state.last_end + Time(self.slot.0 * u64::from(state.level))).max(now)
+    }
+
+    /// A packet is injected into an empty queue.
+    pub fn restarted(&self, state: &mut WindowState) {
+        if state.outstanding == 0 {
+            *state = self.fresh();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: MvcmRule = MvcmRule { window: 3, slot: Time(354_000), factor: 4, limit: Some(5), warm: true };
+
+    /// Window and slots after each of a series of acknowledgements (H hot, W warm, C cold).
+    fn course(rule: &MvcmRule, answers: &str) -> Vec<(u16, u32)> {
+        let mut state = rule.fresh();
+        answers
+            .chars()
+            .map(|answer| {
+                let mark = match answer {
+                    'H' => Mark::Hot,
+                    'W' => Mark::Warm,
+                    _ => Mark::Cold,
+                };
+                rule.answered(&mut state, mark);
+                (state.window, state.level)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn hot_acknowledgements_close_the_window_then_raise_the_slots_n_times() {
+        let expected = [(2, 0), (1, 0), (1, 1), (1, 4), (1, 16), (1, 64), (1, 256), (1, 256), (1, 256)];
+        assert_eq!(course(&RULE, "HHHHHHHHH"), expected);
+        let unlimited = MvcmRule { limit: None, ..RULE };
+        assert_eq!(course(&unlimited, "HHHHHHHHH").last(), Some(&(1, 4096)));
+        assert_eq!(course(&unlimited, &"H".repeat(40)).last(), Some(&(1, 2_824_858)), "a second at most");
+    }
+
+    #[test]
+    fn warm_acknowledgements_close_the_window_and_no_more() {
+        assert_eq!(course(&RULE, "WWWW"), [(2, 0), (1, 0), (1, 0), (1, 0)]);
+        assert_eq!(course(&RULE, "HWHW"), [(2, 0), (1, 0), (1, 1), (1, 1)], "slots stay");
+        let deaf = MvcmRule { warm: false, ..RULE };
+        assert_eq!(course(&deaf, "HWHHW"), [(2, 0), (3, 0), (2, 0), (1, 0), (2, 0)], "taken for cold");
+    }
+
+    #[test]
+    fn the_first_cold_acknowledgement_takes_the_slots_the_others_open_the_window() {
+        let expected = [(2, 0), (1, 0), (1, 1), (1, 4), (1, 0), (2, 0), (3, 0), (3, 0)];
+        assert_eq!(course(&RULE, "HHHHCCCC"), expected);
+        assert_eq!(course(&RULE, "HHHHCH").last(), Some(&(1, 1)), "from the first step again");
+    }
+
+    #[test]
+    fn an_empty_queue_starts_anew_but_not_while_something_is_out() {
+        let mut state = RULE.fresh();
+        (0..4).for_each(|_| RULE.answered(&mut state, Mark::Hot));
+        state.sent(Time(7), 278);
+        RULE.restarted(&mut state);
+        assert_eq!((state.window, state.level), (1, 4));
+        state.acknowledged();
+        RULE.restarted(&mut state);
+        assert_eq!((state.window, state.level, state.raises), (3, 0, 0));
+    }
+
+    #[test]
+    fn slots_pass_between_two_packets() {
+        let mut state = RULE.fresh();
+        state.sent(Time(1_000_000), 278);
+        (0..4).for_each(|_| RULE.answered(&mut state, Mark::Hot));
+        assert_eq!(RULE.eligible_at(&state, Time(1_200_000)), Time(1_000_000 + 4 * 354_000));
+        RULE.answered(&mut state, Mark::Cold);
+        assert_eq!(RULE.eligible_at(&state, Time(1_200_000)), Time(1_200_000), "at once");
+    }
+}

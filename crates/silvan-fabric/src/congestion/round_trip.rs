@@ -1,0 +1,117 @@
+//! The shortest round trip of a packet and its acknowledgement, and what follows from it for
+//! windows and waiting slots (MVCM, 4.3).
+
+use silvan_engine::{Bytes, Rate, Time};
+
+use crate::config::Config;
+use crate::routing::{Analysis, Tables, analyse};
+use crate::topology::{NodeRef, Topology};
+
+/// A network's longest way there and back when nothing is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// Switches on the longest route, h.
+    pub hops: u32,
+    /// Stages of the network, n: with one-way links as many as hops, else half of them, as routes
+    /// go up and down again.
+    pub stages: u32,
+    /// Most hosts at one switch, k.
+    pub radix: u32,
+    /// What switches and links take on the way there and back, sending aside: 2 h t_hop.
+    pub flight: Time,
+    /// A full packet on the wire, L_data.
+    pub data: Bytes,
+    /// An acknowledgement on the wire, L_ack.
+    pub ack: Bytes,
+    /// Rate of the hosts' links, B; the slowest of them.
+    pub rate: Rate,
+}
+
+impl RoundTrip {
+    /// That of a network: the longest route of any pair, as if all its links were as long as the
+    /// longest.
+    #[must_use]
+    pub fn of(topology: &Topology, tables: &Tables, config: &Config) -> Self {
+        Self::from_analysis(topology, &analyse(topology, tables), config)
+    }
+
+    /// As [`Self::of`], where routes have been analysed already.
+    #[must_use]
+    pub fn from_analysis(topology: &Topology, analysis: &Analysis, config: &Config) -> Self {
+        let lengths = || analysis.hops.iter().enumerate().filter(|(_, pairs)| **pairs > 0).map(|(n, _)| n);
+        let hops = lengths().max().unwrap_or(0) as u32;
+        let all_alike = lengths().min() == lengths().max();
+        let delay = topology.links.iter().map(|link| link.delay.0).max().unwrap_or(0);
+        let mut hosts = vec![0u32; topology.switches.len()];
+        let mut rate = None;
+        for link in &topology.links {
+            for (from, to) in [(link.a.node, link.b.node), (link.b.node, link.a.node)] {
+                if let (NodeRef::Host(_), NodeRef::Switch(switch)) = (from, to) {
+                    hosts[switch as usize] += 1;
+                    rate = Some(rate.map_or(link.rate, |rate: Rate| rate.min(link.rate)));
+                }
+            }
+        }
+        let one_way = u64::from(hops + 1) * delay + u64::from(hops) * config.switch.latency.0;
+        Self {
+            hops,
+            stages: if all_alike { hops } else { hops.div_ceil(2) },
+            radix: hosts.into_iter().max().unwrap_or(1).max(1),
+            flight: Time(2 * one_way),
+            data: Bytes(config.packet.mtu.0 + config.packet.header.0),
+            ack: config.packet.control,
+            rate: rate.unwrap_or(Rate::from_gbit(1)),
+        }
+    }
+
+    /// `RTTmin` = 2 h t_hop + (L_data + L_ack) / B.
+    #[must_use]
+    pub fn shortest(&self) -> Time {
+        let pace = self.rate.pace();
+        self.flight + pace.time(self.data.0 as u32) + pace.time(self.ack.0 as u32)
+    }
+
+    /// How many packets fill the shortest round trip: omega = `RTTmin` / (L_data / B).
+    #[must_use]
+    pub fn window(&self) -> f64 {
+        self.shortest().0 as f64 / self.rate.pace().time(self.data.0 as u32).0.max(1) as f64
+    }
+
+    /// The window that does not throttle: omega rounded up.
+    #[must_use]
+    pub fn packets(&self) -> u16 {
+        let span = self.rate.pace().time(self.data.0 as u32).0.max(1);
+        self.shortest().0.div_ceil(span).min(u64::from(u16::MAX)) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paper's 4-ary 5-fly, in cycles of a nanosecond.
+    fn published(payload: u64, bytes_per_cycle: u64) -> RoundTrip {
+        RoundTrip {
+            hops: 9,
+            stages: 5,
+            radix: 4,
+            flight: Time::from_ns(2 * 9 * 3),
+            data: Bytes(22 + payload),
+            ack: Bytes(22),
+            rate: Rate(8_000_000_000 * bytes_per_cycle),
+        }
+    }
+
+    #[test]
+    fn windows_are_the_published_ones() {
+        let usual = published(256, 1);
+        assert_eq!(usual.shortest(), Time::from_ns(354));
+        assert_eq!(usual.packets(), 2);
+        for (network, omega, packets) in
+            [(usual, 354.0 / 278.0, 2), (published(0, 1), 98.0 / 22.0, 5), (published(256, 16), 4.187, 5)]
+        {
+            assert!((network.window() - omega).abs() < 1e-3, "{}", network.window());
+            assert_eq!(network.packets(), packets);
+        }
+    }
+}

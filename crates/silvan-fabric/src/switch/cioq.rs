@@ -1,0 +1,364 @@
+//! Switches with buffers at inputs and outputs (CIOQ) and a crossbar faster than the links.
+//!
+//! ```text
+//!  in 0  =[ queues ]==\             /==[ FIFO ]= out 0
+//!  in 1  =[ queues ]===*  crossbar *===[ FIFO ]= out 1     one read port per input,
+//!  in 2  =[ queues ]==/             \==[ FIFO ]= out 2     one write port per output
+//! ```
+//!
+//! The input buffer is one first-in first-out queue unless `switch.queues` says else. A packet moves
+//! at the crossbar's rate (twice the links' by default, the speedup of MVCM, 5.1), but no faster than
+//! it comes in, once its input's read port and its output's write port are free and the output buffer
+//! has room for all of it. Switching is virtual cut-through: a packet may leave the output buffer as
+//! soon as it begins to move there, so an idle switch adds its latency alone. Outputs take turns
+//! among inputs in rounds ([`super::rounds`]), inputs hold one read port for all their lanes.
+
+use silvan_engine::Time;
+use silvan_engine::units::BytePace;
+
+use super::Ports;
+use super::rounds::Rounds;
+use crate::congestion::marking::{Arrival, Fill, Marker};
+use crate::core::Core;
+use crate::packet::{Fifo, Kind, PacketId};
+use crate::queueing::buffers::{Buffers, QueueId};
+
+/// What is in use of a port's memory: per virtual lane, and for how long still by the packet that is
+/// leaving it.
+#[derive(Debug)]
+struct Used {
+    lanes: Box<[u32]>,
+    leaving: Option<(Time, usize, u32)>,
+}
+
+impl Used {
+    fn new(lanes: usize) -> Self {
+        Self { lanes: vec![0; lanes].into(), leaving: None }
+    }
+
+    fn add(&mut self, vl: usize, space: u32) {
+        self.lanes[vl] += space;
+    }
+
+    /// A packet's tail will have left at `end`. The one before has left.
+    fn leaves(&mut self, end: Time, vl: usize, space: u32) {
+        self.expire(end);
+        self.leaving = Some((end, vl, space));
+    }
+
+    fn expire(&mut self, now: Time) {
+        if let Some((end, vl, space)) = self.leaving
+            && end <= now
+        {
+            self.lanes[vl] -= space;
+            self.leaving = None;
+        }
+    }
+
+    /// Bytes in use now.
+    fn now(&mut self, now: Time, vl: usize) -> u32 {
+        self.expire(now);
+        self.lanes[vl]
+    }
+}
+
+#[derive(Debug)]
+struct Input {
+    used: Used,
+    /// When the read port is free.
+    read_free: Time,
+}
+
+#[derive(Debug)]
+struct Output {
+    /// Per virtual lane.
+    queues: Box<[Fifo]>,
+    used: Used,
+    /// Bytes on the wire of what waits in the queues.
+    bytes: u32,
+    /// When the write port is free.
+    write_free: Time,
+    /// Per virtual lane: the input to look at first.
+    turn: Box<[u16]>,
+    /// The virtual lane to look at first, for the write port and for the link.
+    write_turn: usize,
+    link_turn: usize,
+    /// Whether it is settled at the end of this instant.
+    dirty: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct CioqSwitch {
+    pub ports: Ports,
+    pub buffers: Buffers,
+    inputs: Box<[Input]>,
+    outputs: Box<[Output]>,
+    rounds: Rounds,
+    crossbar: BytePace,
+    /// Memory of an output per virtual lane.
+    output_lane: u32,
+}
+
+impl CioqSwitch {
+    pub fn new(ports: Ports, buffers: Buffers, crossbar: BytePace, output_lane: u32) -> Self {
+        let (count, lanes) = (ports.count(), ports.lanes);
+        let input = |_| Input { used: Used::new(lanes), read_free: Time::ZERO };
+        let output = |_| Output {
+            queues: vec![Fifo::default(); lanes].into(),
+            used: Used::new(lanes),
+            bytes: 0,
+            write_free: Time::ZERO,
+            turn: vec![0; lanes].into(),
+            write_turn: 0,
+            link_turn: 0,
+            dirty: false,
+        };
+        let rounds = Rounds::new(count * lanes);
+        let inputs = (0..count).map(input).collect();
+        let outputs = (0..count).map(output).collect();
+        Self { ports, buffers, inputs, outputs, rounds, crossbar, output_lane }
+    }
+
+    /// A packet's lag turns into the time at which its tail is in, which moving it must wait for.
+    pub fn note_tail(&mut self, core: &mut Core, id: PacketId) {
+        core.packets[id].tail_lag += core.now;
+    }
+
+    pub fn enqueue(&mut self, core: &mut Core, input: usize, id: PacketId) {
+        let packet = &core.packets[id];
+        let (vl, space, dst) = (usize::from(packet.vl), packet.space, packet.dst);
+        self.inputs[input].used.add(vl, space);
+        self.buffers.store(&mut core.packets, core.now, input, id);
+        self.arrived(core, (input, vl), id);
+        self.fill_changed(core, (input, self.ports.route(dst)), vl, dst);
+        self.ask_all(core);
+    }
+
+    /// Marks by the fill of an input buffer that a packet came into.
+    fn arrived(&mut self, core: &mut Core, (input, vl): (usize, usize), id: PacketId) {
+        let Marker::Buffers(rule) = self.ports.marker else { return };
+        match rule.arrival(self.inputs[input].used.now(core.now, vl)) {
+            Arrival::Nothing => {}
+            Arrival::Marked => self.mark(core, id),
+            Arrival::Full => {
+                let mut congested = vec![false; self.outputs.len()];
+                for id in self.buffers.waiting(&core.packets, input, vl) {
+                    congested[self.ports.route(core.packets[id].dst)] = true;
+                }
+                for input in 0..self.inputs.len() {
+                    for id in self.buffers.waiting(&core.packets, input, vl) {
+                        if congested[self.ports.route(core.packets[id].dst)] {
+                            self.mark(core, id);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sets the mark of a data packet that has none.
+    fn mark(&mut self, core: &mut Core, id: PacketId) {
+        let packet = &mut core.packets[id];
+        if packet.kind == Kind::Data && !packet.fecn {
+            packet.fecn = true;
+            self.ports.marks[self.ports.route(packet.dst)] += 1;
+            core.meters.fecn_marks += 1;
+        }
+    }
+
+    /// Tells the marking rule that the queues which feed an output have changed.
+    fn fill_changed(&mut self, core: &mut Core, (input, output): (usize, usize), vl: usize, dst: u32) {
+        let lane = output * self.ports.lanes + vl;
+        let sum = self.buffers.sum(lane) + self.outputs[output].bytes;
+        if self.ports.is_concerned(lane, sum) {
+            let queue = self.buffers.telling_bytes(input, output, vl, dst);
+            let inputs = self.buffers.requests(lane);
+            self.ports.fill_changed(core, output, vl, &Fill { input, queue, sum, inputs: &inputs });
+        }
+    }
+
+    /// Has the outputs asked that someone new waits for.
+    fn ask_all(&mut self, core: &mut Core) {
+        while let Some((lane, input)) = self.buffers.changes.asked.pop() {
+            let output = lane / self.ports.lanes;
+            let free_at = self.inputs[input].read_free.max(self.outputs[output].write_free);
+            if free_at > core.now {
+                core.wake(self.ports.out(output), free_at);
+            } else if !std::mem::replace(&mut self.outputs[output].dirty, true) {
+                core.dirty_outputs.push((self.ports.node, output as u32));
+            }
+        }
+    }
+
+    /// A port of the output, or of an input that asks for it, is free; or there are credits.
+    pub fn wake(&mut self, core: &mut Core, output: usize) {
+        if !self.outputs[output].dirty {
+            self.settle(core, output);
+        }
+    }
+
+    /// Lets an output send and take in what it can, and sees to it that it is asked again.
+    pub fn settle(&mut self, core: &mut Core, output: usize) {
+        self.outputs[output].dirty = false;
+        self.outputs[output].used.expire(core.now);
+        self.send(core, output);
+        if self.take_in(core, output) {
+            self.send(core, output);
+        }
+        self.ask_all(core);
+        self.plan(core, output);
+    }
+
+    /// Puts the packet whose turn it is on the link, if that is free and there is credit.
+    fn send(&mut self, core: &mut Core, output: usize) {
+        let channel = self.ports.out(output);
+        if core.free_at(channel) > core.now {
+            return;
+        }
+        let lanes = self.ports.lanes;
+        for step in 0..lanes {
+            let vl = (self.outputs[output].link_turn + step) % lanes;
+            let Some(id) = self.outputs[output].queues[vl].head() else { continue };
+            let packet = &core.packets[id];
+            let (dst, space, size) = (packet.dst, packet.space, packet.size);
+            if !core.has_credit_or_wait((channel, vl as u8, dst), space) {
+                continue;
+            }
+            let state = &mut self.outputs[output];
+            state.queues[vl].pop(&mut core.packets);
+            state.bytes -= size;
+            state.link_turn = (vl + 1) % lanes;
+            self.depart(core, output, vl, id);
+            let end = core.send(channel, id);
+            self.outputs[output].used.leaves(end, vl, space);
+            return;
+        }
+    }
+
+    /// Marks a packet that leaves an output buffer.
+    fn depart(&mut self, core: &mut Core, output: usize, vl: usize, id: PacketId) {
+        let lane = output * self.ports.lanes + vl;
+        let (size, dst, is_marked) = {
+            let packet = &core.packets[id];
+            (packet.size, packet.dst, packet.fecn)
+        };
+        // The rule hears of the fill that the packet leaves behind (Paper I, 3.2.1).
+        if matches!(self.ports.marker, Marker::Fecn { .. }) {
+            self.fill_changed(core, (0, output), vl, dst);
+            if self.ports.marker.marks(lane, size) {
+                self.mark(core, id);
+            }
+        }
+        let Marker::Buffers(rule) = self.ports.marker else { return };
+        if core.packets[id].kind != Kind::Data {
+            return;
+        }
+        let (marks, validates) = rule.departure(self.outputs[output].used.now(core.now, vl), is_marked);
+        if marks {
+            self.mark(core, id);
+        }
+        if validates && !core.packets[id].validated {
+            core.packets[id].validated = true;
+            core.meters.validations += 1;
+        }
+    }
+
+    /// Lets a packet begin to move from an input to an output buffer. Returns whether one did.
+    fn take_in(&mut self, core: &mut Core, output: usize) -> bool {
+        if self.outputs[output].write_free > core.now {
+            return false;
+        }
+        let lanes = self.ports.lanes;
+        let first = self.outputs[output].write_turn;
+        for step in 0..lanes {
+            let vl = (first + step) % lanes;
+            if let Some((input, queue)) = self.choose(core, output, vl) {
+                self.outputs[output].write_turn = (vl + 1) % lanes;
+                self.move_packet(core, (input, output, vl), queue);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The input whose turn it is among those that may be read, if its packet has room.
+    fn choose(&mut self, core: &mut Core, output: usize, vl: usize) -> Option<(usize, QueueId)> {
+        let lane = output * self.ports.lanes + vl;
+        let asking = self.buffers.requests(lane);
+        if asking == [0; 4] {
+            return None;
+        }
+        let choice = self.rounds.choice(lane, asking, [0; 4]);
+        let (count, start) = (self.inputs.len(), usize::from(self.outputs[output].turn[vl]));
+        let free = |input: &usize| {
+            choice[input / 64] >> (input % 64) & 1 == 1 && self.inputs[*input].read_free <= core.now
+        };
+        let input = (0..count).map(|step| (start + step) % count).find(free)?;
+        let queue = self.buffers.front(lane, input)?;
+        let space = core.packets[self.buffers.head(queue)?].space;
+        let used = self.outputs[output].used.now(core.now, vl);
+        (used + space <= self.output_lane).then_some((input, queue))
+    }
+
+    fn move_packet(&mut self, core: &mut Core, (input, output, vl): (usize, usize, usize), queue: QueueId) {
+        let Some(id) = self.buffers.head(queue) else { return };
+        let packet = &core.packets[id];
+        let (dst, size, space, tail) = (packet.dst, packet.size, packet.space, packet.tail_lag);
+        self.buffers.take(&mut core.packets, core.now, queue);
+        let end = (core.now + self.crossbar.time(size)).max(tail);
+        let from = &mut self.inputs[input];
+        from.read_free = end;
+        from.used.leaves(end, vl, space);
+        core.release((self.ports.feeder(input), vl as u8, dst), space, end);
+        let to = &mut self.outputs[output];
+        to.write_free = end;
+        to.turn[vl] = ((input + 1) % self.inputs.len()) as u16;
+        to.queues[vl].push(id, &mut core.packets);
+        to.used.add(vl, space);
+        to.bytes += size;
+        self.rounds.served(output * self.ports.lanes + vl, input);
+        self.fill_changed(core, (input, output), vl, dst);
+    }
+
+    /// When an output is to be asked again: when its link is free, if anything waits for that or for
+    /// room, and when its write port or the read port of one that asks is. Credits announce
+    /// themselves.
+    fn plan(&mut self, core: &mut Core, output: usize) {
+        let (channel, now, lanes) = (self.ports.out(output), core.now, self.ports.lanes);
+        let state = &self.outputs[output];
+        let mut asking = [0u64; 4];
+        for lane in output * lanes..(output + 1) * lanes {
+            let requests = self.buffers.requests(lane);
+            (0..4).for_each(|word| asking[word] |= requests[word]);
+        }
+        let asked = asking != [0; 4];
+        let mut at = Time::NEVER;
+        let mut consider = |time: Time| {
+            if time > now {
+                at = at.min(time);
+            }
+        };
+        if asked || state.queues.iter().any(|queue| !queue.is_empty()) {
+            consider(core.free_at(channel));
+        }
+        if asked {
+            consider(state.write_free);
+            for (input, from) in self.inputs.iter().enumerate() {
+                if asking[input / 64] >> (input % 64) & 1 == 1 {
+                    consider(from.read_free);
+                }
+            }
+        }
+        if at < Time::NEVER {
+            core.wake(channel, at);
+        }
+    }
+
+    /// See [`super::Switch::queued_bytes`].
+    pub fn queued_bytes(&self, output: usize) -> u32 {
+        let lanes = self.ports.lanes;
+        let waiting: u32 = (output * lanes..(output + 1) * lanes).map(|lane| self.buffers.sum(lane)).sum();
+        waiting + self.outputs[output].bytes
+    }
+}

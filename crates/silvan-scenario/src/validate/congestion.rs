@@ -1,0 +1,230 @@
+//! Checks of congestion management: each part in itself, and whether the parts go together.
+
+use silvan_engine::{Bytes, Time};
+use silvan_fabric::config::Architecture;
+use silvan_fabric::congestion::marking::{Fecn, Marking};
+use silvan_fabric::congestion::reaction::{Cct, CctTable, Lipd, Mvcm, RateControl, Reaction};
+use silvan_fabric::congestion::{Notification, Parts};
+use silvan_fabric::queueing::{Isolation, Memory, Queues, SpecialQueues};
+
+use super::{Check, LONGEST_DELAY, delay, ensure};
+use crate::error::Fault;
+use crate::spec::Spec;
+
+/// Entries of a congestion control table.
+const CCT_ENTRIES: std::ops::RangeInclusive<usize> = 128..=16_384;
+
+/// Checks all parts.
+pub(super) fn check(spec: &Spec) -> Check {
+    let parts = spec.congestion.parts(&spec.packet);
+    pairs(spec, &parts)?;
+    match &parts.marking {
+        Marking::None | Marking::Ipm => {}
+        Marking::Fecn(fecn) => check_fecn(fecn, spec)?,
+        Marking::Opm(opm) => check_percent("output_percent", opm.output_percent)?,
+        Marking::Mvpm(mvpm) => {
+            check_percent("input_percent", mvpm.input_percent)?;
+            check_percent("output_percent", mvpm.output_percent)?;
+        }
+    }
+    match &parts.reaction {
+        Reaction::None => {}
+        Reaction::Cct(cct) => check_cct(cct)?,
+        Reaction::StaticWindow(window) => check_window("packets", Some(window.packets))?,
+        Reaction::Aimd(control) | Reaction::Fimd(control) => check_rate(control)?,
+        Reaction::Lipd(lipd) => check_lipd(lipd)?,
+        Reaction::Mvcm(mvcm) => check_mvcm(mvcm)?,
+    }
+    if let Isolation::SpecialQueues(special) = &parts.isolation {
+        check_special(special, spec)?;
+    }
+    Ok(())
+}
+
+/// Parts that do not go together.
+fn pairs(spec: &Spec, parts: &Parts) -> Check {
+    let architecture = spec.switch.architecture(spec.congestion.mechanism);
+    let cioq = architecture == Architecture::Cioq;
+    ensure(cioq || !parts.marking.needs_output_buffers(), "congestion.marking.kind", || {
+        "looks at buffers at inputs and outputs; use switch.architecture = \"cioq\", which has both"
+            .to_owned()
+    })?;
+    ensure(!cioq || parts.isolation == Isolation::None, "switch.architecture", || {
+        "has buffers at outputs, which special queues do not go with; use \"voq\" or \"iq\", or \
+         congestion.isolation = { kind = \"none\" }"
+            .to_owned()
+    })?;
+    let answered = parts.notification == Notification::AckEach;
+    ensure(answered || !parts.reaction.needs_acknowledgements(), "congestion.notification", || {
+        "must be \"ack-each\" with this congestion.reaction, which counts the acknowledgements of single packets"
+            .to_owned()
+    })
+}
+
+fn at(key: &str) -> String {
+    format!("congestion.reaction.{key}")
+}
+
+fn check_percent(key: &str, percent: u8) -> Check {
+    ensure((1..=99).contains(&percent), &format!("congestion.marking.{key}"), || {
+        "is a percentage of a buffer: must be 1 to 99".to_owned()
+    })
+}
+
+fn check_window(key: &str, window: Option<u16>) -> Check {
+    ensure(window.is_none_or(|packets| packets > 0), &at(key), || {
+        "must be at least 1, or nothing is ever sent".to_owned()
+    })
+}
+
+fn check_rate(control: &RateControl) -> Check {
+    check_window("window", control.window)?;
+    ensure(control.m >= 2, &at("m"), || "divides the rate: must be 2 to 255".to_owned())?;
+    ensure((2..=4096).contains(&control.slowest), &at("slowest"), || "must be 2 to 4096".to_owned())
+}
+
+fn check_lipd(lipd: &Lipd) -> Check {
+    check_window("window", lipd.window)?;
+    check_span("delay", lipd.delay)?;
+    ensure((1..=4096).contains(&lipd.limit), &at("limit"), || "must be 1 to 4096".to_owned())
+}
+
+fn check_span(key: &str, span: Option<Time>) -> Check {
+    ensure(span != Some(Time::ZERO), &at(key), || "must be more than 0 s".to_owned())?;
+    delay(&at(key), span.unwrap_or(Time::ZERO), LONGEST_DELAY)
+}
+
+fn check_mvcm(mvcm: &Mvcm) -> Check {
+    check_window("window", mvcm.window)?;
+    check_span("slot", mvcm.slot)?;
+    ensure(mvcm.factor != Some(0), &at("factor"), || "must be at least 1".to_owned())?;
+    ensure(mvcm.limit != Some(0), &at("limit"), || {
+        "must be at least 1; without waiting slots a static-window reaction does the same".to_owned()
+    })?;
+    ensure(mvcm.limited || mvcm.limit.is_none(), &at("limit"), || {
+        "has no effect with limited = false; leave one of them out".to_owned()
+    })
+}
+
+fn check_special(special: &SpecialQueues, spec: &Spec) -> Check {
+    let at = |key: &str| format!("congestion.isolation.{key}");
+    let mechanism = spec.congestion.mechanism;
+    ensure(special.queues <= 64, &at("queues"), || "must be 0 to 64".to_owned())?;
+    ensure((1..=4096).contains(&special.destinations), &at("destinations"), || {
+        "must be 1 to 4096".to_owned()
+    })?;
+    ensure((1..=65_536).contains(&special.message.0), &at("message"), || "must be 1 B to 64 KiB".to_owned())?;
+    let full = spec.packet.mtu.0 + spec.packet.header.0;
+    let (detection, stop, go) = special.thresholds(full);
+    let share = Bytes(spec.switch.buffer.0 / u64::from(spec.lanes.count.max(1)));
+    for (key, threshold) in [("detection", detection), ("stop", stop)] {
+        ensure(threshold < share, &at(key), || {
+            format!("can never be exceeded: a virtual lane has {share} of the input buffer")
+        })?;
+    }
+    ensure(go < stop, &at("go"), || format!("must be less than the stop threshold, {stop}"))?;
+    let queues = spec.switch.queues(mechanism);
+    ensure(matches!(queues, Queues::Single | Queues::PerOutput), "switch.queues", || {
+        "does not go with special queues; use \"single\" or \"per-output\"".to_owned()
+    })?;
+    ensure(spec.switch.memory(mechanism) == Memory::Shared, "switch.memory", || {
+        "must be \"shared\" with special queues, which take what memory they need".to_owned()
+    })?;
+    ensure(special.at_root || queues == Queues::PerOutput, &at("at_root"), || {
+        "must be true with one normal queue per input, which is no root's own; or use switch.queues = \"per-output\""
+            .to_owned()
+    })
+}
+
+fn check_fecn(fecn: &Fecn, spec: &Spec) -> Check {
+    const AT: &str = "congestion.marking";
+    let at = |key: &str| format!("{AT}.{key}");
+    ensure(fecn.threshold <= 15, &at("threshold"), || {
+        "must be 0 (never mark) to 15 (mark at the smallest fill)".to_owned()
+    })?;
+    let share = spec.switch.buffer.0 / u64::from(spec.lanes.count);
+    if let Some(upper) = fecn.upper {
+        ensure(upper.0 <= share, &at("upper"), || {
+            format!("can never be exceeded: a virtual lane has {} of the input buffer", Bytes(share))
+        })?;
+    }
+    let upper = fecn.upper.unwrap_or(Bytes((16 - u64::from(fecn.threshold)) * share / 16));
+    ensure(fecn.lower.is_none_or(|lower| lower <= upper), &at("lower"), || {
+        format!("must be at most the upper threshold, {upper}")
+    })?;
+    ensure(fecn.marking_rate < u16::MAX, &at("marking_rate"), || "must be 0 to 65534".to_owned())?;
+    ensure(fecn.percent.is_none_or(|percent| (1..=100).contains(&percent)), &at("percent"), || {
+        "must be 1 to 100".to_owned()
+    })
+}
+
+fn check_cct(cct: &Cct) -> Check {
+    const AT: &str = "congestion.reaction";
+    let at = |key: &str| format!("{AT}.{key}");
+    let entries = cct_table(&cct.table)?;
+    index_bounds(AT, cct.ccti_limit, cct.ccti_min, entries)?;
+    ensure(cct.ccti_timer > 0, &at("ccti_timer"), || "must be at least 1 (unit 1.024 us)".to_owned())?;
+    for (index, own) in cct.per_sl.iter().enumerate() {
+        let at = format!("{AT}.per_sl.{index}");
+        ensure(own.sl <= 15, &format!("{at}.sl"), || "must be 0 to 15".to_owned())?;
+        let first = cct.per_sl.iter().position(|other| other.sl == own.sl).unwrap_or(index);
+        ensure(first == index, &format!("{at}.sl"), || format!("is given already by {AT}.per_sl.{first}"))?;
+        let (limit, min) = (own.ccti_limit.unwrap_or(cct.ccti_limit), own.ccti_min.unwrap_or(cct.ccti_min));
+        index_bounds(&at, limit, min, entries)?;
+        ensure(own.ccti_timer != Some(0), &format!("{at}.ccti_timer"), || {
+            "must be at least 1 (unit 1.024 us)".to_owned()
+        })?;
+    }
+    Ok(())
+}
+
+fn index_bounds(at: &str, limit: u16, min: u16, entries: usize) -> Check {
+    ensure(usize::from(limit) < entries, &format!("{at}.ccti_limit"), || {
+        format!("must be 0 to {}, as the table has {entries} entries", entries - 1)
+    })?;
+    ensure(min <= limit, &format!("{at}.ccti_min"), || format!("must be at most ccti_limit, {limit}"))
+}
+
+/// Checks the congestion control table and gives its number of entries.
+fn cct_table(table: &CctTable) -> Result<usize, Fault> {
+    let at = |key: &str| format!("congestion.reaction.table.{key}");
+    let count = |key: &str, entries: usize| {
+        ensure(CCT_ENTRIES.contains(&entries), &at(key), || {
+            format!("must have {} to {} entries", CCT_ENTRIES.start(), CCT_ENTRIES.end())
+        })
+    };
+    match table {
+        CctTable::Quadratic { divisor, scale, entries } => {
+            ensure(CCT_ENTRIES.contains(&usize::from(*entries)), &at("entries"), || {
+                format!("must be {} to {}", CCT_ENTRIES.start(), CCT_ENTRIES.end())
+            })?;
+            ensure(*divisor > 0, &at("divisor"), || "must be at least 1".to_owned())?;
+            ensure(*scale > 0, &at("scale"), || "must be at least 1".to_owned())?;
+            let last = u128::from(*entries) - 1;
+            let largest = u128::from(*scale) * last * last * 7_000_000 / (u128::from(*divisor).pow(2));
+            ensure(largest <= u128::from(LONGEST_DELAY.0), &at("scale"), || {
+                format!("gives a last delay of {} s; must be at most 1 s", largest / 1_000_000_000_000)
+            })?;
+            Ok(usize::from(*entries))
+        }
+        CctTable::Linear { packets, entries } => {
+            ensure(CCT_ENTRIES.contains(&usize::from(*entries)), &at("entries"), || {
+                format!("must be {} to {}", CCT_ENTRIES.start(), CCT_ENTRIES.end())
+            })?;
+            ensure((1..=1024).contains(packets), &at("packets"), || "must be 1 to 1024".to_owned())?;
+            Ok(usize::from(*entries))
+        }
+        CctTable::List { delays_ns } => {
+            count("delays_ns", delays_ns.len())?;
+            let wrong = delays_ns.iter().position(|delay| *delay > LONGEST_DELAY.0 / 1_000);
+            ensure(wrong.is_none(), &at(&format!("delays_ns.{}", wrong.unwrap_or(0))), || {
+                "must be at most 1000000000 (1 s)".to_owned()
+            })?;
+            Ok(delays_ns.len())
+        }
+        CctTable::Iba { entries } => {
+            count("entries", entries.len())?;
+            Ok(entries.len())
+        }
+    }
+}
