@@ -141,11 +141,7 @@ impl Rule {
     /// A notification or an acknowledgement arrived.
     pub fn answered(&self, state: &mut State, sl: u8, mark: Mark, now: Time) {
         match (self, state) {
-            (Self::Cct(rule), State::Cct(state)) => {
-                if mark == Mark::Hot {
-                    rule.notified(state, sl, now);
-                }
-            }
+            (Self::Cct(rule), State::Cct(state)) if mark == Mark::Hot => rule.notified(state, sl, now),
             (rule, State::Window(state)) => {
                 state.acknowledged();
                 match rule {
