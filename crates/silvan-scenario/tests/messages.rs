@@ -419,7 +419,7 @@ interval = "0 s""#,
             r#"mechanism = "ib-cc"
 [measure]
 interval = "100 ps""#,
-            r#"a.toml:7: measure.interval = "100 ps": gives 170000000 rows over the run, more than 50000000; give at least 1 us, or switch off measure.links or measure.hosts"#,
+            r#"a.toml:7: measure.interval = "100 ps": gives 180000000 rows over the run, more than 50000000; give at least 1 us, or switch off measure.links, measure.hosts or measure.classes"#,
         ),
         (
             r#"to = "H4""#,
