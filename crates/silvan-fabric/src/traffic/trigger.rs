@@ -80,7 +80,7 @@ mod tests {
         let mut triggers = Triggers::new(vec![trigger(0, 50), trigger(1, 10), trigger(2, 10)]);
         let mut pull = |delivered, now| {
             let hosts = |waiting: &[Waiting]| waiting.iter().map(|source| source.host).collect();
-            triggers.pull(delivered, Time(now)).map(hosts).unwrap_or_else(Vec::new)
+            triggers.pull(delivered, Time(now)).map(hosts).unwrap_or_default()
         };
         assert_eq!(pull(9, 1), [0; 0]);
         assert_eq!(pull(10, 2), [1]);
