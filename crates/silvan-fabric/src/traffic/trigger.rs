@@ -79,7 +79,7 @@ mod tests {
     fn triggers_are_pulled_in_turn_and_once() {
         let mut triggers = Triggers::new(vec![trigger(0, 50), trigger(1, 10), trigger(2, 10)]);
         let mut pull = |delivered, now| {
-            let hosts = |waiting: &[Waiting]| waiting.iter().map(|source| source.host).collect();
+            let hosts = |waiting: &[Waiting]| waiting.iter().map(|source| source.host).collect::<Vec<_>>();
             triggers.pull(delivered, Time(now)).map(hosts).unwrap_or_default()
         };
         assert_eq!(pull(9, 1), [0; 0]);
