@@ -11,6 +11,7 @@ Each function draws into an axes that it is given, or makes one, and returns it:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -148,7 +149,10 @@ def _steps(ax: Axes, series: Series, values: NDArray[np.float64], what: str) -> 
     size = _time_axis(ax, end)
     edges = series.edges_ns / size
     if len(series.names) > LINES_AT_MOST:
-        low, half, high = np.percentile(values, (5, 50, 95), axis=0)
+        with warnings.catch_warnings():
+            # Where there is no value at all, there is none to show.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            low, half, high = np.nanpercentile(values, (5, 50, 95), axis=0)
         ax.stairs(
             high,
             edges,
@@ -158,7 +162,7 @@ def _steps(ax: Axes, series: Series, values: NDArray[np.float64], what: str) -> 
             label=f"middle 90 % of {what}",
         )
         ax.stairs(half, edges, baseline=None, color=COLOURS[0], label="median")
-        top = np.argsort(values.mean(axis=1))[::-1][:3]
+        top = np.argsort(np.nan_to_num(values).mean(axis=1))[::-1][:3]
         for rank, i in enumerate(top, start=1):
             ax.stairs(
                 values[i], edges, baseline=None, color=COLOURS[rank], linewidth=1.2, label=series.names[i]
@@ -191,6 +195,7 @@ def _name_ends(ax: Axes, series: Series, values: NDArray[np.float64]) -> None:
     """Write names at the right end of their lines; lines that end together share a label."""
     if not series.names:
         return
+    values = np.nan_to_num(values)
     last = values[:, -max(1, values.shape[1] // 20) :].mean(axis=1)
     near = 0.05 * max(float(values.max()), 1e-9)
     groups: list[list[int]] = []
@@ -233,6 +238,30 @@ def hosts(result: Result, ax: Axes | None = None, *, title: str | None = None) -
     _steps(ax, series, series.rates_gbit_s(), "hosts")
     ax.set_ylabel("Received (Gbit/s)")
     ax.set_title(title or f"What the hosts receive: {result.name}")
+    return ax
+
+
+@style()
+def class_throughput(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Received throughput of each class of traffic over time."""
+    ax = _axes(ax)
+    series = Series(result, "classes", "class", "throughput_gbit_s")
+    _steps(ax, series, series.values, "classes")
+    ax.set_ylabel("Received (Gbit/s)")
+    ax.set_title(title or f"Throughput of the classes: {result.name}")
+    return ax
+
+
+@style()
+def class_latency(
+    result: Result, ax: Axes | None = None, *, since: str = "generation", title: str | None = None
+) -> Axes:
+    """Mean latency of the packets of each class of traffic over time, where any arrived."""
+    ax = _axes(ax)
+    series = Series(result, "classes", "class", f"mean_since_{since}_ns")
+    _steps(ax, series, series.values / 1e3, "classes")
+    ax.set_ylabel(f"Mean latency since {since} (µs)")
+    ax.set_title(title or f"Latency of the classes: {result.name}")
     return ax
 
 
@@ -366,6 +395,8 @@ FIGURES: Mapping[str, tuple[Callable[..., Axes], str, str]] = {
     "links": (utilisation, "links", "utilisation"),
     "congestion": (congestion, "network", "congested_outputs"),
     "latency": (latency, "latency", "count"),
+    "class-throughput": (class_throughput, "classes", "throughput_gbit_s"),
+    "class-latency": (class_latency, "classes", "mean_since_generation_ns"),
 }
 
 

@@ -29,7 +29,7 @@ class ResultError(SilvanError):
 class Result:
     """A finished run, fresh from :func:`run` or read back by :func:`load`.
 
-    Tables (:attr:`flows`, :attr:`hosts`, :attr:`links`, :attr:`latency`) are `arro3` tables:
+    Tables (:attr:`flows`, :attr:`hosts`, :attr:`links`, :attr:`classes`, :attr:`latency`) are `arro3` tables:
     anything that speaks Arrow's PyCapsule interface takes them as they are, for instance
     ``polars.from_arrow(result.flows)``. Their columns are described in ``docs/results.md``.
     """
@@ -85,6 +85,11 @@ class Result:
     def links(self) -> Table:
         """Directed links over time."""
         return self.table("links")
+
+    @property
+    def classes(self) -> Table:
+        """Classes of traffic (flows and patterns) over time."""
+        return self.table("classes")
 
     @property
     def latency(self) -> Table:

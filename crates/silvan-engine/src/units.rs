@@ -3,6 +3,9 @@
 //! All are integers, so that a run is the same on every machine. Each reads and writes itself
 //! as text with a unit ("150 us", "64 KiB", "13.5 Gbit/s"), which is also its form in a
 //! scenario file. Prefixes are decimal (k, M, G) or binary (Ki, Mi, Gi); `KB` is 1000 bytes.
+//!
+//! Where it is said how long a cycle is, times and rates may also be given in cycles
+//! ("3 cycles", "0.25 bytes/cycle"); see [`InCycles`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,12 +32,18 @@ struct Kind {
     example: &'static str,
     /// The first unit of a given size is the one used for printing; largest last.
     units: &'static [(&'static str, u128)],
+    /// Its units where time is counted in cycles.
+    in_cycles: &'static [&'static str],
+    /// One of `in_cycles` with cycles of so many picoseconds, as a fraction of the smallest steps.
+    of_cycle: fn(u64) -> (u128, u128),
 }
 
 const TIME: Kind = Kind {
     name: "time",
     example: "150 us",
     units: &[("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000), ("s", 1_000_000_000_000)],
+    in_cycles: &["cycle", "cycles"],
+    of_cycle: |cycle_ps| (u128::from(cycle_ps), 1),
 };
 
 const BYTES: Kind = Kind {
@@ -50,6 +59,8 @@ const BYTES: Kind = Kind {
         ("GB", 1_000_000_000),
         ("GiB", 1 << 30),
     ],
+    in_cycles: &[],
+    of_cycle: |_| (1, 1),
 };
 
 const RATE: Kind = Kind {
@@ -66,6 +77,8 @@ const RATE: Kind = Kind {
         ("GB/s", 8_000_000_000),
         ("Tbit/s", 1_000_000_000_000),
     ],
+    in_cycles: &["byte/cycle", "bytes/cycle", "B/cycle"],
+    of_cycle: |cycle_ps| (8_000_000_000_000, u128::from(cycle_ps)),
 };
 
 impl Kind {
@@ -78,8 +91,8 @@ impl Kind {
         }
     }
 
-    /// Reads "12.5 us" exactly, in decimal, without a detour through floating point.
-    fn parse(&self, text: &str) -> Result<u64, UnitError> {
+    /// The number and the unit that a text is made of.
+    fn split<'t>(&self, text: &'t str) -> Result<(&'t str, &'t str), UnitError> {
         let trimmed = text.trim();
         let split =
             trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
@@ -91,26 +104,58 @@ impl Kind {
         if unit.is_empty() {
             return Err(self.error(text, "the unit is missing"));
         }
-        let Some(&(_, size)) = self.units.iter().find(|(name, _)| *name == unit) else {
+        Ok((number, unit))
+    }
+
+    /// Whether a text is in cycles.
+    fn is_in_cycles(&self, text: &str) -> bool {
+        self.split(text).is_ok_and(|(_, unit)| self.in_cycles.contains(&unit))
+    }
+
+    /// Size of a unit as a fraction of the smallest step.
+    fn size(&self, text: &str, unit: &str, cycle: Option<Time>) -> Result<(u128, u128), UnitError> {
+        if self.in_cycles.contains(&unit) {
+            return match cycle {
+                Some(Time(cycle_ps)) if cycle_ps > 0 => Ok((self.of_cycle)(cycle_ps)),
+                _ => Err(self.error(text, "how long a cycle is must be said first, as `cycle = \"1 ns\"`")),
+            };
+        }
+        let known = self.units.iter().find(|(name, _)| *name == unit);
+        known.map(|&(_, size)| (size, 1)).ok_or_else(|| {
             let known: Vec<&str> = self.units.iter().map(|(name, _)| *name).collect();
-            return Err(self.error(text, format!("unit `{unit}` is not one of {}", known.join(", "))));
-        };
+            self.error(text, format!("unit `{unit}` is not one of {}", known.join(", ")))
+        })
+    }
+
+    /// Reads "12.5 us" exactly, in decimal, without a detour through floating point.
+    fn parse(&self, text: &str, cycle: Option<Time>) -> Result<u64, UnitError> {
+        let (number, unit) = self.split(text)?;
+        let (size, of) = self.size(text, unit, cycle)?;
+        let malformed = || self.error(text, "the number is malformed or too long");
         let digits = number.replace('_', "");
         let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
         if whole.len() > 20 || fraction.len() > 15 || fraction.contains('.') {
-            return Err(self.error(text, "the number is malformed or too long"));
+            return Err(malformed());
         }
+        let fraction = fraction.trim_end_matches('0');
         let parse = |s: &str| if s.is_empty() { Ok(0) } else { s.parse::<u128>() };
-        let (Ok(whole), Ok(part)) = (parse(whole), parse(fraction)) else {
-            return Err(self.error(text, "the number is malformed or too long"));
-        };
+        let (Ok(whole), Ok(part)) = (parse(whole), parse(fraction)) else { return Err(malformed()) };
+        let too_large = || self.error(text, "it is too large");
         let scale = 10u128.pow(u32::try_from(fraction.len()).unwrap_or(0));
-        let scaled = part * size;
-        if !scaled.is_multiple_of(scale) {
-            return Err(self.error(text, format!("it is finer than 1 {}", self.units[0].0)));
+        let common = greatest_common_divisor(size, scale * of);
+        let (size, of) = (size / common, scale * of / common);
+        let steps = (whole * scale + part).checked_mul(size).ok_or_else(too_large)?;
+        if !steps.is_multiple_of(of) {
+            let finest = self.units[0].0;
+            let reason = match cycle {
+                Some(cycle) if self.in_cycles.contains(&unit) => {
+                    format!("with a cycle of {cycle} it is no whole number of {finest}")
+                }
+                _ => format!("it is finer than 1 {finest}"),
+            };
+            return Err(self.error(text, reason));
         }
-        let value = whole.checked_mul(size).and_then(|v| v.checked_add(scaled / scale));
-        value.and_then(|v| u64::try_from(v).ok()).ok_or_else(|| self.error(text, "it is too large"))
+        u64::try_from(steps / of).map_err(|_| too_large())
     }
 
     /// Writes a value in the largest unit that needs at most six decimals.
@@ -134,6 +179,28 @@ impl Kind {
     }
 }
 
+/// Of two numbers above zero.
+const fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// A quantity that can be given in cycles where it is said how long one is: a time ("3 cycles")
+/// or a rate ("0.25 bytes/cycle").
+pub trait InCycles: Sized + fmt::Display {
+    /// Whether a text gives it in cycles.
+    fn is_in_cycles(text: &str) -> bool;
+
+    /// Reads a text, in cycles or not. A byte per cycle of 1 ns is 8 Gbit/s.
+    ///
+    /// # Errors
+    /// As for `parse`; and texts in cycles that are no whole number of picoseconds or bit/s, or
+    /// where the cycle is not said or zero.
+    fn read(text: &str, cycle: Option<Time>) -> Result<Self, UnitError>;
+}
+
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident, $kind:ident) => {
         $(#[$doc])*
@@ -143,7 +210,17 @@ macro_rules! quantity {
         impl FromStr for $name {
             type Err = UnitError;
             fn from_str(text: &str) -> Result<Self, UnitError> {
-                $kind.parse(text).map(Self)
+                $kind.parse(text, None).map(Self)
+            }
+        }
+
+        impl InCycles for $name {
+            fn is_in_cycles(text: &str) -> bool {
+                $kind.is_in_cycles(text)
+            }
+
+            fn read(text: &str, cycle: Option<Time>) -> Result<Self, UnitError> {
+                $kind.parse(text, cycle).map(Self)
             }
         }
 
@@ -186,7 +263,8 @@ macro_rules! quantity {
                 stringify!($name).into()
             }
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                let units: Vec<&str> = $kind.units.iter().map(|(name, _)| *name).collect();
+                let plain = $kind.units.iter().map(|(name, _)| *name);
+                let units: Vec<&str> = plain.chain($kind.in_cycles.iter().copied()).collect();
                 let pattern = format!(r"^\s*[0-9_]*\.?[0-9_]+\s*({})\s*$", units.join("|"));
                 json_schema!({
                     "type": "string",
@@ -298,11 +376,8 @@ impl Rate {
     #[must_use]
     pub fn pace(self) -> BytePace {
         let (num, den) = (8_000_000_000_000, self.0.max(1));
-        let (mut a, mut b) = (num, den);
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        BytePace { num: num / a, den: den / a }
+        let common = greatest_common_divisor(u128::from(num), u128::from(den)) as u64;
+        BytePace { num: num / common, den: den / common }
     }
 }
 
@@ -391,6 +466,34 @@ mod tests {
             Err(format!("`99999999999 s` is not a time: it is too large; {example}"))
         );
         assert!("1.2.3 us".parse::<Time>().is_err());
+    }
+
+    #[test]
+    fn cycles_are_converted_exactly_or_not_at_all() {
+        let time = |text: &str, ps| Time::read(text, Some(Time(ps))).map_err(|e| e.to_string());
+        let rate = |text: &str, ps| Rate::read(text, Some(Time(ps))).map_err(|e| e.to_string());
+        assert_eq!(time("3 cycles", 1_000), Ok(Time(3_000)));
+        assert_eq!(time("1cycle", 4), Ok(Time(4)));
+        assert_eq!(time("1_000.25 cycles", 4), Ok(Time(4_001)));
+        assert_eq!(time("150 us", 4), Ok(Time(150_000_000)), "other units stay what they are");
+        assert_eq!(rate("1 byte/cycle", 1_000), Ok(Rate::from_gbit(8)));
+        assert_eq!(rate("0.25 bytes/cycle", 1_000), Ok(Rate::from_gbit(2)));
+        assert_eq!(rate("3 B/cycle", 3_000), Ok(Rate::from_gbit(8)));
+        assert_eq!(
+            time("0.5 cycles", 1),
+            Err("`0.5 cycles` is not a time: with a cycle of 1 ps it is no whole number of ps; write for \
+                 example \"150 us\""
+                .into())
+        );
+        assert!(rate("1 B/cycle", 3_000).is_err_and(|e| e.contains("no whole number of bit/s")));
+        assert!(time("1 bytes/cycle", 1).is_err(), "a rate is no time");
+        assert!(Bytes::read("3 cycles", Some(Time(1))).is_err());
+        for cycle in [None, Some(Time(0))] {
+            let error = Time::read("3 cycles", cycle).map_err(|e| e.to_string());
+            assert!(error.is_err_and(|e| e.contains("how long a cycle is must be said first")));
+        }
+        assert!(Time::is_in_cycles(" 3 cycles ") && Rate::is_in_cycles("3 B/cycle"));
+        assert!(!Time::is_in_cycles("3 ns") && !Time::is_in_cycles("cycles"));
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::switch::{PortWiring, Ports, Switch};
 use crate::topology::{End, Link, NodeRef, Topology};
 use crate::traffic::Pattern;
 use crate::traffic::forest::Placement;
+use crate::traffic::trigger::Triggers;
 
 /// A network ready to run.
 pub(crate) struct Network {
@@ -38,6 +39,8 @@ pub(crate) struct Network {
     pub is_destination: Vec<bool>,
     /// Hosts with something in common, for the summary.
     pub groups: Vec<Group>,
+    /// Traffic that waits for packets to be delivered.
+    pub triggers: Triggers,
 }
 
 /// Hosts with something in common.
@@ -85,14 +88,16 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
     let mut hosts = builder.hosts()?;
     let mut classes = Vec::new();
     let mut is_destination = vec![false; topology.hosts.len()];
-    let flows = builder.add_sources(&mut hosts, &mut classes, &mut is_destination)?;
+    let (flows, triggers) = builder.add_sources(&mut hosts, &mut classes, &mut is_destination)?;
     let names = builder.link_names();
     let link_names: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
     let link_list: Vec<LinkName> = names.iter().map(|(_, link)| link.clone()).collect();
     let trees = Trees::new(builder.full_space(), &link_list, flows.len(), &switches);
     let host_names = topology.hosts.iter().map(|host| host.name.clone()).collect();
     let measure = &config.measure;
-    let series = Series::new(measure.interval, (measure.hosts, measure.links), host_names, flows, names);
+    let class_names = measure.classes.then(|| classes.iter().map(|class| class.name.clone()).collect());
+    let recorded = (measure.hosts, measure.links);
+    let series = Series::new(measure.interval, recorded, host_names, class_names, flows, names);
     let core = Core {
         now: Time::ZERO,
         queue: EventQueue::new(builder.event_spacing()),
@@ -104,7 +109,18 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
         dirty_hosts: Vec::new(),
     };
     let groups = builder.groups();
-    Ok(Network { core, hosts, switches, receiver, series, trees, link_names, is_destination, groups })
+    Ok(Network {
+        core,
+        hosts,
+        switches,
+        receiver,
+        series,
+        trees,
+        link_names,
+        is_destination,
+        groups,
+        triggers,
+    })
 }
 
 impl<'a> Builder<'a> {

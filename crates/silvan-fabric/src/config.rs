@@ -246,10 +246,12 @@ pub struct Measure {
     pub links: bool,
     /// Record throughput of every host over time.
     pub hosts: bool,
+    /// Record throughput, latency and marks of every class of traffic (a flow, a pattern) over time.
+    pub classes: bool,
 }
 
 impl Default for Measure {
     fn default() -> Self {
-        Self { interval: Time::from_us(1000), links: true, hosts: true }
+        Self { interval: Time::from_us(1000), links: true, hosts: true, classes: true }
     }
 }

@@ -25,8 +25,8 @@ pub struct Column {
     pub values: Values,
 }
 
-/// The values of a column.
-#[derive(Debug, Clone, PartialEq)]
+/// The values of a column. Equal ones have the same bits: what is missing (NaN) equals itself.
+#[derive(Debug, Clone)]
 pub enum Values {
     /// Counts, bytes, nanoseconds.
     U64(Vec<u64>),
@@ -41,6 +41,22 @@ pub enum Values {
         /// Each name once.
         names: Arc<Vec<String>>,
     },
+}
+
+impl PartialEq for Values {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::U64(own), Self::U64(other)) => own == other,
+            (Self::U32(own), Self::U32(other)) => own == other,
+            (Self::F64(own), Self::F64(other)) => {
+                own.iter().map(|value| value.to_bits()).eq(other.iter().map(|value| value.to_bits()))
+            }
+            (Self::Name { codes, names }, Self::Name { codes: other_codes, names: other_names }) => {
+                codes == other_codes && names == other_names
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What a finished run gives.
@@ -87,8 +103,13 @@ pub struct Summary {
     pub hosts: Vec<HostSummary>,
     /// Received throughput per named flow.
     pub flows: Vec<FlowSummary>,
+    /// What arrived per class of traffic.
+    pub classes: Vec<ClassSummary>,
     /// Latency per class of traffic.
     pub latency: Vec<LatencySummary>,
+    /// Traffic that starts when so many packets have been delivered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub triggers: Vec<TriggerSummary>,
     /// Averages over hosts with something in common: the hotspots of a forest, its victims.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSummary>,
@@ -167,6 +188,30 @@ pub struct FlowSummary {
     pub received_bytes: u64,
     /// When its last byte arrived, for flows with a given total that ended.
     pub completed_ns: Option<u64>,
+}
+
+/// What arrived of one class of traffic (a named flow, or one traffic pattern).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClassSummary {
+    /// Name of the flow or traffic pattern.
+    pub class: String,
+    /// Payload received per time, after the warm-up.
+    pub received_gbit_s: f64,
+    /// Packets delivered over the whole run.
+    pub delivered_packets: u64,
+    /// Those of them with the FECN bit set.
+    pub marked_packets: u64,
+}
+
+/// Traffic that starts when so many data packets have been delivered in the whole network.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TriggerSummary {
+    /// Name of the flow or traffic pattern.
+    pub class: String,
+    /// Packets delivered at which it starts.
+    pub after_packets: u64,
+    /// When it started, if it did.
+    pub started_ns: Option<u64>,
 }
 
 /// Packet latency of one class of traffic (a named flow, or one traffic pattern).

@@ -8,12 +8,14 @@ use crate::config::Config;
 use crate::link::{Class, key, unkey};
 use crate::measure::{Story, find_deadlock, isolation_summary, tell};
 use crate::outcome::{
-    FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary, Outcome, Summary, Table,
+    ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary, Outcome, Summary,
+    Table, TriggerSummary,
 };
 use crate::outcome::{latency_table, rate_gbit_s};
 use crate::queueing::Isolation;
 use crate::routing::Tables;
 use crate::topology::Topology;
+use crate::traffic::trigger::Waiting;
 
 /// Why a run could not be built or go on, with its context.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -192,7 +194,12 @@ impl Simulation {
         match class {
             Class::SwitchArrival => switches[node].accept(core, port, event.data),
             Class::SwitchReady => switches[node].enqueue(core, port, event.data),
-            Class::HostArrival => hosts[node].receive(core, event.data),
+            Class::HostArrival => {
+                hosts[node].receive(core, event.data);
+                if core.meters.packets_delivered >= self.network.triggers.next {
+                    self.pull_triggers();
+                }
+            }
             Class::SwitchNotice => switches[node].notice(core, port, event.data),
             Class::HostNotice => hosts[node].notice(core, event.data),
             // Whatever arrives at an instant has arrived before wake-ups are handled.
@@ -210,6 +217,18 @@ impl Simulation {
             Class::Sample => self.sample()?,
         }
         self.check_event(class, node, port)
+    }
+
+    /// Starts the traffic that waited for the packet just delivered, at this very instant.
+    #[cold]
+    fn pull_triggers(&mut self) {
+        let Network { core, hosts, triggers, .. } = &mut self.network;
+        while let Some(waiting) = triggers.pull(core.meters.packets_delivered, core.now) {
+            for &Waiting { host, source, phase } in waiting {
+                let at = core.now + phase;
+                hosts[host as usize].begin(core, source, at);
+            }
+        }
     }
 
     fn sample(&mut self) -> Result<(), ModelError> {
@@ -294,6 +313,7 @@ impl Simulation {
             trees: &network.trees,
             link_names: &network.link_names,
             flows: &summary.flows,
+            triggers: &summary.triggers,
             throughput_gbit_s: summary.throughput_gbit_s,
             inside: summary.packets_inside,
             isolation: summary.isolation.as_ref(),
@@ -351,7 +371,9 @@ impl Simulation {
             becn_received: meters.becn_received,
             hosts,
             flows,
+            classes: self.classes(span),
             latency: self.latencies(),
+            triggers: self.triggers(),
             groups,
             isolation: self.isolation(),
         }
@@ -395,6 +417,30 @@ impl Simulation {
                     .total
                     .filter(|total| class.delivered_bytes >= total.0)
                     .map(|_| class.last_delivery.0 / 1_000),
+            })
+            .collect()
+    }
+
+    fn classes(&self, span: Time) -> Vec<ClassSummary> {
+        let classes = self.network.core.meters.classes.iter();
+        classes
+            .map(|class| ClassSummary {
+                class: class.name.clone(),
+                received_gbit_s: rate_gbit_s(class.delivered_bytes - class.warmup_bytes, span),
+                delivered_packets: class.total.packets,
+                marked_packets: class.total.marked,
+            })
+            .collect()
+    }
+
+    fn triggers(&self) -> Vec<TriggerSummary> {
+        let classes = &self.network.core.meters.classes;
+        let triggers = self.network.triggers.iter();
+        triggers
+            .map(|trigger| TriggerSummary {
+                class: classes[usize::from(trigger.class)].name.clone(),
+                after_packets: trigger.after_packets,
+                started_ns: trigger.started.map(|time| time.0 / 1_000),
             })
             .collect()
     }

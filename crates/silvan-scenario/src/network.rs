@@ -115,13 +115,17 @@ pub(crate) fn row_count(spec: &Spec, topology: &Topology) -> u64 {
     intervals.saturating_mul(series(spec, topology))
 }
 
-/// Rows per interval: switch outputs, hosts, flows.
+/// Rows per interval: switch outputs, hosts, flows, classes.
 fn series(spec: &Spec, topology: &Topology) -> u64 {
     let hosts = topology.hosts.len();
     let outputs =
         if spec.measure.links { 2 * topology.links.len() - hosts.min(topology.links.len()) } else { 0 };
     let hosts = if spec.measure.hosts { hosts } else { 0 };
-    (outputs + hosts + spec.flow.len()) as u64
+    // A forest has a class for each of three roles.
+    let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };
+    let classes = spec.flow.len() + spec.traffic.iter().map(of_pattern).sum::<usize>();
+    let classes = if spec.measure.classes { classes } else { 0 };
+    (outputs + hosts + spec.flow.len() + classes) as u64
 }
 
 fn rows(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
@@ -132,7 +136,7 @@ fn rows(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
         let least = Time((u64::try_from(least).unwrap_or(u64::MAX - 1_000_000) / 1_000_000 + 1) * 1_000_000);
         format!(
             "gives {rows} rows over the run, more than {MOST_ROWS}; give at least {least}, \
-             or switch off measure.links or measure.hosts"
+             or switch off measure.links, measure.hosts or measure.classes"
         )
     })
 }

@@ -194,8 +194,8 @@ fn late(spec: &Spec) -> Vec<String> {
 fn estimate(spec: &Spec, topology: &Topology, hops: f64) -> Estimate {
     let (host, drain) = rates(spec, topology);
     let flows = spec.flow.iter().map(|flow| flow_bytes(flow, host, spec.duration));
-    let traffic =
-        spec.traffic.iter().map(|t| traffic_bytes(t, host, drain, topology.hosts.len(), spec.duration));
+    let hosts = topology.hosts.len();
+    let traffic = spec.traffic.iter().map(|traffic| traffic_bytes(spec, traffic, (host, drain), hosts));
     let offered: f64 = flows.chain(traffic).sum();
     // Many flows may share a host: together they send no more than all hosts can.
     let bound = bytes(host, spec.duration) * topology.hosts.len() as f64;
@@ -228,10 +228,13 @@ fn flow_bytes(flow: &Flow, host: Rate, duration: Time) -> f64 {
     flow.total.map_or(sent, |total| sent.min(total.0 as f64))
 }
 
-fn traffic_bytes(traffic: &Traffic, host: Rate, drain: Rate, hosts: usize, duration: Time) -> f64 {
+fn traffic_bytes(spec: &Spec, traffic: &Traffic, (host, drain): (Rate, Rate), hosts: usize) -> f64 {
+    let (duration, mtu) = (spec.duration, spec.packet.mtu);
     let time = active(traffic.start, traffic.stop, duration);
     let senders = traffic.hosts.as_ref().map_or(hosts, Vec::len);
-    let sent = bytes(traffic.rate.unwrap_or(host).min(host), time) * senders as f64;
+    let each = bytes(traffic.rate.unwrap_or(host).min(host), time);
+    let bound = traffic.packets_per_host.map_or(f64::INFINITY, |packets| packets as f64 * mtu.0 as f64);
+    let sent = each.min(bound) * senders as f64;
     match &traffic.pattern {
         Pattern::Hotspots { to } => sent.min(bytes(drain, time) * to.len() as f64),
         Pattern::Forest(forest) => {

@@ -17,7 +17,7 @@ use crate::prepare::prepare;
 use crate::report::{self, Report};
 use crate::schema;
 use crate::shape;
-use crate::source::{MAX_TEXT_BYTES, Source, lookup};
+use crate::source::{MAX_TEXT_BYTES, Source, lookup, set};
 use crate::spec::{FileTopology, Routing, RoutingSource, Spec, TableRouting, TopologySource};
 use crate::validate;
 
@@ -198,8 +198,14 @@ impl Scenario {
 /// From a table of TOML values to types, checked in the order in which a user would look.
 fn resolve(table: &mut Table, source: &Source) -> Result<(Spec, Vec<String>), Fault> {
     let notes = prepare(table, source)?;
-    shape::check(table, schema::cached())?;
-    let value = toml::Value::Table(table.clone());
+    let converted = shape::check(table, schema::cached())?;
+    // The table keeps what was written, for messages.
+    let mut plain = table.clone();
+    for (path, quantity) in converted {
+        let set = set(&mut plain, &path, toml::Value::String(quantity));
+        set.map_err(|what| Fault::new(path, what))?;
+    }
+    let value = toml::Value::Table(plain);
     let mut spec: Spec = match serde_path_to_error::deserialize(value) {
         Ok(spec) => spec,
         Err(error) => {

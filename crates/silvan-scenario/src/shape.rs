@@ -3,7 +3,10 @@
 //! Unlike the errors of deserialisation, a fault found here knows its exact key, also inside
 //! tables whose keys depend on their `kind`.
 
+use std::cell::RefCell;
+
 use serde_json::{Map, Value as Json};
+use silvan_engine::units::InCycles;
 use silvan_engine::{Bytes, Rate, Time};
 use toml::{Table, Value};
 
@@ -30,15 +33,36 @@ impl<'s> Leaf<'s> {
     }
 }
 
-/// Checks a whole scenario.
-pub(crate) fn check(table: &Table, root: &Json) -> Result<(), Fault> {
-    let Some(schema) = root.as_object() else { return Ok(()) };
-    let checker = Checker { root };
-    checker.table(table, Leaf { name: None, schema }, "")
+/// A quantity in cycles: where it stands, and the same in other units.
+pub(crate) type Converted = (String, String);
+
+/// Checks a whole scenario. Gives what it says in cycles in other units.
+pub(crate) fn check(table: &Table, root: &Json) -> Result<Vec<Converted>, Fault> {
+    let Some(schema) = root.as_object() else { return Ok(Vec::new()) };
+    let checker = Checker { root, cycle: cycle(table)?, converted: RefCell::default() };
+    checker.table(table, Leaf { name: None, schema }, "")?;
+    Ok(checker.converted.into_inner())
 }
+
+/// How long a cycle is, if that is said.
+fn cycle(table: &Table) -> Result<Option<Time>, Fault> {
+    const LONGEST: Time = Time(1_000_000_000_000);
+    let Some(value) = table.get("cycle") else { return Ok(None) };
+    let given = quantity::<Time>(value, "cycle", TIME, None)?;
+    if given == Time::ZERO || given > LONGEST {
+        return Err(Fault::new("cycle", format!("must be 1 ps to {LONGEST}")));
+    }
+    Ok(Some(given))
+}
+
+const TIME: &str = "a time with its unit, such as \"150 us\"";
+const BYTES: &str = "a size with its unit, such as \"64 KiB\"";
+const RATE: &str = "a rate with its unit, such as \"16 Gbit/s\"";
 
 struct Checker<'s> {
     root: &'s Json,
+    cycle: Option<Time>,
+    converted: RefCell<Vec<Converted>>,
 }
 
 impl<'s> Checker<'s> {
@@ -74,11 +98,13 @@ impl<'s> Checker<'s> {
             return self.tagged(value, &leaves, path);
         }
         let mut first = Ok(());
+        let before = self.converted.borrow().len();
         for leaf in leaves {
             let result = self.leaf(value, leaf, path);
             if result.is_ok() {
                 return result;
             }
+            self.converted.borrow_mut().truncate(before);
             first = first.and(result);
         }
         first
@@ -99,13 +125,9 @@ impl<'s> Checker<'s> {
 
     fn leaf(&self, value: &Value, leaf: Leaf<'s>, path: &str) -> Result<(), Fault> {
         match leaf.name {
-            Some("Time") => return quantity::<Time>(value, path, "a time with its unit, such as \"150 us\""),
-            Some("Bytes") => {
-                return quantity::<Bytes>(value, path, "a size with its unit, such as \"64 KiB\"");
-            }
-            Some("Rate") => {
-                return quantity::<Rate>(value, path, "a rate with its unit, such as \"16 Gbit/s\"");
-            }
+            Some("Time") => return self.quantity::<Time>(value, path, TIME),
+            Some("Bytes") => return self.quantity::<Bytes>(value, path, BYTES),
+            Some("Rate") => return self.quantity::<Rate>(value, path, RATE),
             _ => {}
         }
         let known = words_of(&leaf);
@@ -124,6 +146,14 @@ impl<'s> Checker<'s> {
             Some("integer") => integer(value, leaf, path),
             _ => Ok(()),
         }
+    }
+
+    fn quantity<Q: InCycles>(&self, value: &Value, path: &str, right: &str) -> Result<(), Fault> {
+        let read = quantity::<Q>(value, path, right, self.cycle)?;
+        if value.as_str().is_some_and(Q::is_in_cycles) {
+            self.converted.borrow_mut().push((path.to_owned(), read.to_string()));
+        }
+        Ok(())
     }
 
     fn list(&self, value: &Value, leaf: Leaf<'s>, path: &str) -> Result<(), Fault> {
@@ -202,13 +232,9 @@ fn one_of(value: &Value, known: &[&str], path: &str) -> Result<(), Fault> {
     }
 }
 
-fn quantity<Q: std::str::FromStr<Err: std::fmt::Display>>(
-    value: &Value,
-    path: &str,
-    right: &str,
-) -> Result<(), Fault> {
+fn quantity<Q: InCycles>(value: &Value, path: &str, right: &str, cycle: Option<Time>) -> Result<Q, Fault> {
     let Value::String(text) = value else { return Err(wrong(path, right)) };
-    text.parse::<Q>().map(|_| ()).map_err(|error| {
+    Q::read(text, cycle).map_err(|error| {
         let message = error.to_string();
         // The message repeats the value, which the fault names already.
         let quoted = format!("`{}` is ", text.chars().take(60).collect::<String>());

@@ -112,7 +112,7 @@ fn parse_value(text: &str) -> Value {
 }
 
 /// Sets a dotted key; tables on the way are made as needed, list elements must be there.
-fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
+pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     const DEEPEST: usize = 16;
     let segments: Vec<&str> = key.split('.').collect();
     if segments.iter().any(|s| s.is_empty()) || segments.len() > DEEPEST {

@@ -31,6 +31,10 @@ pub struct Spec {
     /// All randomness derives from it: the same scenario and seed give the same results.
     #[serde(default = "first_seed")]
     pub seed: u64,
+    /// Length of a cycle, at most 1 s. With it times may be given in cycles ("3 cycles") and rates
+    /// in bytes per cycle ("0.25 bytes/cycle"), as far as they are whole picoseconds and bit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycle: Option<Time>,
     /// Simulated time at which the run ends, at most an hour.
     pub duration: Time,
     /// The summary's averages start here.

@@ -44,7 +44,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
     congestion::check(spec)?;
     flows(spec)?;
     for (index, traffic) in spec.traffic.iter().enumerate() {
-        check_traffic(traffic, spec.duration, &format!("traffic.{index}"))?;
+        check_traffic(traffic, spec, &format!("traffic.{index}"))?;
     }
     let sends = !spec.flow.is_empty() || !spec.traffic.is_empty();
     ensure(sends, "", || "nothing sends: give at least one [[flow]] or [[traffic]]".to_owned())?;
@@ -198,6 +198,7 @@ fn flows(spec: &Spec) -> Check {
             format!("is also the sender; a flow needs two hosts, so give another than {}", flow.from)
         })?;
         common(&at, flow.sl, flow.start, flow.stop, flow.message, flow.rate)?;
+        trigger(&at, flow.start_after_packets, flow.start)?;
         ensure(flow.total != Some(Bytes(0)), &format!("{at}.total"), || {
             "must be at least 1 B; leave it out for a flow without end".to_owned()
         })?;
@@ -212,14 +213,35 @@ fn flows(spec: &Spec) -> Check {
     Ok(())
 }
 
-fn check_traffic(traffic: &Traffic, duration: Time, at: &str) -> Check {
+fn check_traffic(traffic: &Traffic, spec: &Spec, at: &str) -> Check {
     if let Pattern::Forest(forest) = &traffic.pattern {
-        check_forest(forest, duration, &format!("{at}.pattern"))?;
+        check_forest(forest, spec.duration, &format!("{at}.pattern"))?;
+        let others = [
+            ("start_after_packets", traffic.start_after_packets.is_some()),
+            ("packets_per_host", traffic.packets_per_host.is_some()),
+            ("message_max", traffic.message_max.is_some()),
+        ];
+        for (key, given) in others {
+            ensure(!given, &format!("{at}.{key}"), || {
+                "does not go with a forest; leave it out, or use another pattern".to_owned()
+            })?;
+        }
         ensure(traffic.arrivals == Arrivals::Periodic, &format!("{at}.arrivals"), || {
             "has no effect on a forest, whose hosts send whenever they may; leave it out".to_owned()
         })?;
     }
     common(at, traffic.sl, traffic.start, traffic.stop, traffic.message, traffic.rate)?;
+    trigger(at, traffic.start_after_packets, traffic.start)?;
+    ensure(traffic.packets_per_host != Some(0), &format!("{at}.packets_per_host"), || {
+        "must be at least 1; leave it out for traffic without end".to_owned()
+    })?;
+    let least = traffic.message.unwrap_or(spec.packet.mtu);
+    let sizes = least..=LARGEST_MESSAGE;
+    ensure(
+        traffic.message_max.is_none_or(|most| sizes.contains(&most)),
+        &format!("{at}.message_max"),
+        || format!("must be {least}, the size of the smallest message, to {LARGEST_MESSAGE}"),
+    )?;
     ensure(traffic.hosts.as_ref().is_none_or(|hosts| !hosts.is_empty()), &format!("{at}.hosts"), || {
         "is empty; leave it out for all hosts".to_owned()
     })
@@ -251,6 +273,16 @@ fn check_forest(forest: &Forest, duration: Time, at: &str) -> Check {
     let least = Time(u64::try_from(least).unwrap_or(u64::MAX).max(1_000_000));
     ensure(lifetime >= least, &at("lifetime"), || {
         format!("must be at least {least}, so that a run has at most {MOST_HOTSPOTS} hotspots in all")
+    })
+}
+
+/// What starts after so many packets has no other start.
+fn trigger(at: &str, after: Option<u64>, start: Time) -> Check {
+    ensure(after != Some(0), &format!("{at}.start_after_packets"), || {
+        "must be at least 1; leave it out to start at once".to_owned()
+    })?;
+    ensure(after.is_none() || start == Time::ZERO, &format!("{at}.start"), || {
+        "does not go with start_after_packets, which says when it starts; leave out one of them".to_owned()
     })
 }
 

@@ -77,13 +77,13 @@ name = 7"#,
             r#"duration = "1 ms""#,
             r#"duration = "1 ms"
 flows = []"#,
-            "a.toml:2: flows = a list of 0: unknown key; did you mean `flow`? known here: `name`, `description`, `seed`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `switch`, `host`, `congestion`, `flow`, `traffic`, `measure`",
+            "a.toml:2: flows = a list of 0: unknown key; did you mean `flow`? known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `switch`, `host`, `congestion`, `flow`, `traffic`, `measure`",
         ),
         (
             r#"duration = "1 ms""#,
             r#"duration = "1 ms"
 zebra = 1"#,
-            "a.toml:2: zebra = 1: unknown key; known here: `name`, `description`, `seed`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `switch`, `host`, `congestion`, `flow`, `traffic`, `measure`",
+            "a.toml:2: zebra = 1: unknown key; known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `switch`, `host`, `congestion`, `flow`, `traffic`, `measure`",
         ),
     ]);
 }
@@ -419,7 +419,7 @@ interval = "0 s""#,
             r#"mechanism = "ib-cc"
 [measure]
 interval = "100 ps""#,
-            r#"a.toml:7: measure.interval = "100 ps": gives 170000000 rows over the run, more than 50000000; give at least 1 us, or switch off measure.links or measure.hosts"#,
+            r#"a.toml:7: measure.interval = "100 ps": gives 180000000 rows over the run, more than 50000000; give at least 1 us, or switch off measure.links, measure.hosts or measure.classes"#,
         ),
         (
             r#"to = "H4""#,

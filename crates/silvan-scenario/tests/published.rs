@@ -62,6 +62,7 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
         [
             "ecocc-trees",
             "fabric-648",
+            "hot-phase",
             "hotspot-648",
             "moving-forest",
             "ring-deadlock",

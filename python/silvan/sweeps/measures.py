@@ -29,7 +29,7 @@ MEASURE_KEYS = (
     "name", "unit", "summary", "table", "column", "of", "over_time", "across", "statistic", "start", "end",
 )  # fmt: skip
 #: Column of names per table; none where there is one row per interval.
-TABLES = {"flows": "flow", "hosts": "host", "links": "link", "network": ""}
+TABLES = {"flows": "flow", "hosts": "host", "links": "link", "classes": "class", "network": ""}
 #: Columns that are made from others: Gbit/s from bytes per interval.
 RATES = {"received_gbit_s": "received_bytes", "sent_gbit_s": "sent_bytes"}
 #: Fields by which an entry of a list in the summary is called.

@@ -12,7 +12,8 @@ use crate::measure::{ClassMeter, FlowName};
 use crate::simulation::ModelError;
 use crate::topology::NodeRef;
 use crate::traffic::forest::{Generator, GeneratorSpec, Placement, Role};
-use crate::traffic::source::{Chooser, Clock, Source};
+use crate::traffic::source::{Chooser, Clock, Source, Varied};
+use crate::traffic::trigger::{Trigger, Triggers, Waiting};
 use crate::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
 impl Builder<'_> {
@@ -24,14 +25,16 @@ impl Builder<'_> {
         }
     }
 
-    /// Gives every host its sources and every flow or pattern its class. Returns the named flows.
+    /// Gives every host its sources and every flow or pattern its class. Returns the named flows,
+    /// and what waits for its trigger.
     pub(super) fn add_sources(
         &self,
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
         is_destination: &mut [bool],
-    ) -> Result<Vec<(String, FlowName)>, ModelError> {
+    ) -> Result<(Vec<(String, FlowName)>, Triggers), ModelError> {
         let mut named = Vec::new();
+        let mut triggers = Vec::new();
         for flow in &self.config.flows {
             let (from, to) = (self.host(&flow.from)?, self.host(&flow.to)?);
             let name = flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to));
@@ -39,6 +42,10 @@ impl Builder<'_> {
             let host = &mut hosts[from as usize];
             let source = host.sources.len() as u16;
             host.sources.push(self.flow_source(flow, class, from, to, source)?);
+            if let Some(after_packets) = flow.start_after_packets {
+                let waiting = hold(&mut host.sources, from);
+                triggers.push(Trigger { class, after_packets, started: None, waiting: vec![waiting] });
+            }
             is_destination[to as usize] = true;
             named.push((name, FlowName { class, host: from, source, destination: to }));
         }
@@ -50,9 +57,12 @@ impl Builder<'_> {
                 continue;
             }
             let class = self.add_class(classes, &name)?;
-            self.add_pattern(traffic, class, hosts, is_destination)?;
+            let waiting = self.add_pattern(traffic, class, hosts, is_destination)?;
+            if let Some(after_packets) = traffic.start_after_packets {
+                triggers.push(Trigger { class, after_packets, started: None, waiting });
+            }
         }
-        Ok(named)
+        Ok((named, Triggers::new(triggers)))
     }
 
     fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, ModelError> {
@@ -67,12 +77,36 @@ impl Builder<'_> {
         small(message.unwrap_or(self.config.packet.mtu), "message").map(|bytes| bytes.max(1))
     }
 
-    fn clock(&self, rate: Option<Rate>, arrivals: Arrivals, message: u32) -> Clock {
-        match (rate, arrivals) {
-            (None, _) => Clock::Saturating,
-            (Some(rate), Arrivals::Periodic) => Clock::Periodic { pace: rate.pace(), carry: 0 },
-            (Some(rate), Arrivals::Poisson) => Clock::Poisson { mean_ps: rate.pace().time(message).0 },
+    /// The clock of messages of some size and up to `spread` larger, drawn evenly.
+    fn clock(rate: Option<Rate>, arrivals: Arrivals, message: u32, spread: u32) -> Clock {
+        let Some(rate) = rate else { return Clock::Saturating };
+        // A mean may be half a byte: the sum of both ends, at twice the rate, takes as long.
+        let (pace, bytes) = match spread {
+            0 => (rate.pace(), message),
+            _ => (Rate(rate.0.saturating_mul(2)).pace(), 2 * message + spread),
+        };
+        match arrivals {
+            Arrivals::Periodic => Clock::Periodic { pace, bytes, carry: 0 },
+            Arrivals::Poisson => Clock::Poisson { mean_ps: pace.time(bytes).0 },
         }
+    }
+
+    /// By how much messages of a pattern may be larger than the smallest.
+    fn spread(traffic: &Traffic, message: u32) -> Result<u32, ModelError> {
+        let most = traffic.message_max.map_or(Ok(message), |most| small(most, "message_max"))?;
+        most.checked_sub(message).ok_or_else(|| {
+            wrong(format!("message_max = {}: must be at least the smallest message", Bytes(most.into())))
+        })
+    }
+
+    /// What a source of a pattern needs for messages of different sizes or a number of packets.
+    fn varied(&self, traffic: &Traffic, spread: u32, owner: u64) -> Option<Box<Varied>> {
+        if spread == 0 && traffic.packets_per_host.is_none() {
+            return None;
+        }
+        let sizes = Stream::new(self.config.seed, "message sizes", owner);
+        let packets = traffic.packets_per_host.unwrap_or(u64::MAX);
+        Some(Box::new(Varied { spread, packets, mtu: self.sizes.mtu, sizes }))
     }
 
     fn flow_source(
@@ -90,8 +124,9 @@ impl Builder<'_> {
             sl: flow.sl,
             vl: self.vl(flow.sl),
             chooser: Chooser::Fixed(to),
-            clock: self.clock(flow.rate, flow.arrivals, message),
+            clock: Self::clock(flow.rate, flow.arrivals, message, 0),
             message,
+            varied: None,
             next_at: flow.start,
             stop: flow.stop.unwrap_or(Time::NEVER),
             left: flow.total.map_or(u64::MAX, |total| total.0),
@@ -108,10 +143,12 @@ impl Builder<'_> {
         class: u16,
         hosts: &mut [Host],
         is_destination: &mut [bool],
-    ) -> Result<(), ModelError> {
+    ) -> Result<Vec<Waiting>, ModelError> {
         let senders = self.senders(traffic)?;
         let targets = self.targets(&traffic.pattern, class, hosts.len())?;
         let message = self.message_size(traffic.message)?;
+        let spread = Self::spread(traffic, message)?;
+        let mut waiting = Vec::new();
         for (position, &sender) in senders.iter().enumerate() {
             let Some(chooser) = chooser(&traffic.pattern, &targets, position, sender, hosts.len()) else {
                 continue;
@@ -123,14 +160,14 @@ impl Builder<'_> {
             let host = &mut hosts[sender as usize];
             let owner = u64::from(sender) << 16 | host.sources.len() as u64;
             let mut arrivals = Stream::new(self.config.seed, "arrivals", owner);
-            let clock = self.clock(traffic.rate, traffic.arrivals, message);
-            let phase = match (&clock, traffic.rate) {
-                (Clock::Saturating, _) | (_, None) => 0,
-                (Clock::Periodic { .. }, Some(rate)) => {
-                    let spacing = u128::from(rate.pace().time(message).0);
+            let clock = Self::clock(traffic.rate, traffic.arrivals, message, spread);
+            let phase = match &clock {
+                Clock::Saturating => 0,
+                Clock::Periodic { pace, bytes, .. } => {
+                    let spacing = u128::from(pace.time(*bytes).0);
                     ((spacing * u128::from(arrivals.next_u32())) >> 32) as u64
                 }
-                (Clock::Poisson { mean_ps }, _) => arrivals.exponential(*mean_ps),
+                Clock::Poisson { mean_ps } => arrivals.exponential(*mean_ps),
             };
             host.sources.push(Source {
                 class,
@@ -139,6 +176,7 @@ impl Builder<'_> {
                 chooser,
                 clock,
                 message,
+                varied: self.varied(traffic, spread, owner),
                 next_at: traffic.start + Time(phase),
                 stop: traffic.stop.unwrap_or(Time::NEVER),
                 left: u64::MAX,
@@ -147,8 +185,11 @@ impl Builder<'_> {
                 backlog: 0,
                 ready: 0,
             });
+            if traffic.start_after_packets.is_some() {
+                waiting.push(hold(&mut host.sources, sender));
+            }
         }
-        Ok(())
+        Ok(waiting)
     }
 
     fn traffic_name(&self, number: usize) -> String {
@@ -221,6 +262,7 @@ impl Builder<'_> {
                 chooser: Chooser::Forest(Box::new(Generator::new(spec))),
                 clock: Clock::Saturating,
                 message: self.message_size(traffic.message)?,
+                varied: None,
                 next_at: traffic.start,
                 stop: traffic.stop.unwrap_or(Time::NEVER),
                 left: u64::MAX,
@@ -292,6 +334,15 @@ impl Builder<'_> {
             _ => Ok(Vec::new()),
         }
     }
+}
+
+/// Lets the last source of a host wait for its trigger.
+fn hold(sources: &mut [Source], host: u32) -> Waiting {
+    let mut phase = Time::ZERO;
+    if let Some(source) = sources.last_mut() {
+        phase = std::mem::replace(&mut source.next_at, Time::NEVER);
+    }
+    Waiting { host, source: sources.len().saturating_sub(1) as u16, phase }
 }
 
 /// How one sender of a pattern chooses destinations; none if it has nobody to send to.

@@ -225,6 +225,12 @@ impl Host {
         }
     }
 
+    /// A source that waited for its trigger begins at a time from now on.
+    pub fn begin(&mut self, core: &mut Core, source: u16, at: Time) {
+        self.sources[usize::from(source)].next_at = at;
+        self.wake(core);
+    }
+
     /// A packet's tail is in.
     pub fn receive(&mut self, core: &mut Core, id: PacketId) {
         let packet = core.packets[id];

@@ -8,7 +8,7 @@ use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
 use crate::core::Core;
 use crate::measure::trees::{Part, Trees};
-use crate::outcome::{FlowSummary, IsolationSummary};
+use crate::outcome::{FlowSummary, IsolationSummary, TriggerSummary};
 
 /// Everything the account draws on.
 pub(crate) struct Story<'a> {
@@ -17,6 +17,7 @@ pub(crate) struct Story<'a> {
     pub trees: &'a Trees,
     pub link_names: &'a [String],
     pub flows: &'a [FlowSummary],
+    pub triggers: &'a [TriggerSummary],
     /// Payload received by all hosts, after the warm-up.
     pub throughput_gbit_s: f64,
     /// Data packets still inside.
@@ -49,6 +50,13 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
         story.throughput_gbit_s,
         story.inside
     )];
+    account.extend(story.triggers.iter().filter_map(|trigger| {
+        let started = Time::from_ns(trigger.started_ns?);
+        Some(format!(
+            "`{}` started at {started}, when {} packets had been delivered.",
+            trigger.class, trigger.after_packets
+        ))
+    }));
     account.extend(roots(story));
     account.extend(roles(story));
     account.extend(control(story));
@@ -166,7 +174,13 @@ fn warnings(story: &Story) -> Vec<String> {
         warnings.push("Isolation had no effect: no queue was ever above its thresholds.".into());
     }
     for class in &meters.classes {
-        if class.injected_bytes == 0 {
+        let waits = |trigger: &&TriggerSummary| trigger.class == class.name && trigger.started_ns.is_none();
+        if let Some(trigger) = story.triggers.iter().find(waits) {
+            warnings.push(format!(
+                "`{}` never started: it waits for {} packets to be delivered, and {} were.",
+                class.name, trigger.after_packets, meters.packets_delivered
+            ));
+        } else if class.injected_bytes == 0 {
             warnings.push(format!(
                 "`{}` never sent: it starts after the end, or its hosts were blocked.",
                 class.name

@@ -16,12 +16,49 @@ pub(crate) struct ClassMeter {
     pub delivered_bytes: u64,
     /// Payload delivered before the end of the warm-up.
     pub warmup_bytes: u64,
+    /// Packets delivered in the current sampling interval.
+    pub interval: Tally,
+    /// Packets delivered in all earlier ones.
+    pub total: Tally,
     /// When the last packet so far was delivered (drained).
     pub last_delivery: Time,
     /// Latency of packets delivered after the warm-up.
     pub since_generation: Latency,
     /// See `since_generation`.
     pub since_injection: Latency,
+}
+
+/// What is counted of packets that were delivered, cheap enough to be counted of each.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    pub packets: u64,
+    /// Those with the FECN bit set.
+    pub marked: u64,
+    /// Sums of latencies since generation and since injection.
+    pub generation_ps: u128,
+    pub injection_ps: u128,
+    /// Longest latency since generation.
+    pub longest: Time,
+}
+
+impl Tally {
+    #[inline]
+    fn count(&mut self, packet: &Packet, done: Time) {
+        let since_generation = done - packet.created;
+        self.packets += 1;
+        self.marked += u64::from(packet.fecn);
+        self.generation_ps += u128::from(since_generation.0);
+        self.injection_ps += u128::from((done - packet.injected).0);
+        self.longest = self.longest.max(since_generation);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.marked += other.marked;
+        self.generation_ps += other.generation_ps;
+        self.injection_ps += other.injection_ps;
+        self.longest = self.longest.max(other.longest);
+    }
 }
 
 /// A latency histogram in nanoseconds, with an exact mean.
@@ -90,10 +127,19 @@ impl ClassMeter {
             injected_bytes: 0,
             delivered_bytes: 0,
             warmup_bytes: 0,
+            interval: Tally::default(),
+            total: Tally::default(),
             last_delivery: Time::ZERO,
             since_generation: Latency::new()?,
             since_injection: Latency::new()?,
         })
+    }
+
+    /// Closes the current sampling interval, and gives what was counted in it.
+    pub fn close_interval(&mut self) -> Tally {
+        let interval = std::mem::take(&mut self.interval);
+        self.total.add(&interval);
+        interval
     }
 }
 
@@ -147,6 +193,7 @@ impl Meters {
         let class = &mut self.classes[usize::from(packet.class)];
         class.delivered_bytes += u64::from(packet.payload);
         class.last_delivery = class.last_delivery.max(done);
+        class.interval.count(packet, done);
         if self.warm {
             class.since_generation.record(done - packet.created);
             class.since_injection.record(done - packet.injected);

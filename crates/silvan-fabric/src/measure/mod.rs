@@ -1,6 +1,7 @@
 //! What is counted while a run goes on, and what is made of it at the end.
 
 mod account;
+mod classes;
 #[cfg(debug_assertions)]
 mod invariants;
 mod isolation;

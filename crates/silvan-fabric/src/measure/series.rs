@@ -6,6 +6,7 @@ use silvan_engine::Time;
 
 use crate::core::Core;
 use crate::host::Host;
+use crate::measure::classes::ClassRows;
 use crate::measure::isolation::IsolationRows;
 use crate::outcome::{Column, Table, Values};
 use crate::switch::Switch;
@@ -88,6 +89,7 @@ pub(crate) struct Series {
     link_rows: LinkRows,
     network: NetworkRows,
     isolation: IsolationRows,
+    classes: ClassRows,
 }
 
 fn ns(time: Time) -> u64 {
@@ -99,6 +101,7 @@ impl Series {
         interval: Time,
         (with_hosts, with_links): (bool, bool),
         host_names: Vec<String>,
+        class_names: Option<Vec<String>>,
         flows: Vec<(String, FlowName)>,
         links: Vec<(String, LinkName)>,
     ) -> Self {
@@ -122,11 +125,12 @@ impl Series {
             link_rows,
             network: NetworkRows::default(),
             isolation: IsolationRows::default(),
+            classes: ClassRows::new(class_names),
         }
     }
 
     /// Closes the interval that ends now.
-    pub fn sample(&mut self, core: &Core, hosts: &[Host], switches: &[Switch]) {
+    pub fn sample(&mut self, core: &mut Core, hosts: &[Host], switches: &[Switch]) {
         if core.now == self.last_time {
             return;
         }
@@ -150,6 +154,7 @@ impl Series {
         row.inside.push(core.packets.alive() as u64);
         row.last = counters;
         self.isolation.sample(core.now, hosts, switches);
+        self.classes.sample(core.now, core.now - self.last_time, &mut core.meters.classes);
         self.last_time = core.now;
     }
 
@@ -217,7 +222,7 @@ impl Series {
         let column = |name, values| Column { name, values };
         let named = |codes, names: &Arc<Vec<String>>| Values::Name { codes, names: Arc::clone(names) };
         let (h, f, l, n) = (self.hosts_rows, self.flow_rows, self.link_rows, self.network);
-        let isolation = self.isolation.into_table();
+        let (isolation, classes) = (self.isolation.into_table(), self.classes.into_table());
         let mut tables = vec![
             Table {
                 name: "network",
@@ -264,6 +269,7 @@ impl Series {
                 ],
             },
         ];
+        tables.push(classes);
         tables.extend(isolation);
         tables
     }

@@ -2,6 +2,7 @@
 
 pub mod forest;
 pub(crate) mod source;
+pub(crate) mod trigger;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,11 @@ pub struct Flow {
     /// When it starts; by default at once.
     #[serde(default)]
     pub start: Time,
+    /// Starts at the instant at which so many data packets have been delivered in the whole network,
+    /// of all classes and since the start of the run; then no `start` may be given. It is the
+    /// experimenter's hand that starts it, like the end of the warm-up, no message in the network.
+    /// `stop` remains a time of the run.
+    pub start_after_packets: Option<u64>,
     /// When it stops; by default never.
     pub stop: Option<Time>,
     /// Size of a message; by default one packet.
@@ -55,11 +61,22 @@ pub struct Traffic {
     pub arrivals: Arrivals,
     /// Size of a message; by default one packet.
     pub message: Option<Bytes>,
+    /// Size of the largest message, where sizes vary: that of each message is drawn evenly from
+    /// `message` to this. `rate` then is that of messages of mean size, periodic ones being evenly
+    /// spaced whatever their sizes.
+    pub message_max: Option<Bytes>,
     /// When it starts; by default at once.
     #[serde(default)]
     pub start: Time,
+    /// Starts at the instant at which so many data packets have been delivered in the whole network,
+    /// of all classes and since the start of the run; then no `start` may be given. It is the
+    /// experimenter's hand that starts it, like the end of the warm-up, no message in the network.
+    /// `stop` remains a time of the run.
+    pub start_after_packets: Option<u64>,
     /// When it stops; by default never.
     pub stop: Option<Time>,
+    /// Data packets that each host sends in all; by default without end.
+    pub packets_per_host: Option<u64>,
     /// Service level.
     #[serde(default)]
     pub sl: u8,

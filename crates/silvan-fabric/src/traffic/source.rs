@@ -39,10 +39,32 @@ pub(crate) enum Chooser {
 pub(crate) enum Clock {
     /// Whenever the host could send one.
     Saturating,
-    /// Evenly spaced; the carry keeps the spacing exact.
-    Periodic { pace: BytePace, carry: u64 },
+    /// Evenly spaced, by what so many bytes take; the carry keeps the spacing exact.
+    Periodic { pace: BytePace, bytes: u32, carry: u64 },
     /// Exponentially distributed spacing with this mean, in picoseconds.
     Poisson { mean_ps: u64 },
+}
+
+/// What only some sources have: messages of different sizes, a bounded number of packets.
+#[derive(Debug, Clone)]
+pub(crate) struct Varied {
+    /// By how much a message may be larger than the smallest.
+    pub spread: u32,
+    /// Packets still to be generated.
+    pub packets: u64,
+    pub mtu: u32,
+    pub sizes: Stream,
+}
+
+impl Varied {
+    /// The payload of a message of `least` bytes or more, and whether it is the last one.
+    fn draw(&mut self, least: u32) -> (u64, bool) {
+        let drawn = u64::from(least) + u64::from(self.sizes.below(self.spread + 1));
+        let mtu = u64::from(self.mtu.max(1));
+        let bytes = drawn.min(self.packets.saturating_mul(mtu));
+        self.packets -= bytes.div_ceil(mtu);
+        (bytes, self.packets == 0)
+    }
 }
 
 /// See the module. Two cache lines.
@@ -55,9 +77,11 @@ pub(crate) struct Source {
     pub vl: u8,
     pub chooser: Chooser,
     pub clock: Clock,
-    /// Payload of a message.
+    /// Payload of a message, of the smallest if they vary.
     pub message: u32,
-    /// When the next message is generated.
+    /// See [`Varied`].
+    pub varied: Option<Box<Varied>>,
+    /// When the next message is generated; never while the source waits for its trigger.
     pub next_at: Time,
     /// No message is generated from here on.
     pub stop: Time,
@@ -115,13 +139,21 @@ impl Source {
 
     /// Draws the next message.
     pub fn draw(&mut self, now: Time) -> Message {
-        let bytes = u64::from(self.message).min(self.left);
+        let mut bytes = u64::from(self.message);
+        if let Some(varied) = &mut self.varied {
+            let last;
+            (bytes, last) = varied.draw(self.message);
+            if last {
+                self.left = self.left.min(bytes);
+            }
+        }
+        bytes = bytes.min(self.left);
         self.left = self.left.saturating_sub(bytes);
         let created = match &mut self.clock {
             Clock::Saturating => now,
-            Clock::Periodic { pace, carry } => {
+            Clock::Periodic { pace, bytes, carry } => {
                 let created = self.next_at;
-                self.next_at += pace.time_carrying(self.message, carry);
+                self.next_at += pace.time_carrying(*bytes, carry);
                 created
             }
             Clock::Poisson { mean_ps } => {
@@ -181,6 +213,7 @@ mod tests {
             chooser,
             clock,
             message: 1000,
+            varied: None,
             next_at: Time(100),
             stop: Time::NEVER,
             left: u64::MAX,
@@ -210,12 +243,36 @@ mod tests {
     #[test]
     fn periodic_messages_keep_their_times_however_late_they_are_drawn() {
         let pace = Rate(3_000_000_000).pace(); // 1000 bytes in 2,666,666.67 ps
-        let mut source = source(Chooser::Fixed(1), Clock::Periodic { pace, carry: 0 });
+        let mut source = source(Chooser::Fixed(1), Clock::Periodic { pace, bytes: 1000, carry: 0 });
         source.left = 3_500;
         let drawn: Vec<(u64, u64)> = std::iter::from_fn(|| source.due().map(|_| source.draw(Time(1 << 40))))
             .map(|message| (message.created.0, message.left))
             .collect();
         assert_eq!(drawn, [(100, 1000), (2_666_766, 1000), (5_333_433, 1000), (8_000_100, 500)]);
+    }
+
+    #[test]
+    fn varied_messages_stay_in_bounds_and_end_with_the_last_packet() {
+        let mut source = source(Chooser::Fixed(1), Clock::Saturating);
+        let sizes = Stream::new(1, "sizes", 0);
+        source.varied = Some(Box::new(Varied { spread: 2000, packets: 10_001, mtu: 1024, sizes }));
+        let mut drawn: Vec<u64> = Vec::new();
+        while source.due().is_some() {
+            drawn.push(source.draw(Time(0)).left);
+        }
+        let packets: u64 = drawn.iter().map(|bytes| bytes.div_ceil(1024)).sum();
+        assert_eq!(packets, 10_001);
+        let last = drawn.pop();
+        assert!(last.is_some_and(|bytes| (1..=3000).contains(&bytes)));
+        assert!(drawn.iter().all(|bytes| (1000..=3000).contains(bytes)));
+        let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
+        assert!((1_960.0..2_040.0).contains(&mean), "{mean}");
+        assert!(drawn.iter().any(|&b| b < 1_010) && drawn.iter().any(|&b| b > 2_990));
+    }
+
+    #[test]
+    fn source_takes_two_cache_lines() {
+        assert_eq!(size_of::<Source>(), 128);
     }
 
     #[test]

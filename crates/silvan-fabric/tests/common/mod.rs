@@ -49,6 +49,7 @@ pub fn flow(from: &str, to: &str) -> Flow {
         from: from.into(),
         to: to.into(),
         start: Time::ZERO,
+        start_after_packets: None,
         stop: None,
         message: None,
         rate: None,
@@ -66,8 +67,11 @@ pub fn pattern(pattern: Pattern) -> Traffic {
         rate: None,
         arrivals: Default::default(),
         message: None,
+        message_max: None,
         start: Time::ZERO,
+        start_after_packets: None,
         stop: None,
+        packets_per_host: None,
         sl: 0,
     }
 }

@@ -1,0 +1,119 @@
+//! Scenarios that count time in cycles, and traffic that packets set off.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use std::path::Path;
+
+use common::{BASE, check, message};
+use silvan_engine::{Rate, Time};
+use silvan_scenario::Scenario;
+
+/// The base with a cycle of 2 ns, and more lines after its flow.
+fn in_cycles(more: &str) -> String {
+    format!("cycle = \"2 ns\"\n{BASE}{more}")
+}
+
+fn read(text: &str, overrides: &[(&str, &str)]) -> Scenario {
+    let overrides: Vec<(String, String)> =
+        overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    Scenario::from_toml(text, "a.toml", Path::new(""), &overrides).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn times_and_rates_are_given_in_cycles() {
+    let text = in_cycles("start = \"0.5 cycles\"\nrate = \"0.25 bytes/cycle\"\nname = \"3 cycles\"\n");
+    let scenario = read(&text, &[("switch.latency", "3 cycles"), ("host.drain_rate", "1 B/cycle")]);
+    let spec = &scenario.spec;
+    assert_eq!(spec.cycle, Some(Time(2_000)));
+    assert_eq!(spec.flow[0].start, Time(1_000));
+    assert_eq!(spec.flow[0].rate, Some(Rate::from_gbit(1)));
+    assert_eq!(spec.flow[0].name.as_deref(), Some("3 cycles"), "a name is no time");
+    assert_eq!(spec.switch.latency, Time(6_000));
+    assert_eq!(spec.host.drain_rate, Some(Rate::from_gbit(4)));
+    let resolved = scenario.to_toml().unwrap();
+    assert_eq!(read(&resolved, &[]), scenario);
+    // What is resolved can still be overridden in cycles; another cycle changes what is in cycles.
+    assert_eq!(read(&resolved, &[("duration", "1000 cycles")]).spec.duration, Time(2_000_000));
+    assert_eq!(read(&text, &[("cycle", "4 ns")]).spec.flow[0].start, Time(2_000));
+}
+
+#[test]
+fn links_and_tables_with_a_kind_are_in_cycles_too() {
+    let text = r#"duration = "1000 cycles"
+cycle = "1 ns"
+[topology]
+kind = "star"
+hosts = 4
+link_rate = "1 byte/cycle"
+link_delay = "1 cycle"
+[[traffic]]
+pattern = { kind = "forest", hotspots = 1, contributors = 50, lifetime = "1_000 cycles" }
+"#;
+    let (topology, _, config) = read(text, &[]).build().unwrap();
+    assert!(topology.links.iter().all(|l| l.rate == Rate::from_gbit(8) && l.delay == Time::from_ns(1)));
+    assert_eq!(config.duration, Time::from_us(1));
+}
+
+#[test]
+fn wrong_cycles_say_what_would_be_right() {
+    let said = |more: &str, overrides: &[(&str, &str)]| message(&in_cycles(more), overrides);
+    check(&[(
+        r#"duration = "1 ms""#,
+        r#"duration = "500 cycles""#,
+        r#"a.toml:1: duration = "500 cycles": not a time: how long a cycle is must be said first, as `cycle = "1 ns"`; write for example "150 us""#,
+    )]);
+    assert_eq!(
+        said("start = \"0.00001 cycles\"\n", &[]),
+        r#"a.toml:10: flow.0.start = "0.00001 cycles": not a time: with a cycle of 2 ns it is no whole number of ps; write for example "150 us""#
+    );
+    assert_eq!(
+        said("rate = \"1 byte/cycle\"\n", &[("cycle", "3 ns")]),
+        r#"a.toml:10: flow.0.rate = "1 byte/cycle": not a rate: with a cycle of 3 ns it is no whole number of bit/s; write for example "16 Gbit/s""#
+    );
+    assert_eq!(said("", &[("cycle", "0 ns")]), r#"--set cycle = "0 ns": must be 1 ps to 1 s"#);
+    assert_eq!(said("", &[("cycle", "2 s")]), r#"--set cycle = "2 s": must be 1 ps to 1 s"#);
+    assert_eq!(
+        said("", &[("cycle", "1 cycle")]),
+        r#"--set cycle = "1 cycle": not a time: how long a cycle is must be said first, as `cycle = "1 ns"`; write for example "150 us""#
+    );
+    assert_eq!(
+        said("", &[("warmup", "1_000_000 cycles")]),
+        r#"--set warmup = "1_000_000 cycles": must be less than the duration, 1 ms"#,
+        "the value is shown as it was written"
+    );
+}
+
+#[test]
+fn triggers_and_bounds_say_what_is_wrong() {
+    let traffic = "[[traffic]]\npattern = { kind = \"uniform\" }\n";
+    let forest = "[[traffic]]\npattern = { kind = \"forest\", hotspots = 1, victims = 100 }\n";
+    let said = |more: String| message(&format!("{BASE}{more}"), &[]);
+    let cases = [
+        ("start_after_packets = 5\n".to_owned(), "fine"),
+        (
+            "start_after_packets = 5\nstart = \"1 us\"\n".to_owned(),
+            r#"a.toml:10: flow.0.start = "1 us": does not go with start_after_packets, which says when it starts; leave out one of them"#,
+        ),
+        (
+            "start_after_packets = 0\n".to_owned(),
+            "a.toml:9: flow.0.start_after_packets = 0: must be at least 1; leave it out to start at once",
+        ),
+        (
+            format!("{traffic}packets_per_host = 0\n"),
+            "a.toml:11: traffic.0.packets_per_host = 0: must be at least 1; leave it out for traffic without end",
+        ),
+        (format!("{traffic}message = \"256 B\"\nmessage_max = \"1 KiB\"\n"), "fine"),
+        (
+            format!("{traffic}message_max = \"256 B\"\n"),
+            r#"a.toml:11: traffic.0.message_max = "256 B": must be 2 KiB, the size of the smallest message, to 1 GiB"#,
+        ),
+        (
+            format!("{forest}start_after_packets = 5\n"),
+            "a.toml:11: traffic.0.start_after_packets = 5: does not go with a forest; leave it out, or use another pattern",
+        ),
+    ];
+    for (more, expected) in cases {
+        assert_eq!(said(more.clone()), expected, "with {more}");
+    }
+}
