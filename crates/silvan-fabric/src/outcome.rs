@@ -201,6 +201,8 @@ pub struct ClassSummary {
     pub delivered_packets: u64,
     /// Those of them with the FECN bit set.
     pub marked_packets: u64,
+    /// Those of them with the validation bit set, too.
+    pub validated_packets: u64,
 }
 
 /// Traffic that starts when so many data packets have been delivered in the whole network.

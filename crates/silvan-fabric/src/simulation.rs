@@ -429,6 +429,7 @@ impl Simulation {
                 received_gbit_s: rate_gbit_s(class.delivered_bytes - class.warmup_bytes, span),
                 delivered_packets: class.total.packets,
                 marked_packets: class.total.marked,
+                validated_packets: class.total.validated,
             })
             .collect()
     }

@@ -16,6 +16,7 @@ pub(crate) struct ClassRows {
     class: Vec<u32>,
     packets: Vec<u64>,
     marked: Vec<u64>,
+    validated: Vec<u64>,
     throughput: Vec<f64>,
     since_generation: Vec<f64>,
     since_injection: Vec<f64>,
@@ -45,6 +46,7 @@ impl ClassRows {
             self.class.push(index as u32);
             self.packets.push(tally.packets);
             self.marked.push(tally.marked);
+            self.validated.push(tally.validated);
             self.throughput.push(rate_gbit_s(class.delivered_bytes - *last, span));
             self.since_generation.push(of_packets(tally.generation_ps));
             self.since_injection.push(of_packets(tally.injection_ps));
@@ -64,6 +66,7 @@ impl ClassRows {
                 column("class", Values::Name { codes: self.class, names }),
                 column("delivered_packets", Values::U64(self.packets)),
                 column("marked_packets", Values::U64(self.marked)),
+                column("validated_packets", Values::U64(self.validated)),
                 column("throughput_gbit_s", Values::F64(self.throughput)),
                 column("mean_since_generation_ns", Values::F64(self.since_generation)),
                 column("mean_since_injection_ns", Values::F64(self.since_injection)),

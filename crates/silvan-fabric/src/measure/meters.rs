@@ -34,6 +34,8 @@ pub(crate) struct Tally {
     pub packets: u64,
     /// Those with the FECN bit set.
     pub marked: u64,
+    /// Those that were validated, too.
+    pub validated: u64,
     /// Sums of latencies since generation and since injection.
     pub generation_ps: u128,
     pub injection_ps: u128,
@@ -47,6 +49,7 @@ impl Tally {
         let since_generation = done - packet.created;
         self.packets += 1;
         self.marked += u64::from(packet.fecn);
+        self.validated += u64::from(packet.validated);
         self.generation_ps += u128::from(since_generation.0);
         self.injection_ps += u128::from((done - packet.injected).0);
         self.longest = self.longest.max(since_generation);
@@ -55,6 +58,7 @@ impl Tally {
     fn add(&mut self, other: &Self) {
         self.packets += other.packets;
         self.marked += other.marked;
+        self.validated += other.validated;
         self.generation_ps += other.generation_ps;
         self.injection_ps += other.injection_ps;
         self.longest = self.longest.max(other.longest);
