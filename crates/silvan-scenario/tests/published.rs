@@ -64,6 +64,7 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
             "fabric-648",
             "hotspot-648",
             "moving-forest",
+            "multistage",
             "ring-deadlock",
             "silent-forest",
             "star",
