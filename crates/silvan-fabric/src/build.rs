@@ -83,6 +83,7 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
     let builder = Builder::new(topology, tables, config)?;
     builder.check_routes()?;
     builder.check_crossbar()?;
+    builder.check_ways()?;
     let (links, receiver) = builder.links()?;
     let switches = builder.switches()?;
     let mut hosts = builder.hosts()?;
@@ -207,13 +208,11 @@ impl<'a> Builder<'a> {
         self.topology.host_named(name).ok_or_else(|| wrong(format!("there is no host named `{name}`")))
     }
 
-    /// Each link's two channels, 2 i from its end a and 2 i + 1 from its end b.
+    /// All channels in the order of the links: of each the one from its end a, then, unless it is
+    /// one-way, that from its end b.
     fn directed(&self) -> impl Iterator<Item = (ChannelId, &'a Link, End, End)> {
-        let both = |(index, link): (usize, &'a Link)| {
-            let id = 2 * index as ChannelId;
-            [(id, link, link.a, link.b), (id + 1, link, link.b, link.a)]
-        };
-        self.topology.links.iter().enumerate().flat_map(both)
+        let ways = self.topology.links.iter().flat_map(|link| link.channels().map(move |way| (link, way)));
+        (0..).zip(ways).map(|(id, (link, (from, to)))| (id, link, from, to))
     }
 
     fn links(&self) -> Result<(Links, Vec<Receiver>), ModelError> {
@@ -263,10 +262,18 @@ impl<'a> Builder<'a> {
             if let NodeRef::Switch(index) = from.node {
                 wiring[index as usize][usize::from(from.port) - 1] = Some(PortWiring {
                     out: id,
-                    into: id ^ 1,
+                    // Every wired port has a channel in, too: see below.
+                    into: ChannelId::MAX,
                     faces_host: matches!(to.node, NodeRef::Host(_)),
                     may_underrun: link.rate > slowest,
                 });
+            }
+        }
+        for (id, _, _, to) in self.directed() {
+            if let NodeRef::Switch(index) = to.node
+                && let Some(port) = &mut wiring[index as usize][usize::from(to.port) - 1]
+            {
+                port.into = id;
             }
         }
         let rule = self.marking_rule()?;
@@ -288,9 +295,12 @@ impl<'a> Builder<'a> {
         let first_switches = self.first_switches();
         let mut lanes: FxHashMap<usize, Option<Arc<[u8]>>> = FxHashMap::default();
         let mut channels = vec![None; self.topology.hosts.len()];
-        for (id, link, from, _) in self.directed() {
-            if let NodeRef::Host(index) = from.node {
-                channels[index as usize] = Some((id, link.rate));
+        let mut into = vec![ChannelId::MAX; self.topology.hosts.len()];
+        for (id, link, from, to) in self.directed() {
+            match (from.node, to.node) {
+                (NodeRef::Host(index), _) => channels[index as usize] = Some((id, link.rate)),
+                (_, NodeRef::Host(index)) => into[index as usize] = id,
+                _ => {}
             }
         }
         let mut hosts = Vec::with_capacity(channels.len());
@@ -301,7 +311,13 @@ impl<'a> Builder<'a> {
             let switch = first_switches[index];
             let lane_of = lanes.entry(switch).or_insert_with(|| self.destination_lanes(switch)).clone();
             let adapter = self.adapter(special.as_ref())?;
-            hosts.push(Host::new(self.host_spec(index as u32, (out, rate), reaction, lane_of, adapter)));
+            hosts.push(Host::new(self.host_spec(
+                index as u32,
+                (out, into[index], rate),
+                reaction,
+                lane_of,
+                adapter,
+            )));
         }
         Ok(hosts)
     }
@@ -309,7 +325,7 @@ impl<'a> Builder<'a> {
     fn host_spec(
         &self,
         id: u32,
-        (out, rate): (ChannelId, Rate),
+        (out, into, rate): (ChannelId, ChannelId, Rate),
         reaction: Option<Rule>,
         lane_of: Option<Arc<[u8]>>,
         adapter: Option<Box<Adapter>>,
@@ -322,7 +338,7 @@ impl<'a> Builder<'a> {
         HostSpec {
             id,
             out,
-            into: out ^ 1,
+            into,
             injection: injection.map_or(BytePace::INSTANT, Rate::pace),
             drain: config.drain_rate.map_or(BytePace::INSTANT, Rate::pace),
             message_overhead: config.message_overhead,

@@ -28,6 +28,62 @@ fn zero_load_latency_is_hops_plus_serialisation() {
     }
 }
 
+/// Every hop, host to switch among them, is a link's delay, and every switch takes its latency.
+#[test]
+fn zero_load_latency_on_multistage_networks() {
+    for (links, paths) in [
+        ("unidirectional", [("H1", "H2", 3.0), ("H1", "H16", 3.0), ("H64", "H5", 3.0)]),
+        ("bidirectional", [("H1", "H2", 1.0), ("H1", "H16", 3.0), ("H64", "H5", 5.0)]),
+    ] {
+        let topology = topology(&format!(
+            r#"{{"kind": "k-ary-n-fly", "k": 4, "n": 3, "links": "{links}", "link_delay": "7 ns"}}"#
+        ));
+        for (from, to, switches) in paths {
+            for (bytes, serialisation) in [(278, 139.0), (2048, 1024.0)] {
+                let mut config = config(us(100));
+                config.flows = vec![Flow { total: Some(Bytes(bytes)), ..flow(from, to) }];
+                let expected = switches * 100.0 + (switches + 1.0) * 7.0 + serialisation;
+                let outcome = run(&topology, &config);
+                assert_eq!(since_injection(&outcome), expected, "{links}, {bytes} bytes {from} to {to}");
+            }
+        }
+    }
+}
+
+/// Whatever the architecture, packets may turn round inside a switch of one-way links.
+#[test]
+fn multistage_networks_carry_the_identity_at_full_rate() {
+    let topology = topology(r#"{"kind": "k-ary-n-fly", "k": 2, "n": 3}"#);
+    for architecture in [Architecture::Voq, Architecture::Iq] {
+        for by in [1, 4] {
+            let mut config = config(us(1_000));
+            config.warmup = us(100);
+            config.switch.architecture = Some(architecture);
+            config.traffic = vec![pattern(Pattern::Shift { by })];
+            for host in &run(&topology, &config).summary.hosts {
+                assert_near(host.received_gbit_s, 16.0, 0.005, &format!("{} under shift {by}", host.host));
+            }
+        }
+    }
+}
+
+/// Hot flows 000 -> 111 and 011 -> 111 share an output of the second stage equally; what others
+/// send to 101 through the same switch is not in their way.
+#[test]
+fn the_root_of_two_hot_flows_is_at_the_second_stage() {
+    for links in ["unidirectional", "bidirectional"] {
+        let topology = topology(&format!(r#"{{"kind": "k-ary-n-fly", "k": 2, "n": 3, "links": "{links}"}}"#));
+        let mut config = config(us(5_000));
+        config.warmup = us(1_000);
+        config.flows = vec![flow("H1", "H8"), flow("H4", "H8"), flow("H2", "H6"), flow("H3", "H6")];
+        let outcome = run(&topology, &config);
+        for rate in rates(&outcome) {
+            assert_near(rate, 8.0, 0.01, links);
+        }
+        assert!(outcome.account.iter().any(|line| line.contains("S2.2:")), "{links}: {:?}", outcome.account);
+    }
+}
+
 #[test]
 fn a_faster_link_starts_late_enough_not_to_run_out_of_packet() {
     let topology = topology(r#"{"kind": "dumbbell", "link_delay": "7 ns"}"#);

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use silvan_engine::{Rate, Time};
+use silvan_fabric::queueing::Isolation;
 use silvan_fabric::routing::{Tables, analyse, cycle_text, deadlock_cycle, trace};
 use silvan_fabric::topology::{Topology, Wiring};
 use silvan_fabric::traffic::{Pattern, Traffic};
@@ -63,6 +64,14 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
         );
         return Err(Fault::new("topology", what));
     }
+    let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
+    ensure(!special || !topology.has_one_way_links(), "congestion.isolation", || {
+        format!(
+            "special queues notify over the link that a packet came by, but {} has one-way links; give \
+             bidirectional ones, or congestion.isolation.kind = \"none\"",
+            topology.name
+        )
+    })?;
     let names = Names::of(topology);
     for (index, flow) in spec.flow.iter().enumerate() {
         names.require(&flow.from, &format!("flow.{index}.from"))?;
@@ -118,8 +127,7 @@ pub(crate) fn row_count(spec: &Spec, topology: &Topology) -> u64 {
 /// Rows per interval: switch outputs, hosts, flows, classes.
 fn series(spec: &Spec, topology: &Topology) -> u64 {
     let hosts = topology.hosts.len();
-    let outputs =
-        if spec.measure.links { 2 * topology.links.len() - hosts.min(topology.links.len()) } else { 0 };
+    let outputs = if spec.measure.links { topology.channel_count().saturating_sub(hosts) } else { 0 };
     let hosts = if spec.measure.hosts { hosts } else { 0 };
     // A forest has a class for each of three roles.
     let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };

@@ -80,7 +80,7 @@ fn victim_mask(mask: VictimMask, topology: &Topology) -> (String, bool) {
         }
     };
     for link in &topology.links {
-        for (here, there) in [(link.a, link.b), (link.b, link.a)] {
+        for (here, there) in link.channels() {
             match (here.node, there.node) {
                 (NodeRef::Switch(_), NodeRef::Host(_)) => set(&mut facing_hosts, here.port),
                 (NodeRef::Switch(_), NodeRef::Switch(_)) => set(&mut facing_switches, here.port),

@@ -19,8 +19,19 @@ pub(crate) fn prepare(table: &mut Table, source: &Source) -> Result<Vec<String>,
 }
 
 fn fill_routing(table: &mut Table) {
-    let kind = table.get("topology").and_then(|t| t.get("kind")).and_then(Value::as_str);
-    let routing = if kind.is_some_and(|kind| FAT_TREES.contains(&kind)) { "d-mod-k" } else { "up-down" };
+    let topology = table.get("topology");
+    let kind = topology.and_then(|t| t.get("kind")).and_then(Value::as_str);
+    let links = topology.and_then(|t| t.get("links"));
+    let one_way = |link: &Value| link.get("one_way").and_then(Value::as_bool) == Some(true);
+    let routing = match kind {
+        Some("k-ary-n-fly") if links.and_then(Value::as_str) != Some("bidirectional") => "destination-tag",
+        Some("k-ary-n-fly") => "d-mod-k",
+        Some("custom") if links.and_then(Value::as_array).is_some_and(|all| all.iter().any(one_way)) => {
+            "shortest-path"
+        }
+        Some(kind) if FAT_TREES.contains(&kind) => "d-mod-k",
+        _ => "up-down",
+    };
     let entry = table.entry("routing").or_insert_with(|| Value::Table(Table::new()));
     if let Value::Table(given) = entry {
         given.entry("kind").or_insert_with(|| Value::String(routing.to_owned()));

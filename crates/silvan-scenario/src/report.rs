@@ -23,7 +23,7 @@ pub struct Report {
     pub hosts: usize,
     /// Number of switches.
     pub switches: usize,
-    /// Number of full-duplex links.
+    /// Number of links, full-duplex or one-way.
     pub links: usize,
     /// Kind of routing.
     pub routing: String,
@@ -201,7 +201,7 @@ fn estimate(spec: &Spec, topology: &Topology, hops: f64) -> Estimate {
     let bound = bytes(host, spec.duration) * topology.hosts.len() as f64;
     let packets = offered.min(bound) / spec.packet.mtu.0 as f64;
     let packet_hops = packets * hops;
-    let ports = (2 * topology.links.len()) as f64;
+    let ports = topology.channel_count() as f64;
     let per_port = (spec.switch.buffer.0 as f64 / spec.packet.mtu.0 as f64).min(256.0);
     let rows = network::row_count(spec, topology) as f64;
     let tables = (topology.switches.len() * topology.hosts.len() * 2) as f64;

@@ -42,7 +42,8 @@ pub struct Spec {
     pub warmup: Time,
     /// Hosts, switches and links.
     pub topology: TopologySource,
-    /// How forwarding tables are made; by default `d-mod-k` on fat trees, else `up-down`.
+    /// How forwarding tables are made; by default `d-mod-k` on fat trees and bidirectional k-ary
+    /// n-flies, `destination-tag` on one-way ones, else `up-down`.
     pub routing: Routing,
     /// How messages are cut into packets, and what a packet occupies.
     #[serde(default)]

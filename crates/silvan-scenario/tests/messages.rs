@@ -94,17 +94,17 @@ fn topology_and_routing_say_what_is_wrong() {
         (
             r#"kind = "dumbbell""#,
             "",
-            "a.toml:2: topology.kind: missing; one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`",
+            "a.toml:2: topology.kind: missing; one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `k-ary-n-fly`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`",
         ),
         (
             r#"kind = "dumbbell""#,
             r#"kind = "dumbell""#,
-            r#"a.toml:3: topology.kind = "dumbell": must be one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`; did you mean `dumbbell`?"#,
+            r#"a.toml:3: topology.kind = "dumbell": must be one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `k-ary-n-fly`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`; did you mean `dumbbell`?"#,
         ),
         (
             r#"kind = "dumbbell""#,
             "kind = 3",
-            "a.toml:3: topology.kind = 3: must be one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`",
+            "a.toml:3: topology.kind = 3: must be one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `k-ary-n-fly`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`",
         ),
         (
             r#"kind = "dumbbell""#,
@@ -148,7 +148,7 @@ links = [{ from = "A" }]"#,
             r#"[routing]
 kind = "dor"
 [congestion]"#,
-            r#"a.toml:5: routing.kind = "dor": must be one of `table`, `d-mod-k`, `up-down`, `shortest-path`"#,
+            r#"a.toml:5: routing.kind = "dor": must be one of `table`, `d-mod-k`, `destination-tag`, `up-down`, `shortest-path`"#,
         ),
         (
             "[congestion]",

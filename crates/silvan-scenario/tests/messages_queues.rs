@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::check;
+use std::path::Path;
+
+use common::{check, message};
+use silvan_scenario::Scenario;
 
 #[test]
 fn queues_say_what_is_wrong() {
@@ -74,4 +77,65 @@ marking = { percent = 0 }"#,
             r#"a.toml:6: congestion.marking.percent = 0: must be 1 to 100"#,
         ),
     ]);
+}
+
+#[test]
+fn multistage_networks_say_what_they_cannot_do() {
+    let fly = r#"duration = "1 ms"
+[topology]
+kind = "k-ary-n-fly"
+k = 2
+n = 3
+[[flow]]
+from = "H1"
+to = "H8"
+"#;
+    assert_eq!(message(fly, &[]), "fine");
+    for (overrides, expected) in [
+        (
+            [("congestion.mechanism", "fbicm")].as_slice(),
+            "a.toml: congestion.isolation: special queues notify over the link that a packet came by, but 2-ary 3-fly \
+             of 8 hosts, unidirectional, butterfly has one-way links; give bidirectional ones, or \
+             congestion.isolation.kind = \"none\"",
+        ),
+        (&[("congestion.mechanism", "fbicm"), ("topology.links", "bidirectional")], "fine"),
+        (&[("congestion.mechanism", "ecocc"), ("congestion.isolation.kind", "none")], "fine"),
+        (
+            &[("routing.kind", "up-down")],
+            "--set routing.kind = \"up-down\": up-down: 2-ary 3-fly of 8 hosts, unidirectional, \
+             butterfly has one-way links, and what goes up must come down; use destination-tag on a k-ary n-fly, or \
+             shortest-path",
+        ),
+        (
+            &[("topology.links", "both")],
+            "--set topology.links = \"both\": must be one of `unidirectional`, `bidirectional`",
+        ),
+        (
+            &[("topology.hosts", "6")],
+            "--set topology.hosts = 6: k-ary-n-fly: `hosts` = 6 does not fit `k` = 2, `n` = 3; it must be 8, the \
+             default, as `links` = \"unidirectional\"",
+        ),
+    ] {
+        assert_eq!(message(fly, overrides), expected);
+    }
+}
+
+#[test]
+fn what_suits_a_multistage_network_is_filled_in() {
+    let kind = |topology: &str| {
+        let text = format!(
+            "duration = \"1 ms\"\ntopology = {{ {topology} }}\n[[flow]]\nfrom = \"H1\"\nto = \"H2\"\n"
+        );
+        let scenario = Scenario::from_toml(&text, "a.toml", Path::new(""), &[]).unwrap();
+        let report = scenario.check().unwrap();
+        assert_eq!((report.pairs_unroutable, report.deadlock), (0, None), "{topology}");
+        report.routing
+    };
+    assert_eq!(kind(r#"kind = "k-ary-n-fly", k = 2, n = 3"#), "destination-tag");
+    assert_eq!(kind(r#"kind = "k-ary-n-fly", k = 2, n = 3, links = "bidirectional""#), "d-mod-k");
+    let one_way = r#"kind = "custom", hosts = ["H1", "H2"], switches = [{ name = "S1" }, { name = "S2" }], links = [
+        { from = "H1", to = "S1", one_way = true }, { from = "S1", to = "H1", one_way = true },
+        { from = "H2", to = "S2" }, { from = "S1", to = "S2", one_way = true },
+        { from = "S2", to = "S1", one_way = true }]"#;
+    assert_eq!(kind(&one_way.replace('\n', " ")), "shortest-path");
 }

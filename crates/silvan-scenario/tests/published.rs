@@ -65,6 +65,7 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
             "hot-phase",
             "hotspot-648",
             "moving-forest",
+            "multistage",
             "ring-deadlock",
             "silent-forest",
             "star",

@@ -124,6 +124,18 @@ impl Builder<'_> {
         }
     }
 
+    /// Special queues tell the node that a packet came from, over the link that it came by.
+    pub(super) fn check_ways(&self) -> Result<(), ModelError> {
+        match self.config.parts().isolation {
+            Isolation::SpecialQueues(_) if self.topology.has_one_way_links() => Err(wrong(format!(
+                "congestion.isolation: special queues notify over the link that a packet came by, and {} has \
+                 one-way links",
+                self.topology.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// The output buffer of a host, if it has one.
     pub(super) fn adapter(&self, special: Option<&Arc<Rule>>) -> Result<Option<Box<Adapter>>, ModelError> {
         let preset = if special.is_some() { HostQueues::Single } else { HostQueues::None };

@@ -45,8 +45,8 @@ impl RoundTrip {
         let mut hosts = vec![0u32; topology.switches.len()];
         let mut rate = None;
         for link in &topology.links {
-            for (from, to) in [(link.a.node, link.b.node), (link.b.node, link.a.node)] {
-                if let (NodeRef::Host(_), NodeRef::Switch(switch)) = (from, to) {
+            for (from, to) in link.channels() {
+                if let (NodeRef::Host(_), NodeRef::Switch(switch)) = (from.node, to.node) {
                     hosts[switch as usize] += 1;
                     rate = Some(rate.map_or(link.rate, |rate: Rate| rate.min(link.rate)));
                 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::graph::{Network, Target};
 use super::{RoutingError, Tables};
-use crate::topology::{End, NodeRef, Topology, Wiring};
+use crate::topology::{End, Link, NodeRef, Topology, Wiring};
 
 /// One direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -134,7 +134,7 @@ pub struct Analysis {
     pub problems: Vec<String>,
     /// `hops[n]` is the number of pairs whose path leads through `n` switches.
     pub hops: Vec<u64>,
-    /// Flows on each link: from its end `a` to `b`, and from `b` to `a`.
+    /// Flows on each link: from its end `a` to `b`, and from `b` to `a` (none if it is one-way).
     pub loads: Vec<[u64; 2]>,
     /// The loads of the channels between switches.
     pub between_switches: LoadSummary,
@@ -181,11 +181,13 @@ pub fn analyse(topology: &Topology, tables: &Tables) -> Analysis {
         NodeRef::Host(_) => 0,
         NodeRef::Switch(s) => network.slot(s as usize, end.port).map_or(0, |slot| trees.loads[slot]),
     };
-    analysis.loads = topology.links.iter().map(|link| [load(link.a), load(link.b)]).collect();
+    let loads = |link: &Link| [load(link.a), if link.one_way { 0 } else { load(link.b) }];
+    analysis.loads = topology.links.iter().map(loads).collect();
     let is_switch = |end: End| matches!(end.node, NodeRef::Switch(_));
     let between = topology.links.iter().zip(&analysis.loads);
     let between = between.filter(|(link, _)| is_switch(link.a) && is_switch(link.b));
-    analysis.between_switches = LoadSummary::of(between.flat_map(|(_, &loads)| loads));
+    let directed = |(link, &loads): (&Link, &[u64; 2])| loads.into_iter().take(link.channels().count());
+    analysis.between_switches = LoadSummary::of(between.flat_map(directed));
     analysis
 }
 
@@ -218,7 +220,7 @@ enum Stage {
 struct Trees<'a> {
     network: &'a Network,
     tables: &'a Tables,
-    /// Number of hosts on each switch.
+    /// Number of hosts that send to each switch.
     hosts_at: Vec<u64>,
     stage: Vec<Stage>,
     /// Switches in the order in which they became [`Stage::Good`]: each after the next on its path.

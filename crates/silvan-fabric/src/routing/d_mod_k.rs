@@ -7,15 +7,19 @@
 //! child would take upwards. On a tree whose switches have as many links up as down, every link
 //! then carries at most one flow of any shift permutation, and every link down carries the
 //! traffic for a single destination.
+//!
+//! On a bidirectional k-ary n-fly it is turnaround routing: forward by the destination's digits
+//! from the lowest one, up to the first stage that reaches the destination, and back.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{RoutingError, Tables};
+use crate::topology::k_ary_n_fly::unshuffled;
 use crate::topology::{Pgft, Shape, Topology};
 
 /// D-mod-K, for fat trees (`pgft`, `k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`,
-/// `three-level-fat-tree`). No parameters.
+/// `three-level-fat-tree`) and bidirectional k-ary n-flies (`k-ary-n-fly`). No parameters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DModK {}
@@ -26,7 +30,7 @@ impl DModK {
     /// # Errors
     /// [`RoutingError::Unsuitable`] if it is not a generated fat tree.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
-        let Shape::FatTree(tree) = &topology.shape else {
+        let (Shape::FatTree(tree) | Shape::ShuffledFatTree(tree)) = &topology.shape else {
             return Err(RoutingError::Unsuitable(format!(
                 "d-mod-k: {} is no generated fat tree; use up-down or shortest-path, or imported tables",
                 topology.name
@@ -43,8 +47,21 @@ impl DModK {
         for level in 1..=tree.levels() {
             out.extend((0..tree.nodes_at(level)).map(|switch| table(tree, level, switch)));
         }
+        if matches!(topology.shape, Shape::ShuffledFatTree(_)) {
+            out = renumbered(tree, out);
+        }
         Ok(Tables { out })
     }
+}
+
+/// Tables of a tree, for hosts and switches in the order of the shuffle.
+fn renumbered(tree: &Pgft, mut tables: Vec<Vec<u16>>) -> Vec<Vec<u16>> {
+    let (hosts, switches) = unshuffled(tree);
+    let table = |at: usize| {
+        let table = std::mem::take(&mut tables[at]);
+        hosts.iter().map(|&host| table[host as usize]).collect()
+    };
+    switches.iter().map(|&at| at as usize).map(table).collect()
 }
 
 /// The table of switch number `switch` of a level. All ports fit their type, as the generator has

@@ -157,7 +157,8 @@ mod tests {
 
     /// A ring of switches with two hosts each.
     fn ring(switches: usize) -> Topology {
-        let link = |from: String, to: String| CustomLink { from, to, rate: None, delay: None };
+        let link =
+            |from: String, to: String| CustomLink { from, to, rate: None, delay: None, one_way: false };
         let mut links = Vec::new();
         for s in 0..switches {
             links.push(link(format!("S{s}"), format!("S{}", (s + 1) % switches)));

@@ -22,8 +22,12 @@ pub(super) struct Graph {
     first_edge: Vec<usize>,
     /// Ports of switch `s` are numbered from `first_port[s]` in arrays over all ports.
     first_port: Vec<usize>,
-    /// Hosts with their port, per switch, in the order of the hosts.
+    /// Hosts with the port that sends to them, per switch, in the order of the hosts.
     hosts: Vec<Vec<(u32, u16)>>,
+    /// Whether some host sends to each switch.
+    is_entry: Vec<bool>,
+    /// Switches with an edge to each switch, where links are one-way; elsewhere those of its edges.
+    before: Option<Vec<Vec<u32>>>,
 }
 
 impl Graph {
@@ -34,12 +38,24 @@ impl Graph {
             first_edge: vec![0],
             first_port: vec![0],
             hosts: vec![Vec::new(); topology.switches.len()],
+            is_entry: vec![false; topology.switches.len()],
+            before: topology.has_one_way_links().then(|| vec![Vec::new(); topology.switches.len()]),
         };
+        for (end, _) in wiring.hosts.iter().flatten() {
+            if let NodeRef::Switch(switch) = end.node {
+                graph.is_entry[switch as usize] = true;
+            }
+        }
         let mut ports_so_far = 0;
         for (switch, ports) in wiring.switches.iter().enumerate() {
             for (port, peer) in (1..).zip(ports) {
                 match peer.map(|(end, _)| end.node) {
-                    Some(NodeRef::Switch(to)) => graph.edges.push(Edge { port, to }),
+                    Some(NodeRef::Switch(to)) => {
+                        graph.edges.push(Edge { port, to });
+                        if let Some(before) = &mut graph.before {
+                            before[to as usize].push(switch as u32);
+                        }
+                    }
                     Some(NodeRef::Host(host)) => graph.hosts[switch].push((host, port)),
                     None => {}
                 }
@@ -65,7 +81,7 @@ impl Graph {
         &self.edges[self.first_edge[switch]..self.first_edge[switch + 1]]
     }
 
-    /// Switches that have hosts.
+    /// Switches that send to hosts.
     pub fn homes(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.len()).filter(|&s| !self.hosts[s].is_empty())
     }
@@ -94,6 +110,25 @@ impl Graph {
                 if hops[to] == FAR && allow(from, to) {
                     hops[to] = hops[from] + 1;
                     queue.push(to);
+                }
+            }
+        }
+        hops
+    }
+
+    /// Hops from each switch to `home`; [`FAR`] where there is no way.
+    pub fn hops_to(&self, home: usize) -> Vec<u32> {
+        let Some(before) = &self.before else { return self.hops(&[home], |_, _| true) };
+        let mut hops = vec![FAR; self.len()];
+        hops[home] = 0;
+        let mut queue = vec![home];
+        let mut next = 0;
+        while let Some(&to) = queue.get(next) {
+            next += 1;
+            for &from in &before[to] {
+                if hops[from as usize] == FAR {
+                    hops[from as usize] = hops[to] + 1;
+                    queue.push(from as usize);
                 }
             }
         }
@@ -150,7 +185,9 @@ impl<'a> Balancer<'a> {
             if switch != home {
                 let edges = self.graph.edges(switch).iter();
                 self.good.extend(edges.filter(|&&e| is_good(switch, e)));
-                if self.first_good[switch] == self.good.len() {
+                // Over one-way links, not every switch that packets pass leads everywhere.
+                let matters = self.graph.before.is_none() || self.graph.is_entry[switch];
+                if matters && self.first_good[switch] == self.good.len() {
                     return Err(self.unreachable(switch, home));
                 }
             }
@@ -159,7 +196,7 @@ impl<'a> Balancer<'a> {
         self.order.sort_unstable_by_key(|&s| (std::cmp::Reverse(cost[s]), s));
         for &(host, last_port) in &self.graph.hosts[home] {
             self.is_passed.clear();
-            self.is_passed.extend(self.graph.hosts.iter().map(|hosts| !hosts.is_empty()));
+            self.is_passed.extend(&self.graph.is_entry);
             for &switch in &self.order {
                 let good = &self.good[self.first_good[switch]..self.first_good[switch + 1]];
                 let first = self.graph.first_port[switch];
@@ -172,7 +209,8 @@ impl<'a> Balancer<'a> {
                         }
                         edge.port
                     }
-                    None => last_port,
+                    None if switch == home => last_port,
+                    None => Tables::NO_ROUTE,
                 };
                 self.tables.out[switch][host as usize] = port;
             }
@@ -208,7 +246,7 @@ pub(super) struct Network {
     /// Slots of switch `s` (its ports in arrays over all ports) start at `first[s]`.
     first: Vec<usize>,
     targets: Vec<Target>,
-    /// The switch of each host, if it is linked to one.
+    /// The switch that each host sends to, if there is one.
     pub homes: Vec<Option<u32>>,
 }
 
@@ -264,7 +302,7 @@ impl Network {
         self.slot(switch, port).map_or(Target::Nothing, |slot| self.targets[slot])
     }
 
-    /// Number of hosts on each switch.
+    /// Number of hosts that send to each switch.
     pub fn hosts_at(&self) -> Vec<u64> {
         let mut count = vec![0; self.switches()];
         for home in self.homes.iter().flatten() {

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | [`d_mod_k`] | D-mod-K on fat trees |
+//! | [`destination_tag`] | by the destination's digits, on one-way k-ary n-flies |
 //! | [`up_down`] | up*/down* on any graph |
 //! | [`shortest_path`] | fewest hops on any graph, which may deadlock |
 //! | [`check`] | paths, loads and unroutable pairs of any tables |
@@ -19,6 +20,7 @@ use crate::topology::{Shape, Topology, TopologyError};
 pub mod check;
 pub mod d_mod_k;
 pub mod deadlock;
+pub mod destination_tag;
 mod graph;
 pub mod shortest_path;
 pub mod up_down;
@@ -27,6 +29,7 @@ pub use check::{Analysis, Channel, LoadSummary, Path, analyse, trace};
 pub use deadlock::{ChannelName, cycle_text, deadlock_cycle};
 
 use d_mod_k::DModK;
+use destination_tag::DestinationTag;
 use shortest_path::ShortestPath;
 use up_down::UpDown;
 
@@ -155,8 +158,10 @@ impl Tables {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum RoutingSpec {
-    /// D-mod-K, for fat trees.
+    /// D-mod-K, for fat trees and bidirectional k-ary n-flies.
     DModK(DModK),
+    /// By the digits of the destination, for one-way k-ary n-flies.
+    DestinationTag(DestinationTag),
     /// Up*/down*, free of deadlock on any graph.
     UpDown(UpDown),
     /// Fewest hops on any graph, which may deadlock where there are rings.
@@ -164,11 +169,15 @@ pub enum RoutingSpec {
 }
 
 impl RoutingSpec {
-    /// What suits a network without further thought: D-mod-K on a fat tree, up*/down* elsewhere.
+    /// What suits a network without further thought: D-mod-K on a fat tree, destination-tag on a
+    /// multistage network of one-way links, the fewest hops on other networks that have some,
+    /// up*/down* elsewhere.
     #[must_use]
     pub fn suitable(topology: &Topology) -> Self {
         match topology.shape {
-            Shape::FatTree(_) => Self::DModK(DModK {}),
+            Shape::FatTree(_) | Shape::ShuffledFatTree(_) => Self::DModK(DModK {}),
+            Shape::Fly(_) => Self::DestinationTag(DestinationTag {}),
+            Shape::Arbitrary if topology.has_one_way_links() => Self::ShortestPath(ShortestPath {}),
             Shape::Arbitrary => Self::UpDown(UpDown::default()),
         }
     }
@@ -189,6 +198,7 @@ impl RoutingSpec {
         }
         match self {
             Self::DModK(spec) => spec.compute(topology),
+            Self::DestinationTag(spec) => spec.compute(topology),
             Self::UpDown(spec) => spec.compute(topology),
             Self::ShortestPath(spec) => spec.compute(topology),
         }

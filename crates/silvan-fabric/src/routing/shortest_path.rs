@@ -25,7 +25,7 @@ impl ShortestPath {
         let graph = Graph::new(topology);
         let mut balancer = Balancer::new(topology, &graph);
         for home in graph.homes() {
-            let hops = graph.hops(&[home], |_, _| true);
+            let hops = graph.hops_to(home);
             balancer.route(home, &hops, |switch, edge| {
                 hops[switch] != FAR && hops[switch] == hops[edge.to as usize].wrapping_add(1)
             })?;

@@ -44,8 +44,15 @@ impl UpDown {
     ///
     /// # Errors
     /// [`RoutingError::Unsuitable`] if a root does not exist, or if several roots leave a pair
-    /// of hosts without a legal path (one root never does).
+    /// of hosts without a legal path (one root never does); or if links are one-way.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
+        if topology.has_one_way_links() {
+            return Err(RoutingError::Unsuitable(format!(
+                "up-down: {} has one-way links, and what goes up must come down; use destination-tag on a \
+                 k-ary n-fly, or shortest-path",
+                topology.name
+            )));
+        }
         let graph = Graph::new(topology);
         let roots = self.roots(topology, &graph)?;
         let levels = graph.hops(&roots, |_, _| true);
@@ -98,7 +105,7 @@ impl UpDown {
 }
 
 fn default_roots(topology: &Topology, graph: &Graph) -> Result<Vec<usize>, RoutingError> {
-    if let Shape::FatTree(tree) = &topology.shape
+    if let Shape::FatTree(tree) | Shape::ShuffledFatTree(tree) = &topology.shape
         && tree.switches() == graph.len() as u64
     {
         return Ok((tree.first_switch(tree.levels()) as usize..graph.len()).collect());
@@ -148,7 +155,8 @@ mod tests {
             ports[s] += 1;
             switch_end(s as u32, ports[s])
         };
-        let link = |a, b| Link { a, b, rate: default_link_rate(), delay: default_link_delay() };
+        let link =
+            |a, b| Link { a, b, rate: default_link_rate(), delay: default_link_delay(), one_way: false };
         let mut links: Vec<Link> = pairs.iter().map(|&(a, b)| link(end(a), end(b))).collect();
         let mut hosts = Vec::new();
         for (s, &n) in hosts_at.iter().enumerate().take(count) {

@@ -14,6 +14,10 @@
 //!
 //! An end names a port ("S1:4"), or only the node ("S1"), which takes its lowest port that no
 //! link names and no earlier link took. The same two switches may be linked several times.
+//!
+//! A link with `one_way = true` leads from its first end to the other only. It takes the sending
+//! side of the one port and the receiving side of the other; a port with both sides taken, be it
+//! by links to different nodes, is complete, one with a single side is refused.
 
 use std::collections::BTreeMap;
 
@@ -74,30 +78,75 @@ pub struct CustomLink {
     /// Propagation delay; by default the topology's `link_delay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
+    /// Whether it leads from `from` to `to` only. Whatever a port receives by one-way links, it must
+    /// also send by some, and the other way round.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_way: bool,
 }
 
 fn wrong<T>(text: &str) -> Result<T, TopologyError> {
     Err(TopologyError(format!("{KIND}: {text}")))
 }
 
+/// Which sides of its ports a link takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Sends,
+    Receives,
+    Both,
+}
+
+impl Side {
+    /// The sides that a link takes at an end.
+    fn of(link: &CustomLink, is_first: bool) -> Self {
+        match (link.one_way, is_first) {
+            (false, _) => Self::Both,
+            (true, true) => Self::Sends,
+            (true, false) => Self::Receives,
+        }
+    }
+
+    /// Indices into [`Ports::taken`].
+    fn sides(self) -> std::ops::Range<usize> {
+        match self {
+            Self::Sends => 0..1,
+            Self::Receives => 1..2,
+            Self::Both => 0..2,
+        }
+    }
+}
+
 /// Which ports of a switch are taken, by which link.
 struct Ports {
     limit: u16,
-    taken: BTreeMap<u16, usize>,
-    /// No port below is free.
-    next: u16,
+    /// For sending and for receiving.
+    taken: [BTreeMap<u16, usize>; 2],
+    /// No port below is free for a link of each [`Side`].
+    next: [u16; 3],
 }
 
 impl Ports {
-    fn take_free(&mut self, link: usize) -> Option<u16> {
-        while self.taken.contains_key(&self.next) {
-            self.next += 1;
+    /// Takes a port; gives the link that has it already.
+    fn take(&mut self, port: u16, side: Side, link: usize) -> Option<usize> {
+        side.sides().filter_map(|at| self.taken[at].insert(port, link)).next()
+    }
+
+    fn take_free(&mut self, side: Side, link: usize) -> Option<u16> {
+        let next = &mut self.next[side as usize];
+        while side.sides().any(|at| self.taken[at].contains_key(next)) {
+            *next += 1;
         }
-        if self.next > self.limit {
+        let port = *next;
+        if port > self.limit {
             return None;
         }
-        self.taken.insert(self.next, link);
-        Some(self.next)
+        self.take(port, side, link);
+        Some(port)
+    }
+
+    /// The highest port in use.
+    fn used(&self) -> Option<u16> {
+        self.taken.iter().filter_map(|taken| taken.keys().next_back().copied()).max()
     }
 }
 
@@ -115,21 +164,21 @@ impl Custom {
 
         // Ports that are named go first, so that no unnamed one takes them away.
         let mut ends = Vec::with_capacity(self.links.len());
-        for (index, link) in self.links.iter().enumerate() {
-            let mut claim = |key, text: &str| self.claim(&nodes, &mut ports, index, key, text);
-            ends.push([claim("from", &link.from)?, claim("to", &link.to)?]);
+        for index in 0..self.links.len() {
+            let mut claim = |key, is_first| self.claim(&nodes, &mut ports, index, (key, is_first));
+            ends.push([claim("from", true)?, claim("to", false)?]);
         }
         let mut links = Vec::with_capacity(self.links.len());
         for (index, (link, [from, to])) in self.links.iter().zip(ends).enumerate() {
             let (rate, delay) = (link.rate.unwrap_or(self.link_rate), link.delay.unwrap_or(self.link_delay));
             check_rate(KIND, &format!("links, entry {}, rate", index + 1), rate)?;
             check_delay(KIND, &format!("links, entry {}, delay", index + 1), delay)?;
-            let a = self.settle(&mut ports, index, "from", from)?;
-            let b = self.settle(&mut ports, index, "to", to)?;
-            links.push(Link { a, b, rate, delay });
+            let a = self.settle(&mut ports, index, ("from", true), from)?;
+            let b = self.settle(&mut ports, index, ("to", false), to)?;
+            links.push(Link { a, b, rate, delay, one_way: link.one_way });
         }
         let switches = self.switches.iter().zip(&ports).map(|(spec, ports)| {
-            let used = ports.taken.keys().next_back().copied().unwrap_or(1);
+            let used = ports.used().unwrap_or(1);
             switch(spec.name.clone(), if spec.ports.is_some() { ports.limit } else { used })
         });
         Ok(Topology {
@@ -181,7 +230,7 @@ impl Custom {
             let ports = spec.ports.unwrap_or(u32::from(MAX_SWITCH_PORTS));
             match u16::try_from(ports) {
                 Ok(limit) if (1..=MAX_SWITCH_PORTS).contains(&limit) => {
-                    Ok(Ports { limit, taken: BTreeMap::new(), next: 1 })
+                    Ok(Ports { limit, taken: Default::default(), next: [1; 3] })
                 }
                 _ => wrong(&format!(
                     "switch {}: `ports` = {ports} is out of range; it must be 1 to {MAX_SWITCH_PORTS}",
@@ -198,13 +247,14 @@ impl Custom {
         nodes: &FxHashMap<&str, NodeRef>,
         ports: &mut [Ports],
         index: usize,
-        key: &str,
-        text: &str,
+        (key, is_first): (&str, bool),
     ) -> Result<(NodeRef, Option<u16>), TopologyError> {
+        let link = &self.links[index];
+        let text = if is_first { &link.from } else { &link.to };
         let place = || format!("`links`, entry {}, `{key}` = {text:?}", index + 1);
         let (name, port) = match text.split_once(':') {
             Some((name, port)) => (name, Some(port)),
-            None => (text, None),
+            None => (text.as_str(), None),
         };
         let Some(&node) = nodes.get(name) else {
             return wrong(&format!("{}: no host or switch is named {name:?}", place()));
@@ -218,7 +268,7 @@ impl Custom {
             return wrong(&format!("{}: {name} has no port {port:?}; its ports are 1 to {limit}", place()));
         };
         if let NodeRef::Switch(i) = node
-            && let Some(other) = ports[i as usize].taken.insert(port, index)
+            && let Some(other) = ports[i as usize].take(port, Side::of(link, is_first), index)
         {
             return wrong(&format!(
                 "{}: port {port} is already taken by `links`, entry {}",
@@ -234,13 +284,14 @@ impl Custom {
         &self,
         ports: &mut [Ports],
         index: usize,
-        key: &str,
+        (key, is_first): (&str, bool),
         (node, port): (NodeRef, Option<u16>),
     ) -> Result<End, TopologyError> {
+        let side = Side::of(&self.links[index], is_first);
         match (node, port) {
             (NodeRef::Host(i), _) => Ok(host_end(i)),
             (NodeRef::Switch(i), Some(port)) => Ok(switch_end(i, port)),
-            (NodeRef::Switch(i), None) => match ports[i as usize].take_free(index) {
+            (NodeRef::Switch(i), None) => match ports[i as usize].take_free(side, index) {
                 Some(port) => Ok(switch_end(i, port)),
                 None => wrong(&format!(
                     "`links`, entry {}, `{key}`: all {} ports of switch {} are taken",
@@ -259,7 +310,7 @@ mod tests {
     use super::*;
 
     fn link(from: &str, to: &str) -> CustomLink {
-        CustomLink { from: from.to_owned(), to: to.to_owned(), rate: None, delay: None }
+        CustomLink { from: from.to_owned(), to: to.to_owned(), rate: None, delay: None, one_way: false }
     }
 
     /// The network of the module's drawing.
@@ -319,6 +370,86 @@ mod tests {
         let built = TopologySpec::Custom(spec).build().unwrap();
         assert_eq!(built.port_name(built.links[4].b), "S1:1");
         assert_eq!(built.port_name(built.links[1].b), "S1:2");
+    }
+
+    /// A sends to B over two switches, B to A over the first only.
+    fn circle() -> Custom {
+        let one_way = |from, to| CustomLink { one_way: true, ..link(from, to) };
+        Custom {
+            hosts: ["A", "B"].map(str::to_owned).to_vec(),
+            switches: ["S1", "S2"].map(|name| CustomSwitch { name: name.to_owned(), ports: None }).to_vec(),
+            links: vec![
+                one_way("A", "S1"),
+                one_way("S1", "S2:1"),
+                one_way("S2", "B"),
+                one_way("B", "S1"),
+                one_way("S1", "A"),
+            ],
+            link_rate: default_link_rate(),
+            link_delay: default_link_delay(),
+        }
+    }
+
+    #[test]
+    fn one_way_links_take_one_side_of_a_port() {
+        let built = TopologySpec::Custom(circle()).build().unwrap();
+        let wired: Vec<String> = built
+            .links
+            .iter()
+            .map(|l| format!("{} -> {}", built.port_name(l.a), built.port_name(l.b)))
+            .collect();
+        assert_eq!(
+            wired,
+            ["A:1 -> S1:1", "S1:1 -> S2:1", "S2:1 -> B:1", "B:1 -> S1:2", "S1:2 -> A:1"],
+            "a port's sides lead to different nodes"
+        );
+        assert_eq!((built.switches[0].ports, built.switches[1].ports), (2, 1));
+        assert_eq!((built.channel_count(), built.has_one_way_links()), (5, true));
+        let wiring = built.wiring();
+        assert_eq!(wiring.hosts[1].map(|(end, _)| end), Some(switch_end(0, 2)), "where B sends to");
+        assert_eq!(wiring.switches[1][0].map(|(end, _)| end), Some(host_end(1)));
+    }
+
+    #[test]
+    fn networks_of_one_way_links_must_be_whole() {
+        let message = |change: fn(&mut Custom)| {
+            let mut spec = circle();
+            change(&mut spec);
+            TopologySpec::Custom(spec).build().map_err(|e| e.to_string()).err().unwrap_or_default()
+        };
+        assert_eq!(
+            message(|s| drop(s.links.remove(3))),
+            "host B only receives; it needs a link to send by, too"
+        );
+        assert_eq!(message(|s| drop(s.links.pop())), "host A only sends; it needs a link to receive by, too");
+        assert_eq!(
+            message(|s| s.links.push(CustomLink { one_way: true, ..link("S2", "S1") })),
+            "port S1:3 only receives; it needs a link to send by, too"
+        );
+        assert_eq!(
+            message(|s| s.links[2].one_way = false),
+            "port B:1 is used by link 3 (S2:2 - B:1) and by link 4 (B:1 -> S1:2); one link per port and direction \
+             is possible"
+        );
+        assert_eq!(
+            message(|s| s.links[3].to = "S2:1".to_owned()),
+            "custom: `links`, entry 4, `to` = \"S2:1\": port 1 is already taken by `links`, entry 2"
+        );
+        assert_eq!(
+            message(|s| {
+                s.links[3].to = "S2".to_owned();
+                s.links[4].from = "S2".to_owned();
+            }),
+            "",
+            "a one-way trunk is fine as long as everybody is reached"
+        );
+        assert_eq!(
+            message(|s| {
+                s.links[1] = CustomLink { one_way: true, ..link("S1", "B") };
+                s.links[2] = CustomLink { one_way: true, ..link("S2", "S2") };
+            }),
+            "link 3 (S2:1 -> S2:1) leads back to its own node; remove it"
+        );
     }
 
     #[test]

@@ -73,6 +73,7 @@ impl Dumbbell {
                 b: switch_end(switch, port),
                 rate: self.link_rate,
                 delay: self.link_delay,
+                one_way: false,
             })
             .collect();
         links.push(Link {
@@ -80,6 +81,7 @@ impl Dumbbell {
             b: switch_end(1, right + 1),
             rate: trunk_rate,
             delay: self.link_delay,
+            one_way: false,
         });
         Ok(Topology {
             name: format!("dumbbell {left} + {right}"),

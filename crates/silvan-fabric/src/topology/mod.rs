@@ -9,6 +9,7 @@
 //! | [`star`] | one switch |
 //! | [`pgft`] | any parallel-ports generalised fat tree |
 //! | [`k_ary_n_tree`] | k-ary n-trees |
+//! | [`k_ary_n_fly`] | k-ary n-flies: multistage networks, one-way or bidirectional |
 //! | [`two_level`] | leaves and spines, with the 648-port fabric as a preset |
 //! | [`three_level`] | the full three-level tree of one kind of switch |
 //! | [`custom`] | lists of hosts, switches and links |
@@ -20,6 +21,7 @@ use std::fmt;
 
 pub mod custom;
 pub mod dumbbell;
+pub mod k_ary_n_fly;
 pub mod k_ary_n_tree;
 pub(crate) mod parameters;
 pub mod pgft;
@@ -29,6 +31,7 @@ pub mod three_level;
 pub mod two_level;
 mod validate;
 
+pub use k_ary_n_fly::Fly;
 pub use pgft::Pgft;
 pub use spec::TopologySpec;
 
@@ -89,10 +92,13 @@ pub struct End {
     pub port: u16,
 }
 
-/// A full-duplex link: two directed channels of the same rate and delay.
+/// A link: two directed channels of the same rate and delay, or one if it is one-way.
+///
+/// Where links are one-way, a port has a sending and a receiving side that may lead to different
+/// nodes; a wired port has both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// One end.
+    /// One end; the sending one of a one-way link.
     pub a: End,
     /// The other end.
     pub b: End,
@@ -100,6 +106,17 @@ pub struct Link {
     pub rate: Rate,
     /// Propagation delay of each direction; more than zero.
     pub delay: Time,
+    /// Whether there is only the channel from `a` to `b`.
+    pub one_way: bool,
+}
+
+impl Link {
+    /// The sending and the receiving end of each of its channels: first from `a` to `b`, then,
+    /// unless it is one-way, from `b` to `a`.
+    pub fn channels(&self) -> impl Iterator<Item = (End, End)> + use<> {
+        let back = (!self.one_way).then_some((self.b, self.a));
+        std::iter::once((self.a, self.b)).chain(back)
+    }
 }
 
 /// A wired network.
@@ -125,6 +142,11 @@ pub enum Shape {
     Arbitrary,
     /// A parallel-ports generalised fat tree; see [`Pgft`].
     FatTree(Pgft),
+    /// The same, with hosts and switches numbered as a perfect shuffle has them; see
+    /// [`k_ary_n_fly`].
+    ShuffledFatTree(Pgft),
+    /// A multistage network of one-way links; see [`Fly`].
+    Fly(Fly),
 }
 
 /// What is wrong with a topology, in terms of its nodes and ports.
@@ -169,7 +191,19 @@ impl Topology {
         format!("{}:{}", self.name_of(end.node), end.port)
     }
 
-    /// What each port of each node is wired to: `peers[node][port - 1]`, hosts first, then
+    /// Whether some link is one-way.
+    #[must_use]
+    pub fn has_one_way_links(&self) -> bool {
+        self.links.iter().any(|link| link.one_way)
+    }
+
+    /// Number of directed channels: two per link, one for a one-way link.
+    #[must_use]
+    pub fn channel_count(&self) -> usize {
+        self.links.iter().map(|link| if link.one_way { 1 } else { 2 }).sum()
+    }
+
+    /// Where each port of each node sends to: `peers[node][port - 1]`, hosts first, then
     /// switches, with the index of the link.
     #[must_use]
     pub fn wiring(&self) -> Wiring {
@@ -178,7 +212,7 @@ impl Topology {
             switches: self.switches.iter().map(|s| vec![None; usize::from(s.ports)]).collect(),
         };
         for (index, link) in self.links.iter().enumerate() {
-            for (from, to) in [(link.a, link.b), (link.b, link.a)] {
+            for (from, to) in link.channels() {
                 let slot = match from.node {
                     NodeRef::Host(i) => wiring.hosts.get_mut(i as usize),
                     NodeRef::Switch(i) => wiring
@@ -195,11 +229,11 @@ impl Topology {
     }
 }
 
-/// The far end and link index of every port; see [`Topology::wiring`].
+/// Where every port sends to, and over which link; see [`Topology::wiring`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wiring {
-    /// For each host, what its port 1 is wired to.
+    /// For each host, where its port 1 sends to.
     pub hosts: Vec<Option<(End, usize)>>,
-    /// For each switch, what each port (index = port - 1) is wired to.
+    /// For each switch, where each port (index = port - 1) sends to.
     pub switches: Vec<Vec<Option<(End, usize)>>>,
 }

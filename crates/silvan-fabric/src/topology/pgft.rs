@@ -178,7 +178,7 @@ impl Pgft {
                     };
                     let upper =
                         switch_end((self.first_switch(level) + parent) as u32, (1 + a + r * m) as u16);
-                    links.push(Link { a: lower, b: upper, rate, delay });
+                    links.push(Link { a: lower, b: upper, rate, delay, one_way: false });
                 }
             }
         }

@@ -57,6 +57,7 @@ impl Star {
                     b: switch_end(0, port),
                     rate: self.link_rate,
                     delay: self.link_delay,
+                    one_way: false,
                 })
                 .collect(),
             shape: Shape::Arbitrary,

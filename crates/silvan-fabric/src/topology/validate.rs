@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::{
-    End, MAX_HOSTS, MAX_LINK_DELAY, MAX_LINKS, MAX_PORTS, MAX_SWITCH_PORTS, MAX_SWITCHES, NodeRef, Topology,
-    TopologyError,
+    End, Link, MAX_HOSTS, MAX_LINK_DELAY, MAX_LINKS, MAX_PORTS, MAX_SWITCH_PORTS, MAX_SWITCHES, NodeRef,
+    Topology, TopologyError, Wiring,
 };
 
 fn wrong(text: String) -> Result<(), TopologyError> {
@@ -13,9 +13,13 @@ fn wrong(text: String) -> Result<(), TopologyError> {
 }
 
 impl Topology {
-    /// Checks that names are unique, sizes within the limits, ports in range and used once, every
-    /// host has exactly one link, to a switch, links carry something and take time, and that
-    /// every node reaches every other.
+    /// Checks that names are unique, sizes within the limits, ports in range and used once in each
+    /// direction, every host sends and receives by exactly one link, from and to a switch, links
+    /// carry something and take time, and that every node reaches every other.
+    ///
+    /// Where links are one-way, every host must reach the first one and be reached by it, every
+    /// switch be reached from some host, and a switch port that receives must also send. Whether
+    /// each pair of hosts is connected is then for the routing to say.
     ///
     /// # Errors
     /// The first thing that does not hold, with the nodes' names.
@@ -120,70 +124,124 @@ impl Topology {
     /// How messages call a link.
     fn link_name(&self, index: usize) -> String {
         let link = &self.links[index];
-        format!("link {} ({} - {})", index + 1, self.port_name(link.a), self.port_name(link.b))
+        let arrow = if link.one_way { "->" } else { "-" };
+        format!("link {} ({} {arrow} {})", index + 1, self.port_name(link.a), self.port_name(link.b))
     }
 
     fn check_ports(&self) -> Result<(), TopologyError> {
-        let mut hosts: Vec<Option<usize>> = vec![None; self.hosts.len()];
-        let mut switches: Vec<Vec<Option<usize>>> =
-            self.switches.iter().map(|s| vec![None; usize::from(s.ports)]).collect();
+        // By which link each port sends, and by which it receives.
+        type Sides = [Option<usize>; 2];
+        let mut hosts: Vec<Sides> = vec![[None; 2]; self.hosts.len()];
+        let mut switches: Vec<Vec<Sides>> =
+            self.switches.iter().map(|s| vec![[None; 2]; usize::from(s.ports)]).collect();
         for (index, link) in self.links.iter().enumerate() {
-            for end in [link.a, link.b] {
-                let slot = match end.node {
-                    NodeRef::Host(i) => &mut hosts[i as usize],
-                    NodeRef::Switch(i) => &mut switches[i as usize][usize::from(end.port) - 1],
-                };
-                if let Some(first) = slot.replace(index) {
-                    return wrong(format!(
-                        "port {} is used by {} and by {}; one link per port is possible",
-                        self.port_name(end),
-                        self.link_name(first),
-                        self.link_name(index)
-                    ));
+            for (from, to) in link.channels() {
+                for (end, side) in [(from, 0), (to, 1)] {
+                    let sides = match end.node {
+                        NodeRef::Host(i) => &mut hosts[i as usize],
+                        NodeRef::Switch(i) => &mut switches[i as usize][usize::from(end.port) - 1],
+                    };
+                    if let Some(first) = sides[side].replace(index) {
+                        return wrong(self.used_twice(end, first, index));
+                    }
                 }
             }
         }
-        if let Some(i) = hosts.iter().position(Option::is_none) {
-            return wrong(format!("host {} has no link; every host needs one", self.hosts[i].name));
+        for (host, sides) in self.hosts.iter().zip(&hosts) {
+            let what = match sides {
+                [Some(_), Some(_)] => continue,
+                [None, None] => "has no link; every host needs one",
+                [None, Some(_)] => "only receives; it needs a link to send by, too",
+                [Some(_), None] => "only sends; it needs a link to receive by, too",
+            };
+            return wrong(format!("host {} {what}", host.name));
+        }
+        for (switch, ports) in self.switches.iter().zip(&switches) {
+            if let Some(at) = ports.iter().position(|sides| sides[0].is_some() != sides[1].is_some()) {
+                let (does, lacks) =
+                    if ports[at][0].is_some() { ("sends", "receive") } else { ("receives", "send") };
+                return wrong(format!(
+                    "port {}:{} only {does}; it needs a link to {lacks} by, too",
+                    switch.name,
+                    at + 1
+                ));
+            }
         }
         Ok(())
     }
 
+    fn used_twice(&self, end: End, first: usize, second: usize) -> String {
+        let both_ways = [first, second].iter().all(|&link| !self.links[link].one_way);
+        format!(
+            "port {} is used by {} and by {}; one link per port{} is possible",
+            self.port_name(end),
+            self.link_name(first),
+            self.link_name(second),
+            if both_ways { "" } else { " and direction" }
+        )
+    }
+
     fn check_connected(&self) -> Result<(), TopologyError> {
         let wiring = self.wiring();
-        let mut hosts = vec![false; self.hosts.len()];
-        let mut switches = vec![false; self.switches.len()];
-        let mut open = vec![NodeRef::Host(0)];
-        while let Some(node) = open.pop() {
-            let (seen, peers) = match node {
-                NodeRef::Host(i) => (&mut hosts[i as usize], std::slice::from_ref(&wiring.hosts[i as usize])),
-                NodeRef::Switch(i) => (&mut switches[i as usize], wiring.switches[i as usize].as_slice()),
-            };
-            if !std::mem::replace(seen, true) {
-                open.extend(peers.iter().flatten().map(|&(End { node, .. }, _)| node));
-            }
-        }
         let first = &self.hosts[0].name;
+        let (hosts, mut switches) = reached(&wiring, [0]);
         if let Some(i) = hosts.iter().position(|&seen| !seen) {
             return wrong(format!("no path leads from host {first} to host {}", self.hosts[i].name));
         }
+        let mut from = format!("host {first}");
+        if self.has_one_way_links() {
+            let (hosts, _) = reached(&self.backwards(), [0]);
+            if let Some(i) = hosts.iter().position(|&seen| !seen) {
+                return wrong(format!("no path leads from host {} to host {first}", self.hosts[i].name));
+            }
+            switches = reached(&wiring, 0..self.hosts.len()).1;
+            "any host".clone_into(&mut from);
+        }
         if let Some(i) = switches.iter().position(|&seen| !seen) {
             return wrong(format!(
-                "no path leads from host {first} to switch {}; link it or remove it",
+                "no path leads from {from} to switch {}; link it or remove it",
                 self.switches[i].name
             ));
         }
         Ok(())
     }
+
+    /// The wiring if every link led the other way.
+    fn backwards(&self) -> Wiring {
+        let turned = |link: &Link| Link { a: link.b, b: link.a, ..*link };
+        Self { links: self.links.iter().map(turned).collect(), ..self.clone() }.wiring()
+    }
+}
+
+/// The hosts and switches that packets of some hosts can reach. No packet goes through a host.
+fn reached(wiring: &Wiring, from: impl IntoIterator<Item = usize>) -> (Vec<bool>, Vec<bool>) {
+    let mut hosts = vec![false; wiring.hosts.len()];
+    let mut switches = vec![false; wiring.switches.len()];
+    let mut open = Vec::new();
+    for host in from {
+        hosts[host] = true;
+        open.extend(wiring.hosts[host]);
+    }
+    while let Some((End { node, .. }, _)) = open.pop() {
+        match node {
+            NodeRef::Host(i) => hosts[i as usize] = true,
+            NodeRef::Switch(i) => {
+                if !std::mem::replace(&mut switches[i as usize], true) {
+                    open.extend(wiring.switches[i as usize].iter().flatten());
+                }
+            }
+        }
+    }
+    (hosts, switches)
 }
 
 #[cfg(test)]
 mod tests {
     use silvan_engine::Rate;
 
+    use super::super::Shape;
     use super::super::dumbbell::Dumbbell;
     use super::super::parameters::{host, host_end, switch, switch_end};
-    use super::super::{Link, Shape};
     use super::*;
 
     fn message(change: impl FnOnce(&mut Topology)) -> String {

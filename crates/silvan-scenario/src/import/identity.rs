@@ -31,8 +31,16 @@ impl Identities {
     /// ones, and GUIDs are made by number.
     ///
     /// # Errors
-    /// Where a switch has more ports, or the topology more nodes, than InfiniBand can number.
+    /// Where a switch has more ports, or the topology more nodes, than InfiniBand can number, or
+    /// where a link is one-way.
     pub fn of(topology: &Topology) -> Result<Self, TopologyError> {
+        if let Some(link) = topology.links.iter().find(|link| link.one_way) {
+            let (from, to) = (topology.port_name(link.a), topology.port_name(link.b));
+            return Err(TopologyError(format!(
+                "link {from} -> {to} is one-way; InfiniBand's links, and so the files of its tools, have both \
+                 directions"
+            )));
+        }
         if let Some(switch) = topology.switches.iter().find(|s| s.ports > MAX_PORTS) {
             let message = format!(
                 "switch \"{}\" has {} ports; InfiniBand has at most {MAX_PORTS}",

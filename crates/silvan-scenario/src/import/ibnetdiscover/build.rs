@@ -255,7 +255,7 @@ fn assemble(
         .iter()
         .filter_map(|(a, b, rate)| {
             let (a, b) = (end(a)?, end(b)?);
-            Some(Link { a: a.min(b), b: a.max(b), rate: *rate, delay: options.link_delay })
+            Some(Link { a: a.min(b), b: a.max(b), rate: *rate, delay: options.link_delay, one_way: false })
         })
         .collect();
     links.sort_by_key(|link| (link.a, link.b));

@@ -57,9 +57,21 @@ fn the_small_fabric_is_read_whole() {
             Switch { name: "right".into(), ports: 4, lid: Some(4), guid: Some(0xb0) },
         ],
         links: vec![
-            Link { a: end(NodeRef::Host(0), 1), b: end(left, 1), rate: Rate::from_gbit(40), delay },
-            Link { a: end(NodeRef::Host(1), 1), b: end(right, 2), rate: Rate::from_gbit(2), delay },
-            Link { a: end(left, 4), b: end(right, 4), rate: Rate::from_gbit(100), delay },
+            Link {
+                a: end(NodeRef::Host(0), 1),
+                b: end(left, 1),
+                rate: Rate::from_gbit(40),
+                delay,
+                one_way: false,
+            },
+            Link {
+                a: end(NodeRef::Host(1), 1),
+                b: end(right, 2),
+                rate: Rate::from_gbit(2),
+                delay,
+                one_way: false,
+            },
+            Link { a: end(left, 4), b: end(right, 4), rate: Rate::from_gbit(100), delay, one_way: false },
         ],
         ..Topology::default()
     };
