@@ -3,6 +3,8 @@
 mod queues;
 mod sources;
 
+pub use sources::permutation;
+
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
