@@ -21,6 +21,7 @@ from silvan._core import (
     fabric_route,
     schema,
 )
+from silvan._fluid import fluid
 from silvan.results import Result, ResultError, load, run
 from silvan.sweeps import Measure, Study, SweepError, sweep
 
@@ -38,6 +39,7 @@ __all__ = [
     "__version__",
     "fabric_check",
     "fabric_route",
+    "fluid",
     "load",
     "run",
     "schema",

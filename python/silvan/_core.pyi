@@ -128,6 +128,9 @@ def columns(table: Any) -> dict[str, ArrayView | tuple[ArrayView, list[str]]]:
 def schema() -> str:
     """Return the JSON Schema of scenario files."""
 
+def fluid(scenario: Scenario) -> dict[str, Any]:
+    """Return the rates of a scenario's flows as fluids, and when those with a total end."""
+
 def fabric_check(
     topology: str | PathLike[str], tables: str | PathLike[str], default_rate: str | None = None
 ) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import silvan
-from silvan import _folder, _show
+from silvan import _folder, _show, _show_fluid
 from silvan._progress import RunProgress, simulated
 from silvan.sweeps import entry
 
@@ -146,14 +146,25 @@ def _written(result: silvan.Result, out: Path | None, plot: bool) -> list[str]:
 
 
 @app.command()
-def check(scenario: ScenarioFile, settings: Settings = None, as_json: AsJson = False) -> None:
+def check(
+    scenario: ScenarioFile,
+    settings: Settings = None,
+    fluid: Annotated[
+        bool,
+        typer.Option("--fluid", help="Rates of its flows as fluids too: without control, max-min, SAA."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Check a scenario without running it: keys and values, routes, deadlock, cost."""
     loaded = silvan.Scenario.load(scenario, overrides(settings))
     report = loaded.check()
+    rates = silvan.fluid(loaded) if fluid else None
     if as_json:
-        _print_json(report)
-    else:
-        _show.check(_out(), loaded.name, report)
+        _print_json(report if rates is None else report | {"fluid": rates})
+        return
+    _show.check(_out(), loaded.name, report)
+    if rates is not None:
+        _show_fluid.rates(_out(), rates)
 
 
 entry.add_to(app, out_console=_out, err_console=_err, overrides=overrides)

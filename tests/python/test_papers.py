@@ -74,7 +74,7 @@ def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_all_experiments_are_there_and_load() -> None:
     experiments = {e.id: e for e in list_experiments()}
-    wanted = {"A2", "A3", "A4", "A5", "A8", "T1", "T2", "T3", "T4", "T5", "T6", "T7"}
+    wanted = {"A1", "A2", "A3", "A4", "A5", "A8", "T1", "T2", "T3", "T4", "T5", "T6", "T7"}
     assert wanted <= set(experiments)
     for experiment in experiments.values():
         assert experiment.rows

@@ -4,6 +4,8 @@ mod control;
 mod queues;
 mod sources;
 
+pub use sources::permutation;
+
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;

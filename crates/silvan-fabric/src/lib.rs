@@ -14,11 +14,13 @@
 //! | `measure` | meters, time series, trees, the watchdog, invariants |
 //! | [`simulation`] | the run, built by `build` |
 //! | [`outcome`] | what it leaves behind |
+//! | [`fluid`] | rates of flows as fluids: optima, and where back pressure settles |
 
 mod build;
 pub mod config;
 pub mod congestion;
 mod core;
+pub mod fluid;
 mod host;
 mod link;
 mod measure;
@@ -30,3 +32,5 @@ pub mod simulation;
 mod switch;
 pub mod topology;
 pub mod traffic;
+
+pub use build::permutation;

@@ -9,6 +9,7 @@
 //! | [`run`] | a run, interruptible, with progress |
 //! | [`arrow`] | tables of a run to Arrow and numpy, without copies |
 //! | [`fabric`] | topologies and forwarding tables of real fabrics |
+//! | [`fluid`] | fluid rates of a scenario's flows |
 //! | [`convert`] | small conversions and the exceptions |
 
 use pyo3::prelude::*;
@@ -16,6 +17,7 @@ use pyo3::prelude::*;
 mod arrow;
 mod convert;
 mod fabric;
+mod fluid;
 mod run;
 mod scenario;
 
@@ -36,5 +38,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(arrow::columns, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_check, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_route, module)?)?;
+    module.add_function(wrap_pyfunction!(fluid::fluid, module)?)?;
     Ok(())
 }

@@ -12,6 +12,7 @@
 
 mod error;
 mod files;
+mod fluid;
 pub mod import;
 mod network;
 pub mod opensm;
@@ -26,6 +27,7 @@ pub mod spec;
 mod validate;
 
 pub use error::ScenarioError;
+pub use fluid::{FluidFlow, FluidReport, FluidShare, FluidTotal};
 pub use reference::reference;
 pub use report::{Estimate, LinkLoad, Report};
 pub use scenario::Scenario;

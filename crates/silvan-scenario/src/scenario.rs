@@ -190,7 +190,7 @@ impl Scenario {
         }
     }
 
-    fn locate(&self, fault: Fault) -> ScenarioError {
+    pub(crate) fn locate(&self, fault: Fault) -> ScenarioError {
         self.source.locate(fault, &self.table)
     }
 }

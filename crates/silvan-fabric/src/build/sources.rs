@@ -322,15 +322,7 @@ impl Builder<'_> {
     fn targets(&self, pattern: &Pattern, class: u16, hosts: usize) -> Result<Vec<u32>, ModelError> {
         match pattern {
             Pattern::Hotspots { to } => to.iter().map(|name| self.host(name)).collect(),
-            Pattern::Permutation => {
-                let mut random = Stream::new(self.config.seed, "permutation", u64::from(class));
-                let mut images: Vec<u32> = (0..hosts as u32).collect();
-                // About one permutation in e has no fixed point; a single host has none at all.
-                while hosts > 1 && images.iter().enumerate().any(|(at, &image)| at as u32 == image) {
-                    random.shuffle(&mut images);
-                }
-                Ok(images)
-            }
+            Pattern::Permutation => Ok(permutation(self.config.seed, class, hosts as u32)),
             _ => Ok(Vec::new()),
         }
     }
@@ -343,6 +335,19 @@ fn hold(sources: &mut [Source], host: u32) -> Waiting {
         phase = std::mem::replace(&mut source.next_at, Time::NEVER);
     }
     Waiting { host, source: sources.len().saturating_sub(1) as u16, phase }
+}
+
+/// The permutation that a run draws for its class of traffic (flows first, then patterns, in
+/// their order): where each host sends. No host sends to itself, unless it is alone.
+#[must_use]
+pub fn permutation(seed: u64, class: u16, hosts: u32) -> Vec<u32> {
+    let mut random = Stream::new(seed, "permutation", u64::from(class));
+    let mut images: Vec<u32> = (0..hosts).collect();
+    // About one permutation in e has no fixed point; a single host has none at all.
+    while hosts > 1 && images.iter().enumerate().any(|(at, &image)| at as u32 == image) {
+        random.shuffle(&mut images);
+    }
+    images
 }
 
 /// How one sender of a pattern chooses destinations; none if it has nobody to send to.

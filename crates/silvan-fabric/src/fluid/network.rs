@@ -1,0 +1,185 @@
+//! The links of a topology, by channel and with what hosts send and take in, as a [`Problem`].
+
+use silvan_engine::Rate;
+
+use super::{FluidError, Problem};
+use crate::config::HostConfig;
+use crate::routing::{Tables, trace};
+use crate::topology::{NodeRef, Topology, Wiring};
+
+/// A topology with its tables, for adding flows from host to host. Link `2 n` of the problem is
+/// that from `a` to `b` of the topology's link `n`, link `2 n + 1` the way back.
+pub struct Network<'a> {
+    topology: &'a Topology,
+    tables: &'a Tables,
+    wiring: Wiring,
+    host: HostConfig,
+}
+
+impl<'a> Network<'a> {
+    /// The network, and its problem without flows. A link from or to a host carries no more than
+    /// the host injects or drains.
+    ///
+    /// # Errors
+    /// A link without a rate.
+    pub fn new(
+        topology: &'a Topology,
+        tables: &'a Tables,
+        host: &HostConfig,
+    ) -> Result<(Self, Problem), FluidError> {
+        let network = Self { topology, tables, wiring: topology.wiring(), host: host.clone() };
+        let mut problem = Problem::default();
+        for link in 0..2 * topology.links.len() {
+            problem.add_link(network.capacity(link).0 as f64)?;
+        }
+        Ok((network, problem))
+    }
+
+    fn ends(&self, link: usize) -> (crate::topology::End, crate::topology::End) {
+        let wire = &self.topology.links[link / 2];
+        if link.is_multiple_of(2) { (wire.a, wire.b) } else { (wire.b, wire.a) }
+    }
+
+    /// What a host sets as the limit of a link, if it is lower than the link's rate.
+    fn limit(&self, link: usize) -> Option<(Rate, &'static str, NodeRef)> {
+        let (from, to) = self.ends(link);
+        let sends = self.host.injection_rate.map(|rate| (rate, "injection of", from.node));
+        let drains = self.host.drain_rate.map(|rate| (rate, "drain of", to.node));
+        let limits = [sends, drains].into_iter().flatten();
+        let of_host = limits.filter(|(_, _, node)| matches!(node, NodeRef::Host(_)));
+        let lower = of_host.filter(|(rate, ..)| *rate < self.topology.links[link / 2].rate);
+        lower.min_by_key(|(rate, ..)| *rate)
+    }
+
+    fn capacity(&self, link: usize) -> Rate {
+        self.limit(link).map_or(self.topology.links[link / 2].rate, |(rate, ..)| rate)
+    }
+
+    /// A link of the problem in words: "S1:4 -> S2:1", or "drain of H5" where the host is slower.
+    #[must_use]
+    pub fn link_name(&self, link: u32) -> String {
+        let link = link as usize;
+        if link / 2 >= self.topology.links.len() {
+            return format!("link {link}");
+        }
+        if let Some((_, what, host)) = self.limit(link) {
+            return format!("{what} {}", self.topology.name_of(host));
+        }
+        let (from, to) = self.ends(link);
+        let name = |end: crate::topology::End| match end.node {
+            NodeRef::Host(_) => self.topology.name_of(end.node).to_owned(),
+            NodeRef::Switch(_) => self.topology.port_name(end),
+        };
+        format!("{} -> {}", name(from), name(to))
+    }
+
+    /// The links from one host to another by the tables.
+    ///
+    /// # Errors
+    /// A host that does not exist, or no route.
+    pub fn route(&self, from: u32, to: u32) -> Result<Vec<u32>, FluidError> {
+        let path = trace(self.topology, &self.wiring, self.tables, from, to)
+            .map_err(|error| FluidError(error.to_string()))?;
+        let number = |channel: &crate::routing::Channel| {
+            let back = self.topology.links[channel.link].a != channel.from;
+            (2 * channel.link + usize::from(back)) as u32
+        };
+        Ok(path.channels.iter().map(number).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::close;
+    use super::super::{max_min, saa, uncontrolled};
+    use super::*;
+    use crate::routing::RoutingSpec;
+    use crate::topology::dumbbell::Dumbbell;
+    use crate::topology::k_ary_n_tree::KAryNTree;
+
+    /// Rates without control over the rate of a host, and the names of what holds the flows back.
+    fn shares(topology: &Topology, host: &HostConfig, pairs: &[(u32, u32)]) -> (Vec<f64>, Vec<String>) {
+        let tables = RoutingSpec::suitable(topology).compute(topology).unwrap();
+        let (network, mut problem) = Network::new(topology, &tables, host).unwrap();
+        for &(from, to) in pairs {
+            problem.add_flow(&network.route(from, to).unwrap(), 1.0, None).unwrap();
+        }
+        let found = uncontrolled(&problem, &problem.all()).unwrap();
+        let rate = host.drain_rate.unwrap_or(topology.links[0].rate).0 as f64;
+        let names = found.bottlenecks.iter().map(|link| network.link_name(link.unwrap())).collect();
+        (found.rates.iter().map(|share| share / rate).collect(), names)
+    }
+
+    fn all_close(found: &[f64], expected: &[f64]) -> bool {
+        found.len() == expected.len() && found.iter().zip(expected).all(|(&a, &b)| close(a, b))
+    }
+
+    #[test]
+    fn parking_lot_on_the_testbed() {
+        // Paper I: F1 H1 -> H4; F2 to F5 from H2, H3, H6, H7 to H5, which drains 13 of 16 Gbit/s.
+        let testbed = Dumbbell { link_rate: Rate::from_gbit(16), ..Dumbbell::default() }.build().unwrap();
+        let host = HostConfig { drain_rate: Some(Rate::from_gbit(13)), ..HostConfig::default() };
+        let pairs = [(0, 3), (1, 4), (2, 4), (5, 4), (6, 4)];
+        let (found, names) = shares(&testbed, &host, &pairs);
+        let (sixth, third) = (1.0 / 6.0, 1.0 / 3.0);
+        assert!(all_close(&found, &[sixth, sixth, sixth, third, third]), "{found:?}");
+        assert!(names.iter().all(|name| name == "drain of H5"), "{names:?}");
+    }
+
+    #[test]
+    fn a_victim_gets_the_share_of_the_contributor_beside_it() {
+        // Thesis 2.2: the link between the switches twice as fast; H2, H6, H7 -> H5, H1 -> H4.
+        let (rate, trunk_rate) = (Rate::from_gbit(16), Rate::from_gbit(32));
+        let testbed = Dumbbell { link_rate: rate, trunk_rate: Some(trunk_rate), ..Dumbbell::default() };
+        let (found, names) =
+            shares(&testbed.build().unwrap(), &HostConfig::default(), &[(0, 3), (1, 4), (5, 4), (6, 4)]);
+        assert!(all_close(&found, &[1.0 / 3.0; 4]), "{found:?}");
+        assert!(names.iter().all(|name| name == "S2:2 -> H5"), "{names:?}");
+    }
+
+    #[test]
+    fn all_to_one_on_trees_starves_the_farthest_by_the_law() {
+        for (k, n) in [(2_u32, 2_u32), (2, 3), (4, 3), (3, 3)] {
+            let topology = KAryNTree::new(k, n).build().unwrap();
+            let hosts = topology.hosts.len() as u32;
+            let pairs: Vec<(u32, u32)> = (1..hosts).map(|from| (from, 0)).collect();
+            let (found, _) = shares(&topology, &HostConfig::default(), &pairs);
+            // Paper II, V: 1/(k^(2n-1) - k^(2n-2)).
+            let law = 1.0 / f64::from(k.pow(2 * n - 1) - k.pow(2 * n - 2));
+            let far = &found[(k.pow(n - 1) - 1) as usize..];
+            assert!(far.iter().all(|&share| close(share, law)), "{k}-ary {n}-tree: {far:?}, not {law}");
+            assert!(close(found.iter().sum(), 1.0), "{k}-ary {n}-tree");
+            assert!(close(found[0], 1.0 / f64::from(k)), "a neighbour has a port of the last switch");
+        }
+    }
+
+    #[test]
+    fn several_permutations_on_a_tree_of_512() {
+        let topology = KAryNTree::new(8, 3).build().unwrap();
+        let tables = RoutingSpec::suitable(&topology).compute(&topology).unwrap();
+        let (network, mut problem) = Network::new(&topology, &tables, &HostConfig::default()).unwrap();
+        for (from, by) in (0..512).flat_map(|from| [(from, 65), (from, 130), (from, 333)]) {
+            problem.add_flow(&network.route(from, (from + by) % 512).unwrap(), 1.0, None).unwrap();
+        }
+        // D-mod-K carries shifts at full rate, so three at a time get a third of it each.
+        let third = topology.links[0].rate.0 as f64 / 3.0;
+        let all = problem.all();
+        for rates in [
+            max_min(&problem, &all).rates,
+            saa(&problem, &all).rates,
+            uncontrolled(&problem, &all).unwrap().rates,
+        ] {
+            assert!(rates.iter().all(|&rate| close(rate, third)));
+        }
+    }
+
+    #[test]
+    fn routes_that_are_none_are_refused_by_name() {
+        let testbed = Dumbbell::default().build().unwrap();
+        let tables = Tables::empty(&testbed);
+        let (network, _) = Network::new(&testbed, &tables, &HostConfig::default()).unwrap();
+        let message = network.route(0, 4).err().map(|e| e.0).unwrap_or_default();
+        assert_eq!(message, "from H1 to H5: switch S1 has no route to H5");
+        assert!(network.route(0, 99).is_err());
+    }
+}

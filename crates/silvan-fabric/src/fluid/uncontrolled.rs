@@ -1,0 +1,287 @@
+//! Rates without congestion control: where lossless back pressure settles.
+//!
+//! What is modelled: each switch input is one buffer shared by all outputs, with a read port per
+//! output; each output serves its inputs in turn, and a host its flows; nothing is dropped, so a
+//! link runs no faster than the buffer at its far end is emptied. In the steady state a buffer
+//! that is full lets in what it lets out, in the proportions in which it came:
+//!
+//! ```text
+//!   f1, f2, f3, f4 --> sw1 ==link==> sw2 --> d1    f1, f2
+//!                                    sw2 --> d2    f3, f4, and f5, f6 from ports of their own
+//! ```
+//!
+//! The link to d2 gives a third to each input, so 1/3 to f3 and f4 together; they are half of what
+//! comes over the link between the switches, which therefore runs at 2/3, and f1 and f2 are its
+//! victims.
+//!
+//! The rates are a fixed point: forth along the routes, each link divides what it may carry among
+//! its inputs (max-min fair in what they bring); back against them, each link learns how fast the
+//! buffer at its end empties. Routes that wait for each other in a circle have no such order and
+//! are refused, as is a case that does not settle.
+
+use std::collections::BTreeMap;
+
+use super::{Allocation, FluidError, Problem};
+
+/// Rounds until it is given up.
+const MOST_ROUNDS: usize = 20_000;
+/// Rounds until steps are halved, for the rare case that swings to and fro.
+const FREE_ROUNDS: usize = 200;
+/// Relative change in a round at which rates count as settled.
+const SETTLED: f64 = 1e-13;
+
+/// Where the rates of the active flows settle without control; weights have no effect. The
+/// bottleneck of a flow is the root of the congestion tree that holds it back.
+///
+/// # Errors
+/// Routes whose links wait for each other in a circle; rates that do not settle.
+pub fn uncontrolled(problem: &Problem, active: &[bool]) -> Result<Allocation, FluidError> {
+    let mut network = Pressure::new(problem, active)?;
+    for round in 0..MOST_ROUNDS {
+        network.forth(problem);
+        let step = if round < FREE_ROUNDS { 1.0 } else { 0.5 };
+        if network.back(problem, step) < SETTLED {
+            return Ok(network.allocation(problem, active));
+        }
+    }
+    let what = format!("the rates without control do not settle within {MOST_ROUNDS} rounds");
+    Err(FluidError(what))
+}
+
+/// What comes to a link from one input of its switch, or one flow of its host.
+struct Group {
+    /// The link that ends in that input.
+    input: Option<u32>,
+    flows: Vec<u32>,
+    /// What it brings, in bit/s.
+    demand: f64,
+}
+
+#[derive(Default)]
+struct Station {
+    groups: Vec<Group>,
+    /// The rate at which the far end lets it run.
+    accepted: f64,
+    /// The output that sets it, where that is less than the capacity.
+    blocked_by: Option<u32>,
+    carried: f64,
+}
+
+struct Pressure {
+    stations: Vec<Station>,
+    /// Links that are used, along the routes.
+    order: Vec<u32>,
+    /// For each link where its packets go on: the link and its number among the groups there.
+    onward: Vec<Vec<(u32, usize)>>,
+    /// Rate of each flow behind the last link that was computed.
+    rates: Vec<f64>,
+}
+
+impl Pressure {
+    fn new(problem: &Problem, active: &[bool]) -> Result<Self, FluidError> {
+        // By link and input; flows that start at a link are groups of their own behind the others.
+        let mut grouped: Vec<BTreeMap<(u32, u32), Vec<u32>>> = Vec::new();
+        grouped.resize_with(problem.links(), BTreeMap::new);
+        for flow in problem.active(active) {
+            let mut input = None;
+            for &link in problem.route(flow) {
+                let key = input.map_or((u32::MAX, flow as u32), |input| (input, 0));
+                grouped[link as usize].entry(key).or_default().push(flow as u32);
+                input = Some(link);
+            }
+        }
+        let mut stations = Vec::with_capacity(problem.links());
+        let mut onward = vec![Vec::new(); problem.links()];
+        for (link, (groups, &capacity)) in grouped.into_iter().zip(&problem.capacities).enumerate() {
+            let mut station = Station { accepted: capacity, ..Station::default() };
+            for ((input, _), flows) in groups {
+                let input = (input != u32::MAX).then_some(input);
+                if let Some(input) = input {
+                    onward[input as usize].push((link as u32, station.groups.len()));
+                }
+                station.groups.push(Group { input, flows, demand: 0.0 });
+            }
+            stations.push(station);
+        }
+        let order = along_routes(&stations, &onward)?;
+        Ok(Self { stations, order, onward, rates: vec![0.0; problem.flows()] })
+    }
+
+    /// Divides what each link may carry among its groups, from the sources on.
+    fn forth(&mut self, problem: &Problem) {
+        for &link in &self.order {
+            let station = &mut self.stations[link as usize];
+            let limit = station.accepted.min(problem.capacities[link as usize]);
+            for group in &mut station.groups {
+                group.demand = match (group.input, group.flows.as_slice()) {
+                    // A source has as much to send as its link could carry, if not less by itself.
+                    (None, &[flow]) => {
+                        let wanted = problem.flows[flow as usize].cap;
+                        let wanted = wanted.min(problem.capacities[link as usize]);
+                        self.rates[flow as usize] = wanted;
+                        wanted
+                    }
+                    (_, flows) => flows.iter().map(|&flow| self.rates[flow as usize]).sum(),
+                };
+            }
+            let level = fair_level(station.groups.iter().map(|group| group.demand).collect(), limit);
+            station.carried = 0.0;
+            for group in &station.groups {
+                station.carried += group.demand.min(level);
+                if group.demand > level {
+                    let kept = level / group.demand;
+                    group.flows.iter().for_each(|&flow| self.rates[flow as usize] *= kept);
+                }
+            }
+        }
+    }
+
+    /// Tells each link how fast the buffer at its end empties, from the destinations back. Gives
+    /// the largest relative change.
+    fn back(&mut self, problem: &Problem, step: f64) -> f64 {
+        let mut change = 0.0_f64;
+        for &link in self.order.iter().rev() {
+            let capacity = problem.capacities[link as usize];
+            let carried = self.stations[link as usize].carried;
+            let (mut accepted, mut blocked_by) = (capacity, None);
+            for &(output, at) in &self.onward[link as usize] {
+                let station = &self.stations[output as usize];
+                let limit = station.accepted.min(problem.capacities[output as usize]);
+                let part = station.groups[at].demand / carried;
+                let fastest = share_of(&station.groups, at, limit) / part;
+                if fastest < accepted * (1.0 - SETTLED) {
+                    (accepted, blocked_by) = (fastest, Some(output));
+                }
+            }
+            let station = &mut self.stations[link as usize];
+            let next = station.accepted + (accepted - station.accepted) * step;
+            change = change.max((next - station.accepted).abs() / next);
+            (station.accepted, station.blocked_by) = (next, blocked_by);
+        }
+        change
+    }
+
+    fn allocation(&self, problem: &Problem, active: &[bool]) -> Allocation {
+        let mut allocation = Allocation::idle(problem.flows());
+        for flow in problem.active(active) {
+            allocation.rates[flow] = self.rates[flow];
+            if self.rates[flow] < problem.flows[flow].cap * (1.0 - 1e-9) {
+                allocation.bottlenecks[flow] = problem.route(flow).first().map(|&link| self.root(link));
+            }
+        }
+        allocation
+    }
+
+    /// The full link that a link waits for in the end: the root of its congestion tree.
+    fn root(&self, mut link: u32) -> u32 {
+        while let Some(output) = self.stations[link as usize].blocked_by {
+            link = output;
+        }
+        link
+    }
+}
+
+/// The links in an order in which every route goes forward.
+fn along_routes(stations: &[Station], onward: &[Vec<(u32, usize)>]) -> Result<Vec<u32>, FluidError> {
+    let inputs = |station: &Station| station.groups.iter().filter(|group| group.input.is_some()).count();
+    let mut missing: Vec<usize> = stations.iter().map(inputs).collect();
+    let used = || (0..stations.len()).filter(|&link| !stations[link].groups.is_empty());
+    let mut order: Vec<u32> = used().filter(|&link| missing[link] == 0).map(|link| link as u32).collect();
+    let mut next = 0;
+    while let Some(&link) = order.get(next) {
+        next += 1;
+        for &(output, _) in &onward[link as usize] {
+            missing[output as usize] -= 1;
+            if missing[output as usize] == 0 {
+                order.push(output);
+            }
+        }
+    }
+    if order.len() < used().count() {
+        let what = "the routes can deadlock: their links wait for each other in a circle, and there are no \
+                    steady rates without control";
+        return Err(FluidError(what.to_owned()));
+    }
+    Ok(order)
+}
+
+/// The level up to which demands are served when a limit is shared max-min fairly; infinite where
+/// all are met.
+fn fair_level(mut demands: Vec<f64>, limit: f64) -> f64 {
+    demands.sort_unstable_by(f64::total_cmp);
+    let mut left = limit;
+    let count = demands.len();
+    for (met, demand) in demands.into_iter().enumerate() {
+        let level = left / (count - met) as f64;
+        if demand > level {
+            return level;
+        }
+        left -= demand;
+    }
+    f64::INFINITY
+}
+
+/// What one group would get of a limit if it always had something to send.
+fn share_of(groups: &[Group], at: usize, limit: f64) -> f64 {
+    let others = groups.iter().enumerate().filter(|(other, _)| *other != at);
+    let demands: Vec<f64> = others.map(|(_, group)| group.demand).chain([f64::INFINITY]).collect();
+    fair_level(demands, limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{close, feasible, figure_1, problem, problems};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all_close(rates: &[f64], expected: &[f64]) -> bool {
+        rates.len() == expected.len() && rates.iter().zip(expected).all(|(&a, &b)| close(a, b))
+    }
+
+    #[test]
+    fn figure_1_of_the_source() {
+        let problem = figure_1();
+        let found = uncontrolled(&problem, &problem.all()).unwrap();
+        let sixth = 1.0 / 6.0;
+        let expected = [sixth, sixth, sixth, sixth, 1.0 / 3.0, 1.0 / 3.0];
+        assert!(all_close(&found.rates, &expected), "{found:?}");
+        assert_eq!(found.bottlenecks, [Some(8); 6], "f1 and f2 wait for the link to d2 and never cross it");
+    }
+
+    #[test]
+    fn what_is_not_used_by_one_input_is_shared_by_the_others() {
+        // The first flow comes over a slow link, the second has a cap, the third all the rest.
+        let mut shared = problem(&[1.0, 10.0, 10.0, 10.0], &[&[0, 3]]);
+        assert_eq!(shared.add_flow(&[1, 3], 1.0, Some(2.0)), Ok(()));
+        assert_eq!(shared.add_flow(&[2, 3], 1.0, None), Ok(()));
+        let found = uncontrolled(&shared, &shared.all()).unwrap();
+        assert!(all_close(&found.rates, &[1.0, 2.0, 7.0]), "{found:?}");
+        assert_eq!(found.bottlenecks, [Some(0), None, Some(3)]);
+        let found = uncontrolled(&shared, &[false, true, true]).unwrap();
+        assert!(all_close(&found.rates, &[0.0, 2.0, 8.0]), "{found:?}");
+    }
+
+    #[test]
+    fn circles_are_refused() {
+        let ring = problem(&[1.0; 3], &[&[0, 1], &[1, 2], &[2, 0]]);
+        let message = uncontrolled(&ring, &ring.all()).err().map(|e| e.0).unwrap_or_default();
+        assert!(message.starts_with("the routes can deadlock"), "{message}");
+    }
+
+    proptest! {
+        #[test]
+        fn it_settles_where_every_flow_waits_for_a_full_link(problem in problems()) {
+            let Allocation { rates, bottlenecks } = uncontrolled(&problem, &problem.all()).unwrap();
+            prop_assert!(feasible(&problem, &rates));
+            let loads = problem.loads(&rates);
+            for (flow, root) in bottlenecks.iter().enumerate() {
+                match *root {
+                    None => prop_assert!(close(rates[flow], problem.flows[flow].cap)),
+                    Some(root) => {
+                        prop_assert!(close(loads[root as usize], problem.capacities[root as usize]));
+                    }
+                }
+            }
+        }
+    }
+}

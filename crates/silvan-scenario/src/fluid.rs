@@ -1,0 +1,346 @@
+//! What fluid rates say of a scenario's flows: the best that its links allow, and what they get
+//! without congestion control.
+
+use serde::Serialize;
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::config::{Architecture, Packet};
+use silvan_fabric::fluid::completion::{Demand, completions};
+use silvan_fabric::fluid::network::Network;
+use silvan_fabric::fluid::{Allocation, FluidError, MAX_FLOWS, Problem, max_min, saa, uncontrolled};
+use silvan_fabric::permutation;
+use silvan_fabric::queueing::{Memory, Queues};
+use silvan_fabric::topology::Topology;
+use silvan_fabric::traffic::{Pattern, Traffic};
+
+use crate::error::{Fault, ScenarioError};
+use crate::scenario::Scenario;
+use crate::spec::Spec;
+
+/// The answer of [`Scenario::fluid`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FluidReport {
+    /// Explicit flows in their order, then those of the traffic patterns.
+    pub flows: Vec<FluidFlow>,
+    /// Without congestion control; none where it cannot be said, see `uncontrolled_missing`.
+    pub uncontrolled: Option<FluidTotal>,
+    /// Max-min fair rates.
+    pub max_min: FluidTotal,
+    /// Single application assignment.
+    pub saa: FluidTotal,
+    /// Why there are no rates without congestion control.
+    pub uncontrolled_missing: Option<String>,
+    /// What the single application assignment took as weights: "total", where every flow has one,
+    /// or "equal".
+    pub weights: &'static str,
+}
+
+/// A flow and its rates.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FluidFlow {
+    /// Its name; for those of a pattern the pattern's name and the hosts.
+    pub flow: String,
+    /// Name of the sending host.
+    pub from: String,
+    /// Name of the receiving host.
+    pub to: String,
+    /// Payload in all, if it has an end.
+    pub total_bytes: Option<u64>,
+    /// Without congestion control.
+    pub uncontrolled: Option<FluidShare>,
+    /// Max-min fair.
+    pub max_min: FluidShare,
+    /// Single application assignment.
+    pub saa: FluidShare,
+}
+
+/// What one flow gets.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FluidShare {
+    /// Payload while all flows are there, in Gbit/s.
+    pub gbit_s: f64,
+    /// What holds it back: a link, a host that injects or drains no faster, or "its own rate".
+    /// Without congestion control it is the root of the congestion tree, on the flow's way or not.
+    pub bottleneck: String,
+    /// When it has sent its total, from the start of the scenario; none for flows without one.
+    pub completed_ns: Option<u64>,
+}
+
+/// What all flows get together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FluidTotal {
+    /// Sum of the rates, in Gbit/s.
+    pub gbit_s: f64,
+    /// When the last flow with a total has sent it.
+    pub completed_ns: Option<u64>,
+}
+
+impl Scenario {
+    /// The rates of the scenario's flows as fluids while all are there, and when those with a
+    /// total end. Latency, buffers and the scenario's mechanism play no part.
+    ///
+    /// # Errors
+    /// As [`Scenario::build`]; patterns whose destinations change from message to message.
+    pub fn fluid(&self) -> Result<FluidReport, ScenarioError> {
+        let (topology, tables, _) = self.build()?;
+        let flows = flows(&self.spec, &topology).map_err(|fault| self.locate(fault))?;
+        let refused = |error: FluidError| ScenarioError::of_file(self.origin(), error.0);
+        let (network, problem) = Network::new(&topology, &tables, &self.spec.host).map_err(refused)?;
+        Case::new(&self.spec, network, problem, flows)
+            .and_then(|case| case.report(&topology))
+            .map_err(refused)
+    }
+}
+
+/// A flow before it has rates.
+struct Wanted {
+    name: String,
+    from: u32,
+    to: u32,
+    rate: Option<Rate>,
+    message: Bytes,
+    total: Option<Bytes>,
+    start: Time,
+    stop: Option<Time>,
+}
+
+/// All flows of a scenario, those of its patterns included.
+fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
+    let mut wanted = Vec::new();
+    for flow in &spec.flow {
+        let hosts = topology.host_named(&flow.from).zip(topology.host_named(&flow.to));
+        wanted.extend(hosts.map(|(from, to)| Wanted {
+            name: flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to)),
+            from,
+            to,
+            rate: flow.rate,
+            message: flow.message.unwrap_or(spec.packet.mtu),
+            total: flow.total,
+            start: flow.start,
+            stop: flow.stop,
+        }));
+    }
+    for (number, traffic) in spec.traffic.iter().enumerate() {
+        let pairs = pairs(spec, topology, (number, traffic))?;
+        if wanted.len() + pairs.len() > MAX_FLOWS {
+            let what =
+                format!("gives more than {MAX_FLOWS} flows with those before it, the most there may be");
+            return Err(Fault::new(format!("traffic.{number}"), what));
+        }
+        let name = traffic.name.clone().unwrap_or_else(|| format!("traffic {}", number + 1));
+        let host = |host: u32| &topology.hosts[host as usize].name;
+        wanted.extend(pairs.into_iter().map(|(from, to)| Wanted {
+            name: format!("{name}: {}->{}", host(from), host(to)),
+            from,
+            to,
+            rate: traffic.rate,
+            message: traffic.message.unwrap_or(spec.packet.mtu),
+            total: None,
+            start: traffic.start,
+            stop: traffic.stop,
+        }));
+    }
+    if wanted.is_empty() {
+        return Err(Fault::new("flow", "there is nothing to compute rates of; give [[flow]] or [[traffic]]"));
+    }
+    Ok(wanted)
+}
+
+/// Who sends to whom in a pattern, as a run has it.
+fn pairs(
+    spec: &Spec,
+    topology: &Topology,
+    (number, traffic): (usize, &Traffic),
+) -> Result<Vec<(u32, u32)>, Fault> {
+    let hosts = topology.hosts.len() as u32;
+    let senders: Vec<u32> = match &traffic.hosts {
+        Some(names) => names.iter().filter_map(|name| topology.host_named(name)).collect(),
+        None => (0..hosts).collect(),
+    };
+    let targets: Vec<u32> = match &traffic.pattern {
+        Pattern::Hotspots { to } => {
+            let to: Vec<u32> = to.iter().filter_map(|name| topology.host_named(name)).collect();
+            senders.iter().zip(to.iter().cycle()).map(|(_, &to)| to).collect()
+        }
+        Pattern::Shift { by } => senders.iter().map(|from| (from + by % hosts) % hosts).collect(),
+        Pattern::Permutation => {
+            let class = (spec.flow.len() + number) as u16;
+            let images = permutation(spec.seed, class, hosts);
+            senders.iter().map(|&from| images[from as usize]).collect()
+        }
+        Pattern::Uniform { .. } | Pattern::AllToAll | Pattern::Forest(_) => {
+            let what = "chooses a destination for each message, but fluid rates are those of flows that last: \
+                        give [[flow]], or a pattern of kind `permutation`, `shift` or `hotspots`";
+            return Err(Fault::new(format!("traffic.{number}.pattern.kind"), what));
+        }
+    };
+    Ok(senders.into_iter().zip(targets).filter(|(from, to)| from != to).collect())
+}
+
+/// Bytes on the wire of a payload sent in messages of a size.
+fn on_the_wire(packet: &Packet, payload: f64, message: Bytes) -> f64 {
+    let packets = message.0.max(1).div_ceil(packet.mtu.0.max(1));
+    payload * (1.0 + packets as f64 * packet.header.0 as f64 / message.0.max(1) as f64)
+}
+
+/// Why the rates without control do not describe a scenario's switches, if so.
+fn not_modelled(spec: &Spec) -> Option<String> {
+    let mechanism = spec.congestion.mechanism;
+    let switch = &spec.switch;
+    let queues = switch.queues(mechanism);
+    let cause = if spec.lanes.count > 1 {
+        "a single virtual lane (lanes.count = 1)"
+    } else if switch.architecture(mechanism) != Architecture::Voq {
+        "switches that serve their inputs in turn (switch.architecture = \"voq\")"
+    } else if queues != Queues::PerOutput || switch.memory(mechanism) != Memory::Shared {
+        "one queue per output in a shared buffer (switch.queues = \"per-output\")"
+    } else {
+        return None;
+    };
+    Some(format!("rates without congestion control are computed only for {cause}"))
+}
+
+struct Case<'a> {
+    spec: &'a Spec,
+    network: Network<'a>,
+    problem: Problem,
+    flows: Vec<Wanted>,
+    demands: Vec<Demand>,
+    /// Whether all flows have a total, which then is their weight.
+    sized: bool,
+}
+
+impl<'a> Case<'a> {
+    fn new(
+        spec: &'a Spec,
+        network: Network<'a>,
+        problem: Problem,
+        flows: Vec<Wanted>,
+    ) -> Result<Self, FluidError> {
+        let sized = flows.iter().all(|flow| flow.total.is_some());
+        let seconds = |time: Option<Time>| time.map_or(f64::INFINITY, Time::as_secs_f64);
+        let wire = |flow: &Wanted, payload: u64| on_the_wire(&spec.packet, payload as f64, flow.message);
+        let demands = flows.iter().map(|flow| Demand {
+            start_s: flow.start.as_secs_f64(),
+            stop_s: seconds(flow.stop),
+            bits: flow.total.map_or(f64::INFINITY, |total| 8.0 * wire(flow, total.0)),
+        });
+        let mut case = Self { spec, network, problem, demands: demands.collect(), flows, sized };
+        for (flow, demand) in case.flows.iter().zip(&case.demands) {
+            let route = case.network.route(flow.from, flow.to)?;
+            let cap = flow.rate.map(|rate| wire(flow, rate.0));
+            case.problem.add_flow(&route, if sized { demand.bits } else { 1.0 }, cap)?;
+        }
+        Ok(case)
+    }
+
+    fn report(&self, topology: &Topology) -> Result<FluidReport, FluidError> {
+        let equal = self.problem.with_equal_weights();
+        let (max_min, max_min_total) = self.shares(|active| Ok(max_min(&equal, active)))?;
+        let (saa, saa_total) = self.shares(|active| Ok(saa(&self.problem, active)))?;
+        let (free, missing) = match not_modelled(self.spec) {
+            Some(why) => (None, Some(why)),
+            None => match self.shares(|active| uncontrolled(&self.problem, active)) {
+                Ok(found) => (Some(found), None),
+                Err(error) => (None, Some(error.0)),
+            },
+        };
+        let (free, free_total) = free.unzip();
+        let free =
+            free.map_or_else(|| vec![None; self.flows.len()], |all| all.into_iter().map(Some).collect());
+        let name = |host: u32| topology.hosts[host as usize].name.clone();
+        let shares = max_min.into_iter().zip(saa).zip(free);
+        let rows = self.flows.iter().zip(shares).map(|(flow, ((max_min, saa), uncontrolled))| FluidFlow {
+            flow: flow.name.clone(),
+            from: name(flow.from),
+            to: name(flow.to),
+            total_bytes: flow.total.map(|total| total.0),
+            uncontrolled,
+            max_min,
+            saa,
+        });
+        Ok(FluidReport {
+            flows: rows.collect(),
+            uncontrolled: free_total,
+            max_min: max_min_total,
+            saa: saa_total,
+            uncontrolled_missing: missing,
+            weights: if self.sized { "total" } else { "equal" },
+        })
+    }
+
+    /// Rates while all are there, and the ends, under a rule.
+    fn shares(
+        &self,
+        rule: impl Fn(&[bool]) -> Result<Allocation, FluidError>,
+    ) -> Result<(Vec<FluidShare>, FluidTotal), FluidError> {
+        let together = rule(&self.problem.all())?;
+        let ends = completions(&self.demands, rule)?;
+        let mut total = FluidTotal { gbit_s: 0.0, completed_ns: None };
+        let mut shares = Vec::with_capacity(self.flows.len());
+        for (flow, wanted) in self.flows.iter().enumerate() {
+            let overhead = on_the_wire(&self.spec.packet, 1.0, wanted.message);
+            let share = FluidShare {
+                gbit_s: together.rates[flow] / overhead / 1e9,
+                bottleneck: together.bottlenecks[flow]
+                    .map_or_else(|| "its own rate".to_owned(), |link| self.network.link_name(link)),
+                completed_ns: ends[flow].map(|end| (end * 1e9).round() as u64),
+            };
+            total.gbit_s += share.gbit_s;
+            total.completed_ns = total.completed_ns.max(share.completed_ns);
+            shares.push(share);
+        }
+        Ok((shares, total))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const HEAD: &str =
+        "duration = \"1 ms\"\n[topology]\nkind = \"star\"\nhosts = 4\nlink_rate = \"8 Gbit/s\"\n";
+
+    fn fluid(more: &str) -> Result<FluidReport, String> {
+        let scenario = Scenario::from_toml(&format!("{HEAD}{more}"), "a.toml", Path::new(""), &[]).unwrap();
+        scenario.fluid().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn headers_take_their_part_of_links_and_ends() {
+        let report = fluid(
+            "[packet]\nmtu = \"1000 B\"\nheader = \"200 B\"\n\
+             [[flow]]\nfrom = \"H1\"\nto = \"H2\"\ntotal = \"1 MB\"\n\
+             [[flow]]\nfrom = \"H3\"\nto = \"H2\"\ntotal = \"3 MB\"\nmessage = \"500 B\"\n",
+        )
+        .unwrap();
+        // 1.2 MB and 4.2 MB on the wire of 1 GB/s.
+        assert_eq!(report.saa.completed_ns, Some(5_400_000));
+        let rates: Vec<f64> = report.flows.iter().map(|flow| flow.saa.gbit_s).collect();
+        assert!((rates[0] - 8.0 / 5.4).abs() < 1e-9 && (rates[1] - 24.0 / 5.4).abs() < 1e-9, "{rates:?}");
+        let ends: Vec<Option<u64>> = report.flows.iter().map(|flow| flow.max_min.completed_ns).collect();
+        assert_eq!(ends, [Some(2_400_000), Some(5_400_000)]);
+        assert_eq!(report.weights, "total");
+    }
+
+    #[test]
+    fn what_has_no_lasting_flows_is_refused_at_its_key() {
+        let message = fluid("[[traffic]]\npattern = { kind = \"uniform\" }\n").err().unwrap();
+        let start = "a.toml:7: traffic.0.pattern.kind = \"uniform\": chooses a destination for each message";
+        assert!(message.starts_with(start), "{message}");
+        let message = fluid("").err().unwrap();
+        assert!(message.contains("nothing to compute rates of"), "{message}");
+    }
+
+    #[test]
+    fn hotspots_do_not_send_to_themselves() {
+        let report =
+            fluid("[[traffic]]\npattern = { kind = \"hotspots\", to = [\"H1\", \"H2\"] }\n").unwrap();
+        let pairs: Vec<(&str, &str)> =
+            report.flows.iter().map(|flow| (flow.from.as_str(), flow.to.as_str())).collect();
+        assert_eq!(pairs, [("H3", "H1"), ("H4", "H2")]);
+        assert_eq!((report.flows[0].flow.as_str(), report.weights), ("traffic 1: H3->H1", "equal"));
+        assert!(report.uncontrolled.is_some_and(|total| (total.gbit_s - 16.0).abs() < 1e-9));
+    }
+}
