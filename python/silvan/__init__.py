@@ -21,10 +21,12 @@ from silvan._core import (
     fabric_route,
     schema,
 )
+from silvan.flow_level import Contention, contention
 from silvan.results import Result, ResultError, load, run
 from silvan.sweeps import Measure, Study, SweepError, sweep
 
 __all__ = [
+    "Contention",
     "FabricError",
     "Measure",
     "ModelError",
@@ -36,6 +38,7 @@ __all__ = [
     "Study",
     "SweepError",
     "__version__",
+    "contention",
     "fabric_check",
     "fabric_route",
     "load",

@@ -9,11 +9,13 @@
 //! | [`run`] | a run, interruptible, with progress |
 //! | [`arrow`] | tables of a run to Arrow and numpy, without copies |
 //! | [`fabric`] | topologies and forwarding tables of real fabrics |
+//! | [`contention`] | flows on trees, without packets |
 //! | [`convert`] | small conversions and the exceptions |
 
 use pyo3::prelude::*;
 
 mod arrow;
+mod contention;
 mod convert;
 mod fabric;
 mod run;
@@ -36,5 +38,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(arrow::columns, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_check, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_route, module)?)?;
+    module.add_function(wrap_pyfunction!(contention::contention, module)?)?;
     Ok(())
 }

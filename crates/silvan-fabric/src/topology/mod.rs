@@ -9,6 +9,7 @@
 //! | [`star`] | one switch |
 //! | [`pgft`] | any parallel-ports generalised fat tree |
 //! | [`k_ary_n_tree`] | k-ary n-trees |
+//! | [`modified_tree`] | k-ary n-trees with horizontal links |
 //! | [`two_level`] | leaves and spines, with the 648-port fabric as a preset |
 //! | [`three_level`] | the full three-level tree of one kind of switch |
 //! | [`custom`] | lists of hosts, switches and links |
@@ -21,6 +22,7 @@ use std::fmt;
 pub mod custom;
 pub mod dumbbell;
 pub mod k_ary_n_tree;
+pub mod modified_tree;
 pub(crate) mod parameters;
 pub mod pgft;
 pub mod spec;
@@ -123,7 +125,7 @@ pub enum Shape {
     /// Nothing is known beyond the graph.
     #[default]
     Arbitrary,
-    /// A parallel-ports generalised fat tree; see [`Pgft`].
+    /// A parallel-ports generalised fat tree; see [`Pgft`]. It may have links within a level besides.
     FatTree(Pgft),
 }
 
