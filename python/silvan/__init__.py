@@ -22,10 +22,12 @@ from silvan._core import (
     schema,
 )
 from silvan._fluid import fluid
+from silvan.flow_level import Contention, contention
 from silvan.results import Result, ResultError, load, run
 from silvan.sweeps import Measure, Study, SweepError, sweep
 
 __all__ = [
+    "Contention",
     "FabricError",
     "Measure",
     "ModelError",
@@ -37,6 +39,7 @@ __all__ = [
     "Study",
     "SweepError",
     "__version__",
+    "contention",
     "fabric_check",
     "fabric_route",
     "fluid",

@@ -144,3 +144,17 @@ def fabric_route(
     The tables are in the format of `opensm-lfts.dump`, the network in that of `ibnetdiscover`.
     Without `routing`, the tables are those of the scenario, or what suits the fabric.
     """
+
+def contention(
+    topology: str,
+    routing: str,
+    permutations: int,
+    seed: int,
+    first: int = 0,
+    cache_entries: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> dict[str, list[Any]]:
+    """Set random permutations up on a tree (JSON) with the GIL released.
+
+    `progress(done)` is called at most five times a second.
+    """

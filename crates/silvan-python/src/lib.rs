@@ -10,11 +10,13 @@
 //! | [`arrow`] | tables of a run to Arrow and numpy, without copies |
 //! | [`fabric`] | topologies and forwarding tables of real fabrics |
 //! | [`fluid`] | fluid rates of a scenario's flows |
+//! | [`contention`] | flows on trees, without packets |
 //! | [`convert`] | small conversions and the exceptions |
 
 use pyo3::prelude::*;
 
 mod arrow;
+mod contention;
 mod convert;
 mod fabric;
 mod fluid;
@@ -39,5 +41,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fabric::fabric_check, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_route, module)?)?;
     module.add_function(wrap_pyfunction!(fluid::fluid, module)?)?;
+    module.add_function(wrap_pyfunction!(contention::contention, module)?)?;
     Ok(())
 }

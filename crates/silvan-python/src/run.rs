@@ -14,7 +14,7 @@ use crate::scenario::Scenario;
 /// Wall time of a slice: how long Ctrl-C waits at most.
 const SLICE: Duration = Duration::from_millis(50);
 /// Wall time between two calls of the progress function.
-const TELL_EVERY: Duration = Duration::from_millis(200);
+pub(crate) const TELL_EVERY: Duration = Duration::from_millis(200);
 
 /// What a finished run gives.
 #[pyclass(module = "silvan._core", frozen)]

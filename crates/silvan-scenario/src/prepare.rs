@@ -9,8 +9,14 @@ use crate::error::Fault;
 use crate::source::Source;
 
 /// Topologies that D-mod-K can route.
-const FAT_TREES: [&str; 5] =
-    ["pgft", "k-ary-n-tree", "two-level-fat-tree", "three-level-fat-tree", "fat-tree-648"];
+const FAT_TREES: [&str; 6] = [
+    "pgft",
+    "k-ary-n-tree",
+    "modified-k-ary-n-tree",
+    "two-level-fat-tree",
+    "three-level-fat-tree",
+    "fat-tree-648",
+];
 
 /// Fills in what is unsaid; gives notes on what has no effect.
 pub(crate) fn prepare(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {

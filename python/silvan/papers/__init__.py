@@ -6,7 +6,8 @@ An experiment is a folder of ``papers/``, named by its id (``papers/T4``):
   assumption and, where a number is known to be missed, the reason;
 * ``experiment.py``: ``runs(quick)`` names the runs, ``compare(results)`` computes the simulated
   numbers from their results, ``plot(results, out)`` draws them in the shape of the published
-  figure;
+  figure. A run is a scenario with overrides or, where no packets are simulated, the name of a
+  function of ``experiment.py`` with its arguments;
 * its scenarios, or those it shares with others from ``papers/common``.
 
 Everything goes through :class:`silvan.Scenario` and :func:`silvan.run`, as for any user.

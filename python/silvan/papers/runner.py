@@ -7,6 +7,7 @@ import math
 import multiprocessing
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from rich.progress import Progress as Bar
 
 import silvan
 from silvan._store import Store, address
-from silvan.papers.catalogue import Experiment, PapersError, Published, choose
+from silvan.papers.catalogue import Experiment, PapersError, Published, choose, load_module
 from silvan.papers.data import Results, RunData
 
 try:
@@ -52,10 +53,15 @@ class Task:
     store: Path | None
     #: Added to the scenario's seed.
     repeat: int = 0
+    #: For what is computed without a scenario: the function of the experiment's `experiment.py`
+    #: (then in `scenario`) that takes the overrides and `repeat`, and returns a summary.
+    function: str | None = None
 
 
 def simulate(task: Task) -> RunData:
     """Run one scenario, through the same doors as any user, unless the store has it already."""
+    if task.function is not None:
+        return _computed(task, task.function)
     scenario = silvan.Scenario.load(str(task.scenario), dict(task.overrides))
     if task.repeat:
         scenario = scenario.with_overrides({"seed": scenario.seed + task.repeat})
@@ -82,6 +88,14 @@ def simulate(task: Task) -> RunData:
     )
 
 
+def _computed(task: Task, function: str) -> RunData:
+    """Call a function of an experiment; nothing of it is kept in a store."""
+    module = load_module(task.scenario, f"silvan_papers_{task.experiment}")
+    started = time.perf_counter()
+    summary = getattr(module, function)(repeat=task.repeat, **task.overrides)
+    return RunData(summary=summary, wall_s=time.perf_counter() - started, peak_memory_mb=_peak_mb())
+
+
 def _peak_mb() -> float:
     """Return the most memory this process has had so far, in MB (1e6 bytes)."""
     if resource is None:
@@ -102,12 +116,15 @@ def _noted_peak_mb(store: Store, at: str) -> float:
 def _tasks(experiment: Experiment, quick: bool, out: Path | None, seeds: int) -> list[Task]:
     tasks = []
     for name, (scenario, overrides) in experiment.code.runs(quick).items():
-        path = (experiment.folder / scenario).resolve()
+        function = None if scenario.endswith(".toml") else scenario
+        path = (experiment.folder / ("experiment.py" if function else scenario)).resolve()
         if not path.is_file():
             raise PapersError(f"{experiment.folder / 'experiment.py'}: run {name}: no scenario {path}")
         store = (out / "runs").absolute() if out else None
         tables = tuple(getattr(experiment.code, "TABLES", ("flows",)))
-        tasks += [Task(experiment.id, name, path, overrides, tables, store, n) for n in range(seeds)]
+        tasks += [
+            Task(experiment.id, name, path, overrides, tables, store, n, function) for n in range(seeds)
+        ]
     return tasks
 
 

@@ -9,7 +9,7 @@ use std::fmt;
 
 use super::Tables;
 use super::graph::{Network, Target};
-use crate::topology::{End, NodeRef, Topology};
+use crate::topology::{End, NodeRef, Topology, Wiring};
 
 /// A directed channel between two switches, as people write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,18 +40,22 @@ pub fn deadlock_cycle(topology: &Topology, tables: &Tables) -> Option<Vec<Channe
     let wiring = topology.wiring();
     let network = Network::new(topology, &wiring);
     let dependencies = Dependencies::of(&network, tables);
-    let cycle = dependencies.cycle(&network)?;
+    Some(named(topology, &wiring, dependencies.cycle(&network)?))
+}
+
+/// Channels, given by switch and port, as people write them.
+pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<(usize, u16)>) -> Vec<ChannelName> {
     let name = |(switch, port): (usize, u16)| {
         let from = End { node: NodeRef::Switch(switch as u32), port };
         let to = wiring.switches[switch][usize::from(port) - 1].map_or(from, |(end, _)| end);
         ChannelName { from: topology.port_name(from), to: topology.port_name(to) }
     };
-    Some(cycle.into_iter().map(name).collect())
+    channels.into_iter().map(name).collect()
 }
 
 /// For each channel (a slot of [`Network`]) the ports of the switch at its end that it waits
 /// for, as a bit set; empty where there is none.
-struct Dependencies(Vec<Vec<u64>>);
+pub(super) struct Dependencies(pub(super) Vec<Vec<u64>>);
 
 impl Dependencies {
     fn of(network: &Network, tables: &Tables) -> Self {
@@ -90,7 +94,7 @@ impl Dependencies {
     }
 
     /// Depth-first search with a stack of its own, as paths may be long.
-    fn cycle(&self, network: &Network) -> Option<Vec<(usize, u16)>> {
+    pub(super) fn cycle(&self, network: &Network) -> Option<Vec<(usize, u16)>> {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
             New,

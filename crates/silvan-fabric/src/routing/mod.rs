@@ -7,6 +7,7 @@
 //! | [`up_down`] | up*/down* on any graph |
 //! | [`shortest_path`] | fewest hops on any graph, which may deadlock |
 //! | [`check`] | paths, loads and unroutable pairs of any tables |
+//! | [`adaptive`] | routes chosen switch by switch when a flow starts |
 //! | [`deadlock`] | whether packets routed so can wait for each other in a circle |
 //!
 //! Tables are destination based: where a packet goes next depends only on where it is and whither
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::topology::{Shape, Topology, TopologyError};
 
+pub mod adaptive;
 pub mod check;
 pub mod d_mod_k;
 pub mod deadlock;

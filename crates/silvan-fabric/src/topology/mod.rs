@@ -10,6 +10,7 @@
 //! | [`pgft`] | any parallel-ports generalised fat tree |
 //! | [`k_ary_n_tree`] | k-ary n-trees |
 //! | [`k_ary_n_fly`] | k-ary n-flies: multistage networks, one-way or bidirectional |
+//! | [`modified_tree`] | k-ary n-trees with horizontal links |
 //! | [`two_level`] | leaves and spines, with the 648-port fabric as a preset |
 //! | [`three_level`] | the full three-level tree of one kind of switch |
 //! | [`custom`] | lists of hosts, switches and links |
@@ -23,6 +24,7 @@ pub mod custom;
 pub mod dumbbell;
 pub mod k_ary_n_fly;
 pub mod k_ary_n_tree;
+pub mod modified_tree;
 pub(crate) mod parameters;
 pub mod pgft;
 pub mod spec;
@@ -140,7 +142,7 @@ pub enum Shape {
     /// Nothing is known beyond the graph.
     #[default]
     Arbitrary,
-    /// A parallel-ports generalised fat tree; see [`Pgft`].
+    /// A parallel-ports generalised fat tree; see [`Pgft`]. It may have links within a level besides.
     FatTree(Pgft),
     /// The same, with hosts and switches numbered as a perfect shuffle has them; see
     /// [`k_ary_n_fly`].

@@ -7,6 +7,7 @@ use super::custom::Custom;
 use super::dumbbell::Dumbbell;
 use super::k_ary_n_fly::KAryNFly;
 use super::k_ary_n_tree::KAryNTree;
+use super::modified_tree::ModifiedTree;
 use super::pgft::PgftSpec;
 use super::star::Star;
 use super::three_level::ThreeLevelFatTree;
@@ -27,6 +28,9 @@ pub enum TopologySpec {
     KAryNTree(KAryNTree),
     /// A k-ary n-fly: a multistage network, with one-way links or bidirectional.
     KAryNFly(KAryNFly),
+    /// A k-ary n-tree with horizontal links, for adaptive routing of flows.
+    #[serde(rename = "modified-k-ary-n-tree")]
+    ModifiedTree(ModifiedTree),
     /// Leaves and spines.
     TwoLevelFatTree(TwoLevelFatTree),
     /// The 648-port fabric of Paper IV.
@@ -50,6 +54,7 @@ impl TopologySpec {
             Self::Pgft(spec) => spec.build(),
             Self::KAryNTree(spec) => spec.build(),
             Self::KAryNFly(spec) => spec.build(),
+            Self::ModifiedTree(spec) => spec.build(),
             Self::TwoLevelFatTree(spec) => spec.build(),
             Self::FatTree648(spec) => spec.build(),
             Self::ThreeLevelFatTree(spec) => spec.build(),
@@ -76,6 +81,7 @@ mod tests {
             (r#"{"kind": "pgft", "m": [2, 2], "w": [1, 2]}"#, 4),
             (r#"{"kind": "k-ary-n-tree", "k": 2, "n": 3, "link_rate": "32 Gbit/s"}"#, 8),
             (r#"{"kind": "k-ary-n-fly", "k": 2, "n": 4, "wiring": "perfect-shuffle"}"#, 16),
+            (r#"{"kind": "modified-k-ary-n-tree", "k": 2, "n": 3, "horizontal_width": 1}"#, 8),
             (r#"{"kind": "two-level-fat-tree", "leaves": 3, "spines": 2, "hosts_per_leaf": 4}"#, 12),
             (r#"{"kind": "fat-tree-648", "link_delay": "10 ns"}"#, 648),
             (r#"{"kind": "three-level-fat-tree", "radix": 4}"#, 16),

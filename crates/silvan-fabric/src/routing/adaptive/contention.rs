@@ -1,0 +1,155 @@
+//! Contention of random permutations (SYSTOR 2009, figure 5): every host sends one flow, no two to
+//! the same host, and each flow is asked how many flows share its worst link.
+
+use silvan_engine::random::Stream;
+
+use super::cache::FlowKey;
+use super::flow_level::{FlowLevel, Hop};
+use super::state::Flow;
+use crate::routing::RoutingError;
+
+/// What came of one permutation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Contention {
+    /// Flows; hosts that the permutation maps to themselves send none.
+    pub flows: u32,
+    /// The most flows on any link that is used.
+    pub maximum: u32,
+    /// Sum over flows of the most flows on any link of their route.
+    pub sum: u64,
+    /// Sum over flows of the switches crossed.
+    pub switches: u64,
+}
+
+impl Contention {
+    /// Average over flows of the most flows on any link of their route; 0 without flows.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        if self.flows == 0 { 0.0 } else { self.sum as f64 / f64::from(self.flows) }
+    }
+
+    /// Switches crossed by a flow on average; 0 without flows.
+    #[must_use]
+    pub fn mean_switches(&self) -> f64 {
+        if self.flows == 0 { 0.0 } else { self.switches as f64 / f64::from(self.flows) }
+    }
+}
+
+/// Permutations drawn from a seed. Number `n` is the same on every network of as many hosts, so
+/// that networks can be compared permutation by permutation, in any number of processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permutations {
+    /// From which all of them are drawn.
+    pub seed: u64,
+}
+
+impl Permutations {
+    /// The flows of permutation number `number` in the order in which they are set up, which is
+    /// random as well.
+    #[must_use]
+    pub fn flows(self, hosts: u32, number: u64) -> Vec<Flow> {
+        let mut destinations: Vec<u32> = (0..hosts).collect();
+        Stream::new(self.seed, "permutation", number).shuffle(&mut destinations);
+        let flow = |(source, &destination): (u32, &u32)| Flow {
+            key: FlowKey { source, destination, connection: 0 },
+            bytes: 1,
+        };
+        let mut flows: Vec<Flow> = (0..).zip(&destinations).map(flow).collect();
+        flows.retain(|flow| flow.key.source != flow.key.destination);
+        Stream::new(self.seed, "order of set-up", number).shuffle(&mut flows);
+        flows
+    }
+
+    /// Sets one permutation up on a network, which is emptied before.
+    ///
+    /// # Errors
+    /// None on a network as [`FlowLevel::new`] makes them.
+    pub fn contention(self, network: &mut FlowLevel, number: u64) -> Result<Contention, RoutingError> {
+        network.clear();
+        let flows = self.flows(network.hosts(), number);
+        let mut hops: Vec<Hop> = Vec::with_capacity(flows.len() * 8);
+        let mut ends = Vec::with_capacity(flows.len());
+        for flow in &flows {
+            network.set_up(flow, &mut hops)?;
+            ends.push(hops.len());
+        }
+        // Only now: a flow shares its links also with those that came after it.
+        let mut found =
+            Contention { flows: flows.len() as u32, switches: hops.len() as u64, ..Contention::default() };
+        let mut begin = 0;
+        for (flow, end) in flows.iter().zip(ends) {
+            let worst = network.contention(flow.key.source, &hops[begin..end]);
+            found.maximum = found.maximum.max(worst);
+            found.sum += u64::from(worst);
+            begin = end;
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::heuristic::Heuristic;
+    use super::*;
+    use crate::topology::modified_tree::ModifiedTree;
+
+    fn averages(width: u32, heuristic: Heuristic, cache: Option<u32>) -> [f64; 2] {
+        let topology = ModifiedTree::new(8, 3, width).build().unwrap();
+        let mut network = FlowLevel::new(&topology, heuristic, cache).unwrap();
+        let drawn = Permutations { seed: 1 };
+        let mut sums = [0.0; 2];
+        for number in 0..20 {
+            let found = drawn.contention(&mut network, number).unwrap();
+            sums[0] += f64::from(found.maximum) / 20.0;
+            sums[1] += found.mean() / 20.0;
+        }
+        sums
+    }
+
+    #[test]
+    fn permutations_have_each_host_once() {
+        let drawn = Permutations { seed: 7 };
+        let flows = drawn.flows(500, 3);
+        let mut sources: Vec<u32> = flows.iter().map(|f| f.key.source).collect();
+        let mut destinations: Vec<u32> = flows.iter().map(|f| f.key.destination).collect();
+        assert!(!sources.is_sorted(), "set up in random order");
+        sources.sort_unstable();
+        destinations.sort_unstable();
+        assert_eq!(sources, destinations);
+        sources.dedup();
+        assert!((490..=500).contains(&sources.len()));
+        assert_eq!(flows, drawn.flows(500, 3));
+        assert_ne!(flows, drawn.flows(500, 4));
+        assert_ne!(flows, Permutations { seed: 8 }.flows(500, 3));
+    }
+
+    #[test]
+    fn adaptivity_needs_horizontal_links() {
+        let fixed = averages(0, Heuristic::FlowCount, Some(0));
+        assert_eq!(averages(3, Heuristic::FlowCount, Some(0)), fixed, "default ports ignore the rows");
+        let [maximum, mean] = averages(0, Heuristic::FlowCount, None);
+        assert!(maximum > 0.85 * fixed[0] && mean > 0.8 * fixed[1], "{maximum} {mean} {fixed:?}");
+        let [maximum, mean] = averages(2, Heuristic::FlowCount, None);
+        assert!(maximum < 0.6 * fixed[0] && mean < 0.75 * fixed[1], "{maximum} {mean} {fixed:?}");
+        assert_eq!([maximum, mean], averages(2, Heuristic::Bytes, None), "flows are alike");
+        let [drawn, _] = averages(2, Heuristic::Random, None);
+        assert!(drawn > 1.3 * maximum, "{drawn}");
+    }
+
+    #[test]
+    fn small_caches_give_less() {
+        let means = [Some(0), Some(1), None].map(|cache| averages(2, Heuristic::FlowCount, cache)[1]);
+        assert!(means.is_sorted_by(|a, b| a > b), "{means:?}");
+    }
+
+    #[test]
+    fn contention_is_counted_over_all_flows() {
+        // One switch: the only links are those of the hosts.
+        let topology = ModifiedTree::new(5, 1, 2).build().unwrap();
+        let mut network = FlowLevel::new(&topology, Heuristic::FlowCount, None).unwrap();
+        let found = Permutations { seed: 3 }.contention(&mut network, 0).unwrap();
+        assert_eq!((found.maximum, found.sum), (1, u64::from(found.flows)));
+        assert_eq!((found.mean(), found.mean_switches()), (1.0, 1.0));
+        assert_eq!(Contention::default().mean(), 0.0);
+    }
+}

@@ -1,0 +1,260 @@
+//! Whole networks at the level of flows: each is set up on a network that the ones before have
+//! filled. No packets, no time.
+
+use super::cache::FlowKey;
+use super::heuristic::Heuristic;
+use super::state::{Flow, SwitchState};
+use super::table::AdaptiveTables;
+use crate::routing::RoutingError;
+use crate::topology::{End, NodeRef, Topology, Wiring};
+
+/// A hop of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// Index of the switch.
+    pub switch: u32,
+    /// Where the flow came in.
+    pub input: u16,
+    /// Where it goes out.
+    pub port: u16,
+}
+
+/// A network and the flows that are set up in it.
+#[derive(Debug, Clone)]
+pub struct FlowLevel {
+    wiring: Wiring,
+    tables: AdaptiveTables,
+    states: Vec<SwitchState>,
+    /// Flows of each sending host.
+    sending: Vec<u32>,
+    heuristic: Heuristic,
+}
+
+impl FlowLevel {
+    /// An empty network. `cache_entries` bounds each route cache; 0 is routing by default ports
+    /// alone, and without a number there is no bound.
+    ///
+    /// # Errors
+    /// As [`AdaptiveTables::new`].
+    pub fn new(
+        topology: &Topology,
+        heuristic: Heuristic,
+        cache_entries: Option<u32>,
+    ) -> Result<Self, RoutingError> {
+        let tables = AdaptiveTables::new(topology)?;
+        let states = tables.switches.iter().map(|table| SwitchState::new(table, cache_entries)).collect();
+        let sending = vec![0; topology.hosts.len()];
+        Ok(Self { wiring: topology.wiring(), tables, states, sending, heuristic })
+    }
+
+    /// Number of hosts.
+    #[must_use]
+    pub fn hosts(&self) -> u32 {
+        self.sending.len() as u32
+    }
+
+    /// The tables of the switches.
+    #[must_use]
+    pub fn tables(&self) -> &AdaptiveTables {
+        &self.tables
+    }
+
+    /// What the switches remember.
+    #[must_use]
+    pub fn states(&self) -> &[SwitchState] {
+        &self.states
+    }
+
+    /// Sets a flow up and appends its hops to `path`.
+    ///
+    /// # Errors
+    /// [`RoutingError::BadHost`] for a source or destination that does not exist.
+    pub fn set_up(&mut self, flow: &Flow, path: &mut Vec<Hop>) -> Result<(), RoutingError> {
+        let (tables, states, heuristic) = (&self.tables, &mut self.states, self.heuristic);
+        walk(&self.wiring, flow.key, |switch, input| {
+            let at = switch as usize;
+            let port = states[at].set_up(&tables.switches[at], input, flow, heuristic);
+            path.push(Hop { switch, input, port });
+            port
+        })?;
+        self.sending[flow.key.source as usize] += 1;
+        Ok(())
+    }
+
+    /// The hops of a flow's packets.
+    ///
+    /// # Errors
+    /// As [`FlowLevel::set_up`].
+    pub fn route(&self, key: FlowKey) -> Result<Vec<Hop>, RoutingError> {
+        let mut path = Vec::new();
+        walk(&self.wiring, key, |switch, input| {
+            let at = switch as usize;
+            let port = self.states[at].forward(&self.tables.switches[at], input, key);
+            path.push(Hop { switch, input, port });
+            port
+        })?;
+        Ok(path)
+    }
+
+    /// Ends a flow that was set up.
+    ///
+    /// # Errors
+    /// As [`FlowLevel::set_up`].
+    pub fn tear_down(&mut self, flow: &Flow) -> Result<(), RoutingError> {
+        let (tables, states) = (&self.tables, &mut self.states);
+        walk(&self.wiring, flow.key, |switch, input| {
+            let at = switch as usize;
+            states[at].tear_down(&tables.switches[at], input, flow)
+        })?;
+        let sending = &mut self.sending[flow.key.source as usize];
+        *sending = sending.saturating_sub(1);
+        Ok(())
+    }
+
+    /// The contention that a flow from host `source` along `path` experiences now: the most flows
+    /// on any link of its route, itself among them.
+    #[must_use]
+    pub fn contention(&self, source: u32, path: &[Hop]) -> u32 {
+        let own = self.sending.get(source as usize).copied().unwrap_or(0);
+        let flows = path.iter().map(|hop| self.states[hop.switch as usize].load(hop.port).flows);
+        flows.fold(own, u32::max)
+    }
+
+    /// Forgets all flows.
+    pub fn clear(&mut self) {
+        self.states.iter_mut().for_each(SwitchState::clear);
+        self.sending.fill(0);
+    }
+}
+
+/// Goes from host to host; `step` says by which port each switch is left, given where it was
+/// entered. Routes of generated trees end, see [`super::relation`].
+fn walk(wiring: &Wiring, key: FlowKey, mut step: impl FnMut(u32, u16) -> u16) -> Result<(), RoutingError> {
+    let unknown = |host: u32| {
+        let hosts = wiring.hosts.len();
+        RoutingError::BadHost(format!("host number {host} is not one of 0 to {}", hosts.saturating_sub(1)))
+    };
+    if key.destination as usize >= wiring.hosts.len() {
+        return Err(unknown(key.destination));
+    }
+    if key.source == key.destination {
+        let host = key.source;
+        return Err(RoutingError::BadHost(format!("host number {host} sends to itself: there is no route")));
+    }
+    let mut at: Option<End> = wiring.hosts.get(key.source as usize).copied().flatten().map(|(end, _)| end);
+    if at.is_none() {
+        return Err(unknown(key.source));
+    }
+    while let Some(End { node: NodeRef::Switch(switch), port: input }) = at {
+        let port = step(switch, input);
+        at = wiring.switches[switch as usize][usize::from(port) - 1].map(|(end, _)| end);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::routing::{RoutingSpec, trace};
+    use crate::topology::modified_tree::ModifiedTree;
+
+    fn flow(source: u32, destination: u32, connection: u32) -> Flow {
+        Flow { key: FlowKey { source, destination, connection }, bytes: 1 }
+    }
+
+    #[test]
+    fn without_caches_routes_are_those_of_the_default_tables() {
+        let topology = ModifiedTree::new(4, 3, 2).build().unwrap();
+        let tables = RoutingSpec::suitable(&topology).compute(&topology).unwrap();
+        let wiring = topology.wiring();
+        let mut network = FlowLevel::new(&topology, Heuristic::FlowCount, Some(0)).unwrap();
+        let hosts = network.hosts();
+        for (from, to) in (0..hosts).flat_map(|f| (0..hosts).map(move |t| (f, t))).filter(|(f, t)| f != t) {
+            let mut path = Vec::new();
+            network.set_up(&flow(from, to, 0), &mut path).unwrap();
+            let by_table = trace(&topology, &wiring, &tables, from, to).unwrap();
+            let ports: Vec<u16> = by_table.channels.iter().skip(1).map(|c| c.from.port).collect();
+            assert_eq!(path.iter().map(|hop| hop.port).collect::<Vec<_>>(), ports);
+        }
+    }
+
+    /// Two flows that would meet on a link down, and the row that lets one of them by.
+    #[test]
+    fn a_flow_steps_aside_where_the_way_down_is_taken() {
+        for (width, contention, names) in
+            [(0, 2, ["L1.3", "L2.1", "L1.2", ""]), (1, 1, ["L1.3", "L2.1", "L2.2", "L1.2"])]
+        {
+            let topology = ModifiedTree::new(4, 2, width).build().unwrap();
+            let mut network = FlowLevel::new(&topology, Heuristic::FlowCount, None).unwrap();
+            // H1 to H5 goes by L2.1; H10 to H2 takes the way up that H9 to H6 would take.
+            let [mut one, mut two, mut three] = [const { Vec::new() }; 3];
+            network.set_up(&flow(0, 4, 0), &mut one).unwrap();
+            network.set_up(&flow(9, 1, 0), &mut two).unwrap();
+            network.set_up(&flow(8, 5, 0), &mut three).unwrap();
+            let met = three.iter().map(|hop| topology.switches[hop.switch as usize].name.as_str());
+            let expected = names.iter().copied().filter(|name| !name.is_empty());
+            assert_eq!(met.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "width {width}");
+            assert_eq!([network.contention(0, &one), network.contention(8, &three)], [contention; 2]);
+            assert_eq!(network.contention(9, &two), 1);
+        }
+    }
+
+    #[test]
+    fn hosts_that_do_not_exist_are_refused() {
+        let topology = ModifiedTree::new(2, 2, 1).build().unwrap();
+        let mut network = FlowLevel::new(&topology, Heuristic::FlowCount, None).unwrap();
+        let mut error = |f, t| network.set_up(&flow(f, t, 0), &mut Vec::new()).map_err(|e| e.to_string());
+        assert_eq!(error(0, 4), Err("host number 4 is not one of 0 to 3".to_owned()));
+        assert_eq!(error(9, 1), Err("host number 9 is not one of 0 to 3".to_owned()));
+        assert_eq!(error(1, 1), Err("host number 1 sends to itself: there is no route".to_owned()));
+    }
+
+    fn cases() -> impl Strategy<Value = (ModifiedTree, Heuristic, Option<u32>, Vec<(u32, u32, u64)>)> {
+        let trees = prop_oneof![Just((2, 3)), Just((4, 2)), Just((3, 3)), Just((4, 3))];
+        (trees, 0..4u32, 0..3usize, proptest::option::of(0..6u32)).prop_flat_map(
+            |((k, n), width, h, cache)| {
+                let hosts = u32::pow(k, n);
+                let flows = proptest::collection::vec((0..hosts, 0..hosts, 1..1000u64), 1..200);
+                flows.prop_map(move |flows| (ModifiedTree::new(k, n, width), Heuristic::ALL[h], cache, flows))
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Routes end where they should and meet no switch twice; data take them; what is torn
+        /// down leaves nothing behind.
+        #[test]
+        fn routes_are_simple_and_data_follow_them((tree, heuristic, cache, pairs) in cases()) {
+            let topology = tree.build().unwrap();
+            let mut network = FlowLevel::new(&topology, heuristic, cache).unwrap();
+            let mut routed = Vec::new();
+            for (connection, &(source, destination, bytes)) in (0..).zip(&pairs) {
+                let flow = Flow { key: FlowKey { source, destination, connection }, bytes };
+                let mut path = Vec::new();
+                prop_assert_eq!(network.set_up(&flow, &mut path).is_ok(), source != destination);
+                if source != destination {
+                    let met: BTreeSet<u32> = path.iter().map(|hop| hop.switch).collect();
+                    prop_assert_eq!(met.len(), path.len());
+                    let last = path[path.len() - 1];
+                    let end = topology.wiring().switches[last.switch as usize][usize::from(last.port) - 1];
+                    prop_assert_eq!(end.map(|(end, _)| end.node), Some(NodeRef::Host(destination)));
+                    routed.push((flow, path));
+                }
+            }
+            for (flow, path) in &routed {
+                prop_assert_eq!(&network.route(flow.key).unwrap(), path);
+                let worst = network.contention(flow.key.source, path);
+                prop_assert!(worst >= 1 && worst as usize <= routed.len());
+            }
+            for (flow, _) in routed.iter().rev() {
+                network.tear_down(flow).unwrap();
+            }
+            prop_assert!(network.states().iter().all(SwitchState::is_idle));
+        }
+    }
+}

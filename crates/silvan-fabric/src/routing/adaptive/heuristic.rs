@@ -1,0 +1,91 @@
+//! What makes one output port better than another.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cache::FlowKey;
+use super::state::LinkLoad;
+
+/// By what a switch compares its own output links; the least wins, the default port before
+/// others that are as good.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Heuristic {
+    /// The number of flows on the link (the paper's).
+    #[default]
+    FlowCount,
+    /// The bytes that the flows on the link are to send.
+    Bytes,
+    /// Nothing: one of the ports is drawn. What adaptivity must be better than.
+    Random,
+}
+
+impl Heuristic {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::FlowCount, Self::Bytes, Self::Random];
+
+    /// How it is called in scenarios and in Python.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FlowCount => "flow-count",
+            Self::Bytes => "bytes",
+            Self::Random => "random",
+        }
+    }
+
+    /// How bad a link is. `place` is the switch and its port.
+    #[inline]
+    pub(super) fn measure(self, load: LinkLoad, place: (u32, u16), flow: FlowKey) -> u64 {
+        match self {
+            Self::FlowCount => u64::from(load.flows),
+            Self::Bytes => load.bytes,
+            Self::Random => draw(place, flow),
+        }
+    }
+}
+
+impl fmt::Display for Heuristic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A number that looks random and depends on nothing else, so that the choice remains a function
+/// of the switch and the flow, whoever asks and how often.
+fn draw((switch, port): (u32, u16), flow: FlowKey) -> u64 {
+    let words = [switch, u32::from(port), flow.source, flow.destination, flow.connection];
+    words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, &word| {
+        let mut z = (hash ^ u64::from(word)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_scenarios() {
+        for heuristic in Heuristic::ALL {
+            let written = serde_json::to_string(&heuristic).unwrap();
+            assert_eq!(written, format!("\"{heuristic}\""));
+            assert_eq!(serde_json::from_str::<Heuristic>(&written).unwrap(), heuristic);
+        }
+    }
+
+    #[test]
+    fn draws_are_even() {
+        let mut lowest = [0; 4];
+        for source in 0..4000 {
+            let flow = FlowKey { source, destination: 9, connection: 0 };
+            let best = (0..4).min_by_key(|&port| draw((5, port), flow)).unwrap();
+            lowest[usize::from(best)] += 1;
+        }
+        assert!(lowest.iter().all(|&n| (900..1100).contains(&n)), "{lowest:?}");
+    }
+}

@@ -1,0 +1,110 @@
+"""Flows on trees, without packets: how many share a flow's worst link.
+
+>>> import silvan
+>>> tree = {"kind": "modified-k-ary-n-tree", "k": 4, "n": 3, "horizontal_width": 2}
+>>> fixed = silvan.contention(tree, "default", permutations=20)
+>>> adaptive = silvan.contention(tree, "flow-count", permutations=20)
+>>> bool(adaptive.maximum.mean() < fixed.maximum.mean())
+True
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from silvan import _core
+from silvan._progress import PATIENCE_S
+
+
+@dataclass(frozen=True)
+class Contention:
+    """What came of each permutation, as arrays over permutations.
+
+    The contention of a flow is the most flows on any link of its route, itself among them.
+    """
+
+    #: Number of flows: the hosts that the permutation does not map to themselves.
+    flows: NDArray[np.int64]
+    #: The highest contention of a flow.
+    maximum: NDArray[np.int64]
+    #: The average over flows of their contention.
+    mean: NDArray[np.float64]
+    #: The average over flows of the switches that they cross.
+    mean_switches: NDArray[np.float64]
+
+
+def contention(
+    topology: Mapping[str, Any],
+    routing: str = "flow-count",
+    *,
+    permutations: int = 100,
+    seed: int = 1,
+    first: int = 0,
+    cache_entries: int | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+) -> Contention:
+    """Set the flows of random permutations up one after another, and count how they share links.
+
+    Args:
+        topology: A fat tree, as the table ``[topology]`` of a scenario.
+        routing: ``default`` (D-mod-K), or adaptive by ``flow-count``, ``bytes`` or ``random``.
+        permutations: How many. Each is set up on an empty network, in random order.
+        seed: From which they are drawn.
+        first: The number of the first of them, for work in several parts.
+        cache_entries: Bound of the route cache of an input port, if any.
+        progress: ``True`` for a bar on the terminal, or a function called with the number done
+            and that of all.
+
+    Raises:
+        SilvanError: the topology is wrong or no fat tree, or there is no such routing.
+
+    """
+    for name, value, low in (("permutations", permutations, 1), ("seed", seed, 0), ("first", first, 0)):
+        if not low <= value < 2**63:
+            raise _core.SilvanError(f"{name} = {value}: must be {low} to {2**63 - 1}")
+    if cache_entries is not None and not 0 <= cache_entries < 2**32:
+        raise _core.SilvanError(f"cache_entries = {cache_entries}: must be 0 to {2**32 - 1}")
+    with _reporter(progress, permutations) as report:
+        columns = _core.contention(
+            json.dumps(dict(topology)), routing, permutations, seed, first, cache_entries, report
+        )
+    return Contention(
+        flows=np.array(columns["flows"], dtype=np.int64),
+        maximum=np.array(columns["maximum"], dtype=np.int64),
+        mean=np.array(columns["mean"], dtype=np.float64),
+        mean_switches=np.array(columns["mean_switches"], dtype=np.float64),
+    )
+
+
+@contextmanager
+def _reporter(
+    progress: bool | Callable[[int, int], object], total: int
+) -> Iterator[Callable[[int], object] | None]:
+    if not progress:
+        yield None
+        return
+    if callable(progress):
+        tell = progress
+        yield lambda done: tell(done, total)
+        tell(total, total)
+        return
+    columns = (TextColumn("permutations"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    started = time.monotonic()
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        handle = bar.add_task("permutations", total=total, visible=False)
+
+        def show(done: int) -> None:
+            bar.update(handle, completed=done, visible=time.monotonic() - started >= PATIENCE_S)
+
+        yield show
