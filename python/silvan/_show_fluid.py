@@ -21,8 +21,10 @@ def rates(console: Console, report: Mapping[str, Any]) -> None:
     flows = report["flows"]
     console.print()
     for rule, name in rules(report):
-        title = f"{name}: {gbit(report[rule]['gbit_s'])} Gbit/s in all{_until(report[rule])}"
-        console.print(_few(title, flows, rule) if len(flows) <= LIST_AT_MOST else _many(title, flows, rule))
+        # Not as the table's title, which would be folded at the table's width.
+        total = f"{gbit(report[rule]['gbit_s'])} Gbit/s in all{_until(report[rule])}"
+        console.print(f"[bold]{name}: {total}[/]")
+        console.print(_few(flows, rule) if len(flows) <= LIST_AT_MOST else _many(flows, rule))
         console.print()
     if report["uncontrolled_missing"]:
         console.print(f"[yellow]Note:[/] {escape(report['uncontrolled_missing'])}")
@@ -38,10 +40,8 @@ def _until(total: Mapping[str, Any]) -> str:
     return "" if end is None else f", the last total sent after {simulated(end)}"
 
 
-def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
-    table = Table(
-        title=escape(title), title_justify="left", title_style="bold", header_style="bold", box=None
-    )
+def _table(left: Sequence[str], right: Sequence[str]) -> Table:
+    table = Table(header_style="bold", box=None)
     for name in left:
         table.add_column(name, overflow="fold")
     for name in right:
@@ -49,8 +49,8 @@ def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
     return table
 
 
-def _few(title: str, flows: Sequence[Mapping[str, Any]], rule: str) -> Table:
-    table = _table(title, ("flow", "from", "to", "held back by"), ("Gbit/s", "total sent"))
+def _few(flows: Sequence[Mapping[str, Any]], rule: str) -> Table:
+    table = _table(("flow", "from", "to", "held back by"), ("Gbit/s", "total sent"))
     for flow in flows:
         share = flow[rule]
         end = share["completed_ns"]
@@ -60,10 +60,10 @@ def _few(title: str, flows: Sequence[Mapping[str, Any]], rule: str) -> Table:
     return table
 
 
-def _many(title: str, flows: Sequence[Mapping[str, Any]], rule: str) -> Table:
+def _many(flows: Sequence[Mapping[str, Any]], rule: str) -> Table:
     """Return the bottlenecks that hold back most flows, and how the rates behind them spread."""
     behind = Counter(flow[rule]["bottleneck"] for flow in flows)
-    table = _table(title, ("held back by",), ("flows", "min Gbit/s", "mean", "max"))
+    table = _table(("held back by",), ("flows", "min Gbit/s", "mean", "max"))
 
     def add(name: str, of: Sequence[float]) -> None:
         spread = (float(np.min(of)), float(np.mean(of)), float(np.max(of)))
