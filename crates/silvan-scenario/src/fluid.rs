@@ -329,7 +329,8 @@ mod tests {
         let message = fluid("[[traffic]]\npattern = { kind = \"uniform\" }\n").err().unwrap();
         let start = "a.toml:7: traffic.0.pattern.kind = \"uniform\": chooses a destination for each message";
         assert!(message.starts_with(start), "{message}");
-        let message = fluid("").err().unwrap();
+        let alone = "[[traffic]]\nhosts = [\"H1\"]\npattern = { kind = \"hotspots\", to = [\"H1\"] }\n";
+        let message = fluid(alone).err().unwrap();
         assert!(message.contains("nothing to compute rates of"), "{message}");
     }
 

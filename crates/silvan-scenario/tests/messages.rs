@@ -244,16 +244,16 @@ latency = "2 s"
         (
             "[congestion]",
             r#"[switch]
-architecture = "cioq"
+architecture = "oq"
 [congestion]"#,
-            r#"a.toml:5: switch.architecture = "cioq": must be one of `voq`, `iq`"#,
+            r#"a.toml:5: switch.architecture = "oq": must be one of `voq`, `iq`, `cioq`"#,
         ),
         (
             "[congestion]",
             "[switch]
 islip_iterations = 4
 [congestion]",
-            r#"a.toml:5: switch.islip_iterations = 4: has no effect with switch.architecture = "voq"; leave it out, or use architecture "iq""#,
+            r#"a.toml:5: switch.islip_iterations = 4: has an effect with switch.architecture = "iq" only; leave it out, or use that"#,
         ),
         (
             "[congestion]",
@@ -287,7 +287,7 @@ fn congestion_management_say_what_is_wrong() {
         (
             r#"mechanism = "ib-cc""#,
             r#"mechanism = "ibcc""#,
-            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`; did you mean `ib-cc`?"#,
+            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`; did you mean `ib-cc`?"#,
         ),
         (
             r#"mechanism = "ib-cc""#,
@@ -620,8 +620,8 @@ fn overrides_say_which_of_them_is_wrong() {
         (&[("duration.x", "1")], "--set duration.x: `duration` is a single value and has no key `x`"),
         (&[(".", "1")], "--set .: not a dotted key such as `congestion.marking.threshold` or `flow.0.rate`"),
         (
-            &[("congestion", "{ mechanism = \"pfister\" }")],
-            "--set congestion: congestion.mechanism = \"pfister\": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`",
+            &[("congestion", "{ mechanism = \"dcqcn\" }")],
+            "--set congestion: congestion.mechanism = \"dcqcn\": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`",
         ),
     ] {
         assert_eq!(message(BASE, overrides), expected, "{overrides:?}");

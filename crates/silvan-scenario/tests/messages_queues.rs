@@ -37,7 +37,7 @@ queue_buffer = "4 KiB"
             r#"[switch]
 crossbar = "40 Gbit/s"
 [congestion]"#,
-            r#"a.toml:5: switch.crossbar = "40 Gbit/s": has no effect with switch.architecture = "voq", where every queue has a read port of its own; use architecture "iq""#,
+            r#"a.toml:5: switch.crossbar = "40 Gbit/s": has no effect with switch.architecture = "voq", where every queue has a read port of its own; use architecture "iq" or "cioq""#,
         ),
         (
             "[congestion]",

@@ -1,0 +1,53 @@
+//! What marking, validation and reactions by acknowledgement say of wrong values.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::check;
+
+#[test]
+fn marking_and_reactions_say_what_is_wrong() {
+    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
+    check(&[
+        case(
+            "mechanism = \"ib-cc\"\n[congestion.marking]\nkind = \"opm\"",
+            r#"a.toml:7: congestion.marking.kind = "opm": looks at buffers at inputs and outputs; use switch.architecture = "cioq", which has both"#,
+        ),
+        case(
+            "mechanism = \"mvcm\"\n[congestion.marking]\ninput_percent = 100",
+            "a.toml:7: congestion.marking.input_percent = 100: is a percentage of a buffer: must be 1 to 99",
+        ),
+        case(
+            "mechanism = \"mvcm\"\n[congestion.marking]\nthreshold = 3",
+            "a.toml:7: congestion.marking.threshold = 3: unknown key; known here: `kind`, `input_percent`, `output_percent`",
+        ),
+        case(
+            "mechanism = \"mvcm\"\nnotification = \"cnp\"",
+            r#"a.toml:6: congestion.notification = "cnp": must be "ack-each" with this congestion.reaction, which counts the acknowledgements of single packets"#,
+        ),
+        case(
+            "mechanism = \"mvcm\"\n[congestion.reaction]\nwindow = 0",
+            "a.toml:7: congestion.reaction.window = 0: must be at least 1, or nothing is ever sent",
+        ),
+        case(
+            "mechanism = \"mvcm\"\n[congestion.reaction]\nslot = \"0 ns\"",
+            "a.toml:7: congestion.reaction.slot = \"0 ns\": must be more than 0 s",
+        ),
+        case(
+            "mechanism = \"mvcm\"\n[congestion.reaction]\nlimit = 3\nlimited = false",
+            "a.toml:7: congestion.reaction.limit = 3: has no effect with limited = false; leave one of them out",
+        ),
+        case(
+            "mechanism = \"renato\"\n[congestion.reaction]\nkind = \"fimd\"\nm = 1",
+            "a.toml:8: congestion.reaction.m = 1: divides the rate: must be 2 to 255",
+        ),
+        case(
+            "mechanism = \"renato\"\n[congestion.reaction]\nlimit = 0",
+            "a.toml:7: congestion.reaction.limit = 0: must be 1 to 4096",
+        ),
+        case(
+            "mechanism = \"mvcm\"\n[congestion.isolation]\nkind = \"special-queues\"",
+            r#"a.toml: switch.architecture: has buffers at outputs, which special queues do not go with; use "voq" or "iq", or congestion.isolation = { kind = "none" }"#,
+        ),
+    ]);
+}
