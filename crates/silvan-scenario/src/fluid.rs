@@ -140,7 +140,7 @@ fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
         }));
     }
     if wanted.is_empty() {
-        return Err(Fault::new("flow", "there is nothing to compute rates of; give [[flow]] or [[traffic]]"));
+        return Err(Fault::new("traffic", "nobody sends to anybody else, so there are no rates to compute"));
     }
     Ok(wanted)
 }
@@ -329,9 +329,9 @@ mod tests {
         let message = fluid("[[traffic]]\npattern = { kind = \"uniform\" }\n").err().unwrap();
         let start = "a.toml:7: traffic.0.pattern.kind = \"uniform\": chooses a destination for each message";
         assert!(message.starts_with(start), "{message}");
-        let alone = "[[traffic]]\nhosts = [\"H1\"]\npattern = { kind = \"hotspots\", to = [\"H1\"] }\n";
-        let message = fluid(alone).err().unwrap();
-        assert!(message.contains("nothing to compute rates of"), "{message}");
+        let alone = "pattern = { kind = \"hotspots\", to = [\"H1\"] }";
+        let message = fluid(&format!("[[traffic]]\nhosts = [\"H1\"]\n{alone}\n")).err().unwrap();
+        assert!(message.contains("nobody sends to anybody else"), "{message}");
     }
 
     #[test]
