@@ -14,7 +14,7 @@ use silvan_engine::{Bytes, EventQueue, Rate, Time};
 
 use crate::config::Config;
 use crate::congestion::reaction::Rule;
-use crate::core::{Core, Notices};
+use crate::core::{Announcements, Core, Notices};
 use crate::host::{Adapter, Host, HostSpec, Sizes};
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, key};
 use crate::measure::{LinkName, Meters, Series, Trees};
@@ -108,6 +108,7 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
         links,
         meters: Meters::new(classes, hosts.len()),
         notices: Notices::default(),
+        announcements: Announcements::default(),
         dirty_outputs: Vec::new(),
         dirty_hosts: Vec::new(),
     };
@@ -281,11 +282,13 @@ impl<'a> Builder<'a> {
         let rule = self.marking_rule()?;
         let output_lane = self.output_lane()?;
         let special = self.special_queues();
+        let mut directors = self.directors()?.map(Vec::into_iter);
         let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {
             let marker = self.marker(&rule, index, &wiring);
+            let director = directors.as_mut().and_then(|directors| directors.next()).map(Box::new);
             let lanes = usize::from(self.config.lanes.count);
             let table = &self.tables.out[index];
-            let ports = Ports::new(index as u32, lanes, wiring, table, marker, self.full_space());
+            let ports = Ports::new(index as u32, lanes, wiring, table, (marker, director), self.full_space());
             self.switch(ports, special.as_ref(), output_lane)
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())
@@ -352,6 +355,7 @@ impl<'a> Builder<'a> {
             validates: self.config.parts().marking.validates(),
             lane_of,
             adapter,
+            announcer: self.announcer(rate),
         }
     }
 

@@ -7,6 +7,7 @@ use silvan_engine::{Bytes, Rate, Time};
 
 use crate::congestion::{Congestion, Mechanism, Parts};
 use crate::queueing::{HostQueues, Memory, Queues};
+use crate::routing::adaptive::Heuristic;
 use crate::traffic::{Flow, Traffic};
 
 /// Everything but topology and tables.
@@ -28,6 +29,8 @@ pub struct Config {
     pub host: HostConfig,
     /// See [`Congestion`].
     pub congestion: Congestion,
+    /// See [`AdaptiveRouting`]; none for the forwarding tables alone.
+    pub adaptive_routing: Option<AdaptiveRouting>,
     /// Explicit flows.
     pub flows: Vec<Flow>,
     /// Traffic patterns.
@@ -99,6 +102,17 @@ pub enum Assignment {
     Vftree,
 }
 
+/// Routes that are chosen flow by flow (a flow is a message), by packets that go ahead of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdaptiveRouting {
+    /// What a switch compares its ports by.
+    pub heuristic: Heuristic,
+    /// Flows that the route cache of an input port holds; those beyond it take the default port. By
+    /// default as many as there are.
+    pub cache: Option<u32>,
+}
+
 /// How switches are built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -106,6 +120,8 @@ pub struct SwitchConfig {
     /// Read ports, buffers and arbitration; by default as the mechanism has it: `iq` for `fbicm` and
     /// `ccfit`, `cioq` for `renato`, `pfister` and `mvcm`, else `voq`.
     pub architecture: Option<Architecture>,
+    /// Whom an output serves next (`voq` architecture).
+    pub arbitration: Arbitration,
     /// How an input buffer is divided into queues; by default as the mechanism has it: `single` for
     /// `fbicm` and `ccfit` and with `cioq` switches, else `per-output`.
     pub queues: Option<Queues>,
@@ -173,6 +189,7 @@ impl Default for SwitchConfig {
     fn default() -> Self {
         Self {
             architecture: None,
+            arbitration: Arbitration::RoundRobin,
             queues: None,
             queue_count: 8,
             memory: None,
@@ -185,6 +202,16 @@ impl Default for SwitchConfig {
             control_first: None,
         }
     }
+}
+
+/// Whom an output serves next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arbitration {
+    /// Its inputs in turn.
+    RoundRobin,
+    /// Who came first, from whichever input.
+    Fcfs,
 }
 
 /// Read ports and arbitration of a switch.

@@ -5,7 +5,7 @@ use silvan_engine::{EventQueue, Time};
 
 use crate::link::{ChannelId, Class, Links, Way};
 use crate::measure::Meters;
-use crate::packet::{PacketId, Pool};
+use crate::packet::{Kind, PacketId, Pool};
 use crate::queueing::isolation::Notice;
 
 /// Notifications on the wire. Places are reused.
@@ -32,6 +32,45 @@ impl Notices {
     }
 }
 
+/// What a packet that goes ahead of a flow, along with it or behind it tells and learns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Announcement {
+    /// Which of the three it was, as a reply tells.
+    pub kind: Kind,
+    /// Bytes of the flow.
+    pub bytes: u64,
+    /// The largest weight of a link on its way so far, in picoseconds.
+    pub largest_ps: u64,
+}
+
+/// Announcements on their way. Places are reused.
+#[derive(Debug, Default)]
+pub(crate) struct Announcements {
+    slots: Vec<Announcement>,
+    free: Vec<u32>,
+}
+
+impl Announcements {
+    pub fn add(&mut self, announcement: Announcement) -> u32 {
+        if let Some(id) = self.free.pop() {
+            self.slots[id as usize] = announcement;
+            return id;
+        }
+        self.slots.push(announcement);
+        (self.slots.len() - 1) as u32
+    }
+
+    pub fn get_mut(&mut self, id: u32) -> &mut Announcement {
+        &mut self.slots[id as usize]
+    }
+
+    /// Takes an announcement that is back at its source.
+    pub fn take(&mut self, id: u32) -> Announcement {
+        self.free.push(id);
+        self.slots[id as usize]
+    }
+}
+
 /// The common ground of all nodes.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -42,6 +81,8 @@ pub(crate) struct Core {
     pub meters: Meters,
     /// Notifications on the wire.
     pub notices: Notices,
+    /// Announcements of flows on their way.
+    pub announcements: Announcements,
     /// Switches and outputs that may have something to send at this instant.
     pub dirty_outputs: Vec<(u32, u32)>,
     /// Hosts that may have something to send at this instant.

@@ -107,6 +107,9 @@ pub struct Summary {
     pub classes: Vec<ClassSummary>,
     /// Latency per class of traffic.
     pub latency: Vec<LatencySummary>,
+    /// What flows that are announced before they start found, where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub announced: Option<AnnouncedSummary>,
     /// Traffic that starts when so many packets have been delivered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<TriggerSummary>,
@@ -203,6 +206,20 @@ pub struct ClassSummary {
     pub marked_packets: u64,
     /// Those of them with the validation bit set, too.
     pub validated_packets: u64,
+    /// When the last packet so far was delivered (drained); none if none was.
+    pub last_delivery_ns: Option<u64>,
+}
+
+/// Flows that are announced before they start (`adaptive_routing`, `explicit-rate`).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AnnouncedSummary {
+    /// Flows that were given leave to start.
+    pub flows: u64,
+    /// Probes that came back.
+    pub probes: u64,
+    /// The longest that a link takes for all flows announced to it at a time: no rates bring all of
+    /// them to their end sooner, and explicit rates do by then.
+    pub busiest_link_ns: u64,
 }
 
 /// Traffic that starts when so many data packets have been delivered in the whole network.

@@ -18,6 +18,28 @@ pub(crate) enum Kind {
     Cnp,
     /// Acknowledges a message or a packet.
     Ack,
+    /// Goes ahead of a flow: chooses its route, announces its size to the links.
+    SetUp,
+    /// Asks the links of a flow's route how much is announced to them.
+    Probe,
+    /// Goes behind a flow: erases its route, takes its size off the links.
+    TearDown,
+    /// Brings what one of those three found back to the source.
+    Reply,
+}
+
+impl Kind {
+    /// Whether it tells switches of a flow.
+    #[inline]
+    pub fn announces(self) -> bool {
+        matches!(self, Self::SetUp | Self::Probe | Self::TearDown)
+    }
+
+    /// Whether it must not overtake the data of its flow.
+    #[inline]
+    pub fn follows_data(self) -> bool {
+        matches!(self, Self::Data | Self::TearDown)
+    }
 }
 
 /// A packet, from the moment its source starts to send it until it is delivered. One cache line.
@@ -30,7 +52,7 @@ pub(crate) struct Packet {
     pub injected: Time,
     /// How long after its head its tail arrives, on the link it crossed last.
     pub tail_lag: Time,
-    /// Bytes of the message it carries.
+    /// Bytes of the message it carries; of what announces a flow, the index of the announcement.
     pub payload: u32,
     /// Bytes on the wire.
     pub size: u32,
@@ -42,6 +64,8 @@ pub(crate) struct Packet {
     pub dst: u32,
     /// Next packet in the queue it waits in.
     pub next: PacketId,
+    /// Where flows have routes of their own, the output port of the switch it is in.
+    pub out: u16,
     /// Class of traffic, for the meters.
     pub class: u16,
     /// The source (traffic generator) at the sending host that its flow belongs to.
@@ -78,11 +102,12 @@ impl Pool {
         {
             // Field by field: a packet put together elsewhere and copied whole would stall.
             let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, .. } = packet;
-            let Packet { class, source, kind, sl, vl, fecn, validated, becn, last, .. } = packet;
+            let Packet { out, class, source, kind, sl, vl, fecn, validated, becn, last, .. } = packet;
             (slot.created, slot.injected, slot.tail_lag) = (created, injected, tail_lag);
             (slot.payload, slot.size, slot.space) = (payload, size, space);
             (slot.src, slot.dst, slot.next) = (src, dst, next);
-            (slot.class, slot.source, slot.kind, slot.sl, slot.vl) = (class, source, kind, sl, vl);
+            (slot.out, slot.class, slot.source, slot.kind, slot.sl, slot.vl) =
+                (out, class, source, kind, sl, vl);
             (slot.fecn, slot.validated, slot.becn, slot.last) = (fecn, validated, becn, last);
             id
         } else {

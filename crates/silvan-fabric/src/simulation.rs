@@ -5,11 +5,12 @@ use silvan_engine::{Event, Time};
 
 use crate::build::{Network, build};
 use crate::config::Config;
+use crate::congestion::reaction::Reaction;
 use crate::link::{Class, key, unkey};
 use crate::measure::{Story, find_deadlock, isolation_summary, tell};
 use crate::outcome::{
-    ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary, Outcome, Summary,
-    Table, TriggerSummary,
+    AnnouncedSummary, ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary,
+    Outcome, Summary, Table, TriggerSummary,
 };
 use crate::outcome::{latency_table, rate_gbit_s};
 use crate::queueing::Isolation;
@@ -373,6 +374,7 @@ impl Simulation {
             flows,
             classes: self.classes(span),
             latency: self.latencies(),
+            announced: self.announced(),
             triggers: self.triggers(),
             groups,
             isolation: self.isolation(),
@@ -430,8 +432,19 @@ impl Simulation {
                 delivered_packets: class.total.packets,
                 marked_packets: class.total.marked,
                 validated_packets: class.total.validated,
+                last_delivery_ns: (class.total.packets > 0).then_some(class.last_delivery.0 / 1_000),
             })
             .collect()
+    }
+
+    fn announced(&self) -> Option<AnnouncedSummary> {
+        let meters = &self.network.core.meters;
+        let explicit = matches!(self.config.parts().reaction, Reaction::ExplicitRate(_));
+        (explicit || self.config.adaptive_routing.is_some()).then_some(AnnouncedSummary {
+            flows: meters.announced,
+            probes: meters.probes,
+            busiest_link_ns: meters.busiest_link_ps / 1_000,
+        })
     }
 
     fn triggers(&self) -> Vec<TriggerSummary> {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use silvan_fabric::config::Config;
 use silvan_fabric::congestion::Parts;
 use silvan_fabric::routing::Tables;
+use silvan_fabric::routing::adaptive::AdaptiveTables;
 use silvan_fabric::simulation::Simulation;
 use silvan_fabric::topology::Topology;
 use toml::Table;
@@ -108,6 +109,10 @@ impl Scenario {
         let topology = self.topology()?;
         network::check(&self.spec, &topology)?;
         let tables = self.tables(&topology)?;
+        if self.spec.adaptive_routing.is_some() {
+            AdaptiveTables::new(&topology)
+                .map_err(|error| Fault::new("adaptive_routing", error.to_string()))?;
+        }
         network::check_routes(&self.spec, &topology, &tables)?;
         Ok((topology, tables, self.config()))
     }
@@ -152,6 +157,7 @@ impl Scenario {
             switch: spec.switch,
             host: spec.host,
             congestion: spec.congestion,
+            adaptive_routing: spec.adaptive_routing,
             flows: spec.flow,
             traffic: spec.traffic,
             measure: spec.measure,

@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 use silvan_engine::{Rate, Time};
-use silvan_fabric::config::{HostConfig, Lanes, Measure, Packet, SwitchConfig};
+use silvan_fabric::config::{AdaptiveRouting, HostConfig, Lanes, Measure, Packet, SwitchConfig};
 use silvan_fabric::congestion::Congestion;
 use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::topology::TopologySpec;
@@ -60,6 +60,9 @@ pub struct Spec {
     /// Congestion management.
     #[serde(default)]
     pub congestion: Congestion,
+    /// Routes chosen flow by flow on fat trees; by default the forwarding tables' alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adaptive_routing: Option<AdaptiveRouting>,
     /// Flows from one host to another, each with its own series of throughput over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow: Vec<Flow>,

@@ -2,7 +2,7 @@
 //! no network; see [`crate::network`] for the rest.
 
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Architecture, Packet};
+use silvan_fabric::config::{AdaptiveRouting, Arbitration, Architecture, Packet};
 use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues};
 use silvan_fabric::traffic::forest::MOST_HOTSPOTS;
 use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
@@ -42,6 +42,11 @@ pub(crate) fn check(spec: &Spec) -> Check {
     switch(spec)?;
     host(spec)?;
     congestion::check(spec)?;
+    if let Some(AdaptiveRouting { cache: Some(entries), .. }) = &spec.adaptive_routing {
+        ensure(*entries <= 1 << 20, "adaptive_routing.cache", || {
+            format!("must be at most {} flows per input port", 1 << 20)
+        })?;
+    }
     flows(spec)?;
     for (index, traffic) in spec.traffic.iter().enumerate() {
         check_traffic(traffic, spec, &format!("traffic.{index}"))?;
@@ -113,6 +118,12 @@ fn switch(spec: &Spec) -> Check {
     let mechanism = spec.congestion.mechanism;
     let architecture = switch.architecture(mechanism);
     let iq = architecture == Architecture::Iq;
+    let plain = architecture == Architecture::Voq
+        && switch.queues(mechanism) == Queues::PerOutput
+        && switch.memory(mechanism) == Memory::Shared;
+    ensure(plain || switch.arbitration == Arbitration::RoundRobin, "switch.arbitration", || {
+        "needs switches of architecture \"voq\" with queues \"per-output\" in shared memory".to_owned()
+    })?;
     let queues = switch.queues(mechanism);
     let modulo = matches!(queues, Queues::DestinationModulo | Queues::OutputModulo);
     ensure((1..=1024).contains(&switch.queue_count), "switch.queue_count", || {

@@ -9,10 +9,13 @@ use super::{Builder, wrong};
 use crate::config::Architecture;
 use crate::congestion::Notification;
 use crate::congestion::marking::{BufferRule, FecnRule, Marker, Marking};
-use crate::congestion::reaction::{Cct, Function, MvcmRule, RateRule, Reaction, Rule};
+use crate::congestion::reaction::{Cct, ExplicitRate, Function, MvcmRule, RateRule, Reaction, Rule};
 use crate::congestion::round_trip::RoundTrip;
+use crate::host::Announcer;
+use crate::routing::adaptive::{AdaptiveTables, SwitchState};
 use crate::simulation::ModelError;
-use crate::switch::PortWiring;
+use crate::switch::{Director, FlowRoutes, PortWiring};
+use crate::topology::NodeRef;
 
 /// The marking rule of a run, in bytes.
 pub(super) enum MarkingRule {
@@ -72,6 +75,49 @@ impl Builder<'_> {
         Marker::Fecn { rule: Arc::clone(rule), ports }
     }
 
+    fn explicit_rates(&self) -> Option<ExplicitRate> {
+        match self.config.parts().reaction {
+            Reaction::ExplicitRate(rates) => Some(rates),
+            _ => None,
+        }
+    }
+
+    /// What announces the flows of a host, where flows are announced.
+    pub(super) fn announcer(&self, rate: Rate) -> Option<Box<Announcer>> {
+        let rates = self.explicit_rates();
+        let announces = rates.is_some() || self.config.adaptive_routing.is_some();
+        announces.then(|| Box::new(Announcer::new(rates, rate)))
+    }
+
+    /// One director per switch, where flows are announced.
+    pub(super) fn directors(&self) -> Result<Option<Vec<Director>>, ModelError> {
+        let adaptive = self.config.adaptive_routing.as_ref();
+        if adaptive.is_none() && self.explicit_rates().is_none() {
+            return Ok(None);
+        }
+        let mut rates: Vec<Vec<Rate>> =
+            self.topology.switches.iter().map(|switch| vec![Rate(0); usize::from(switch.ports)]).collect();
+        for (_, link, from, _) in self.directed() {
+            if let NodeRef::Switch(switch) = from.node {
+                rates[switch as usize][usize::from(from.port) - 1] = link.rate;
+            }
+        }
+        let mut tables = match adaptive {
+            None => None,
+            Some(_) => {
+                Some(AdaptiveTables::new(self.topology).map_err(Self::routing_error)?.switches.into_iter())
+            }
+        };
+        let director = |rates: Vec<Rate>| {
+            let routes = tables.as_mut().and_then(Iterator::next).zip(adaptive).map(|(table, adaptive)| {
+                let state = SwitchState::new(&table, adaptive.cache);
+                FlowRoutes { table: Arc::new(table), state, heuristic: adaptive.heuristic }
+            });
+            Director::new(routes, rates.into_iter())
+        };
+        Ok(Some(rates.into_iter().map(director).collect()))
+    }
+
     pub(super) fn reactions(&self) -> Result<Reactions, ModelError> {
         let parts = self.config.parts();
         let reaction = parts.reaction;
@@ -103,7 +149,8 @@ impl Reactions {
             Some(Rule::Rate(RateRule { function, window: window.unwrap_or(any), pace: rate.pace() }))
         };
         match &self.reaction {
-            Reaction::None => None,
+            // Its hosts announce their flows, and hear their rates.
+            Reaction::None | Reaction::ExplicitRate(_) => None,
             Reaction::Cct(cct) => Some(Rule::Cct(self.cct(cct, host, rate))),
             Reaction::StaticWindow(window) => Some(Rule::Window(window.packets)),
             Reaction::Aimd(control) => {

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use silvan_engine::{Bytes, Rate};
 
 use super::{Builder, small, wrong};
-use crate::config::{Architecture, Assignment};
+use crate::config::{Arbitration, Architecture, Assignment};
 use crate::congestion::Mechanism;
 use crate::host::Adapter;
 use crate::link::Division;
-use crate::queueing::buffers::{Buffers, Shape};
+use crate::queueing::buffers::{Buffers, Routes, Shape};
 use crate::queueing::isolation::{Cams, Rule};
 use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};
 use crate::simulation::ModelError;
-use crate::switch::{Arbiter, CioqSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch};
+use crate::switch::{
+    Arbiter, CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch,
+};
 use crate::topology::NodeRef;
 
 impl Builder<'_> {
@@ -87,6 +89,9 @@ impl Builder<'_> {
         let (architecture, queues) = (config.architecture(mechanism), self.queues());
         let control_first = config.control_first(mechanism);
         let shared = config.memory(mechanism) == Memory::Shared;
+        if config.arbitration == Arbitration::Fcfs {
+            return Switch::Fcfs(Box::new(FcfsSwitch::new(ports, control_first)));
+        }
         let plain = queues == Queues::PerOutput && shared && special.is_none() && !control_first;
         if architecture == Architecture::Voq && plain {
             return Switch::Voq(VoqSwitch::new(ports));
@@ -95,7 +100,9 @@ impl Builder<'_> {
         let cams = special.map(|rule| Cams::new(Arc::clone(rule), count, count, lanes, true));
         let organisation = Organisation::new(queues, config.queue_count);
         let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
-        let buffers = Buffers::new(shape, ports.table().into(), cams);
+        let routes =
+            if ports.director.is_some() { Routes::Packet } else { Routes::Table(ports.table().into()) };
+        let buffers = Buffers::new(shape, routes, cams);
         let arbiter = match architecture {
             Architecture::Cioq => {
                 let crossbar = config.crossbar.unwrap_or_else(|| Rate(2 * self.fastest().0)).pace();
@@ -164,7 +171,7 @@ impl Builder<'_> {
             .filter(|_| organisation == Organisation::Single)
             .map(|rule| Cams::new(Arc::clone(rule), 1, 1, lanes, false));
         let shape = Shape { inputs: 1, outputs: 1, lanes, organisation, control_first: false };
-        let buffers = Buffers::new(shape, Box::default(), cams);
+        let buffers = Buffers::new(shape, Routes::None, cams);
         Ok(Some(Box::new(Adapter::new(buffers, organisation, part))))
     }
 

@@ -13,7 +13,7 @@ use silvan_engine::Bytes;
 use crate::config::Packet;
 use crate::queueing::{Isolation, SpecialQueues};
 use marking::{Fecn, FillMapping, Marking, Mvpm, Opm};
-use reaction::{Cct, CctTable, Lipd, Mvcm, Reaction};
+use reaction::{Cct, CctTable, ExplicitRate, Lipd, Mvcm, Reaction};
 
 /// What is to be in force: a mechanism, and parts in place of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +55,8 @@ pub enum Mechanism {
     Pfister,
     /// Marking and validation, a dynamic window and waiting slots (MVCM, 4).
     Mvcm,
+    /// Explicit rates: single application assignment (Zdornov and Birk, 5 and 6).
+    Saa,
 }
 
 impl Mechanism {
@@ -130,7 +132,7 @@ impl Mechanism {
         let hfdi = SpecialQueues { detection: packets(6), stop: packets(6), ..SpecialQueues::default() };
         let hfdi = SpecialQueues { go: packets(4), at_root: false, ..hfdi };
         let marking = match self {
-            Self::None | Self::Fbicm | Self::Hfdi => Marking::None,
+            Self::None | Self::Fbicm | Self::Hfdi | Self::Saa => Marking::None,
             Self::Renato => Marking::Ipm,
             Self::Pfister => Marking::Opm(Opm::default()),
             Self::Mvcm => Marking::Mvpm(Mvpm::default()),
@@ -139,7 +141,9 @@ impl Mechanism {
             Self::Ecocc => Marking::Fecn(each(6, 4)),
         };
         let isolation = match self {
-            Self::None | Self::IbCc | Self::Renato | Self::Pfister | Self::Mvcm => Isolation::None,
+            Self::None | Self::IbCc | Self::Renato | Self::Pfister | Self::Mvcm | Self::Saa => {
+                Isolation::None
+            }
             Self::Fbicm | Self::Ccfit => Isolation::SpecialQueues(fbicm),
             Self::Hfdi | Self::Ecocc => Isolation::SpecialQueues(hfdi),
         };
@@ -157,6 +161,7 @@ impl Mechanism {
                 Reaction::Cct(Cct { ccti_timer: 1, table, ..Cct::default() })
             }
             Self::Mvcm => Reaction::Mvcm(Mvcm::default()),
+            Self::Saa => Reaction::ExplicitRate(ExplicitRate::default()),
         };
         let notification = if self.is_output_buffered() { Notification::AckEach } else { Notification::Cnp };
         Parts { marking, notification, isolation, reaction }

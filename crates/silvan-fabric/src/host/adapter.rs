@@ -88,7 +88,7 @@ impl Host {
         if self.injection.free_at <= core.now {
             attempt = self.draw_and_send(core, 0);
         }
-        if !sent && attempt == Attempt::Sent {
+        if !sent && (attempt == Attempt::Sent || !self.control.is_empty()) {
             self.send_buffered(core);
         }
         let free_at = core.free_at(self.out);

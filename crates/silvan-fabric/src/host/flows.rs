@@ -305,6 +305,30 @@ impl FlowTable {
         self.ready += 1;
     }
 
+    /// Brings the flow of the ring with the smallest `key` to its head.
+    pub fn bring_first(&mut self, key: impl Fn(&Flow) -> u128) {
+        let (mut at, mut before) = (self.first, NONE);
+        let mut best = (u128::MAX, NONE, NONE);
+        for _ in 0..self.ready {
+            let flow = &self.flows[at as usize];
+            let own = key(flow);
+            if own < best.0 {
+                best = (own, at, before);
+            }
+            (before, at) = (at, flow.next);
+        }
+        let (_, id, before) = best;
+        if id == NONE || before == NONE {
+            return;
+        }
+        self.flows[before as usize].next = self.flows[id as usize].next;
+        if self.last == id {
+            self.last = before;
+        }
+        self.flows[id as usize].next = self.first;
+        self.first = id;
+    }
+
     /// Notes that the host keeps a flow that is in neither ring nor heap.
     #[inline]
     pub fn hold(&mut self, id: FlowId) {

@@ -11,6 +11,7 @@
 //! the link (Paper IV, V.A).
 
 mod adapter;
+mod announce;
 mod flows;
 
 use std::collections::VecDeque;
@@ -22,12 +23,14 @@ use silvan_engine::units::BytePace;
 
 use crate::congestion::Notification;
 use crate::congestion::reaction::{ControlLevel, Mark, Rule, State};
-use crate::core::Core;
+use crate::core::{Announcement, Core};
 use crate::link::ChannelId;
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::traffic::source::Source;
 
 pub(crate) use adapter::Adapter;
+pub(crate) use announce::Announcer;
+use announce::Leave;
 use flows::{Flow, FlowId, FlowTable};
 
 /// Sizes that all hosts share, in bytes.
@@ -47,6 +50,17 @@ impl Sizes {
     }
 }
 
+/// What a control packet says of a flow.
+#[derive(Debug, Clone, Copy)]
+enum Announced {
+    /// Nothing.
+    No,
+    /// That it is there.
+    New(Announcement),
+    /// What has been found out about it, by the index of the announcement.
+    Back(u32),
+}
+
 /// A control packet that waits to be sent.
 #[derive(Debug, Clone, Copy)]
 struct Control {
@@ -58,6 +72,7 @@ struct Control {
     class: u16,
     sl: u8,
     vl: u8,
+    announced: Announced,
 }
 
 /// A rate limit: when the next packet may pass, exact over any number of packets.
@@ -119,6 +134,8 @@ pub(crate) struct Host {
     pub lane_of: Option<Arc<[u8]>>,
     /// The output buffer, if there is one.
     pub adapter: Option<Box<Adapter>>,
+    /// Flows that are announced before they start, if they are.
+    announcer: Option<Box<Announcer>>,
     control: VecDeque<Control>,
     /// Time per message besides its packets.
     pub message_overhead: Time,
@@ -153,6 +170,7 @@ pub(crate) struct HostSpec {
     pub validates: bool,
     pub lane_of: Option<Arc<[u8]>>,
     pub adapter: Option<Box<Adapter>>,
+    pub announcer: Option<Box<Announcer>>,
 }
 
 impl Host {
@@ -177,6 +195,7 @@ impl Host {
             validates: spec.validates,
             lane_of: spec.lane_of,
             adapter: spec.adapter,
+            announcer: spec.announcer,
             sl_states,
             control: VecDeque::new(),
             flows: FlowTable::default(),
@@ -245,6 +264,16 @@ impl Host {
                 core.meters.delivered(&packet, core.now, done);
                 self.acknowledge(core, &packet);
             }
+            Kind::SetUp | Kind::Probe | Kind::TearDown => {
+                core.release(way, packet.space, core.now);
+                core.meters.control_delivered += 1;
+                self.send_back(core, &packet);
+            }
+            Kind::Reply => {
+                core.release(way, packet.space, core.now);
+                core.meters.control_delivered += 1;
+                self.came_back(core, &packet);
+            }
             Kind::Cnp | Kind::Ack => {
                 core.release(way, packet.space, core.now);
                 core.meters.control_delivered += 1;
@@ -280,6 +309,7 @@ impl Host {
             class: packet.class,
             sl: packet.sl,
             vl: self.control_lane.unwrap_or(packet.vl),
+            announced: Announced::No,
         });
         self.wake(core);
     }
@@ -334,6 +364,9 @@ impl Host {
     /// Sends what may be sent at this instant, and sees to it that the host is asked again.
     pub fn settle(&mut self, core: &mut Core) {
         self.dirty = false;
+        if self.announcer.is_some() {
+            self.probe(core.now);
+        }
         if self.adapter.is_some() {
             self.settle_adapter(core);
             return;
@@ -362,6 +395,11 @@ impl Host {
             return;
         }
         let attempt = self.draw_and_send(core, blocked_lanes);
+        // Flows that were drawn just now may have been announced.
+        if attempt != Attempt::Sent && blocked_lanes == 0 && self.send_control(core) {
+            core.wake(self.out, core.free_at(self.out));
+            return;
+        }
         self.plan_wake(core, attempt);
     }
 
@@ -393,16 +431,30 @@ impl Host {
             return false;
         }
         self.control.pop_front();
+        let id = self.control_packet(core, control);
+        core.send(self.out, id);
+        true
+    }
+
+    /// Makes a control packet.
+    fn control_packet(&self, core: &mut Core, control: Control) -> PacketId {
+        let size = self.sizes.control;
+        let payload = match control.announced {
+            Announced::No => 0,
+            Announced::New(announcement) => core.announcements.add(announcement),
+            Announced::Back(id) => id,
+        };
         let packet = Packet {
             created: core.now,
             injected: core.now,
             tail_lag: Time::ZERO,
-            payload: 0,
+            payload,
             size,
-            space,
+            space: self.sizes.space(size),
             src: self.id,
             dst: control.to,
             next: NO_PACKET,
+            out: 0,
             class: control.class,
             source: control.source,
             kind: control.kind,
@@ -413,10 +465,8 @@ impl Host {
             becn: control.becn,
             last: true,
         };
-        let id = core.packets.insert(packet);
         core.meters.control_injected += 1;
-        core.send(self.out, id);
-        true
+        core.packets.insert(packet)
     }
 
     /// Draws the messages that are due.
@@ -455,6 +505,19 @@ impl Host {
     /// Whether the reaction holds a flow back now; sees to it that it is asked again.
     #[inline]
     fn must_wait(&mut self, id: FlowId, now: Time) -> bool {
+        if self.announcer.is_some() {
+            match self.leave(id, now) {
+                Leave::Go => {}
+                Leave::At(time) => {
+                    self.flows.throttle(id, time);
+                    return true;
+                }
+                Leave::Wait => {
+                    self.flows.close(id);
+                    return true;
+                }
+            }
+        }
         match self.eligible_at(id, now) {
             Some(time) if time <= now => return false,
             Some(time) => self.flows.throttle(id, time),
@@ -466,6 +529,7 @@ impl Host {
     /// Sends a packet of the flow whose turn it is, passing over those that may not send.
     fn send_data(&mut self, core: &mut Core, mut blocked_lanes: u16) -> Attempt {
         let mut attempt = Attempt::Idle;
+        self.select();
         for _ in 0..self.flows.ready() {
             let Some(id) = self.flows.take_turn() else { break };
             let source = usize::from(self.flows.get(id).source);
@@ -558,6 +622,7 @@ impl Host {
             src: self.id,
             dst: flow.destination,
             next: NO_PACKET,
+            out: 0,
             class: source.class,
             source: flow.source,
             kind: Kind::Data,
@@ -591,6 +656,9 @@ impl Host {
                 ControlLevel::Qp => rule.sent(&mut self.flows.get_mut(id).control, end, size),
                 ControlLevel::Sl => rule.sent(&mut self.sl_states[usize::from(packet.sl)], end, size),
             }
+        }
+        if let Some(end) = self.announced_sent((packet.source, packet.dst), size, last, core.now) {
+            self.end_route(core, end);
         }
         self.requeue(id, end);
     }
@@ -631,7 +699,8 @@ impl Host {
             Some(core.now)
         } else {
             let draws = self.sources.iter().filter_map(|source| source.next_draw(core.now));
-            draws.chain(self.flows.next_release()).min()
+            let probe = self.announcer.as_ref().and_then(|announcer| announcer.next_probe());
+            draws.chain(self.flows.next_release()).chain(probe).min()
         }
     }
 

@@ -89,6 +89,11 @@ pub(crate) struct Meters {
     pub control_injected: u64,
     pub control_delivered: u64,
     pub fecn_marks: u64,
+    /// Flows that have been announced, and probes, that came back to their sources.
+    pub announced: u64,
+    pub probes: u64,
+    /// The largest weight of a link that came back.
+    pub busiest_link_ps: u64,
     /// Marked packets that got the second bit, too.
     pub validations: u64,
     pub becn_received: u64,
@@ -161,6 +166,9 @@ impl Meters {
             control_injected: 0,
             control_delivered: 0,
             fecn_marks: 0,
+            announced: 0,
+            probes: 0,
+            busiest_link_ps: 0,
             validations: 0,
             becn_received: 0,
             #[cfg(debug_assertions)]

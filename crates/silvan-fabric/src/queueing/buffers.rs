@@ -92,12 +92,33 @@ pub(crate) struct Shape {
     pub control_first: bool,
 }
 
+/// How the output port of a packet is known.
+#[derive(Debug)]
+pub(crate) enum Routes {
+    /// There is one output.
+    None,
+    /// By its destination.
+    Table(Box<[u16]>),
+    /// It was written into the packet when it came in.
+    Packet,
+}
+
+impl Routes {
+    #[inline]
+    fn of(&self, packet: &Packet) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Table(table) => usize::from(table[packet.dst as usize]),
+            Self::Packet => usize::from(packet.out),
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     shape: Shape,
-    /// Output port per destination; empty where there is one output.
-    table: Box<[u16]>,
+    routes: Routes,
     /// Per input its control queue, its fixed normal queues and its special ones; then those of
     /// destinations.
     queues: Vec<Queue>,
@@ -118,7 +139,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    pub fn new(shape: Shape, table: Box<[u16]>, cams: Option<Cams>) -> Self {
+    pub fn new(shape: Shape, routes: Routes, cams: Option<Cams>) -> Self {
         let Shape { inputs, outputs, lanes, organisation, .. } = shape;
         let normal = organisation.fixed(outputs);
         let special = cams.as_ref().map_or(0, |cams| cams.rule().queues);
@@ -131,7 +152,7 @@ impl Buffers {
             .collect();
         Self {
             shape,
-            table,
+            routes,
             queues,
             per_input: 1 + normal + special,
             normal,
@@ -146,8 +167,8 @@ impl Buffers {
         }
     }
 
-    fn route(&self, dst: u32) -> usize {
-        if self.table.is_empty() { 0 } else { usize::from(self.table[dst as usize]) }
+    fn route(&self, packet: &Packet) -> usize {
+        self.routes.of(packet)
     }
 
     /// Bytes waiting for an output.
@@ -187,7 +208,7 @@ impl Buffers {
     /// The queue that a packet is stored in.
     fn queue_for(&mut self, input: usize, output: usize, dst: u32, kind: Kind) -> QueueId {
         let base = input * self.per_input;
-        if self.shape.control_first && kind != Kind::Data {
+        if self.shape.control_first && !kind.follows_data() {
             return base as QueueId;
         }
         if self.shape.organisation != Organisation::PerDestination {
@@ -213,7 +234,7 @@ impl Buffers {
         let packet = &packets[id];
         let (vl, dst, size, kind) = (usize::from(packet.vl), packet.dst, packet.size, packet.kind);
         let lanes = self.shape.lanes;
-        let (input, output) = (port * lanes + vl, self.route(dst));
+        let (input, output) = (port * lanes + vl, self.route(packet));
         let queue = self.queue_for(input, output, dst, kind);
         self.sums[output * lanes + vl] += size;
         let state = &mut self.queues[queue as usize];
@@ -235,7 +256,7 @@ impl Buffers {
         let (dst, size) = (packets[id].dst, packets[id].size);
         state.bytes -= size;
         let (role, bytes, input) = (state.role, state.bytes, state.input as usize);
-        let (lanes, output) = (self.shape.lanes, self.route(dst));
+        let (lanes, output) = (self.shape.lanes, self.route(&packets[id]));
         let vl = input % lanes;
         self.sums[output * lanes + vl] -= size;
         let Some(cams) = &mut self.cams else {
@@ -279,16 +300,15 @@ impl Buffers {
         let Queue { fifo, bytes, input, .. } = self.queues[queue as usize];
         let Some(head) = fifo.head() else { return };
         let (input, lanes) = (input as usize, self.shape.lanes);
-        let (port, vl) = (self.route(packets[head].dst), input % lanes);
-        let (table, pool) = (&self.table, &*packets);
+        let (port, vl) = (self.route(&packets[head]), input % lanes);
+        let (routes, pool) = (&self.routes, &*packets);
         let waiting = || {
-            let data = fifo.iter(pool).map(|id| &pool[id]).filter(|packet| packet.kind == Kind::Data);
-            let there = |dst: u32| table.get(dst as usize).is_none_or(|&out| usize::from(out) == port);
-            data.map(|packet| packet.dst).filter(|&dst| there(dst)).collect()
+            let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
+            fifo.iter(pool).map(|id| &pool[id]).filter(there).map(|packet| packet.dst).collect()
         };
         let Some(cams) = &mut self.cams else { return };
         // A special queue is taken for a packet that can move there now.
-        if cams.rule().at_root && packets[head].kind != Kind::Data {
+        if cams.rule().at_root && !packets[head].kind.follows_data() {
             return;
         }
         let place = (input, vl as u8);
@@ -307,10 +327,10 @@ impl Buffers {
                 return any;
             };
             let (dst, size, kind) = (packets[id].dst, packets[id].size, packets[id].kind);
-            if kind != Kind::Data {
+            if !kind.follows_data() {
                 return any;
             }
-            let port = if self.table.is_empty() { 0 } else { usize::from(self.table[dst as usize]) };
+            let port = self.routes.of(&packets[id]);
             let (input, lanes) = (input as usize, self.shape.lanes);
             let vl = input % lanes;
             let Some(at) = cams.special_for(input, port * lanes + vl, dst, now) else { return any };
@@ -362,7 +382,7 @@ impl Buffers {
         let Some(id) = state.fifo.head() else { return };
         let input = state.input as usize;
         let lanes = self.shape.lanes;
-        let output = self.route(packets[id].dst) * lanes + input % lanes;
+        let output = self.route(&packets[id]) * lanes + input % lanes;
         let port = input / lanes;
         let ring = output * self.shape.inputs + port;
         if self.is_stopped(&packets[id], output) {
@@ -382,7 +402,7 @@ impl Buffers {
 
     /// Whether the next node has stopped the flow of a packet.
     fn is_stopped(&self, packet: &Packet, output: usize) -> bool {
-        packet.kind == Kind::Data && self.cams.as_ref().is_some_and(|cams| cams.stops(output, packet.dst))
+        packet.kind.follows_data() && self.cams.as_ref().is_some_and(|cams| cams.stops(output, packet.dst))
     }
 
     /// Takes a queue out of where it waits.
@@ -485,6 +505,6 @@ impl Buffers {
     /// The output ports that the packets at the heads of an input port's queues ask for.
     pub fn heads(&self, packets: &Pool, port: usize, vl: usize) -> Vec<usize> {
         let heads = self.of_input(port, vl).filter_map(|queue| queue.fifo.head());
-        heads.map(|id| self.route(packets[id].dst)).collect()
+        heads.map(|id| self.route(&packets[id])).collect()
     }
 }

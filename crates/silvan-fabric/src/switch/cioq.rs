@@ -128,10 +128,11 @@ impl CioqSwitch {
     pub fn enqueue(&mut self, core: &mut Core, input: usize, id: PacketId) {
         let packet = &core.packets[id];
         let (vl, space, dst) = (usize::from(packet.vl), packet.space, packet.dst);
+        let output = self.ports.route_of(packet);
         self.inputs[input].used.add(vl, space);
         self.buffers.store(&mut core.packets, core.now, input, id);
         self.arrived(core, (input, vl), id);
-        self.fill_changed(core, (input, self.ports.route(dst)), vl, dst);
+        self.fill_changed(core, (input, output), vl, dst);
         self.ask_all(core);
     }
 
@@ -144,11 +145,11 @@ impl CioqSwitch {
             Arrival::Full => {
                 let mut congested = vec![false; self.outputs.len()];
                 for id in self.buffers.waiting(&core.packets, input, vl) {
-                    congested[self.ports.route(core.packets[id].dst)] = true;
+                    congested[self.ports.route_of(&core.packets[id])] = true;
                 }
                 for input in 0..self.inputs.len() {
                     for id in self.buffers.waiting(&core.packets, input, vl) {
-                        if congested[self.ports.route(core.packets[id].dst)] {
+                        if congested[self.ports.route_of(&core.packets[id])] {
                             self.mark(core, id);
                         }
                     }
@@ -162,7 +163,7 @@ impl CioqSwitch {
         let packet = &mut core.packets[id];
         if packet.kind == Kind::Data && !packet.fecn {
             packet.fecn = true;
-            self.ports.marks[self.ports.route(packet.dst)] += 1;
+            self.ports.marks[self.ports.route_of(packet)] += 1;
             core.meters.fecn_marks += 1;
         }
     }

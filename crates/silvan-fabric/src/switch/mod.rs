@@ -5,6 +5,8 @@
 //! in, and the rest lets the meters look.
 
 mod cioq;
+mod director;
+mod fcfs;
 mod islip;
 mod ports;
 mod queued;
@@ -17,6 +19,8 @@ use crate::packet::PacketId;
 use crate::queueing::isolation::Cams;
 
 pub(crate) use cioq::CioqSwitch;
+pub(crate) use director::{Director, FlowRoutes, weight_ps};
+pub(crate) use fcfs::FcfsSwitch;
 pub(crate) use islip::Islip;
 pub(crate) use ports::{PortWiring, Ports};
 pub(crate) use queued::{Arbiter, QueuedSwitch};
@@ -30,16 +34,18 @@ pub(crate) enum Switch {
     /// Boxed, as it is so much larger that the others would lie far apart.
     Queued(Box<QueuedSwitch>),
     Cioq(Box<CioqSwitch>),
+    Fcfs(Box<FcfsSwitch>),
 }
 
 impl Switch {
     /// A packet's head has passed the switch's pipeline and is ready for arbitration.
     #[inline]
     pub fn accept(&mut self, core: &mut Core, input: usize, packet: PacketId) {
+        self.ports_mut().direct(core, input, packet);
         let wait =
             if self.ports().may_underrun { self.ports().waits_for_tail(core, input, packet) } else { None };
         match self {
-            Self::Voq(_) => {}
+            Self::Voq(_) | Self::Fcfs(_) => {}
             Self::Queued(switch) => switch.note_tail(core, packet),
             Self::Cioq(switch) => switch.note_tail(core, packet),
         }
@@ -74,6 +80,7 @@ impl Switch {
             Self::Voq(switch) => switch.enqueue(core, input, packet),
             Self::Queued(switch) => switch.enqueue(core, input, packet),
             Self::Cioq(switch) => switch.enqueue(core, input, packet),
+            Self::Fcfs(switch) => switch.enqueue(core, input, packet),
         }
     }
 
@@ -84,6 +91,7 @@ impl Switch {
             Self::Voq(switch) => switch.wake(core, output),
             Self::Queued(switch) => switch.wake(core, output),
             Self::Cioq(switch) => switch.wake(core, output),
+            Self::Fcfs(switch) => switch.wake(core, output),
         }
     }
 
@@ -95,6 +103,7 @@ impl Switch {
             Self::Voq(switch) => switch.settle(core, output),
             Self::Queued(switch) => switch.settle(core, output),
             Self::Cioq(switch) => switch.settle(core, output),
+            Self::Fcfs(switch) => switch.settle(core, output),
         }
     }
 
@@ -108,7 +117,7 @@ impl Switch {
     /// The CAMs, where there are special queues.
     pub fn cams(&self) -> Option<&Cams> {
         match self {
-            Self::Voq(_) | Self::Cioq(_) => None,
+            Self::Voq(_) | Self::Cioq(_) | Self::Fcfs(_) => None,
             Self::Queued(switch) => switch.buffers.cams.as_ref(),
         }
     }
@@ -120,6 +129,17 @@ impl Switch {
             Self::Voq(switch) => &switch.ports,
             Self::Queued(switch) => &switch.ports,
             Self::Cioq(switch) => &switch.ports,
+            Self::Fcfs(switch) => &switch.ports,
+        }
+    }
+
+    #[inline]
+    fn ports_mut(&mut self) -> &mut Ports {
+        match self {
+            Self::Voq(switch) => &mut switch.ports,
+            Self::Queued(switch) => &mut switch.ports,
+            Self::Cioq(switch) => &mut switch.ports,
+            Self::Fcfs(switch) => &mut switch.ports,
         }
     }
 
@@ -129,6 +149,7 @@ impl Switch {
             Self::Voq(switch) => switch.queued_bytes(output),
             Self::Queued(switch) => switch.queued_bytes(output),
             Self::Cioq(switch) => switch.queued_bytes(output),
+            Self::Fcfs(switch) => switch.queued_bytes(output),
         }
     }
 
@@ -139,6 +160,7 @@ impl Switch {
             Self::Voq(switch) => switch.buffered(core, input, vl),
             Self::Queued(switch) => switch.buffers.space(&core.packets, input, vl),
             Self::Cioq(switch) => switch.buffers.space(&core.packets, input, vl),
+            Self::Fcfs(switch) => switch.buffered(core, input, vl),
         }
     }
 
@@ -149,6 +171,7 @@ impl Switch {
             Self::Voq(switch) => switch.heads(input, vl),
             Self::Queued(switch) => switch.buffers.heads(&core.packets, input, vl),
             Self::Cioq(switch) => switch.buffers.heads(&core.packets, input, vl),
+            Self::Fcfs(switch) => switch.heads(input, vl),
         }
     }
 }

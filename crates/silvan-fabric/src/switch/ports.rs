@@ -2,10 +2,11 @@
 
 use silvan_engine::Time;
 
+use super::Director;
 use crate::congestion::marking::{Fill, Marker};
 use crate::core::Core;
 use crate::link::{ChannelId, Class, key};
-use crate::packet::PacketId;
+use crate::packet::{Packet, PacketId};
 
 /// The two channels of a wired port.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,8 @@ pub(crate) struct Ports {
     channels: Box<[(ChannelId, ChannelId)]>,
     /// Output port index per destination host.
     table: Box<[u16]>,
+    /// Decides where flows go, if the table does not.
+    pub director: Option<Box<Director>>,
     pub marker: Marker,
     /// Space of a full packet, which a root must have credit for.
     full_space: u32,
@@ -48,7 +51,7 @@ impl Ports {
         lanes: usize,
         wiring: Box<[Option<PortWiring>]>,
         table: &[u16],
-        marker: Marker,
+        (marker, director): (Marker, Option<Box<Director>>),
         full_space: u32,
     ) -> Self {
         let marks = vec![0; wiring.len()].into_boxed_slice();
@@ -59,7 +62,7 @@ impl Ports {
             port.map_or((ChannelId::MAX, ChannelId::MAX), |wiring| (wiring.out, wiring.into))
         };
         let channels = wiring.iter().map(both).collect();
-        Self { node, lanes, channels, wiring, table, marker, full_space, marks, may_underrun }
+        Self { node, lanes, channels, wiring, table, director, marker, full_space, marks, may_underrun }
     }
 
     /// Number of ports.
@@ -73,6 +76,12 @@ impl Ports {
     #[inline]
     pub fn route(&self, host: u32) -> usize {
         usize::from(self.table[host as usize])
+    }
+
+    /// The output port of a packet that has been directed.
+    #[inline]
+    pub fn route_of(&self, packet: &Packet) -> usize {
+        if self.director.is_some() { usize::from(packet.out) } else { self.route(packet.dst) }
     }
 
     /// Output port per destination host.
@@ -97,7 +106,7 @@ impl Ports {
     #[inline]
     pub fn waits_for_tail(&self, core: &Core, input: usize, packet: PacketId) -> Option<(Time, u32)> {
         let packet = &core.packets[packet];
-        let output = self.wiring[self.route(packet.dst)]?;
+        let output = self.wiring[self.route_of(packet)]?;
         if !output.may_underrun {
             return None;
         }

@@ -48,7 +48,7 @@ impl QueuedSwitch {
     pub fn enqueue(&mut self, core: &mut Core, input: usize, id: PacketId) {
         let packet = &core.packets[id];
         let (vl, dst) = (usize::from(packet.vl), packet.dst);
-        let output = self.ports.route(dst);
+        let output = self.ports.route_of(packet);
         self.buffers.store(&mut core.packets, core.now, input, id);
         self.fill_changed(core, Moved { input, output, vl, dst });
         self.spread(core);

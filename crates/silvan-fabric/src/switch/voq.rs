@@ -127,7 +127,7 @@ impl VoqSwitch {
     pub fn enqueue(&mut self, core: &mut Core, input: usize, id: PacketId) {
         let packet = &core.packets[id];
         let (vl, size, space) = (usize::from(packet.vl), packet.size, packet.space);
-        let output = self.ports.route(packet.dst);
+        let output = self.ports.route_of(packet);
         let lane = output * self.ports.lanes + vl;
         self.queues[lane * self.ports.count() + input].push(id, &mut core.packets);
         self.set_request(lane, input, true);

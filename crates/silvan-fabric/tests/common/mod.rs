@@ -33,6 +33,7 @@ pub fn config(duration: Time) -> Config {
         switch: Default::default(),
         host: HostConfig::default(),
         congestion: Default::default(),
+        adaptive_routing: None,
         flows: Vec::new(),
         traffic: Vec::new(),
         measure: Measure { interval: us(100), ..Measure::default() },

@@ -1,8 +1,8 @@
 //! Checks of congestion management: each part in itself, and whether the parts go together.
 
 use silvan_engine::{Bytes, Time};
-use silvan_fabric::config::Architecture;
-use silvan_fabric::congestion::marking::{Fecn, Marking};
+use silvan_fabric::config::{Arbitration, Architecture};
+use silvan_fabric::congestion::marking::{Fecn, FillMapping, Marking};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, Lipd, Mvcm, RateControl, Reaction};
 use silvan_fabric::congestion::{Notification, Parts};
 use silvan_fabric::queueing::{Isolation, Memory, Queues, SpecialQueues};
@@ -34,6 +34,7 @@ pub(super) fn check(spec: &Spec) -> Check {
         Reaction::Aimd(control) | Reaction::Fimd(control) => check_rate(control)?,
         Reaction::Lipd(lipd) => check_lipd(lipd)?,
         Reaction::Mvcm(mvcm) => check_mvcm(mvcm)?,
+        Reaction::ExplicitRate(rates) => check_span("probe", Some(rates.probe))?,
     }
     if let Isolation::SpecialQueues(special) = &parts.isolation {
         check_special(special, spec)?;
@@ -54,6 +55,20 @@ fn pairs(spec: &Spec, parts: &Parts) -> Check {
          congestion.isolation = { kind = \"none\" }"
             .to_owned()
     })?;
+    if spec.switch.arbitration == Arbitration::Fcfs {
+        let sum = match &parts.marking {
+            Marking::Fecn(fecn) => fecn.fill == FillMapping::Sum,
+            _ => true,
+        };
+        ensure(sum, "congestion.marking.fill", || {
+            "looks at the queues of inputs, which switches with arbitration \"fcfs\" do not have; use \"sum\""
+                .to_owned()
+        })?;
+        ensure(parts.isolation == Isolation::None, "switch.arbitration", || {
+            "does not go with special queues, which have an order of their own; use \"round-robin\""
+                .to_owned()
+        })?;
+    }
     let answered = parts.notification == Notification::AckEach;
     ensure(answered || !parts.reaction.needs_acknowledgements(), "congestion.notification", || {
         "must be \"ack-each\" with this congestion.reaction, which counts the acknowledgements of single packets"

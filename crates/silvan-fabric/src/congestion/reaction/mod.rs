@@ -6,17 +6,20 @@
 //! | `window` | a static window per flow |
 //! | `rate` | AIMD, FIMD and LIPD, with or without a static window (Renato) |
 //! | `mvcm` | a dynamic window, then waiting slots |
+//! | `explicit` | rates that links tell: what there is to choose; `host/announce.rs` does it |
 //!
 //! The host asks the [`Rule`] when a flow may send, tells it what was sent and what was answered,
 //! and keeps one [`State`] per flow (or service level).
 
 mod cct;
+mod explicit;
 mod mvcm;
 mod rate;
 mod window;
 
 pub use cct::{Cct, CctTable, ControlLevel, PerSl};
 pub(crate) use cct::{CctRule, CctState};
+pub use explicit::{ExplicitRate, Injection};
 pub use mvcm::Mvcm;
 pub(crate) use mvcm::MvcmRule;
 pub(crate) use rate::{Function, RateRule};
@@ -46,13 +49,15 @@ pub enum Reaction {
     Lipd(Lipd),
     /// Dynamic window and waiting slots.
     Mvcm(Mvcm),
+    /// Rates that the links of a flow's route tell.
+    ExplicitRate(ExplicitRate),
 }
 
 impl Reaction {
     /// Whether it lives from an acknowledgement of every packet.
     #[must_use]
     pub fn needs_acknowledgements(&self) -> bool {
-        !matches!(self, Self::None | Self::Cct(_))
+        !matches!(self, Self::None | Self::Cct(_) | Self::ExplicitRate(_))
     }
 
     /// Whether some of its parameters follow from the network's round trip.

@@ -1,0 +1,313 @@
+//! Flows that are announced to the network before they start: to be given a route, a rate, or both
+//! (Zdornov and Birk, sections 4 to 6).
+//!
+//! ```text
+//!  message ----> set-up -> .. -> reply    packets, now and then a probe    tear-down -> .. -> reply
+//!          waits                      go                              waits for the next message
+//! ```
+//!
+//! A flow is a message here, a connection what a source sends to one destination. The next message of
+//! a connection is announced when the tear-down of the one before has come back, which it does behind
+//! all data.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rustc_hash::FxHashMap;
+use silvan_engine::units::BytePace;
+use silvan_engine::{Rate, Time};
+
+use super::flows::FlowId;
+use super::{Announced, Control, Host};
+use crate::congestion::reaction::{ExplicitRate, Injection};
+use crate::core::{Announcement, Core};
+use crate::packet::{Kind, Packet};
+use crate::switch::weight_ps;
+
+/// What a flow is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Its set-up has not come back yet.
+    Announced,
+    /// It may send.
+    Running,
+    /// Its tear-down has not come back yet.
+    Ending,
+}
+
+/// A flow from its announcement to its end.
+#[derive(Debug, Clone, Copy)]
+struct Trip {
+    stage: Stage,
+    bytes: u64,
+    /// What the host's own link takes for it, in picoseconds.
+    weight_ps: u64,
+    /// The largest weight of a link of its route, as heard last.
+    largest_ps: u64,
+    /// Bytes sent.
+    sent: u64,
+    /// When the last packet began, and how long it took on the link.
+    last: Option<(Time, u64)>,
+    /// From one probe to the next.
+    probe_after: Time,
+}
+
+/// Shares of the link's rate count in parts of this.
+const WHOLE: u128 = 1 << 32;
+
+impl Trip {
+    /// Its share of the host's link, with so much announced to that.
+    fn share(&self, own_ps: u64) -> u128 {
+        let largest = self.largest_ps.max(own_ps).max(self.weight_ps).max(1);
+        (u128::from(self.weight_ps) * WHOLE / u128::from(largest)).max(1)
+    }
+}
+
+/// The time of so much on the link, stretched to a share of it.
+fn stretched(span_ps: u64, share: u128) -> Time {
+    Time((u128::from(span_ps) * WHOLE / share.max(1)) as u64)
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Announcer {
+    rates: Option<ExplicitRate>,
+    rate: Rate,
+    pace: BytePace,
+    trips: FxHashMap<(u16, u32), Trip>,
+    /// What the host's link takes for all flows announced.
+    own_ps: u64,
+    probes: BinaryHeap<Reverse<(Time, u16, u32)>>,
+}
+
+impl Announcer {
+    pub fn new(rates: Option<ExplicitRate>, rate: Rate) -> Self {
+        let (trips, probes) = (FxHashMap::default(), BinaryHeap::new());
+        Self { rates, rate, pace: rate.pace(), trips, own_ps: 0, probes }
+    }
+
+    /// When the next probe is due.
+    pub fn next_probe(&self) -> Option<Time> {
+        self.probes.peek().map(|entry| entry.0.0)
+    }
+
+    /// What a flow has sent for its rate: the smaller, the more urgent it is.
+    fn urgency(&self, key: (u16, u32)) -> u128 {
+        self.trips.get(&key).map_or(0, |trip| u128::from(trip.sent) * WHOLE / trip.share(self.own_ps))
+    }
+}
+
+/// Whether a flow may send as far as its announcement goes.
+pub(super) enum Leave {
+    Go,
+    /// Not before this.
+    At(Time),
+    /// When an answer is there.
+    Wait,
+}
+
+impl Host {
+    /// A control packet for a flow of this host.
+    fn announcement(&self, kind: Kind, (source, to): (u16, u32), bytes: u64) -> Control {
+        let (class, sl) = {
+            let source = &self.sources[usize::from(source)];
+            (source.class, source.sl)
+        };
+        let lane = self.lane(usize::from(source), to);
+        let vl = if kind.follows_data() { lane } else { self.control_lane.unwrap_or(lane) };
+        let announced = Announced::New(Announcement { kind, bytes, largest_ps: 0 });
+        let (becn, validated) = (false, false);
+        Control { kind, becn, validated, to, source, class, sl, vl, announced }
+    }
+
+    /// Whether a flow with something to send may do so; announces it if it has not been.
+    pub(super) fn leave(&mut self, id: FlowId, now: Time) -> Leave {
+        let flow = self.flows.get(id);
+        let key = (flow.source, flow.destination);
+        let Some(message) = flow.messages.first() else { return Leave::Go };
+        let bytes = message.left;
+        let Some(announcer) = &mut self.announcer else { return Leave::Go };
+        let own_ps = announcer.own_ps;
+        match announcer.trips.get(&key) {
+            None => {}
+            Some(Trip { stage: Stage::Announced | Stage::Ending, .. }) => return Leave::Wait,
+            Some(trip) => {
+                let clocked = announcer
+                    .rates
+                    .as_ref()
+                    .is_some_and(|rates| rates.injection == Injection::ShapedVirtualClock);
+                let due = trip.last.map(|(start, span)| start + stretched(span, trip.share(own_ps)));
+                return match due {
+                    Some(due) if clocked && due > now => Leave::At(due),
+                    _ => Leave::Go,
+                };
+            }
+        }
+        let weight_ps = weight_ps(bytes, announcer.rate);
+        let probe_after = announcer.rates.as_ref().map_or(Time::NEVER, |rates| rates.probe);
+        let trip = Trip {
+            stage: Stage::Announced,
+            bytes,
+            weight_ps,
+            largest_ps: 0,
+            sent: 0,
+            last: None,
+            probe_after,
+        };
+        announcer.trips.insert(key, trip);
+        announcer.own_ps += weight_ps;
+        let set_up = self.announcement(Kind::SetUp, key, bytes);
+        self.control.push_back(set_up);
+        Leave::Wait
+    }
+
+    /// Brings the flow that has sent least for its rate to the head of the ring.
+    pub(super) fn select(&mut self) {
+        let Some(announcer) = &self.announcer else { return };
+        if announcer.rates.is_some() {
+            self.flows.bring_first(|flow| announcer.urgency((flow.source, flow.destination)));
+        }
+    }
+
+    /// A packet of a flow is on its way. Gives what is to be sent behind the last one.
+    pub(super) fn announced_sent(
+        &mut self,
+        key: (u16, u32),
+        size: u32,
+        last: bool,
+        now: Time,
+    ) -> Option<Control> {
+        let announcer = self.announcer.as_mut()?;
+        let span = announcer.pace.time(size).0;
+        let own_ps = announcer.own_ps;
+        let trip = announcer.trips.get_mut(&key)?;
+        trip.sent += u64::from(size);
+        trip.last = Some((now, span));
+        let bytes = trip.bytes;
+        if let Some(ExplicitRate { injection: Injection::PeriodicSelection, .. }) = announcer.rates {
+            let running = announcer.trips.values().filter(|trip| trip.stage == Stage::Running);
+            let together: u128 = running.map(|trip| trip.share(own_ps)).sum();
+            let next = now + stretched(span, together);
+            self.injection.free_at = self.injection.free_at.max(next);
+        }
+        let trip = announcer.trips.get_mut(&key).filter(|_| last)?;
+        trip.stage = Stage::Ending;
+        announcer.own_ps -= trip.weight_ps;
+        Some(self.announcement(Kind::TearDown, key, bytes))
+    }
+
+    /// Sends a tear-down, behind the data if these wait in an output buffer.
+    pub(super) fn end_route(&mut self, core: &mut Core, control: Control) {
+        if self.adapter.is_none() {
+            self.control.push_back(control);
+            return;
+        }
+        let id = self.control_packet(core, control);
+        let (vl, dst, space) = (core.packets[id].vl, core.packets[id].dst, core.packets[id].space);
+        if let Some(adapter) = &mut self.adapter {
+            adapter.admit(vl, dst, space);
+            adapter.buffers.store(&mut core.packets, core.now, 0, id);
+            adapter.buffers.changes.clear();
+        }
+    }
+
+    /// Sends the probes that are due.
+    pub(super) fn probe(&mut self, now: Time) {
+        while let Some(announcer) = &mut self.announcer
+            && let Some(&Reverse((time, source, to))) = announcer.probes.peek()
+            && time <= now
+        {
+            announcer.probes.pop();
+            let trip = announcer.trips.get(&(source, to));
+            if trip.is_some_and(|trip| trip.stage == Stage::Running) {
+                let probe = self.announcement(Kind::Probe, (source, to), 0);
+                self.control.push_back(probe);
+            }
+        }
+    }
+
+    /// A packet that announces somebody else's flow has arrived: it goes back.
+    pub(super) fn send_back(&mut self, core: &mut Core, packet: &Packet) {
+        self.control.push_back(Control {
+            kind: Kind::Reply,
+            becn: false,
+            validated: false,
+            to: packet.src,
+            source: packet.source,
+            class: packet.class,
+            sl: packet.sl,
+            vl: self.control_lane.unwrap_or(packet.vl),
+            announced: Announced::Back(packet.payload),
+        });
+        self.wake(core);
+    }
+
+    /// A packet that announced a flow of this host is back.
+    pub(super) fn came_back(&mut self, core: &mut Core, packet: &Packet) {
+        let announcement = core.announcements.take(packet.payload);
+        let key = (packet.source, packet.src);
+        let Some(announcer) = &mut self.announcer else { return };
+        let Some(trip) = announcer.trips.get_mut(&key) else { return };
+        let running = match (announcement.kind, trip.stage) {
+            (Kind::TearDown, _) => {
+                announcer.trips.remove(&key);
+                None
+            }
+            (Kind::SetUp, Stage::Announced) => {
+                trip.stage = Stage::Running;
+                Some(trip)
+            }
+            (Kind::Probe, Stage::Running) => Some(trip),
+            // The flow has sent its last packet meanwhile.
+            _ => return,
+        };
+        if let Some(trip) = running {
+            trip.largest_ps = announcement.largest_ps;
+            let largest = announcement.largest_ps.max(announcer.own_ps);
+            core.meters.busiest_link_ps = core.meters.busiest_link_ps.max(largest);
+            let counter = match announcement.kind {
+                Kind::SetUp => &mut core.meters.announced,
+                _ => &mut core.meters.probes,
+            };
+            *counter += 1;
+            if announcer.rates.is_some() {
+                let due = Time(core.now.0.saturating_add(trip.probe_after.0));
+                trip.probe_after = Time(trip.probe_after.0.saturating_mul(2));
+                announcer.probes.push(Reverse((due, key.0, key.1)));
+            }
+        }
+        if let Some(id) = self.flows.find(key.0, key.1)
+            && self.flows.reopen(id)
+        {
+            self.enlist(id, core.now);
+        }
+        self.wake(core);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trip(weight_ps: u64, largest_ps: u64) -> Trip {
+        let probe_after = Time::NEVER;
+        Trip { stage: Stage::Running, bytes: 0, weight_ps, largest_ps, sent: 0, last: None, probe_after }
+    }
+
+    #[test]
+    fn a_share_is_that_of_the_busiest_link_the_own_one_included() {
+        assert_eq!(trip(1_000, 4_000).share(1_000), WHOLE / 4);
+        assert_eq!(trip(1_000, 4_000).share(8_000), WHOLE / 8);
+        assert_eq!(trip(1_000, 0).share(1_000), WHOLE, "alone");
+        assert_eq!(stretched(100, WHOLE / 4), Time(400));
+    }
+
+    #[test]
+    fn who_has_sent_least_for_its_rate_is_most_urgent() {
+        let mut announcer = Announcer::new(None, Rate::from_gbit(8));
+        announcer.trips.insert((0, 1), Trip { sent: 300, ..trip(3_000, 4_000) });
+        announcer.trips.insert((0, 2), Trip { sent: 200, ..trip(1_000, 4_000) });
+        // 300 at 3/4, 200 at 1/4.
+        assert!(announcer.urgency((0, 1)) < announcer.urgency((0, 2)));
+    }
+}

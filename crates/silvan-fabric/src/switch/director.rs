@@ -1,0 +1,110 @@
+//! What a switch decides for packets that are not simply sent where the table says: routes of flows
+//! ([`crate::routing::adaptive`]) and the weights of its links (SAA: Zdornov and Birk, algorithm 1).
+//!
+//! A packet is directed once, when its head is in; the port is written into it.
+
+use std::sync::Arc;
+
+use silvan_engine::Rate;
+
+use super::Ports;
+use crate::core::Core;
+use crate::packet::{Kind, Packet, PacketId};
+use crate::routing::Tables;
+use crate::routing::adaptive::{ExtendedTable, Flow, FlowKey, Heuristic, SwitchState};
+
+/// Adaptive routes of flows through one switch.
+#[derive(Debug)]
+pub(crate) struct FlowRoutes {
+    pub table: Arc<ExtendedTable>,
+    pub state: SwitchState,
+    pub heuristic: Heuristic,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Director {
+    pub routes: Option<FlowRoutes>,
+    /// Per output: the time that the link takes for all flows announced to it, and its rate.
+    weights: Box<[(u64, Rate)]>,
+}
+
+impl Director {
+    pub fn new(routes: Option<FlowRoutes>, rates: impl Iterator<Item = Rate>) -> Self {
+        Self { routes, weights: rates.map(|rate| (0, rate)).collect() }
+    }
+
+    /// The output (from 0) for a packet that came in at an input (from 0), if it is not simply the
+    /// table's; notes what announces itself.
+    fn direct(&mut self, input: usize, packet: &Packet, bytes: u64) -> Option<usize> {
+        let routes = self.routes.as_mut()?;
+        let key =
+            FlowKey { source: packet.src, destination: packet.dst, connection: u32::from(packet.source) };
+        let (flow, input) = (Flow { key, bytes }, input as u16 + 1);
+        let port = match packet.kind {
+            Kind::SetUp => routes.state.set_up(&routes.table, input, &flow, routes.heuristic),
+            Kind::TearDown => routes.state.tear_down(&routes.table, input, &flow),
+            Kind::Data | Kind::Probe => routes.state.forward(&routes.table, input, key),
+            Kind::Cnp | Kind::Ack | Kind::Reply => return None,
+        };
+        (port != Tables::NO_ROUTE).then(|| usize::from(port) - 1)
+    }
+
+    /// Books an announced flow at an output, and gives the output's weight.
+    fn weigh(&mut self, output: usize, kind: Kind, bytes: u64) -> u64 {
+        let Some((weight, rate)) = self.weights.get_mut(output) else { return 0 };
+        let own = weight_ps(bytes, *rate);
+        match kind {
+            Kind::SetUp => *weight += own,
+            Kind::TearDown => *weight = weight.saturating_sub(own),
+            _ => {}
+        }
+        *weight
+    }
+}
+
+/// How long a link takes for a flow, in picoseconds.
+pub(crate) fn weight_ps(bytes: u64, rate: Rate) -> u64 {
+    (u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.0.max(1))) as u64
+}
+
+impl Ports {
+    /// Decides where a packet that comes in leaves, where that is not the table's alone to say.
+    #[inline]
+    pub fn direct(&mut self, core: &mut Core, input: usize, id: PacketId) {
+        if self.director.is_some() {
+            self.direct_flow(core, input, id);
+        }
+    }
+
+    #[inline(never)]
+    fn direct_flow(&mut self, core: &mut Core, input: usize, id: PacketId) {
+        let table = usize::from(self.table()[core.packets[id].dst as usize]);
+        let Some(director) = &mut self.director else { return };
+        let packet = &mut core.packets[id];
+        let announced = packet.kind.announces().then(|| core.announcements.get_mut(packet.payload));
+        let bytes = announced.as_ref().map_or(0, |announced| announced.bytes);
+        let output = director.direct(input, packet, bytes).unwrap_or(table);
+        packet.out = output as u16;
+        if let Some(announced) = announced {
+            let weight = director.weigh(output, packet.kind, bytes);
+            announced.largest_ps = announced.largest_ps.max(weight);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_weigh_what_is_announced() {
+        let rate = Rate::from_gbit(8);
+        let mut director = Director::new(None, [rate, Rate::from_gbit(16)].into_iter());
+        assert_eq!(director.weigh(0, Kind::SetUp, 1_000), 1_000_000);
+        assert_eq!(director.weigh(0, Kind::SetUp, 500), 1_500_000);
+        assert_eq!(director.weigh(1, Kind::SetUp, 500), 250_000);
+        assert_eq!(director.weigh(0, Kind::Probe, 7), 1_500_000);
+        assert_eq!(director.weigh(0, Kind::TearDown, 1_000), 500_000);
+    }
+}

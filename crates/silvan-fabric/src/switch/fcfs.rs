@@ -1,0 +1,134 @@
+//! Outputs that serve first come, first served, whatever the input (infinite speedup: Zdornov and
+//! Birk, section 2): any number of packets may leave an input's memory at a time, to different
+//! outputs, and one is on its way out of an output.
+//!
+//! Control packets go ahead of data where `switch.control_first` says so; those that end a flow's
+//! route stay behind its data.
+
+use std::collections::VecDeque;
+
+use super::Ports;
+use crate::congestion::marking::Fill;
+use crate::core::Core;
+use crate::packet::PacketId;
+
+/// One virtual lane of an output: packets and the inputs whose memory they are in.
+#[derive(Debug, Default)]
+struct Lane {
+    control: VecDeque<(PacketId, u16)>,
+    data: VecDeque<(PacketId, u16)>,
+    bytes: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct FcfsSwitch {
+    pub ports: Ports,
+    /// Per output and virtual lane.
+    lanes: Box<[Lane]>,
+    /// Per output: the virtual lane to look at first, and whether it is settled at the end of this
+    /// instant.
+    outputs: Box<[(usize, bool)]>,
+    control_first: bool,
+}
+
+impl FcfsSwitch {
+    pub fn new(ports: Ports, control_first: bool) -> Self {
+        let count = ports.count();
+        let lanes = (0..count * ports.lanes).map(|_| Lane::default()).collect();
+        Self { lanes, outputs: vec![(0, false); count].into(), ports, control_first }
+    }
+
+    pub fn enqueue(&mut self, core: &mut Core, input: usize, id: PacketId) {
+        let packet = &core.packets[id];
+        let (vl, size) = (usize::from(packet.vl), packet.size);
+        let output = self.ports.route_of(packet);
+        let first = self.control_first && !packet.kind.follows_data();
+        let lane = &mut self.lanes[output * self.ports.lanes + vl];
+        let queue = if first { &mut lane.control } else { &mut lane.data };
+        queue.push_back((id, input as u16));
+        lane.bytes += size;
+        self.fill_changed(core, output, vl, input);
+        let channel = self.ports.out(output);
+        if core.free_at(channel) > core.now {
+            core.wake(channel, core.free_at(channel));
+        } else if !std::mem::replace(&mut self.outputs[output].1, true) {
+            core.dirty_outputs.push((self.ports.node, output as u32));
+        }
+    }
+
+    fn fill_changed(&mut self, core: &mut Core, output: usize, vl: usize, input: usize) {
+        let lane = output * self.ports.lanes + vl;
+        let sum = self.lanes[lane].bytes;
+        if self.ports.is_concerned(lane, sum) {
+            self.ports.fill_changed(core, output, vl, &Fill { input, queue: sum, sum, inputs: &[] });
+        }
+    }
+
+    /// An output is free, or has credits.
+    pub fn wake(&mut self, core: &mut Core, output: usize) {
+        if !self.outputs[output].1 {
+            self.settle(core, output);
+        }
+    }
+
+    /// Lets an output send, if it can.
+    pub fn settle(&mut self, core: &mut Core, output: usize) {
+        self.outputs[output].1 = false;
+        let (channel, lanes) = (self.ports.out(output), self.ports.lanes);
+        if core.free_at(channel) > core.now {
+            core.wake(channel, core.free_at(channel));
+            return;
+        }
+        for step in 0..lanes {
+            let vl = (self.outputs[output].0 + step) % lanes;
+            let lane = &mut self.lanes[output * lanes + vl];
+            let queue = if lane.control.is_empty() { &mut lane.data } else { &mut lane.control };
+            let Some(&(id, input)) = queue.front() else { continue };
+            let packet = &core.packets[id];
+            let (way, space, size) = ((channel, vl as u8, packet.dst), packet.space, packet.size);
+            if !core.has_credit_or_wait(way, space) {
+                continue;
+            }
+            queue.pop_front();
+            lane.bytes -= size;
+            self.outputs[output].0 = (vl + 1) % lanes;
+            self.fill_changed(core, output, vl, usize::from(input));
+            let end = self.ports.transmit(core, (usize::from(input), output), id, None);
+            if self.queued_bytes(output) > 0 {
+                core.wake(channel, end);
+            }
+            return;
+        }
+    }
+
+    /// See [`super::Switch::queued_bytes`].
+    pub fn queued_bytes(&self, output: usize) -> u32 {
+        let lanes = self.ports.lanes;
+        self.lanes[output * lanes..(output + 1) * lanes].iter().map(|lane| lane.bytes).sum()
+    }
+
+    /// The packets of an input's lane, with the outputs they wait for.
+    fn of_input(&self, input: usize, vl: usize) -> impl Iterator<Item = (usize, PacketId)> {
+        let count = self.ports.lanes;
+        let lanes = self.lanes.iter().enumerate().filter(move |(at, _)| at % count == vl);
+        let all = lanes.flat_map(move |(at, lane)| {
+            lane.control.iter().chain(&lane.data).map(move |&entry| (at / count, entry))
+        });
+        all.filter(move |(_, (_, from))| usize::from(*from) == input).map(|(output, (id, _))| (output, id))
+    }
+
+    /// See [`super::Switch::buffered`].
+    #[cfg(debug_assertions)]
+    pub fn buffered(&self, core: &Core, input: usize, vl: usize) -> u32 {
+        self.of_input(input, vl).map(|(_, id)| core.packets[id].space).sum()
+    }
+
+    /// The outputs that packets of an input wait for.
+    pub fn heads(&self, input: usize, vl: usize) -> Vec<usize> {
+        let mut outputs: Vec<usize> = self.of_input(input, vl).map(|(output, _)| output).collect();
+        outputs.sort_unstable();
+        outputs.dedup();
+        outputs
+    }
+}
