@@ -212,7 +212,10 @@ mod tests {
         assert_eq!(error(1, 1), Err("host number 1 sends to itself: there is no route".to_owned()));
     }
 
-    fn cases() -> impl Strategy<Value = (ModifiedTree, Heuristic, Option<u32>, Vec<(u32, u32, u64)>)> {
+    /// A tree, what its switches go by, what their caches hold, and flows: from, to, bytes.
+    type Case = (ModifiedTree, Heuristic, Option<u32>, Vec<(u32, u32, u64)>);
+
+    fn cases() -> impl Strategy<Value = Case> {
         let trees = prop_oneof![Just((2, 3)), Just((4, 2)), Just((3, 3)), Just((4, 3))];
         (trees, 0..4u32, 0..3usize, proptest::option::of(0..6u32)).prop_flat_map(
             |((k, n), width, h, cache)| {

@@ -95,10 +95,10 @@ impl Relation<'_> {
         self.after.fill(None);
         let mut found: Vec<(usize, u16)> = Vec::new();
         for (from, peer) in self.wiring.hosts.iter().enumerate() {
-            if let (true, Some((end, _))) = (from != to as usize, peer) {
-                if let NodeRef::Switch(switch) = end.node {
-                    found.push((switch as usize, end.port));
-                }
+            if let (true, Some((end, _))) = (from != to as usize, peer)
+                && let NodeRef::Switch(switch) = end.node
+            {
+                found.push((switch as usize, end.port));
             }
         }
         while let Some((switch, input)) = found.pop() {
