@@ -66,6 +66,7 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
             "hotspot-648",
             "moving-forest",
             "multistage",
+            "mvcm-hot-phase",
             "ring-deadlock",
             "silent-forest",
             "star",

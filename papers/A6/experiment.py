@@ -1,0 +1,37 @@
+"""Windows that fill the shortest round trip (MVCM paper, 4.3)."""
+
+from silvan.papers import figures, mvcm
+
+TABLES = ()
+SCENARIO = "../common/mvcm-one-flow.toml"
+WINDOWS = (1, 2)
+
+
+def runs(quick):
+    return {str(packets): (SCENARIO, {"congestion.reaction.packets": packets}) for packets in WINDOWS}
+
+
+def _rate(run):
+    """Return the flow's rate, in bytes of packets per cycle."""
+    return run.received_gbit_s("alone") / 8 * mvcm.PACKET / mvcm.PAYLOAD
+
+
+def compare(results):
+    return {
+        "round_trip": mvcm.Window().round_trip_cycles,
+        "payload_256": mvcm.Window().packets,
+        "payload_0": mvcm.Window(payload=0).packets,
+        "wide": mvcm.Window(bandwidth=16).packets,
+        "simulated_round_trip": mvcm.PACKET / _rate(results["1"]),
+        "simulated": 1 / _rate(results["1"]),
+        "two": _rate(results["2"]),
+    }
+
+
+def plot(results, out):
+    fig, (ax,) = figures.figure()
+    names = ("256 bytes", "no payload", "16 bytes/cycle")
+    own = compare(results)
+    figures.beside(ax, names, (1.28, 4.45, 4.18), [own[key] for key in ("payload_256", "payload_0", "wide")])
+    ax.set(ylabel="packets", title="The window that fills a round trip")
+    figures.save(fig, out, "A6")

@@ -1,0 +1,53 @@
+"""The link to the hot host (MVCM paper, figure 6)."""
+
+import numpy as np
+
+from silvan.papers import figures, mvcm
+
+TABLES = ("classes", "links")
+NAMES = ("none", "MVCM")
+
+
+def _case(quick):
+    # Every link is sampled: fewer samples.
+    return mvcm.case(quick, interval=25_000 if quick else 50_000)
+
+
+def runs(quick):
+    of = _case(quick)
+    return {name: of.run({**mvcm.mechanisms(of)[name], "measure.links": True}) for name in NAMES}
+
+
+def _utilisation(run, of):
+    table = run.tables["links"]
+    own = np.char.endswith(table["link"].astype(str), f"->{of.target}")
+    return table["time_ns"][own].astype(float), table["utilisation"][own]
+
+
+def _busy(run, of):
+    """Return the utilisation from when the tree has grown to the last hot packet generated."""
+    end, values = _utilisation(run, of)
+    start, stop = mvcm.phase(run, of)
+    chosen = (end - of.interval >= start + of.window) & (end <= stop)
+    return values[chosen]
+
+
+def compare(results):
+    of = _case(results.quick)
+    busy = {name: _busy(results[name], of) for name in NAMES}
+    return {
+        "MVCM": 100 * float(busy["MVCM"].mean()),
+        "MVCM_least": 100 * float(busy["MVCM"].min()),
+        "none": 100 * float(busy["none"].mean()),
+    }
+
+
+def plot(results, out):
+    of = _case(results.quick)
+    fig, axes = figures.figure(columns=2)
+    for ax, name in zip(axes, NAMES, strict=True):
+        end, values = _utilisation(results[name], of)
+        ax.plot(end / 1e3, 100 * values, linewidth=1.2)
+        mvcm.shade(ax, results[name], of)
+        ax.set(xlabel="time (1000 cycles)", ylabel="utilisation (%)", title=name, ylim=(0, 105))
+    figures.save(fig, out, "M3")

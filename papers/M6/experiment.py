@@ -1,0 +1,56 @@
+"""One part at a time: validation, warm packets, the limit of slots (MVCM paper, figures 12 to 14, 16)."""
+
+from silvan.papers import figures, mvcm
+
+TABLES = ("classes",)
+MVPM = {"congestion.marking": {"kind": "mvpm"}}
+ABLATIONS = {
+    "MVCM on input marks": {**mvcm.MVCM, "congestion.marking": {"kind": "ipm"}},
+    "MVCM without warm": {**mvcm.MVCM, "congestion.reaction.warm": False},
+    "MVCM without limit": {**mvcm.MVCM, "congestion.reaction.limited": False},
+}
+
+
+def runs(quick):
+    of = mvcm.case(quick)
+    own = mvcm.runs(of, ("Pfister", "MVCM"))
+    own["Pfister on validated"] = of.run({**mvcm.pfister(of), **MVPM})
+    return own | {name: of.run(changes) for name, changes in ABLATIONS.items()}
+
+
+def compare(results):
+    of = mvcm.case(results.quick)
+    peak = {name: mvcm.peak(run, of) for name, run in results.items()}
+    swing = {name: mvcm.swing(run, of) for name, run in results.items()}
+    mean = {name: mvcm.cold_mean(run, of) for name, run in results.items()}
+    gaps = {name: mvcm.gaps(run, of) for name, run in results.items()}
+    return {
+        "validated_peak": peak["Pfister on validated"] / peak["Pfister"],
+        "validated_swing": swing["Pfister on validated"] / swing["Pfister"],
+        "input_peak": peak["MVCM on input marks"] / peak["MVCM"],
+        "input_swing": swing["MVCM on input marks"] / swing["MVCM"],
+        "warm_peak": peak["MVCM without warm"] / peak["MVCM"],
+        "warm_mean": mean["MVCM without warm"] / mean["MVCM"],
+        "limit_gaps": 100 * (gaps["MVCM without limit"] - gaps["MVCM"]),
+        "Pfister_gaps": 100 * (gaps["Pfister"] - gaps["MVCM"]),
+    }
+
+
+def plot(results, out):
+    of = mvcm.case(results.quick)
+    fig, axes = figures.figure(columns=3, rows=3, size=(4.8, 3.2))
+    cold = ("Pfister", "Pfister on validated", "MVCM on input marks")
+    for above, below, name in zip(axes[:3], axes[3:6], cold, strict=True):
+        mvcm.draw_latency(above, {name: results[name]}, of, name)
+        mvcm.draw_throughput(below, {name: results[name]}, of, "")
+    warm = mvcm.ordered(results, ("MVCM", "MVCM without warm"))
+    mvcm.draw_latency(axes[6], warm, of, "warm packets")
+    axes[6].legend(frameon=False, fontsize="small")
+    limited = mvcm.ordered(results, ("MVCM", "MVCM without limit", "Pfister"))
+    mvcm.draw_latency(axes[7], limited, of, "the limit of slots", "hot")
+    axes[7].legend(frameon=False, fontsize="small")
+    for n, run in enumerate(limited.values()):
+        hot = mvcm.series(run, "hot", of.interval)
+        axes[8].plot(hot.end_cycles / 1e3, hot.bytes_per_cycle, linewidth=0.9, color=figures.COLOURS[n])
+        axes[8].set(title="hot flows", xlabel="time (1000 cycles)", ylabel="bytes/cycle")
+    figures.save(fig, out, "M6")

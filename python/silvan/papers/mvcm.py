@@ -1,0 +1,345 @@
+"""Experiments on marking and validation: multistage networks, a hot phase, and cold flows.
+
+The shares of the paper's traffic pattern and the parameters of Pfister's mechanism are lost or not
+published; see :class:`Case` and :data:`PFISTER`, and docs/papers.md for how they were chosen.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from silvan.papers.data import Floats, RunData
+from silvan.papers.figures import COLOURS
+
+Overrides = dict[str, Any]
+Runs = dict[str, tuple[str, Overrides]]
+
+SCENARIO = "../common/mvcm.toml"
+
+PAYLOAD = 256
+HEADER = 22
+PACKET = PAYLOAD + HEADER
+
+#: Injection rates of the paper for the 4-ary 5-fly, in bytes of packets per cycle and first-stage
+#: switch.
+LOW, MEDIUM, HIGH = 0.26, 0.45, 0.62
+
+
+@dataclass(frozen=True)
+class Window:
+    """The window that fills the shortest round trip (MVCM, 4.3)."""
+
+    #: Hops: links between switches and hosts less one.
+    hops: int = 9
+    hop_cycles: float = 3.0
+    #: Bytes per cycle of a link.
+    bandwidth: float = 1.0
+    payload: int = PAYLOAD
+
+    @property
+    def round_trip_cycles(self) -> float:
+        """Return the time to send a packet and receive its acknowledgement in an idle network."""
+        data, ack = self.payload + HEADER, HEADER
+        return 2 * self.hops * self.hop_cycles + (data + ack) / self.bandwidth
+
+    @property
+    def packets(self) -> float:
+        """Return how many packets the source can send meanwhile."""
+        return self.round_trip_cycles / ((self.payload + HEADER) / self.bandwidth)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, and a hot phase in it.
+
+    Hosts draw destinations evenly, all but the hot ones: these are silent until so many packets
+    have been delivered, then send so many packets each, at the rate of the others, to one host.
+    """
+
+    stages: int = 5
+    #: Hot senders among all hosts. Its table is lost: chosen by the peaks that Renato's mechanism
+    #: and MVCM are published with.
+    share: float = 0.1
+    #: Bytes of packets per cycle and first-stage switch, if all hosts were to send.
+    load: float = MEDIUM
+    start_after: int = 50_000
+    packets: int = 1_000
+    duration: int = 3_500_000
+    interval: int = 10_000
+    #: Latencies are averaged over what is delivered in so many cycles: not published, either.
+    window: int = 50_000
+
+    RADIX = 4
+
+    @property
+    def hosts(self) -> int:
+        """Return the number of hosts: four at each first-stage switch."""
+        return int(2 * self.RADIX ** (self.stages - 1))
+
+    @property
+    def hot_hosts(self) -> int:
+        """Return the number of hot senders."""
+        return round(self.share * self.hosts)
+
+    @property
+    def host_rate(self) -> float:
+        """Return what a host sends, in bytes of packets per cycle."""
+        return self.load / self.RADIX
+
+    @property
+    def injection_cycles(self) -> float:
+        """Return how long hot hosts generate packets."""
+        return self.packets * PACKET / self.host_rate
+
+    def _drawn(self) -> list[int]:
+        """Return the hot host and then its senders, drawn from the names of network and share alone."""
+        rng = random.Random(f"{self.hosts} hosts, {self.hot_hosts}")
+        return rng.sample(range(self.hosts), self.hot_hosts + 1)
+
+    @property
+    def target(self) -> str:
+        """Return the name of the hot host."""
+        return f"H{self._drawn()[0] + 1}"
+
+    def overrides(self, own: Mapping[str, Any]) -> Overrides:
+        """Return what makes the scenario this case's, under a mechanism."""
+        hot = set(self._drawn()[1:])
+        # A scenario's rate is that of payload, and a whole number of bit/s.
+        rate = f"{round(self.host_rate * PAYLOAD / PACKET * 8e9)} bit/s"
+        same = {"rate": rate, "arrivals": "poisson"}
+        traffic = [
+            {
+                "name": "cold",
+                "hosts": [f"H{n + 1}" for n in range(self.hosts) if n not in hot],
+                "pattern": {"kind": "uniform"},
+                **same,
+            },
+            {
+                "name": "hot",
+                "hosts": [f"H{n + 1}" for n in sorted(hot)],
+                "pattern": {"kind": "hotspots", "to": [self.target]},
+                "start_after_packets": self.start_after,
+                "packets_per_host": self.packets,
+                **same,
+            },
+        ]
+        return {
+            "topology.n": self.stages,
+            "topology.hosts": self.hosts,
+            "duration": f"{self.duration} cycles",
+            "measure.interval": f"{self.interval} cycles",
+            "traffic": traffic if hot else traffic[:1],
+            **own,
+        }
+
+    def run(self, own: Mapping[str, Any]) -> tuple[str, Overrides]:
+        """Return a run of this case under a mechanism."""
+        return SCENARIO, self.overrides(own)
+
+
+#: The paper's case, and the beginning of a hot phase that starts sooner.
+FULL = Case()
+QUICK = Case(start_after=10_000, duration=600_000)
+
+
+def case(quick: bool, **changes: Any) -> Case:
+    """Return the case of full or quick runs, with changes."""
+    return replace(QUICK if quick else FULL, **changes)
+
+
+def pfister(of: Case, increase: int | None = None, timer: int = 10, packets: int = 1) -> Overrides:
+    """Return Pfister's mechanism for a case.
+
+    What it adds to the index is a constant that depends on the number of sources that contribute:
+    here that number itself, so that with delays of whole packets the first mark gives each its share.
+    """
+    return {
+        "congestion.mechanism": "pfister",
+        "congestion.reaction.ccti_increase": min(127, of.hot_hosts if increase is None else increase),
+        "congestion.reaction.ccti_timer": timer,
+        "congestion.reaction.table": {"kind": "linear", "packets": packets, "entries": 128},
+    }
+
+
+#: No mechanism, but acknowledgements as all others have them.
+NONE: Overrides = {
+    "congestion.mechanism": "mvcm",
+    "congestion.marking": {"kind": "none"},
+    "congestion.reaction": {"kind": "none"},
+}
+RENATO: Overrides = {"congestion.mechanism": "renato"}
+MVCM: Overrides = {"congestion.mechanism": "mvcm"}
+
+
+def mechanisms(of: Case) -> dict[str, Overrides]:
+    """Return what the paper compares, for a case."""
+    return {"none": NONE, "Renato": RENATO, "Pfister": pfister(of), "MVCM": MVCM}
+
+
+def static_window(packets: int) -> Overrides:
+    """Return a window of fixed size and nothing else."""
+    return {**NONE, "congestion.reaction": {"kind": "static-window", "packets": packets}}
+
+
+def runs(of: Case, names: Iterable[str] = ("none", "Renato", "Pfister", "MVCM")) -> Runs:
+    """Return runs of a case by mechanism."""
+    own = mechanisms(of)
+    return {name: of.run(own[name]) for name in names}
+
+
+@dataclass(frozen=True)
+class Series:
+    """What was delivered of a class over time, in spans of equal length."""
+
+    end_cycles: Floats
+    packets: Floats
+    #: Mean latency since generation in cycles of what was delivered; NaN where nothing was.
+    latency: Floats
+    marked: Floats
+    validated: Floats
+    length: int
+
+    @property
+    def bytes_per_cycle(self) -> Floats:
+        """Return throughput, in bytes of packets per cycle in the whole network."""
+        return self.packets * PACKET / self.length
+
+    def between(self, start: float, stop: float) -> Series:
+        """Return the spans inside a span of time."""
+        inside = (self.end_cycles - self.length >= start - 1e-6) & (self.end_cycles <= stop + 1e-6)
+        return replace(
+            self,
+            end_cycles=self.end_cycles[inside],
+            packets=self.packets[inside],
+            latency=self.latency[inside],
+            marked=self.marked[inside],
+            validated=self.validated[inside],
+        )
+
+    def peak(self) -> float:
+        """Return the largest mean latency of a span, in cycles."""
+        return float(np.nanmax(self.latency)) if np.isfinite(self.latency).any() else float("nan")
+
+    def mean(self) -> float:
+        """Return the mean latency of all that was delivered, in cycles."""
+        total = self.packets.sum()
+        return float(np.nansum(self.latency * self.packets) / total) if total else float("nan")
+
+
+def series(run: RunData, name: str, length: int) -> Series:
+    """Return what was delivered of a class over time, in spans of a number of cycles of 1 ns."""
+    table = run.tables["classes"]
+    own = table["class"] == name
+    end = table["time_ns"][own].astype(np.float64)
+    if not len(end):
+        raise KeyError(f"no class `{name}` in the time series")
+    per_span = max(1, round(length / end[0]))
+    spans = len(end) // per_span
+
+    def folded(values: Floats) -> Floats:
+        return np.add.reduceat(values[: spans * per_span], np.arange(0, spans * per_span, per_span))
+
+    packets = table["delivered_packets"][own].astype(np.float64)
+    total = np.nan_to_num(table["mean_since_generation_ns"][own].astype(np.float64)) * packets
+    counts = folded(packets)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        latency = folded(total) / counts
+    return Series(
+        end_cycles=end[per_span - 1 :: per_span][:spans],
+        packets=counts,
+        latency=latency,
+        marked=folded(table["marked_packets"][own].astype(np.float64)),
+        validated=folded(table["validated_packets"][own].astype(np.float64)),
+        length=round(per_span * end[0]),
+    )
+
+
+def hot_start(run: RunData) -> float:
+    """Return when hot hosts began to send, in cycles; NaN if they never did."""
+    for entry in run.summary["triggers"] or ():
+        if entry["class"] == "hot" and entry["started_ns"] is not None:
+            return float(entry["started_ns"])
+    return float("nan")
+
+
+def phase(run: RunData, of: Case) -> tuple[float, float]:
+    """Return when hot hosts generate packets, in cycles, at most to the end of the run."""
+    start = hot_start(run)
+    return start, min(start + of.injection_cycles, float(of.duration))
+
+
+def peak(run: RunData, of: Case) -> float:
+    """Return the peak of the cold flows' latency from the beginning of the hot phase on, in cycles."""
+    cold = series(run, "cold", of.window)
+    return cold.between(hot_start(run) - of.window, of.duration).peak()
+
+
+def cold_mean(run: RunData, of: Case) -> float:
+    """Return the cold flows' mean latency in the hot phase, in cycles."""
+    return series(run, "cold", of.interval).between(*phase(run, of)).mean()
+
+
+def dip(run: RunData, of: Case) -> float:
+    """Return the cold flows' lowest throughput in the hot phase over that before."""
+    cold = series(run, "cold", of.window)
+    start, stop = phase(run, of)
+    before = series(run, "cold", of.interval).between(of.interval, start).bytes_per_cycle.mean()
+    return float(cold.between(start, stop).bytes_per_cycle.min() / before)
+
+
+def swing(run: RunData, of: Case) -> float:
+    """Return the standard deviation of the cold flows' throughput in the hot phase over its mean before."""
+    cold = series(run, "cold", of.interval)
+    start, stop = phase(run, of)
+    before = cold.between(of.interval, start).bytes_per_cycle.mean()
+    return float(cold.between(start, stop).bytes_per_cycle.std() / before)
+
+
+def share(run: RunData, name: str, column: str) -> float:
+    """Return the share of a class's delivered packets that came ``marked`` or ``validated``, in percent."""
+    for entry in run.summary["classes"]:
+        if entry["class"] == name:
+            return 100.0 * float(entry[f"{column}_packets"]) / max(1, int(entry["delivered_packets"]))
+    raise KeyError(f"no class `{name}` in the summary")
+
+
+def gaps(run: RunData, of: Case) -> float:
+    """Return the share of the hot phase in which hot packets fill less than half of the hot host's link."""
+    hot = series(run, "hot", of.interval).between(*phase(run, of))
+    return float((hot.bytes_per_cycle < 0.5).mean())
+
+
+def shade(ax: Axes, run: RunData, of: Case) -> None:
+    """Shade the hot phase, in which hot hosts generate packets."""
+    start, stop = phase(run, of)
+    if np.isfinite(start):
+        ax.axvspan(start / 1e3, stop / 1e3, color="0.93", zorder=0)
+
+
+def draw_latency(ax: Axes, results: Mapping[str, RunData], of: Case, title: str, name: str = "cold") -> None:
+    """Draw the latency of a class over time, of one run or several."""
+    for n, (label, run) in enumerate(results.items()):
+        own = series(run, name, of.window)
+        ax.plot(own.end_cycles / 1e3, own.latency, color=COLOURS[n], linewidth=1.2, label=label)
+    shade(ax, next(iter(results.values())), of)
+    ax.set(xlabel="time (1000 cycles)", ylabel=f"latency of {name} flows (cycles)", title=title)
+
+
+def draw_throughput(ax: Axes, results: Mapping[str, RunData], of: Case, title: str) -> None:
+    """Draw the cold flows' throughput over time, of one run or several."""
+    for n, (label, run) in enumerate(results.items()):
+        own = series(run, "cold", of.interval)
+        ax.plot(own.end_cycles / 1e3, own.bytes_per_cycle, color=COLOURS[n], linewidth=1.0, label=label)
+    shade(ax, next(iter(results.values())), of)
+    ax.set(xlabel="time (1000 cycles)", ylabel="cold flows (bytes/cycle)", title=title, ylim=(0, None))
+
+
+def ordered(results: Mapping[str, RunData], names: Sequence[str]) -> dict[str, RunData]:
+    """Return runs in an order of names: they end in any order."""
+    return {name: results[name] for name in names}
