@@ -15,7 +15,13 @@ def runs(quick):
     # The same flows so long that none ends: their rates in the steady state.
     endless = {f"flow.{n}.total": "1 GB" for n in range(len(FLOWS))}
     steady = {"duration": "12 ms" if quick else "62 ms", "warmup": "2 ms", "measure.interval": "1 ms"}
-    return {"finite": (SCENARIO.name, {}), "steady": (SCENARIO.name, endless | steady)}
+    # A flow that is announced is a message.
+    rates = {"congestion.mechanism": "saa"} | {f"flow.{n}.message": "2 MB" for n in range(len(FLOWS))}
+    return {
+        "finite": (SCENARIO.name, {}),
+        "steady": (SCENARIO.name, endless | steady),
+        "rates": (SCENARIO.name, rates),
+    }
 
 
 def _shares(results):
@@ -42,6 +48,7 @@ def compare(results):
         "packets_trunk": sum(shares[f"packets_{flow}"] for flow in FLOWS[:4]),
         "packets_first_end_ms": ended["f5"] * 1e-6,
         "packets_end_ms": max(ended.values()) * 1e-6,
+        "packets_saa_end_ms": max(flow["completed_ns"] for flow in results["rates"].summary["flows"]) * 1e-6,
     }
 
 
