@@ -16,7 +16,7 @@ def runs(quick):
 
 
 def _ratio(run):
-    """The least measured rate over the least calculated one: flows are alike and start together."""
+    """Return the least measured rate over the least calculated one; flows are alike."""
     return phases.busiest(run) / phases.completion(run)
 
 

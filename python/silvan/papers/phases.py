@@ -9,7 +9,7 @@ from silvan.papers.data import RunData
 
 SCENARIO = "../common/permutations.toml"
 #: Packets of 2 KiB per flow.
-PACKETS = 32
+PACKETS = 128
 PACKET = 2048
 LINK_GBIT_S = 10.0
 #: Without control, and with each of the two parts and both: what they change in the scenario.
