@@ -77,13 +77,13 @@ name = 7"#,
             r#"duration = "1 ms""#,
             r#"duration = "1 ms"
 flows = []"#,
-            "a.toml:2: flows = a list of 0: unknown key; did you mean `flow`? known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `switch`, `host`, `congestion`, `flow`, `traffic`, `measure`",
+            "a.toml:2: flows = a list of 0: unknown key; did you mean `flow`? known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `switch`, `host`, `congestion`, `adaptive_routing`, `flow`, `traffic`, `measure`",
         ),
         (
             r#"duration = "1 ms""#,
             r#"duration = "1 ms"
 zebra = 1"#,
-            "a.toml:2: zebra = 1: unknown key; known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `switch`, `host`, `congestion`, `flow`, `traffic`, `measure`",
+            "a.toml:2: zebra = 1: unknown key; known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `switch`, `host`, `congestion`, `adaptive_routing`, `flow`, `traffic`, `measure`",
         ),
     ]);
 }
@@ -287,7 +287,7 @@ fn congestion_management_say_what_is_wrong() {
         (
             r#"mechanism = "ib-cc""#,
             r#"mechanism = "ibcc""#,
-            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`; did you mean `ib-cc`?"#,
+            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`; did you mean `ib-cc`?"#,
         ),
         (
             r#"mechanism = "ib-cc""#,
@@ -621,7 +621,7 @@ fn overrides_say_which_of_them_is_wrong() {
         (&[(".", "1")], "--set .: not a dotted key such as `congestion.marking.threshold` or `flow.0.rate`"),
         (
             &[("congestion", "{ mechanism = \"dcqcn\" }")],
-            "--set congestion: congestion.mechanism = \"dcqcn\": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`",
+            "--set congestion: congestion.mechanism = \"dcqcn\": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`",
         ),
     ] {
         assert_eq!(message(BASE, overrides), expected, "{overrides:?}");

@@ -6,6 +6,33 @@ mod common;
 use common::check;
 
 #[test]
+fn routes_and_rates_of_flows_say_what_is_wrong() {
+    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
+    check(&[
+        case(
+            "mechanism = \"ib-cc\"\n[adaptive_routing]",
+            "a.toml:6: adaptive_routing: adaptive flow routing: dumbbell is no generated fat tree; choose modified-k-ary-n-tree",
+        ),
+        case(
+            "mechanism = \"ib-cc\"\n[switch]\narchitecture = \"iq\"\narbitration = \"fcfs\"",
+            r#"a.toml:8: switch.arbitration = "fcfs": needs switches of architecture "voq" with queues "per-output" in shared memory"#,
+        ),
+        case(
+            "mechanism = \"ib-cc\"\nmarking = { fill = \"each\" }\n[switch]\narbitration = \"fcfs\"",
+            r#"a.toml:6: congestion.marking.fill = "each": looks at the queues of inputs, which switches with arbitration "fcfs" do not have; use "sum""#,
+        ),
+        case(
+            "mechanism = \"ecocc\"\n[switch]\narbitration = \"fcfs\"",
+            r#"a.toml:6: congestion.marking.fill: looks at the queues of inputs, which switches with arbitration "fcfs" do not have; use "sum""#,
+        ),
+        case(
+            "mechanism = \"saa\"\n[congestion.reaction]\nprobe = \"0 s\"",
+            "a.toml:7: congestion.reaction.probe = \"0 s\": must be more than 0 s",
+        ),
+    ]);
+}
+
+#[test]
 fn marking_and_reactions_say_what_is_wrong() {
     let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
