@@ -94,10 +94,10 @@ impl SwitchState {
             return port;
         }
         let port = choose(table, self, input, flow, heuristic);
-        if table.entry(flow.key.destination).is_some_and(|entry| entry.default != port) {
-            if let Some(cache) = self.caches.get_mut(usize::from(input).wrapping_sub(1)) {
-                cache.insert(flow.key, port);
-            }
+        if table.entry(flow.key.destination).is_some_and(|entry| entry.default != port)
+            && let Some(cache) = self.caches.get_mut(usize::from(input).wrapping_sub(1))
+        {
+            cache.insert(flow.key, port);
         }
         if let Some(load) = self.loads.get_mut(usize::from(port).wrapping_sub(1)) {
             load.flows = load.flows.saturating_add(1);
