@@ -157,6 +157,36 @@ def virtual_output_queues() -> str:
     return fig.finish()
 
 
+def combined_queues() -> str:
+    """Draw the CIOQ switch: a queue at the input, a buffer at the output, both with thresholds."""
+    fig = Figure(760, 200, "Ports of a switch with buffers at inputs and outputs (CIOQ)")
+    fig.text(60, 22, "input port", style="bold")
+    fig.box(60, 32, 220, 84, dash=True)
+    fig.queue(80, 63, "", "chchchch", w=150)
+    fig.line((10, 74), (76, 74))
+    fig.text(10, 66, "link")
+    fig.text(80, 54, "mark what arrives above", style="hot")
+    fig.line((155, 58), (155, 90), colour=HOT, arrow=False, dash=True)
+    fig.line((230, 74), (330, 74))
+    fig.text(286, 66, "2 x link", style="faint")
+    fig.box(330, 32, 80, 100, fill="#eef1f4")
+    fig.text(370, 80, "crossbar", anchor="middle")
+    fig.text(370, 96, "round robin", anchor="middle", style="faint")
+    fig.text(490, 22, "output port", style="bold")
+    fig.box(490, 32, 220, 84, dash=True)
+    fig.line((410, 74), (506, 74))
+    fig.text(420, 66, "2 x link", style="faint")
+    fig.queue(510, 63, "", "hhhhh", w=150)
+    fig.text(510, 54, "validate what leaves above", style="hot")
+    fig.line((600, 58), (600, 90), colour=HOT, arrow=False, dash=True)
+    fig.line((660, 74), (750, 74))
+    fig.text(724, 66, "link")
+    fig.text(60, 150, "A first-in first-out queue with one read port at each input, and one with one write")
+    fig.text(60, 167, "port at each output. A packet moves when the output buffer has room for all of it.")
+    fig.legend(60, 190, "ch")
+    return fig.finish()
+
+
 def static_organisations() -> str:
     """Draw VOQnet, DBBM, OBQA and DAMQ."""
     fig = Figure(720, 330, "Static queue organisations")
@@ -325,6 +355,7 @@ def steps() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     "input-1q": input_queued,
     "input-voq": virtual_output_queues,
+    "ports-cioq": combined_queues,
     "input-static": static_organisations,
     "input-fbicm": input_fbicm,
     "input-hfdi": input_hfdi,

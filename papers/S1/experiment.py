@@ -66,6 +66,7 @@ def plot(results, out):
             )
         ax.set(xlabel="horizontal width", ylabel="flows on a flow's worst link", title=title)
         ax.set_xticks(WIDTHS)
+        ax.margins(y=0.1)
         ax.set_ylim(bottom=0)
         ax.legend(frameon=False, fontsize="small", loc="lower left")
     figures.save(fig, out, "S1")

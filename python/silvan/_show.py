@@ -115,7 +115,7 @@ def _latency(rows: Sequence[Mapping[str, Any]]) -> Table:
         table.title = f"Latency of packets, the {LIST_AT_MOST} slowest"
     for row in rows:
         times = (row["mean_ns"], row["p50_ns"], row["p99_ns"], row["max_ns"])
-        cells = (simulated(time) if time is not None else "-" for time in times)
+        cells = (simulated(time) if time is not None and row["count"] else "-" for time in times)
         table.add_row(escape(row["class"]), row["since"], f"{row['count']:,}", *cells)
     return table
 
@@ -154,6 +154,8 @@ def check(console: Console, name: str, report: Mapping[str, Any]) -> None:
     table.add_row("flows, traffic patterns", f"{report['flows']}, {report['traffic']}")
     for forest in report.get("forests", ()):
         table.add_row(escape(forest["traffic"]), _forest(forest))
+    if trip := report.get("round_trip"):
+        table.add_row("round trip", _round_trip(trip))
     table.add_row(
         "a run",
         f"up to {count(estimate['packet_hops'])}packet-hops, {count(estimate['events'])}events, about "
@@ -175,6 +177,15 @@ def _forest(forest: Mapping[str, Any]) -> str:
     return (
         f"{members}; {size} senders to each of {len(forest['hotspots'])} hotspots{moves}: {hotspots}; "
         f"t_max {gbit(forest['tmax_gbit_s'])} Gbit/s"
+    )
+
+
+def _round_trip(trip: Mapping[str, Any]) -> str:
+    """Return how long the longest way there and back is, and the window that it asks for."""
+    switches = "1 switch" if trip["hops"] == 1 else f"{trip['hops']} switches"
+    return (
+        f"at most {switches}, {simulated(trip['shortest_ns'])}; {trip['window']:.2f} packets fill it, so "
+        f"windows of {trip['packets']}"
     )
 
 

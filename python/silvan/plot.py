@@ -37,6 +37,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 DASHES = ("-", "--", ":", "-.")
 #: More lines than this are drawn as a band that most of them lie in.
 LINES_AT_MOST = 12
+#: Latencies are drawn on a logarithmic axis if the largest is more than so many times the smallest.
+FAR_APART = 20
 #: A heat map shows at most so many rows, the busiest.
 ROWS_AT_MOST = 60
 #: Links that are never used more than this carry control packets at most.
@@ -143,8 +145,12 @@ def _time_axis(ax: Axes, end_ns: float) -> float:
     return size
 
 
-def _steps(ax: Axes, series: Series, values: NDArray[np.float64], what: str) -> None:
+def _steps(
+    ax: Axes, series: Series, values: NDArray[np.float64], what: str, *, logarithmic: bool = False
+) -> None:
     """Draw lines over time, or a band where there are many."""
+    if logarithmic:
+        ax.set_yscale("log")
     end = float(series.end_ns[-1]) if len(series.end_ns) else 1.0
     size = _time_axis(ax, end)
     edges = series.edges_ns / size
@@ -186,21 +192,25 @@ def _steps(ax: Axes, series: Series, values: NDArray[np.float64], what: str) -> 
             )
         _name_ends(ax, series, values)
         ax.margins(y=0.1)
-    ax.set_ylim(bottom=0)
+    if not logarithmic:
+        ax.set_ylim(bottom=0)
     if series.names:
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
 def _name_ends(ax: Axes, series: Series, values: NDArray[np.float64]) -> None:
     """Write names at the right end of their lines; lines that end together share a label."""
-    if not series.names:
-        return
+    at_end = slice(-max(1, values.shape[1] // 20), None)
+    alive: NDArray[np.bool_] = np.asarray(np.isfinite(values[:, at_end]).any(axis=1))
     values = np.nan_to_num(values)
-    last = values[:, -max(1, values.shape[1] // 20) :].mean(axis=1)
-    near = 0.05 * max(float(values.max()), 1e-9)
+    last = values[:, at_end].mean(axis=1)
+    # Labels of lines that are closer than this would cover each other.
+    factor, gap = (1.3, 0.0) if ax.get_yscale() == "log" else (1.0, 0.05 * max(float(values.max()), 1e-9))
     groups: list[list[int]] = []
     for i in np.argsort(last):
-        if groups and last[i] - last[groups[-1][0]] <= near:
+        if not alive[i]:
+            continue
+        if groups and last[i] <= factor * last[groups[-1][0]] + gap:
             groups[-1].append(int(i))
         else:
             groups.append([int(i)])
@@ -256,10 +266,16 @@ def class_throughput(result: Result, ax: Axes | None = None, *, title: str | Non
 def class_latency(
     result: Result, ax: Axes | None = None, *, since: str = "generation", title: str | None = None
 ) -> Axes:
-    """Mean latency of the packets of each class of traffic over time, where any arrived."""
+    """Mean latency of the packets of each class of traffic over time, where any arrived.
+
+    Latencies that are far apart are drawn on a logarithmic axis.
+    """
     ax = _axes(ax)
     series = Series(result, "classes", "class", f"mean_since_{since}_ns")
-    _steps(ax, series, series.values / 1e3, "classes")
+    values = series.values / 1e3
+    seen = values[values > 0]
+    far_apart = bool(seen.size) and float(seen.max()) > FAR_APART * float(seen.min())
+    _steps(ax, series, values, "classes", logarithmic=far_apart)
     ax.set_ylabel(f"Mean latency since {since} (µs)")
     ax.set_title(title or f"Latency of the classes: {result.name}")
     return ax

@@ -64,7 +64,7 @@ def test_the_settings_of_the_page_are_understood():
         keys = re.findall("`([^`]* = [^`]*)`", row)
         whole = keys[0].startswith("lanes")
         own.append(keys[0] if whole else f"switch = {{ {', '.join(keys)} }}")
-    assert len(own) == 3 + 6
+    assert len(own) == 4 + 6
     for settings in own:
         text = f"{plain}\n{settings}" if settings.startswith("[") else f"{settings}\n{plain}"
         assert Scenario.from_toml(text).check()["hosts"] == 64

@@ -145,7 +145,8 @@ REFUSED = {
     ),
     "table": (
         STUDY.replace('"flows"', '"flow"'),
-        'study.toml:18: measure.0.table = "flow": must be one of `flows`, `hosts`, `links`, `network`',
+        'study.toml:18: measure.0.table = "flow": must be one of `flows`, `hosts`, `links`, `classes`, '
+        "`network`",
     ),
     "time": (
         STUDY + 'start = "1 h"\n',

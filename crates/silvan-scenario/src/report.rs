@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 use silvan_engine::{Rate, Time};
+use silvan_fabric::config::{Architecture, Config};
+use silvan_fabric::congestion::round_trip::RoundTrip;
 use silvan_fabric::routing::{Analysis, Tables, analyse};
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::forest::{Placement, Role};
@@ -42,6 +44,10 @@ pub struct Report {
     /// Who is what in each forest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forests: Vec<ForestReport>,
+    /// The shortest round trip, where sources live from acknowledgements or switches have buffers
+    /// at inputs and outputs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trip: Option<RoundTripReport>,
     /// What a run would cost.
     pub estimate: Estimate,
     /// What the scenario says without effect.
@@ -70,6 +76,24 @@ pub struct ForestReport {
     /// there: what victims and the mixed hosts' random part offer, over all hosts, and no more
     /// than a host can drain. Paper IV's t_max.
     pub tmax_gbit_s: f64,
+}
+
+/// The longest way of a packet and its acknowledgement through an empty network, and the window
+/// that it asks for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RoundTripReport {
+    /// Switches on the longest route.
+    pub hops: u32,
+    /// Stages of the network.
+    pub stages: u32,
+    /// Most hosts at one switch.
+    pub radix: u32,
+    /// How long it takes, in ns.
+    pub shortest_ns: f64,
+    /// Packets that fill it.
+    pub window: f64,
+    /// The least window that does not slow a flow down: `window`, rounded up.
+    pub packets: u16,
 }
 
 /// Numbers of flows over directed links between switches.
@@ -111,7 +135,7 @@ const ROW_BYTES: f64 = 48.0;
 const PACKET_BYTES: f64 = 64.0;
 
 /// Writes the report of a scenario that is built already.
-pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables) -> Report {
+pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, config: &Config) -> Report {
     let spec = &scenario.spec;
     let analysis = analyse(topology, tables);
     let load = &analysis.between_switches;
@@ -131,9 +155,28 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables) 
         flows: spec.flow.len(),
         traffic: spec.traffic.len(),
         forests: forests(spec, topology),
+        round_trip: round_trip(topology, &analysis, config),
         estimate: estimate(spec, topology, mean_hops(&analysis)),
         warnings,
     }
+}
+
+fn round_trip(topology: &Topology, analysis: &Analysis, config: &Config) -> Option<RoundTripReport> {
+    let (congestion, switch) = (&config.congestion, &config.switch);
+    let reaction = congestion.parts(&config.packet).reaction;
+    let has_output_buffers = switch.architecture(congestion.mechanism) == Architecture::Cioq;
+    if !(has_output_buffers || reaction.needs_acknowledgements() || reaction.needs_round_trip()) {
+        return None;
+    }
+    let trip = RoundTrip::from_analysis(topology, analysis, config);
+    Some(RoundTripReport {
+        hops: trip.hops,
+        stages: trip.stages,
+        radix: trip.radix,
+        shortest_ns: trip.shortest().0 as f64 / 1e3,
+        window: trip.window(),
+        packets: trip.packets(),
+    })
 }
 
 /// Rate of the fastest link, and the most a host sends and takes in.

@@ -142,8 +142,8 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::build`]. Tables that can deadlock are reported, not refused.
     pub fn check(&self) -> Result<Report, ScenarioError> {
-        let (topology, tables, _) = self.build()?;
-        Ok(report::report(self, &topology, &tables))
+        let (topology, tables, config) = self.build()?;
+        Ok(report::report(self, &topology, &tables, &config))
     }
 
     fn config(&self) -> Config {

@@ -117,3 +117,48 @@ fn triggers_and_bounds_say_what_is_wrong() {
         assert_eq!(said(more.clone()), expected, "with {more}");
     }
 }
+
+/// A 4-ary 5-fly of 512 hosts whose switches take 3 cycles (and whose links next to nothing), with
+/// packets of 256 bytes and a byte per cycle (MVCM, 4.3).
+const FLY: &str = r#"duration = "1000 cycles"
+cycle = "1 ns"
+[topology]
+kind = "k-ary-n-fly"
+k = 4
+n = 5
+hosts = 512
+links = "bidirectional"
+wiring = "perfect-shuffle"
+link_rate = "1 byte/cycle"
+link_delay = "1 ps"
+[packet]
+mtu = "256 B"
+header = "22 B"
+control = "22 B"
+[switch]
+latency = "3 cycles"
+buffer = "1 KiB"
+[congestion]
+mechanism = "mvcm"
+[[traffic]]
+pattern = { kind = "uniform" }
+"#;
+
+/// What the check says of a round trip, with the published windows: 1.28, 4.45 and 4.18.
+#[test]
+fn the_check_tells_the_published_windows() {
+    let trip = |overrides: &[(&str, &str)]| read(FLY, overrides).check().unwrap().round_trip;
+    let usual = trip(&[]).unwrap();
+    assert_eq!((usual.hops, usual.stages, usual.radix), (9, 5, 4));
+    assert!((usual.shortest_ns - 354.0).abs() < 0.1, "{}", usual.shortest_ns);
+    let short = trip(&[("packet.mtu", "1 B"), ("packet.header", "21 B")]).unwrap();
+    let fast = trip(&[("topology.link_rate", "16 bytes/cycle")]).unwrap();
+    for (found, published, packets) in [(usual, 1.28, 2), (short, 4.45, 5), (fast, 4.18, 5)] {
+        assert!((found.window / published - 1.0).abs() < 0.006, "{} for {published}", found.window);
+        assert_eq!(found.packets, packets);
+    }
+    let without = [("congestion.mechanism", "ib-cc")];
+    assert_eq!(trip(&without), None, "nothing there lives from it");
+    assert!(trip(&[without[0], ("switch.architecture", "cioq")]).is_some());
+    assert!(trip(&[("congestion.mechanism", "none"), ("switch.architecture", "cioq")]).is_some());
+}

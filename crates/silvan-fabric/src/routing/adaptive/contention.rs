@@ -128,9 +128,10 @@ mod tests {
         let fixed = averages(0, Heuristic::FlowCount, Some(0));
         assert_eq!(averages(3, Heuristic::FlowCount, Some(0)), fixed, "default ports ignore the rows");
         let [maximum, mean] = averages(0, Heuristic::FlowCount, None);
-        assert!(maximum > 0.85 * fixed[0] && mean > 0.8 * fixed[1], "{maximum} {mean} {fixed:?}");
+        let ratios = [maximum / fixed[0], mean / fixed[1]];
+        assert!(ratios.iter().all(|ratio| (0.95..1.05).contains(ratio)), "{ratios:?}");
         let [maximum, mean] = averages(2, Heuristic::FlowCount, None);
-        assert!(maximum < 0.6 * fixed[0] && mean < 0.75 * fixed[1], "{maximum} {mean} {fixed:?}");
+        assert!(maximum < 0.65 * fixed[0] && mean < 0.85 * fixed[1], "{maximum} {mean} {fixed:?}");
         assert_eq!([maximum, mean], averages(2, Heuristic::Bytes, None), "flows are alike");
         let [drawn, _] = averages(2, Heuristic::Random, None);
         assert!(drawn > 1.3 * maximum, "{drawn}");

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::cache::FlowKey;
 use super::state::LinkLoad;
 
-/// By what a switch compares its own output links; the least wins, the default port before
-/// others that are as good.
+/// By what a switch compares its own output links; the least wins. [`super::state::choose`] says
+/// which, where several are as good.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Heuristic {
@@ -51,6 +51,12 @@ impl fmt::Display for Heuristic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// Which of several equal ports a flow takes at a switch, before it is reduced to their number.
+pub(super) fn tie_break(switch: u32, flow: FlowKey) -> u64 {
+    // No port has the number 0, so that this is none of the numbers of `Random`.
+    draw((switch, 0), flow)
 }
 
 /// A number that looks random and depends on nothing else, so that the choice remains a function

@@ -4,7 +4,7 @@
 //! ([`super::flow_level`]) and switches that see packets.
 
 use super::cache::{FlowKey, RouteCache};
-use super::heuristic::Heuristic;
+use super::heuristic::{Heuristic, tie_break};
 use super::table::ExtendedTable;
 
 /// A flow as its set-up packet announces it.
@@ -33,7 +33,13 @@ pub struct SwitchState {
 }
 
 /// The output port for the set-up packet of a flow that came in by port `input` (from 1). A
-/// function of the switch's own table and state.
+/// function of the switch's own table and state, and of the flow.
+///
+/// Of several ports that are as good as each other, one is drawn where the way is up; where it is
+/// down, the default port is kept if it is among them, since a step aside makes the route longer.
+/// The paper does not say how ties end. Of the rules tried (the default port everywhere, a drawn
+/// one everywhere, this one) this fits its figure 5 best: nothing is gained without horizontal
+/// links, and with width 2 the maximum falls by 49 % and the average by 20 %.
 #[must_use]
 pub fn choose(
     table: &ExtendedTable,
@@ -47,15 +53,16 @@ pub fn choose(
         return default;
     }
     let measure = |port| heuristic.measure(state.load(port), (table.switch(), port), flow.key);
-    let mut best = (measure(default), default);
-    for &port in alternates {
-        let measured = measure(port);
-        // Strictly less: an equal port is not worth an entry.
-        if measured < best.0 {
-            best = (measured, port);
-        }
+    let others = || alternates.iter().copied().filter(|port| *port != default);
+    let least = others().map(measure).fold(measure(default), u64::min);
+    let default_ties = measure(default) == least;
+    if default_ties && !table.is_up(flow.key.destination) {
+        return default;
     }
-    best.1
+    let best =
+        || default_ties.then_some(default).into_iter().chain(others().filter(|p| measure(*p) == least));
+    let number = tie_break(table.switch(), flow.key) % best().count().max(1) as u64;
+    best().nth(number as usize).unwrap_or(default)
 }
 
 impl SwitchState {
@@ -87,10 +94,10 @@ impl SwitchState {
             return port;
         }
         let port = choose(table, self, input, flow, heuristic);
-        if table.entry(flow.key.destination).is_some_and(|entry| entry.default != port) {
-            if let Some(cache) = self.caches.get_mut(usize::from(input).wrapping_sub(1)) {
-                cache.insert(flow.key, port);
-            }
+        if table.entry(flow.key.destination).is_some_and(|entry| entry.default != port)
+            && let Some(cache) = self.caches.get_mut(usize::from(input).wrapping_sub(1))
+        {
+            cache.insert(flow.key, port);
         }
         if let Some(load) = self.loads.get_mut(usize::from(port).wrapping_sub(1)) {
             load.flows = load.flows.saturating_add(1);
@@ -149,31 +156,52 @@ mod tests {
     }
 
     #[test]
-    fn the_default_port_wins_ties_and_leaves_no_entry() {
+    fn equals_on_the_way_up_are_drawn() {
         let (table, count) = (leaf(), Heuristic::FlowCount);
-        let mut state = SwitchState::new(&table, None);
-        // To H6 (digit 1) by port 6.
-        assert_eq!(state.set_up(&table, 1, &flow(5, 0, 10), count), 6);
-        assert!(state.cache(1).unwrap().is_empty());
-        // The default now has a flow; the first of the others has none.
-        assert_eq!(state.set_up(&table, 1, &flow(5, 1, 10), count), 5);
-        assert_eq!(state.cache(1).unwrap().get(flow(5, 1, 0).key), Some(5));
-        let next = [2, 3, 4].map(|c| state.set_up(&table, 2, &flow(5, c, 10), count));
-        assert_eq!(next, [7, 8, 6], "by the least flows, then by the default again");
-        assert_eq!(state.load(6), LinkLoad { flows: 2, bytes: 20 });
+        let empty = SwitchState::new(&table, None);
+        let mut taken = [0; 4];
+        for connection in 0..4000 {
+            let port = choose(&table, &empty, 1, &flow(5, connection, 10), count);
+            assert_eq!(port, choose(&table, &empty, 2, &flow(5, connection, 20), count));
+            taken[usize::from(port) - 5] += 1;
+        }
+        assert!(taken.iter().all(|n| (900..1100).contains(n)), "{taken:?}");
+        let mut state = empty;
+        for connection in 0..16 {
+            state.set_up(&table, 1, &flow(5, connection, 10), count);
+            let flows = [5, 6, 7, 8].map(|port| state.load(port).flows);
+            assert!(flows.iter().all(|n| n.abs_diff(connection / 4) <= 1), "{flows:?}");
+        }
+        assert_eq!(state.load(6), LinkLoad { flows: 4, bytes: 40 });
         assert_eq!(state.set_up(&table, 1, &flow(2, 0, 10), count), 3, "a host's port has no alternates");
+    }
+
+    #[test]
+    fn the_default_port_wins_ties_on_the_way_down_and_leaves_no_entry() {
+        let topology = ModifiedTree::new(4, 2, 1).build().unwrap();
+        let table = AdaptiveTables::new(&topology).unwrap().switches.swap_remove(4);
+        let mut state = SwitchState::new(&table, None);
+        let mut ports = (0..6).map(|c| state.set_up(&table, 1, &flow(5, c, 10), Heuristic::FlowCount));
+        let (down, aside) = (ports.next(), ports.next());
+        assert_eq!(down, Some(table.entry(5).unwrap().default));
+        assert_ne!(aside, down);
+        assert_eq!(ports.collect::<Vec<_>>(), [down, aside, down, aside].map(Option::unwrap));
+        let entered = |c| state.cache(1).unwrap().get(flow(5, c, 0).key);
+        assert_eq!([0, 1, 2].map(entered), [None, aside, None]);
     }
 
     #[test]
     fn bytes_weigh_where_flows_do_not() {
         let table = leaf();
-        for (heuristic, last) in [(Heuristic::FlowCount, 6), (Heuristic::Bytes, 7)] {
+        for (heuristic, wanted) in [(Heuristic::FlowCount, 4), (Heuristic::Bytes, 1)] {
             let mut state = SwitchState::new(&table, None);
             let sizes = [100, 90, 10, 80];
-            for (c, bytes) in (0..).zip(sizes) {
-                state.set_up(&table, 1, &flow(5, c, bytes), heuristic);
-            }
-            assert_eq!(state.set_up(&table, 1, &flow(5, 9, 5), heuristic), last, "{heuristic}");
+            let ports: Vec<u16> =
+                (0..).zip(sizes).map(|(c, b)| state.set_up(&table, 1, &flow(5, c, b), heuristic)).collect();
+            let next = (4..100).map(|c| choose(&table, &state, 1, &flow(5, c, 5), heuristic));
+            let next: std::collections::BTreeSet<u16> = next.collect();
+            assert!(next.contains(&ports[2]));
+            assert_eq!(next.len(), wanted, "{heuristic}");
         }
     }
 
@@ -204,15 +232,16 @@ mod tests {
 
     #[test]
     fn a_full_cache_means_the_default_port() {
-        let table = leaf();
+        let (table, count) = (leaf(), Heuristic::FlowCount);
         let mut state = SwitchState::new(&table, Some(1));
-        let ports = [0, 1, 2, 3].map(|c| state.set_up(&table, 1, &flow(5, c, 1), Heuristic::FlowCount));
-        assert_eq!(ports, [6, 5, 6, 6]);
-        assert_eq!(state.load(6).flows, 3, "flows without an entry are counted too");
+        let ports: Vec<u16> = (0..20).map(|c| state.set_up(&table, 1, &flow(5, c, 1), count)).collect();
+        let other = ports.iter().position(|port| *port != 6).unwrap();
+        assert!(ports[other + 1..].iter().all(|port| *port == 6), "{ports:?}");
+        assert_eq!(state.load(6).flows, 19, "flows without an entry are counted too");
         // Another input port has a cache of its own.
-        assert_eq!(state.set_up(&table, 2, &flow(5, 4, 1), Heuristic::FlowCount), 7);
-        state.tear_down(&table, 1, &flow(5, 1, 1));
-        assert_eq!(state.set_up(&table, 1, &flow(5, 5, 1), Heuristic::FlowCount), 5, "there is room again");
+        assert_ne!(state.set_up(&table, 2, &flow(5, 20, 1), count), 6);
+        state.tear_down(&table, 1, &flow(5, other as u32, 1));
+        assert_ne!(state.set_up(&table, 1, &flow(5, 21, 1), count), 6, "there is room again");
         state.clear();
         assert!(state.is_idle());
     }

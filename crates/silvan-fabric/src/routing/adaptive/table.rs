@@ -62,6 +62,12 @@ impl ExtendedTable {
         self.entries.get(destination as usize).copied()
     }
 
+    /// Whether packets for a destination go up from here, by any port: it is not below.
+    #[must_use]
+    pub fn is_up(&self, destination: u32) -> bool {
+        self.entry(destination).is_some_and(|entry| entry.alternates == Alternates::Up)
+    }
+
     /// The default port, and all ports that may be taken instead of it (the default one may be
     /// among them), for a packet that came in by port `input` (from 1). Without an entry the port
     /// is [`Tables::NO_ROUTE`].
