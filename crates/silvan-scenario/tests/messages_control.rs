@@ -11,7 +11,7 @@ fn routes_and_rates_of_flows_say_what_is_wrong() {
     check(&[
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]",
-            "a.toml:6: adaptive_routing: adaptive flow routing: dumbbell is no generated fat tree; choose modified-k-ary-n-tree",
+            "a.toml:6: adaptive_routing: adaptive flow routing: dumbbell 3 + 4 is no generated fat tree; choose modified-k-ary-n-tree",
         ),
         case(
             "mechanism = \"ib-cc\"\n[switch]\narchitecture = \"iq\"\narbitration = \"fcfs\"",
@@ -23,7 +23,7 @@ fn routes_and_rates_of_flows_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"ecocc\"\n[switch]\narbitration = \"fcfs\"",
-            r#"a.toml:6: congestion.marking.fill: looks at the queues of inputs, which switches with arbitration "fcfs" do not have; use "sum""#,
+            r#"a.toml:4: congestion.marking.fill: looks at the queues of inputs, which switches with arbitration "fcfs" do not have; use "sum""#,
         ),
         case(
             "mechanism = \"saa\"\n[congestion.reaction]\nprobe = \"0 s\"",
