@@ -73,7 +73,7 @@ def _sensitivity(results, out):
         peaks = [mvcm.peak(results[f"{share} {name}"], _short(share)) for share in SHARES]
         shares.plot([100 * share for share in SHARES], peaks, "o-", markersize=4, label=name)
     shares.set(yscale="log", xlabel="hot hosts (%)", ylabel="peak latency of cold flows (cycles)")
-    shares.set_title(f"Peaks within {SHORT // 1000},000 cycles")
+    shares.set_title(f"Peaks within {SHORT / 1e6} million cycles")
     shares.legend(frameon=False)
     labels = [_label(own) for own in PFISTER]
     chosen.barh(labels, [mvcm.peak(results[label], _short()) for label in labels], color=figures.COLOURS[2])

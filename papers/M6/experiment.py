@@ -2,10 +2,12 @@
 
 from silvan.papers import figures, mvcm
 
-TABLES = ("classes",)
+TABLES = ("classes", "hosts")
 MVPM = {"congestion.marking": {"kind": "mvpm"}}
 ABLATIONS = {
-    "MVCM on input marks": {**mvcm.MVCM, "congestion.marking": {"kind": "ipm"}},
+    # Any output that holds a packet validates: what an input marked is hot.
+    "MVCM on input marks": {**mvcm.MVCM, "congestion.marking": {"kind": "mvpm", "output_percent": 1}},
+    "MVCM on IPM": {**mvcm.MVCM, "congestion.marking": {"kind": "ipm"}},
     "MVCM without warm": {**mvcm.MVCM, "congestion.reaction.warm": False},
     "MVCM without limit": {**mvcm.MVCM, "congestion.reaction.limited": False},
 }
@@ -15,7 +17,8 @@ def runs(quick):
     of = mvcm.case(quick)
     own = mvcm.runs(of, ("Pfister", "MVCM"))
     own["Pfister on validated"] = of.run({**mvcm.pfister(of), **MVPM})
-    return own | {name: of.run(changes) for name, changes in ABLATIONS.items()}
+    own |= {name: of.run(changes) for name, changes in ABLATIONS.items()}
+    return {name: (path, {**changes, "measure.hosts": True}) for name, (path, changes) in own.items()}
 
 
 def compare(results):
@@ -24,13 +27,17 @@ def compare(results):
     swing = {name: mvcm.swing(run, of) for name, run in results.items()}
     mean = {name: mvcm.cold_mean(run, of) for name, run in results.items()}
     gaps = {name: mvcm.gaps(run, of) for name, run in results.items()}
+    silence = {name: mvcm.longest_silence(run, of) for name, run in results.items()}
     return {
         "validated_peak": peak["Pfister on validated"] / peak["Pfister"],
         "validated_swing": swing["Pfister on validated"] / swing["Pfister"],
         "input_peak": peak["MVCM on input marks"] / peak["MVCM"],
+        "input_mean": mean["MVCM on input marks"] / mean["MVCM"],
+        "IPM_mean": mean["MVCM on IPM"] / mean["MVCM"],
         "input_swing": swing["MVCM on input marks"] / swing["MVCM"],
         "warm_peak": peak["MVCM without warm"] / peak["MVCM"],
         "warm_mean": mean["MVCM without warm"] / mean["MVCM"],
+        "limit_silence": silence["MVCM without limit"] / silence["MVCM"],
         "limit_gaps": 100 * (gaps["MVCM without limit"] - gaps["MVCM"]),
         "Pfister_gaps": 100 * (gaps["Pfister"] - gaps["MVCM"]),
     }

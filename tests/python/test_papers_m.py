@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,15 @@ def _classes(names: list[str], time_ns: Any, latency: float, hot_from: float) ->
     }
 
 
+def _hosts(names: list[str], time_ns: Any, sends: Callable[[int], bool]) -> dict[str, Any]:
+    sent = [256 if sends(n) else 0 for n in range(len(time_ns))]
+    return {
+        "time_ns": np.repeat(time_ns, len(names)),
+        "host": np.tile(np.array(names, dtype=object), len(time_ns)),
+        "sent_bytes": np.repeat(sent, len(names)),
+    }
+
+
 def _made_up(task: runner.Task) -> RunData:
     """Make up a run in which intervals deliver much the same, later with the latency of a mechanism."""
     scenario = silvan.Scenario.load(str(task.scenario), dict(task.overrides))
@@ -54,6 +64,8 @@ def _made_up(task: runner.Task) -> RunData:
             "utilisation": np.tile([1.0, 1.0, 0.25], len(time_ns)),
         },
     }
+    if "hosts" in task.tables:
+        tables["hosts"] = _hosts(mvcm.FULL.senders, time_ns, lambda n: n % 3 == 0)
     total = len(time_ns) * PER_INTERVAL
     marks = {"delivered_packets": total, "marked_packets": total // 2, "validated_packets": total // 4}
     summary = {
@@ -144,6 +156,19 @@ def test_intervals_are_folded_by_what_they_delivered() -> None:
     assert (own.marked[0], own.validated[0], own.length) == (2, 1, 20)
     assert own.peak() == own.mean() == 150
     assert own.between(20, 40).packets.tolist() == [0]
+
+
+def test_the_longest_silence_is_that_of_one_host() -> None:
+    of = mvcm.QUICK
+    time_ns = np.arange(1, 61) * 10_000
+    summary = {"triggers": [{"class": "hot", "after_packets": 1, "started_ns": 100_000}]}
+    # Silent at first, which does not count, and then for five intervals of 10,000 cycles.
+    table = _hosts(of.senders, time_ns, lambda n: n >= 15 and not 30 <= n < 35)
+    own = RunData(summary=summary, tables={"hosts": table})
+    assert mvcm.longest_silence(own, of) == 50_000
+    one = table["host"] == of.senders[7]
+    table["sent_bytes"][one & (table["time_ns"] > 400_000)] = 0
+    assert mvcm.longest_silence(own, of) == 200_000
 
 
 #: The first tenth of a million cycles of a hot phase.

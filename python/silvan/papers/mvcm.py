@@ -107,22 +107,27 @@ class Case:
         """Return the name of the hot host."""
         return f"H{self._drawn()[0] + 1}"
 
+    @property
+    def senders(self) -> list[str]:
+        """Return the names of the hot senders."""
+        return [f"H{n + 1}" for n in sorted(self._drawn()[1:])]
+
     def overrides(self, own: Mapping[str, Any]) -> Overrides:
         """Return what makes the scenario this case's, under a mechanism."""
-        hot = set(self._drawn()[1:])
+        hot = self.senders
         # A scenario's rate is that of payload, and a whole number of bit/s.
         rate = f"{round(self.host_rate * PAYLOAD / PACKET * 8e9)} bit/s"
         same = {"rate": rate, "arrivals": "poisson"}
         traffic = [
             {
                 "name": "cold",
-                "hosts": [f"H{n + 1}" for n in range(self.hosts) if n not in hot],
+                "hosts": [name for name in (f"H{n + 1}" for n in range(self.hosts)) if name not in hot],
                 "pattern": {"kind": "uniform"},
                 **same,
             },
             {
                 "name": "hot",
-                "hosts": [f"H{n + 1}" for n in sorted(hot)],
+                "hosts": hot,
                 "pattern": {"kind": "hotspots", "to": [self.target]},
                 "start_after_packets": self.start_after,
                 "packets_per_host": self.packets,
@@ -313,6 +318,20 @@ def gaps(run: RunData, of: Case) -> float:
     """Return the share of the hot phase in which hot packets fill less than half of the hot host's link."""
     hot = series(run, "hot", of.interval).between(*phase(run, of))
     return float((hot.bytes_per_cycle < 0.5).mean())
+
+
+def longest_silence(run: RunData, of: Case) -> float:
+    """Return the longest time in the hot phase, in cycles, in which one hot host sends nothing."""
+    table = run.tables["hosts"]
+    start, stop = phase(run, of)
+    # The first packet of each is generated within some intervals of the start.
+    inside = (table["time_ns"] > start + of.window) & (table["time_ns"] <= stop)
+    longest = 0
+    for name in of.senders:
+        silent = table["sent_bytes"][inside & (table["host"] == name)] == 0
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], silent.astype(np.int8), [0]))))
+        longest = max(longest, *(edges[1::2] - edges[::2]), 0)
+    return float(longest * of.interval)
 
 
 def shade(ax: Axes, run: RunData, of: Case) -> None:
