@@ -103,14 +103,22 @@ pub enum Assignment {
 }
 
 /// Routes that are chosen flow by flow (a flow is a message), by packets that go ahead of them.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdaptiveRouting {
+    /// Whether it is in force: for studies that have it on and off.
+    pub enabled: bool,
     /// What a switch compares its ports by.
     pub heuristic: Heuristic,
     /// Flows that the route cache of an input port holds; those beyond it take the default port. By
     /// default as many as there are.
     pub cache: Option<u32>,
+}
+
+impl Default for AdaptiveRouting {
+    fn default() -> Self {
+        Self { enabled: true, heuristic: Heuristic::default(), cache: None }
+    }
 }
 
 /// How switches are built.

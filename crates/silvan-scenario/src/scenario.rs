@@ -109,7 +109,7 @@ impl Scenario {
         let topology = self.topology()?;
         network::check(&self.spec, &topology)?;
         let tables = self.tables(&topology)?;
-        if self.spec.adaptive_routing.is_some() {
+        if self.spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.enabled) {
             AdaptiveTables::new(&topology)
                 .map_err(|error| Fault::new("adaptive_routing", error.to_string()))?;
         }
@@ -157,7 +157,7 @@ impl Scenario {
             switch: spec.switch,
             host: spec.host,
             congestion: spec.congestion,
-            adaptive_routing: spec.adaptive_routing,
+            adaptive_routing: spec.adaptive_routing.filter(|adaptive| adaptive.enabled),
             flows: spec.flow,
             traffic: spec.traffic,
             measure: spec.measure,

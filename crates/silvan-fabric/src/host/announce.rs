@@ -17,8 +17,9 @@ use rustc_hash::FxHashMap;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 
+use super::Host;
+use super::control::{Announced, Control};
 use super::flows::FlowId;
-use super::{Announced, Control, Host};
 use crate::congestion::reaction::{ExplicitRate, Injection};
 use crate::core::{Announcement, Core};
 use crate::packet::{Kind, Packet};

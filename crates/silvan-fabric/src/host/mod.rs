@@ -12,6 +12,7 @@
 
 mod adapter;
 mod announce;
+mod control;
 mod flows;
 
 use std::collections::VecDeque;
@@ -22,8 +23,8 @@ use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
 
 use crate::congestion::Notification;
-use crate::congestion::reaction::{ControlLevel, Mark, Rule, State};
-use crate::core::{Announcement, Core};
+use crate::congestion::reaction::{ControlLevel, Rule, State};
+use crate::core::Core;
 use crate::link::ChannelId;
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::traffic::source::Source;
@@ -31,6 +32,7 @@ use crate::traffic::source::Source;
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;
 use announce::Leave;
+use control::Control;
 use flows::{Flow, FlowId, FlowTable};
 
 /// Sizes that all hosts share, in bytes.
@@ -48,31 +50,6 @@ impl Sizes {
     pub fn space(self, size: u32) -> u32 {
         size.div_ceil(self.credit_block) * self.credit_block
     }
-}
-
-/// What a control packet says of a flow.
-#[derive(Debug, Clone, Copy)]
-enum Announced {
-    /// Nothing.
-    No,
-    /// That it is there.
-    New(Announcement),
-    /// What has been found out about it, by the index of the announcement.
-    Back(u32),
-}
-
-/// A control packet that waits to be sent.
-#[derive(Debug, Clone, Copy)]
-struct Control {
-    kind: Kind,
-    becn: bool,
-    validated: bool,
-    to: u32,
-    source: u16,
-    class: u16,
-    sl: u8,
-    vl: u8,
-    announced: Announced,
 }
 
 /// A rate limit: when the next packet may pass, exact over any number of packets.
@@ -288,55 +265,6 @@ impl Host {
         }
     }
 
-    /// Returns a mark, or an acknowledgement, as soon as possible. A FECN is ignored where the
-    /// BECN is set too, and on control packets.
-    fn acknowledge(&mut self, core: &mut Core, packet: &Packet) {
-        let marked = packet.fecn && !packet.becn;
-        let (kind, wanted) = match self.notification {
-            Notification::Cnp => (Kind::Cnp, marked),
-            Notification::Ack => (Kind::Ack, marked || packet.last),
-            Notification::AckEach => (Kind::Ack, true),
-        };
-        if !wanted {
-            return;
-        }
-        self.control.push_back(Control {
-            kind,
-            becn: marked,
-            validated: packet.validated,
-            to: packet.src,
-            source: packet.source,
-            class: packet.class,
-            sl: packet.sl,
-            vl: self.control_lane.unwrap_or(packet.vl),
-            announced: Announced::No,
-        });
-        self.wake(core);
-    }
-
-    /// A notification or acknowledgement arrived for the flow of `packet.source` to the host that it
-    /// comes from.
-    fn answered(&mut self, now: Time, packet: &Packet) {
-        let Some(rule) = &self.reaction else { return };
-        let mark = match (packet.becn, packet.validated) {
-            (false, _) => Mark::Cold,
-            (true, false) if self.validates => Mark::Warm,
-            (true, _) => Mark::Hot,
-        };
-        let sl = packet.sl;
-        if rule.level() == ControlLevel::Sl {
-            rule.answered(&mut self.sl_states[usize::from(sl)], sl, mark, now);
-            return;
-        }
-        let id = self.flows.entry(packet.source, packet.src, || rule.fresh(sl));
-        rule.answered(&mut self.flows.get_mut(id).control, sl, mark, now);
-        // An index only grows when something is heard; windows may open, and slots go.
-        if !matches!(rule, Rule::Cct(_)) && self.flows.reopen(id) {
-            self.enlist(id, now);
-        }
-        self.tidy(now);
-    }
-
     /// Clears away flows that need no state any more, when there are many.
     #[inline]
     fn tidy(&mut self, now: Time) {
@@ -421,52 +349,6 @@ impl Host {
                 return attempt;
             }
         }
-    }
-
-    fn send_control(&mut self, core: &mut Core) -> bool {
-        let Some(&control) = self.control.front() else { return false };
-        let size = self.sizes.control;
-        let space = self.sizes.space(size);
-        if !core.has_credit_or_wait((self.out, control.vl, control.to), space) {
-            return false;
-        }
-        self.control.pop_front();
-        let id = self.control_packet(core, control);
-        core.send(self.out, id);
-        true
-    }
-
-    /// Makes a control packet.
-    fn control_packet(&self, core: &mut Core, control: Control) -> PacketId {
-        let size = self.sizes.control;
-        let payload = match control.announced {
-            Announced::No => 0,
-            Announced::New(announcement) => core.announcements.add(announcement),
-            Announced::Back(id) => id,
-        };
-        let packet = Packet {
-            created: core.now,
-            injected: core.now,
-            tail_lag: Time::ZERO,
-            payload,
-            size,
-            space: self.sizes.space(size),
-            src: self.id,
-            dst: control.to,
-            next: NO_PACKET,
-            out: 0,
-            class: control.class,
-            source: control.source,
-            kind: control.kind,
-            sl: control.sl,
-            vl: control.vl,
-            fecn: false,
-            validated: control.validated,
-            becn: control.becn,
-            last: true,
-        };
-        core.meters.control_injected += 1;
-        core.packets.insert(packet)
     }
 
     /// Draws the messages that are due.

@@ -1,0 +1,133 @@
+//! Control packets: acknowledgements and notifications, what they tell a source, and how hosts send
+//! them (ahead of their data).
+
+use silvan_engine::Time;
+
+use super::Host;
+use crate::congestion::Notification;
+use crate::congestion::reaction::{ControlLevel, Mark, Rule};
+use crate::core::{Announcement, Core};
+use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
+
+/// What a control packet says of a flow.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Announced {
+    /// Nothing.
+    No,
+    /// That it is there.
+    New(Announcement),
+    /// What has been found out about it, by the index of the announcement.
+    Back(u32),
+}
+
+/// A control packet that waits to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Control {
+    pub kind: Kind,
+    pub becn: bool,
+    pub validated: bool,
+    pub to: u32,
+    pub source: u16,
+    pub class: u16,
+    pub sl: u8,
+    pub vl: u8,
+    pub announced: Announced,
+}
+
+impl Host {
+    /// Returns a mark, or an acknowledgement, as soon as possible. A FECN is ignored where the
+    /// BECN is set too, and on control packets.
+    pub(super) fn acknowledge(&mut self, core: &mut Core, packet: &Packet) {
+        let marked = packet.fecn && !packet.becn;
+        let (kind, wanted) = match self.notification {
+            Notification::Cnp => (Kind::Cnp, marked),
+            Notification::Ack => (Kind::Ack, marked || packet.last),
+            Notification::AckEach => (Kind::Ack, true),
+        };
+        if !wanted {
+            return;
+        }
+        self.control.push_back(Control {
+            kind,
+            becn: marked,
+            validated: packet.validated,
+            to: packet.src,
+            source: packet.source,
+            class: packet.class,
+            sl: packet.sl,
+            vl: self.control_lane.unwrap_or(packet.vl),
+            announced: Announced::No,
+        });
+        self.wake(core);
+    }
+
+    /// A notification or acknowledgement arrived for the flow of `packet.source` to the host that it
+    /// comes from.
+    pub(super) fn answered(&mut self, now: Time, packet: &Packet) {
+        let Some(rule) = &self.reaction else { return };
+        let mark = match (packet.becn, packet.validated) {
+            (false, _) => Mark::Cold,
+            (true, false) if self.validates => Mark::Warm,
+            (true, _) => Mark::Hot,
+        };
+        let sl = packet.sl;
+        if rule.level() == ControlLevel::Sl {
+            rule.answered(&mut self.sl_states[usize::from(sl)], sl, mark, now);
+            return;
+        }
+        let id = self.flows.entry(packet.source, packet.src, || rule.fresh(sl));
+        rule.answered(&mut self.flows.get_mut(id).control, sl, mark, now);
+        // An index only grows when something is heard; windows may open, and slots go.
+        if !matches!(rule, Rule::Cct(_)) && self.flows.reopen(id) {
+            self.enlist(id, now);
+        }
+        self.tidy(now);
+    }
+
+    /// Sends the control packet whose turn it is, if there is credit.
+    pub(super) fn send_control(&mut self, core: &mut Core) -> bool {
+        let Some(&control) = self.control.front() else { return false };
+        let size = self.sizes.control;
+        let space = self.sizes.space(size);
+        if !core.has_credit_or_wait((self.out, control.vl, control.to), space) {
+            return false;
+        }
+        self.control.pop_front();
+        let id = self.control_packet(core, control);
+        core.send(self.out, id);
+        true
+    }
+
+    /// Makes a control packet.
+    pub(super) fn control_packet(&self, core: &mut Core, control: Control) -> PacketId {
+        let size = self.sizes.control;
+        let payload = match control.announced {
+            Announced::No => 0,
+            Announced::New(announcement) => core.announcements.add(announcement),
+            Announced::Back(id) => id,
+        };
+        let packet = Packet {
+            created: core.now,
+            injected: core.now,
+            tail_lag: Time::ZERO,
+            payload,
+            size,
+            space: self.sizes.space(size),
+            src: self.id,
+            dst: control.to,
+            next: NO_PACKET,
+            out: 0,
+            class: control.class,
+            source: control.source,
+            kind: control.kind,
+            sl: control.sl,
+            vl: control.vl,
+            fecn: false,
+            validated: control.validated,
+            becn: control.becn,
+            last: true,
+        };
+        core.meters.control_injected += 1;
+        core.packets.insert(packet)
+    }
+}
