@@ -249,3 +249,9 @@ def test_congestion_control_comes_out_as_opensm_options():
     refused = command("fabric", "options", testbed)
     assert refused.returncode == 1
     assert 'congestion.mechanism must be "ib-cc"' in refused.stderr
+
+
+def test_the_check_tells_the_round_trip_where_windows_live_from_it():
+    done = command("check", "scenarios/hot-phase.toml")
+    assert "at most 3 switches, 320 ns; 1.15 packets fill it, so windows of 2" in done.stdout
+    assert "round trip" not in command("check", "scenarios/testbed.toml").stdout

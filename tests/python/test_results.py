@@ -293,3 +293,14 @@ def test_one_link_is_read_over_time():
     one = links["link"] == "H1->S1:1"
     assert one.sum() == 10
     assert np.allclose(links["utilisation"][one], 0.25, atol=0.02)
+
+
+def test_the_hot_phase_comes_and_goes_and_its_latency_hides_no_other():
+    run = silvan.run(ROOT / "scenarios" / "hot-phase.toml")
+    rows = run.numpy("classes")
+    active = rows["time_ns"][(rows["class"] == "hot") & (rows["throughput_gbit_s"] > 0)]
+    assert 0.2e6 < active.min() < active.max() < 0.9e6
+    ax = plot.class_latency(run)
+    assert ax.get_yscale() == "log"
+    assert [text.get_text() for text in ax.texts] == ["background"]  # nothing of the other at the end
+    assert plot.class_throughput(run).get_yscale() == "linear"

@@ -78,7 +78,8 @@ def scenario() -> silvan.Scenario:
 
 def folders(store: Path) -> dict[str, int]:
     """Finished runs and the moment when each was written."""
-    return {path.parent.name: path.stat().st_mtime_ns for path in store.glob("*/*/provenance.json")}
+    written = store.glob("*/[!.]*/provenance.json")  # a name with a dot is that of an unfinished one
+    return {path.parent.name: path.stat().st_mtime_ns for path in written}
 
 
 def begin(study: Path, out: Path, *options: str) -> "subprocess.Popen[str]":
