@@ -68,6 +68,7 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
             "multistage",
             "mvcm-hot-phase",
             "ring-deadlock",
+            "routes-512",
             "silent-forest",
             "star",
             "testbed",
