@@ -80,6 +80,19 @@ fn small(bytes: Bytes, what: &str) -> Result<u32, ModelError> {
         .ok_or_else(|| wrong(format!("{what} = {bytes}: must be at most 1 GiB")))
 }
 
+/// What a virtual lane has of a port's memory, in whole credit blocks.
+fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, what: &str) -> Result<u32, ModelError> {
+    let per_lane = small(buffer, what)? / u32::from(config.lanes.count.max(1));
+    let whole = per_lane / sizes.credit_block * sizes.credit_block;
+    let needed = sizes.space(sizes.mtu + sizes.header).max(sizes.space(sizes.control));
+    if whole < needed {
+        return Err(wrong(format!(
+            "{what} = {buffer}: leaves {whole} bytes per virtual lane, less than a packet's {needed}"
+        )));
+    }
+    Ok(whole)
+}
+
 /// Builds the network; see [`crate::simulation::Simulation::new`].
 pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Result<Network, ModelError> {
     let builder = Builder::new(topology, tables, config)?;
@@ -147,19 +160,8 @@ impl<'a> Builder<'a> {
             control: small(packet.control, "packet.control")?,
             credit_block: small(packet.credit_block, "packet.credit_block")?.max(1),
         };
-        let lane = |buffer, what| -> Result<u32, ModelError> {
-            let per_lane = small(buffer, what)? / u32::from(config.lanes.count.max(1));
-            let whole = per_lane / sizes.credit_block * sizes.credit_block;
-            let needed = sizes.space(sizes.mtu + sizes.header).max(sizes.space(sizes.control));
-            if whole < needed {
-                return Err(wrong(format!(
-                    "{what} = {buffer}: leaves {whole} bytes per virtual lane, less than a packet's {needed}"
-                )));
-            }
-            Ok(whole)
-        };
-        let switch_lane = lane(config.switch.buffer, "switch.buffer")?;
-        let host_lane = lane(config.host.buffer, "host.buffer")?;
+        let switch_lane = lane_share(config, sizes, config.switch.buffer, "switch.buffer")?;
+        let host_lane = lane_share(config, sizes, config.host.buffer, "host.buffer")?;
         let mut builder =
             Self { topology, tables, config, sizes, switch_lane, host_lane, forests: Vec::new() };
         for (number, traffic) in config.traffic.iter().enumerate() {
@@ -279,8 +281,8 @@ impl<'a> Builder<'a> {
                 port.into = id;
             }
         }
-        let rule = self.marking_rule()?;
         let output_lane = self.output_lane()?;
+        let rule = self.marking_rule(output_lane)?;
         let special = self.special_queues();
         let mut directors = self.directors()?.map(Vec::into_iter);
         let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {

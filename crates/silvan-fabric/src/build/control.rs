@@ -36,8 +36,8 @@ pub(super) struct Reactions {
 }
 
 impl Builder<'_> {
-    pub(super) fn marking_rule(&self) -> Result<MarkingRule, ModelError> {
-        let lanes = (self.switch_lane, self.output_lane()?);
+    /// The rule, with `output_lane` bytes per output and lane where outputs have buffers.
+    pub(super) fn marking_rule(&self, output_lane: u32) -> Result<MarkingRule, ModelError> {
         let config = self.config;
         let marking = config.parts().marking;
         let architecture = config.switch.architecture(config.congestion.mechanism);
@@ -52,8 +52,10 @@ impl Builder<'_> {
                 MarkingRule::Fecn(Arc::new(rule))
             }
             Marking::Ipm => MarkingRule::Buffers(BufferRule::ipm(self.switch_lane, self.full_space())),
-            Marking::Opm(opm) => MarkingRule::Buffers(BufferRule::opm(&opm, lanes.1)),
-            Marking::Mvpm(mvpm) => MarkingRule::Buffers(BufferRule::mvpm(&mvpm, lanes)),
+            Marking::Opm(opm) => MarkingRule::Buffers(BufferRule::opm(&opm, output_lane)),
+            Marking::Mvpm(mvpm) => {
+                MarkingRule::Buffers(BufferRule::mvpm(&mvpm, (self.switch_lane, output_lane)))
+            }
         })
     }
 
@@ -111,7 +113,7 @@ impl Builder<'_> {
         let director = |rates: Vec<Rate>| {
             let routes = tables.as_mut().and_then(Iterator::next).zip(adaptive).map(|(table, adaptive)| {
                 let state = SwitchState::new(&table, adaptive.cache);
-                FlowRoutes { table: Arc::new(table), state, heuristic: adaptive.heuristic }
+                FlowRoutes { table, state, heuristic: adaptive.heuristic }
             });
             Director::new(routes, rates.into_iter())
         };

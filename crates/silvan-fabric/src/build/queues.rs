@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use silvan_engine::{Bytes, Rate};
 
-use super::{Builder, small, wrong};
+use super::{Builder, lane_share, small, wrong};
 use crate::config::{Arbitration, Architecture, Assignment};
 use crate::congestion::Mechanism;
 use crate::host::Adapter;
@@ -71,15 +71,8 @@ impl Builder<'_> {
     /// Memory of an output port per virtual lane, where there is such.
     pub(super) fn output_lane(&self) -> Result<u32, ModelError> {
         let config = &self.config.switch;
-        let (buffer, block) = (config.output_buffer.unwrap_or(config.buffer), self.sizes.credit_block);
-        let lane = small(buffer, "switch.output_buffer")? / u32::from(self.config.lanes.count.max(1));
-        let (lane, needed) = (lane / block * block, self.full_space());
-        if lane < needed {
-            return Err(wrong(format!(
-                "switch.output_buffer = {buffer}: leaves {lane} bytes per virtual lane, less than a packet's {needed}"
-            )));
-        }
-        Ok(lane)
+        let buffer = config.output_buffer.unwrap_or(config.buffer);
+        lane_share(self.config, self.sizes, buffer, "switch.output_buffer")
     }
 
     /// The switch with these ports, and `output_lane` bytes per output and lane where outputs have

@@ -3,8 +3,6 @@
 //!
 //! A packet is directed once, when its head is in; the port is written into it.
 
-use std::sync::Arc;
-
 use silvan_engine::Rate;
 
 use super::Ports;
@@ -16,7 +14,7 @@ use crate::routing::adaptive::{ExtendedTable, Flow, FlowKey, Heuristic, SwitchSt
 /// Adaptive routes of flows through one switch.
 #[derive(Debug)]
 pub(crate) struct FlowRoutes {
-    pub table: Arc<ExtendedTable>,
+    pub table: ExtendedTable,
     pub state: SwitchState,
     pub heuristic: Heuristic,
 }

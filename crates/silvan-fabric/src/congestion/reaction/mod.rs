@@ -78,6 +78,18 @@ pub(crate) enum Mark {
     Hot,
 }
 
+#[cfg(test)]
+impl Mark {
+    /// H, W or C, as tests write a series of answers.
+    fn of_letter(letter: char) -> Self {
+        match letter {
+            'H' => Self::Hot,
+            'W' => Self::Warm,
+            _ => Self::Cold,
+        }
+    }
+}
+
 /// The reaction of one host.
 #[derive(Debug, Clone)]
 pub(crate) enum Rule {

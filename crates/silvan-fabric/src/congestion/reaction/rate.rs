@@ -165,12 +165,7 @@ mod tests {
         answers
             .chars()
             .map(|answer| {
-                let mark = match answer {
-                    'H' => Mark::Hot,
-                    'W' => Mark::Warm,
-                    _ => Mark::Cold,
-                };
-                rule.answered(&mut state, mark);
+                rule.answered(&mut state, Mark::of_letter(answer));
                 state.level >> 16
             })
             .collect()
