@@ -146,7 +146,7 @@ fn run_case(case: &Case, more: &[String]) -> Result<Value, Box<dyn Error>> {
     while !simulation.advance(1 << 20)?.done {}
     let wall_s = start.elapsed().as_secs_f64();
     let rss_mb = peak_rss_mb();
-    let summary = simulation.finish().summary;
+    let summary = simulation.finish().expect("books that balance").summary;
     let reference = if more.is_empty() { reference_holds_per_s() } else { f64::NAN };
     let per_s = |count: u64| count as f64 / wall_s;
     Ok(json!({

@@ -14,7 +14,7 @@ use silvan_fabric::traffic::Pattern;
 
 fn run_to_the_end(mut simulation: Simulation) -> u64 {
     while !simulation.advance(1 << 20).unwrap().done {}
-    simulation.finish().summary.packet_hops
+    simulation.finish().unwrap().summary.packet_hops
 }
 
 fn bench(criterion: &mut Criterion, name: &str, topology: &Topology, config: &Config) {

@@ -114,12 +114,14 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
     let class_names = measure.classes.then(|| classes.iter().map(|class| class.name.clone()).collect());
     let recorded = (measure.hosts, measure.links);
     let series = Series::new(measure.interval, recorded, host_names, class_names, flows, names);
+    let mut meters = Meters::new(classes, hosts.len());
+    meters.is_awaited = triggers.next < u64::MAX;
     let core = Core {
         now: Time::ZERO,
         queue: EventQueue::new(builder.event_spacing()),
         packets: Pool::default(),
         links,
-        meters: Meters::new(classes, hosts.len()),
+        meters,
         notices: Notices::default(),
         announcements: Announcements::default(),
         dirty_outputs: Vec::new(),

@@ -471,7 +471,10 @@ impl Links {
     #[inline(never)]
     fn wait_for_credit(&mut self, (id, vl, dst): Way, space: u32, queue: &mut EventQueue) {
         let index = self.lane_index(id, vl, dst);
-        self.lanes[index].wanted = space;
+        // Several may wait for one lane's credit (packets of different sizes for destinations that
+        // share a part of the memory): the one that needs least can go first.
+        let lane = &mut self.lanes[index];
+        lane.wanted = if lane.wanted == 0 { space } else { lane.wanted.min(space) };
         self.wake_with_credit(id, index, queue);
     }
 
@@ -633,6 +636,15 @@ impl Links {
             "channel {id} VL {vl}: credit {available} + in flight {in_flight} + buffered {buffered} + \
              returning {returning} is not the buffer's {capacity}"
         ))
+    }
+
+    /// Bytes that a channel's sender has put on the wire by now: of a packet or notification being sent,
+    /// the part that has left.
+    pub fn sent_by(&self, id: ChannelId, now: Time) -> u64 {
+        let channel = self.channel(id);
+        let left_ps = u128::from(channel.free_at.saturating_sub(now).0);
+        let left = (left_ps * u128::from(self.rate(id).0)).div_ceil(8 * 1_000_000_000_000);
+        channel.sent_bytes.saturating_sub(u64::try_from(left).unwrap_or(u64::MAX))
     }
 
     /// Bytes of the lane's capacity that are out with the sender's consent: in flight, buffered

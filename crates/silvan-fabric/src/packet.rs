@@ -131,6 +131,13 @@ impl Pool {
     pub fn alive(&self) -> usize {
         self.slots.len() - self.free.len()
     }
+
+    /// All packets alive.
+    pub fn iter(&self) -> impl Iterator<Item = &Packet> {
+        let mut is_free = vec![false; self.slots.len()];
+        self.free.iter().for_each(|&id| is_free[id as usize] = true);
+        self.slots.iter().zip(is_free).filter(|(_, free)| !free).map(|(packet, _)| packet)
+    }
 }
 
 impl std::ops::Index<PacketId> for Pool {

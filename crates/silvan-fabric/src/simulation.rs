@@ -7,7 +7,7 @@ use crate::build::{Network, build};
 use crate::config::Config;
 use crate::congestion::reaction::Reaction;
 use crate::link::{Class, key, unkey};
-use crate::measure::{Story, find_deadlock, isolation_summary, tell};
+use crate::measure::{Story, check_traffic, find_deadlock, isolation_summary, left_waiting, tell};
 use crate::outcome::{
     AnnouncedSummary, ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary,
     Outcome, Summary, Table, TriggerSummary,
@@ -33,6 +33,14 @@ pub enum ModelError {
         now: Time,
         /// The circle, port by port.
         cycle: String,
+    },
+    /// Something waits, but nothing is on its way that it could wait for.
+    #[error("the network stands still from {now} on, and these wait for ever: {waiting}")]
+    Stalled {
+        /// Simulated time of the discovery.
+        now: Time,
+        /// What waits, and where.
+        waiting: String,
     },
     /// An invariant of the model is broken: a defect of the simulator.
     #[error("model error at {now}: {what}")]
@@ -119,6 +127,7 @@ impl Simulation {
                 Some(time) if time <= self.config.duration => self.instant(time)?,
                 _ => {
                     self.network.core.now = self.config.duration;
+                    self.look_for_stall()?;
                     self.done = true;
                 }
             }
@@ -197,9 +206,11 @@ impl Simulation {
             Class::SwitchReady => switches[node].enqueue(core, port, event.data),
             Class::HostArrival => {
                 hosts[node].receive(core, event.data);
-                if core.meters.packets_delivered >= self.network.triggers.next {
-                    self.pull_triggers();
-                }
+                self.look_at_triggers();
+            }
+            Class::HostDrained => {
+                hosts[node].count_drained(core);
+                self.look_at_triggers();
             }
             Class::SwitchNotice => switches[node].notice(core, port, event.data),
             Class::HostNotice => hosts[node].notice(core, event.data),
@@ -214,10 +225,20 @@ impl Simulation {
                     hosts[node].woken(core);
                 }
             }
-            Class::Warmup => core.meters.end_warmup(),
+            Class::Warmup => {
+                hosts.iter_mut().for_each(|host| host.count_drained(core));
+                core.meters.end_warmup();
+            }
             Class::Sample => self.sample()?,
         }
         self.check_event(class, node, port)
+    }
+
+    #[inline]
+    fn look_at_triggers(&mut self) {
+        if self.network.core.meters.packets_delivered >= self.network.triggers.next {
+            self.pull_triggers();
+        }
     }
 
     /// Starts the traffic that waited for the packet just delivered, at this very instant.
@@ -230,10 +251,13 @@ impl Simulation {
                 hosts[host as usize].begin(core, source, at);
             }
         }
+        core.meters.is_awaited = triggers.next < u64::MAX;
     }
 
     fn sample(&mut self) -> Result<(), ModelError> {
+        self.look_for_stall()?;
         let Network { core, hosts, switches, series, trees, receiver, .. } = &mut self.network;
+        hosts.iter_mut().for_each(|host| host.count_drained(core));
         series.sample(core, hosts, switches);
         trees.sample(core, (switches, hosts), &series.links, &series.flows, receiver);
         let next = core.now + series.interval;
@@ -289,8 +313,8 @@ impl Simulation {
 
     #[cfg(debug_assertions)]
     fn check_all(&self) -> Result<(), ModelError> {
-        let Network { core, switches, receiver, .. } = &self.network;
-        crate::measure::check_all(core, switches, receiver)
+        let Network { core, switches, hosts, receiver, .. } = &self.network;
+        crate::measure::check_all(core, (switches, hosts), receiver)
             .map_err(|what| ModelError::Broken { now: core.now, what })
     }
 
@@ -299,12 +323,27 @@ impl Simulation {
         Ok(())
     }
 
+    /// Looks whether anything waits although no event is pending.
+    fn look_for_stall(&self) -> Result<(), ModelError> {
+        let Network { core, hosts, .. } = &self.network;
+        if !core.queue.is_empty() || !core.dirty_hosts.is_empty() || !core.dirty_outputs.is_empty() {
+            return Ok(());
+        }
+        let Some(waiting) = left_waiting(core, hosts, &self.hosts) else { return Ok(()) };
+        self.look_for_deadlock()?;
+        Err(ModelError::Stalled { now: core.now, waiting })
+    }
+
     /// Closes the books, also of a run that was stopped early.
-    #[must_use]
-    pub fn finish(mut self) -> Outcome {
+    ///
+    /// # Errors
+    /// [`ModelError::Broken`] where traffic was lost.
+    pub fn finish(mut self) -> Result<Outcome, ModelError> {
         {
             let Network { core, hosts, switches, series, .. } = &mut self.network;
+            hosts.iter_mut().for_each(|host| host.count_drained(core));
             series.sample(core, hosts, switches);
+            check_traffic(core, hosts).map_err(|what| ModelError::Broken { now: core.now, what })?;
         }
         let summary = self.summary();
         let network = self.network;
@@ -324,7 +363,7 @@ impl Simulation {
         let latency = latency_table(&network.core.meters.classes);
         let mut tables: Vec<Table> = network.series.into_tables();
         tables.push(latency);
-        Outcome { summary, tables, account, warnings }
+        Ok(Outcome { summary, tables, account, warnings })
     }
 
     fn summary(&self) -> Summary {

@@ -41,7 +41,7 @@ fn slices_of_any_size_give_the_same_outcome() {
         let tables = tables(&topology);
         let mut simulation = silvan_fabric::simulation::Simulation::new(&topology, &tables, &config).unwrap();
         while !simulation.advance(events).unwrap().done {}
-        simulation.finish()
+        simulation.finish().unwrap()
     };
     assert_eq!(sliced(1), sliced(1_000_000));
 }

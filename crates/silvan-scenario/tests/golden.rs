@@ -11,7 +11,7 @@ fn the_busy_run_gives_the_pinned_summary() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/golden");
     let mut simulation = Scenario::load(folder.join("busy.toml"), &[]).unwrap().simulation().unwrap();
     while !simulation.advance(1 << 16).unwrap().done {}
-    let summary = serde_json::to_string_pretty(&simulation.finish().summary).unwrap() + "\n";
+    let summary = serde_json::to_string_pretty(&simulation.finish().unwrap().summary).unwrap() + "\n";
     let file = folder.join("busy.json");
     if std::env::var_os("SILVAN_UPDATE").is_some() {
         std::fs::write(&file, &summary).unwrap();

@@ -104,7 +104,7 @@ fn every_legal_pair_runs_and_every_illegal_one_says_why() {
                             (None, Ok(scenario)) => {
                                 let mut run = scenario.simulation().unwrap_or_else(|e| panic!("{what}: {e}"));
                                 while !run.advance(100_000).unwrap_or_else(|e| panic!("{what}: {e}")).done {}
-                                let summary = run.finish().summary;
+                                let summary = run.finish().unwrap().summary;
                                 assert!(summary.packets_delivered > 100, "{what}: hardly anything arrives");
                                 ran += 1;
                             }

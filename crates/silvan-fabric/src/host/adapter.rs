@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Attempt, Host};
 use crate::core::Core;
+use crate::packet::Kind;
 use crate::queueing::Organisation;
 use crate::queueing::buffers::Buffers;
 use crate::queueing::isolation::Cams;
@@ -88,8 +89,10 @@ impl Host {
         if self.injection.free_at <= core.now {
             attempt = self.draw_and_send(core, 0);
         }
-        if !sent && (attempt == Attempt::Sent || !self.control.is_empty()) {
-            self.send_buffered(core);
+        let wants = attempt == Attempt::Sent || !self.control.is_empty();
+        if !sent && wants && self.send_buffered(core) && self.injection.free_at <= core.now {
+            // What left may have made room for a flow that was held for want of it.
+            attempt = self.draw_and_send(core, 0);
         }
         let free_at = core.free_at(self.out);
         let waits = self
@@ -99,8 +102,10 @@ impl Host {
         if (waits || !self.control.is_empty()) && free_at > core.now {
             core.wake(self.out, free_at);
         }
-        // A flow that may go waits for no more than its turn to be moved.
-        let next = if self.flows.ready() > 0 { Some(core.now) } else { self.next_look(core, attempt) };
+        // A flow that may go waits for no more than its turn to be moved; one that is held may have been
+        // given room or leave while another was being moved.
+        let waits = self.flows.ready() > 0 || !self.held.is_empty();
+        let next = if waits { Some(core.now) } else { self.next_look(core, attempt) };
         if let Some(next) = next.map(|next| next.max(self.injection.free_at))
             && next > core.now
         {
@@ -113,7 +118,7 @@ impl Host {
         if core.free_at(self.out) > core.now {
             return false;
         }
-        if !self.control.is_empty() && self.send_control(core) {
+        if !self.control.is_empty() && self.send_control(core, &mut 0) {
             return true;
         }
         let (out, lanes) = (self.out, self.lanes);
@@ -129,7 +134,11 @@ impl Host {
                     adapter.buffers.changes.clear();
                     adapter.left(vl, dst, space);
                     adapter.lane_turn = (vl + 1) % lanes;
-                    core.packets[id].injected = core.now;
+                    let packet = &mut core.packets[id];
+                    packet.injected = core.now;
+                    if packet.kind == Kind::Data {
+                        core.meters.injected(&*packet);
+                    }
                     core.send(out, id);
                     return true;
                 }

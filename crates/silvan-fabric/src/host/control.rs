@@ -1,6 +1,8 @@
 //! Control packets: acknowledgements and notifications, what they tell a source, and how hosts send
 //! them (ahead of their data).
 
+use std::collections::VecDeque;
+
 use silvan_engine::Time;
 
 use super::Host;
@@ -32,6 +34,48 @@ pub(super) struct Control {
     pub sl: u8,
     pub vl: u8,
     pub announced: Announced,
+}
+
+/// The control packets of a host that wait to be sent: in order on each virtual lane, so that a lane
+/// without credit holds up no other.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    /// Per virtual lane, with a number that counts all of them.
+    lanes: Box<[VecDeque<(u64, Control)>]>,
+    added: u64,
+    len: usize,
+}
+
+impl Outbox {
+    pub fn new(lanes: u8) -> Self {
+        Self { lanes: vec![VecDeque::new(); usize::from(lanes.max(1))].into(), added: 0, len: 0 }
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn push_back(&mut self, control: Control) {
+        self.lanes[usize::from(control.vl)].push_back((self.added, control));
+        self.added += 1;
+        self.len += 1;
+    }
+
+    /// The one that waits longest among the first ones of the lanes that are not in a set.
+    fn oldest(&self, blocked_lanes: u16) -> Option<Control> {
+        let open = self.lanes.iter().enumerate().filter(|(vl, _)| blocked_lanes >> vl & 1 == 0);
+        let first = open.filter_map(|(_, lane)| lane.front()).min_by_key(|(number, _)| *number)?;
+        Some(first.1)
+    }
+
+    fn pop(&mut self, vl: u8) {
+        self.len -= usize::from(self.lanes[usize::from(vl)].pop_front().is_some());
+    }
 }
 
 impl Host {
@@ -84,18 +128,21 @@ impl Host {
         self.tidy(now);
     }
 
-    /// Sends the control packet whose turn it is, if there is credit.
-    pub(super) fn send_control(&mut self, core: &mut Core) -> bool {
-        let Some(&control) = self.control.front() else { return false };
-        let size = self.sizes.control;
-        let space = self.sizes.space(size);
-        if !core.has_credit_or_wait((self.out, control.vl, control.to), space) {
-            return false;
+    /// Sends the control packet that waits longest, of those whose virtual lane has credit and is not
+    /// in `blocked_lanes`, to which it adds those without.
+    pub(super) fn send_control(&mut self, core: &mut Core, blocked_lanes: &mut u16) -> bool {
+        let space = self.sizes.space(self.sizes.control);
+        while let Some(control) = self.control.oldest(*blocked_lanes) {
+            if !core.has_credit_or_wait((self.out, control.vl, control.to), space) {
+                *blocked_lanes |= 1 << control.vl;
+                continue;
+            }
+            self.control.pop(control.vl);
+            let id = self.control_packet(core, control);
+            core.send(self.out, id);
+            return true;
         }
-        self.control.pop_front();
-        let id = self.control_packet(core, control);
-        core.send(self.out, id);
-        true
+        false
     }
 
     /// Makes a control packet.

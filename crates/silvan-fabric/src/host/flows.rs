@@ -29,7 +29,7 @@ enum Place {
     Ready,
     /// In the heap.
     Throttled,
-    /// With the host, for want of something of its own.
+    /// With the host, for want of a credit or of something of its own.
     Held,
     /// Until an acknowledgement opens its window.
     Closed,
@@ -68,6 +68,11 @@ impl Messages {
         } else {
             self.others.push_back(message);
         }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Message> {
+        self.first.iter().chain(&self.others)
     }
 
     /// Takes the first one out.
@@ -236,7 +241,8 @@ impl FlowTable {
     /// Drops idle flows that `is_fresh`, when there are many.
     pub fn forget_fresh(&mut self, is_fresh: impl Fn(&Flow) -> bool) {
         for id in 0..self.flows.len() {
-            if self.flows[id].place == Place::Idle && is_fresh(&self.flows[id]) {
+            let flow = &self.flows[id];
+            if flow.place == Place::Idle && flow.messages.is_empty() && is_fresh(flow) {
                 self.forget(id as FlowId);
             }
         }
@@ -271,6 +277,12 @@ impl FlowTable {
     #[inline]
     pub fn get_mut(&mut self, id: FlowId) -> &mut Flow {
         &mut self.flows[id as usize]
+    }
+
+    /// The flows with something to send, and whether each is where it will be found.
+    pub fn with_messages(&self) -> impl Iterator<Item = (&Flow, bool)> {
+        let waiting = self.flows.iter().filter(|flow| !flow.messages.is_empty());
+        waiting.map(|flow| (flow, !matches!(flow.place, Place::Idle | Place::Free)))
     }
 
     /// Whether the flow waits in ring or heap, or with the host.

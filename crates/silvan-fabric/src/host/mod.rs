@@ -18,21 +18,21 @@ mod flows;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use silvan_engine::Time;
+use silvan_engine::{Event, Time};
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
 
 use crate::congestion::Notification;
 use crate::congestion::reaction::{ControlLevel, Rule, State};
 use crate::core::Core;
-use crate::link::ChannelId;
+use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::traffic::source::Source;
 
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;
 use announce::Leave;
-use control::Control;
+use control::Outbox;
 use flows::{Flow, FlowId, FlowTable};
 
 /// Sizes that all hosts share, in bytes.
@@ -113,7 +113,7 @@ pub(crate) struct Host {
     pub adapter: Option<Box<Adapter>>,
     /// Flows that are announced before they start, if they are.
     announcer: Option<Box<Announcer>>,
-    control: VecDeque<Control>,
+    control: Outbox,
     /// Time per message besides its packets.
     pub message_overhead: Time,
     /// Flows with state at which idle ones are cleared away next.
@@ -126,8 +126,21 @@ pub(crate) struct Host {
     /// Flows that wait for something of their own (credits, room or leave for their destination)
     /// and hold up nobody meanwhile.
     held: Vec<FlowId>,
+    /// Packets in the input buffer, and when each of them will have been drained.
+    undrained: VecDeque<(Time, Packet)>,
     /// Control state per service level, where that is the level of control.
     pub sl_states: Box<[State; 16]>,
+}
+
+/// What a source has generated for a destination and not sent yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    pub class: u16,
+    pub destination: u32,
+    /// Payload.
+    pub bytes: u64,
+    /// Whether it waits anywhere: for its turn, its time, a credit, or an acknowledgement.
+    pub is_listed: bool,
 }
 
 /// Everything a host needs to know at construction.
@@ -174,10 +187,11 @@ impl Host {
             adapter: spec.adapter,
             announcer: spec.announcer,
             sl_states,
-            control: VecDeque::new(),
+            control: Outbox::new(spec.lanes),
             flows: FlowTable::default(),
             kept: Vec::new(),
             held: Vec::new(),
+            undrained: VecDeque::new(),
             dirty: false,
             tidy_at: 64,
         }
@@ -238,7 +252,8 @@ impl Host {
                 let head_at = core.now.saturating_sub(packet.tail_lag);
                 let done = self.drain.pass(head_at, packet.size).max(core.now);
                 core.release(way, packet.space, done);
-                core.meters.delivered(&packet, core.now, done);
+                core.meters.arrived(&packet, core.now);
+                self.deliver(core, &packet, done);
                 self.acknowledge(core, &packet);
             }
             Kind::SetUp | Kind::Probe | Kind::TearDown => {
@@ -262,6 +277,32 @@ impl Host {
                     self.wake(core);
                 }
             }
+        }
+    }
+
+    /// Counts a packet as delivered when the host has drained it, which may be later. An event is
+    /// spent on that only if traffic waits for packets to be delivered.
+    #[inline]
+    fn deliver(&mut self, core: &mut Core, packet: &Packet, done: Time) {
+        self.count_drained(core);
+        if done <= core.now {
+            core.meters.delivered(packet, done);
+            return;
+        }
+        self.undrained.push_back((done, *packet));
+        if core.meters.is_awaited {
+            core.queue.push(Event { time: done, key: key(Class::HostDrained, self.id, 0), data: 0 });
+        }
+    }
+
+    /// Counts the packets that have been drained by now.
+    #[inline]
+    pub fn count_drained(&mut self, core: &mut Core) {
+        while let Some(&(done, packet)) = self.undrained.front()
+            && done <= core.now
+        {
+            core.meters.delivered(&packet, done);
+            self.undrained.pop_front();
         }
     }
 
@@ -306,17 +347,15 @@ impl Host {
         }
         // A lane on which a control packet waits for credit carries no data before it.
         let mut blocked_lanes = 0;
-        if let Some(control) = self.control.front() {
-            let vl = control.vl;
-            if self.send_control(core) {
+        if !self.control.is_empty() {
+            if self.send_control(core, &mut blocked_lanes) {
                 core.wake(self.out, core.free_at(self.out));
                 return;
             }
-            if self.lanes == 1 {
+            if blocked_lanes.count_ones() >= u32::from(self.lanes) {
                 // The credit announces itself; nothing can be sent before.
                 return;
             }
-            blocked_lanes = 1 << vl;
         }
         if self.injection.free_at > core.now {
             core.wake(self.out, self.injection.free_at);
@@ -324,7 +363,7 @@ impl Host {
         }
         let attempt = self.draw_and_send(core, blocked_lanes);
         // Flows that were drawn just now may have been announced.
-        if attempt != Attempt::Sent && blocked_lanes == 0 && self.send_control(core) {
+        if attempt != Attempt::Sent && self.send_control(core, &mut blocked_lanes) {
             core.wake(self.out, core.free_at(self.out));
             return;
         }
@@ -338,25 +377,27 @@ impl Host {
         }
         self.held.clear();
         loop {
-            self.generate(core.now);
+            self.generate(core);
             while let Some(id) = self.flows.take_released(core.now) {
                 self.enlist(id, core.now);
             }
-            let held = self.held.len();
             let attempt = self.send_data(core, blocked_lanes);
-            // In place of those that are held, sources may draw others.
-            if attempt != Attempt::Idle || self.held.len() == held {
+            // In place of those that are held or were just found to be throttled, sources may draw
+            // others, and want to now.
+            if attempt != Attempt::Idle || !self.sources.iter().any(|source| source.wants_to_draw(core.now)) {
                 return attempt;
             }
         }
     }
 
     /// Draws the messages that are due.
-    fn generate(&mut self, now: Time) {
+    fn generate(&mut self, core: &mut Core) {
+        let now = core.now;
         for index in 0..self.sources.len() {
             while self.sources[index].wants_to_draw(now) {
                 let source = &mut self.sources[index];
                 let message = source.draw(now);
+                core.meters.generated(source.class, message.left);
                 let sl = source.sl;
                 let reaction = self.reaction.as_ref();
                 let fresh = || reaction.map_or_else(State::default, |rule| rule.fresh(sl));
@@ -444,6 +485,8 @@ impl Host {
                 || !core.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes))
             {
                 blocked_lanes |= 1 << vl;
+                // It is nowhere meanwhile, but not idle: another one that sends may clear idle ones away.
+                self.flows.hold(id);
                 self.kept.push(id);
                 if blocked_lanes.count_ones() >= u32::from(self.lanes) {
                     attempt = Attempt::Blocked;
@@ -518,7 +561,6 @@ impl Host {
         if last && let Some(message) = flow.messages.pop() {
             source.finished(&message);
         }
-        core.meters.injected(&packet);
         let packet_id = core.packets.insert(packet);
         let through = self.injection.pass(core.now, size);
         let end = match &mut self.adapter {
@@ -528,7 +570,10 @@ impl Host {
                 adapter.buffers.changes.clear();
                 through
             }
-            None => core.send(self.out, packet_id),
+            None => {
+                core.meters.injected(&packet);
+                core.send(self.out, packet_id)
+            }
         };
         if last {
             self.injection.free_at += self.message_overhead;
@@ -570,6 +615,7 @@ impl Host {
             Attempt::Blocked => false,
             Attempt::Idle => next > core.now,
         };
+        debug_assert!(wanted || attempt == Attempt::Blocked, "what may be sent now has been tried");
         if wanted {
             core.wake(self.out, next.max(core.free_at(self.out)).max(self.injection.free_at));
         }
@@ -577,7 +623,9 @@ impl Host {
 
     /// When something may be there to be sent.
     fn next_look(&self, core: &Core, attempt: Attempt) -> Option<Time> {
-        if attempt == Attempt::Sent && (self.flows.ready() > 0 || !self.control.is_empty()) {
+        // Those that were held while another was sent may have lost what they waited for to that one.
+        let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
+        if attempt == Attempt::Sent && waits {
             Some(core.now)
         } else {
             let draws = self.sources.iter().filter_map(|source| source.next_draw(core.now));
@@ -597,6 +645,33 @@ impl Host {
                 None => rule.strength(&rule.fresh(sl), sl, now),
             },
         }
+    }
+
+    /// What has been generated and not sent yet.
+    pub fn waiting(&self) -> impl Iterator<Item = Waiting> {
+        let listed = self.flows.with_messages().map(|(flow, is_listed)| {
+            let source = &self.sources[usize::from(flow.source)];
+            let bytes = flow.messages.iter().map(|message| message.left).sum();
+            Waiting { class: source.class, destination: flow.destination, bytes, is_listed }
+        });
+        listed
+    }
+
+    /// The packets that arrived and are not drained yet.
+    pub fn undrained(&self) -> impl Iterator<Item = &Packet> {
+        self.undrained.iter().map(|(_, packet)| packet)
+    }
+
+    /// Packets in the output buffer.
+    pub fn buffered(&self, core: &Core) -> Vec<PacketId> {
+        let lanes = 0..usize::from(self.lanes);
+        let of = |adapter: &Adapter| lanes.flat_map(|vl| adapter.buffers.waiting(&core.packets, 0, vl)).collect();
+        self.adapter.as_deref().map(of).unwrap_or_default()
+    }
+
+    /// Control packets that wait to be sent.
+    pub fn control_waiting(&self) -> usize {
+        self.control.len()
     }
 
     /// Flows held back by their delay or window now.

@@ -10,18 +10,20 @@ pub(crate) enum Class {
     HostArrival = 1,
     /// A packet that had to wait for its tail (slow link to fast link) is ready.
     SwitchReady = 2,
+    /// A host has drained a packet that somebody waits for.
+    HostDrained = 3,
     /// A notification about a congestion tree is in at a switch.
-    SwitchNotice = 3,
+    SwitchNotice = 4,
     /// A notification about a congestion tree is in at a host.
-    HostNotice = 4,
+    HostNotice = 5,
     /// End of the warm-up.
-    Warmup = 5,
+    Warmup = 6,
     /// End of a measuring interval, before anything is sent at its instant.
-    Sample = 6,
+    Sample = 7,
     /// A switch output wants to look again.
-    SwitchWake = 7,
+    SwitchWake = 8,
     /// A host wants to look again.
-    HostWake = 8,
+    HostWake = 9,
 }
 
 impl Class {
@@ -31,11 +33,12 @@ impl Class {
             0 => Self::SwitchArrival,
             1 => Self::HostArrival,
             2 => Self::SwitchReady,
-            3 => Self::SwitchNotice,
-            4 => Self::HostNotice,
-            5 => Self::Warmup,
-            6 => Self::Sample,
-            7 => Self::SwitchWake,
+            3 => Self::HostDrained,
+            4 => Self::SwitchNotice,
+            5 => Self::HostNotice,
+            6 => Self::Warmup,
+            7 => Self::Sample,
+            8 => Self::SwitchWake,
             _ => Self::HostWake,
         }
     }

@@ -1,6 +1,8 @@
 //! What must hold in every state of the network; checked in debug builds.
 
+use super::check_traffic;
 use crate::core::Core;
+use crate::host::Host;
 use crate::switch::Switch;
 
 /// Checks one direction of a link: the sender's credit, what is in flight, what is buffered and
@@ -23,22 +25,16 @@ pub(crate) fn check_channel(
     Ok(())
 }
 
-/// Checks all channels, and that packets in are packets out and packets inside, in order.
+/// Checks all channels, that nothing of the traffic is lost, and that it stays in order.
 ///
 /// # Errors
 /// A sentence that says what does not hold.
 pub(crate) fn check_all(
     core: &Core,
-    switches: &[Switch],
+    (switches, hosts): (&[Switch], &[Host]),
     receiver: &[Option<(u32, usize)>],
 ) -> Result<(), String> {
-    if core.meters.inside() != core.packets.alive() as u64 {
-        return Err(format!(
-            "{} packets are alive, but {} went in and did not come out",
-            core.packets.alive(),
-            core.meters.inside()
-        ));
-    }
+    check_traffic(core, hosts)?;
     if let Some(message) = &core.meters.out_of_order {
         return Err(message.clone());
     }

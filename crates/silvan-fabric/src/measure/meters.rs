@@ -10,7 +10,9 @@ use crate::packet::Packet;
 pub(crate) struct ClassMeter {
     /// As shown in results.
     pub name: String,
-    /// Payload injected and delivered since the start.
+    /// Payload of the messages generated since the start.
+    pub generated_bytes: u64,
+    /// Payload injected (begun to be sent) and delivered (drained) since the start.
     pub injected_bytes: u64,
     /// See `injected_bytes`.
     pub delivered_bytes: u64,
@@ -86,6 +88,8 @@ pub(crate) struct Meters {
     pub warm: bool,
     pub packets_injected: u64,
     pub packets_delivered: u64,
+    /// Whether somebody waits for so many packets to be delivered.
+    pub is_awaited: bool,
     pub control_injected: u64,
     pub control_delivered: u64,
     pub fecn_marks: u64,
@@ -133,6 +137,7 @@ impl ClassMeter {
     pub fn new(name: String) -> Option<Self> {
         Some(Self {
             name,
+            generated_bytes: 0,
             injected_bytes: 0,
             delivered_bytes: 0,
             warmup_bytes: 0,
@@ -163,6 +168,7 @@ impl Meters {
             warm: false,
             packets_injected: 0,
             packets_delivered: 0,
+            is_awaited: false,
             control_injected: 0,
             control_delivered: 0,
             fecn_marks: 0,
@@ -188,6 +194,12 @@ impl Meters {
         }
     }
 
+    /// A source generated a message.
+    #[inline]
+    pub fn generated(&mut self, class: u16, bytes: u64) {
+        self.classes[usize::from(class)].generated_bytes += bytes;
+    }
+
     /// A host began to send a data packet.
     #[inline]
     pub fn injected(&mut self, packet: &Packet) {
@@ -196,10 +208,15 @@ impl Meters {
         self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload);
     }
 
-    /// A data packet's tail arrived at `now` and is drained at `done`. Throughput counts at
-    /// `now`, latency until `done`.
+    /// A data packet's tail is in its host's input buffer.
     #[inline]
-    pub fn delivered(&mut self, packet: &Packet, now: Time, done: Time) {
+    pub fn arrived(&mut self, packet: &Packet, now: Time) {
+        self.check_order(packet, now);
+    }
+
+    /// A host has drained a data packet, at `done`. Throughput and latency count until then.
+    #[inline]
+    pub fn delivered(&mut self, packet: &Packet, done: Time) {
         self.packets_delivered += 1;
         self.received_bytes[packet.dst as usize] += u64::from(packet.payload);
         let class = &mut self.classes[usize::from(packet.class)];
@@ -210,7 +227,6 @@ impl Meters {
             class.since_generation.record(done - packet.created);
             class.since_injection.record(done - packet.injected);
         }
-        self.check_order(packet, now);
     }
 
     #[cfg(debug_assertions)]
@@ -228,9 +244,4 @@ impl Meters {
     #[inline]
     fn check_order(&mut self, _packet: &Packet, _now: Time) {}
 
-    /// Packets inside the network, as the counters have it.
-    #[cfg(debug_assertions)]
-    pub fn inside(&self) -> u64 {
-        self.packets_injected + self.control_injected - self.packets_delivered - self.control_delivered
-    }
 }

@@ -1,6 +1,7 @@
 //! What is counted while a run goes on, and what is made of it at the end.
 
 mod account;
+mod books;
 mod classes;
 #[cfg(debug_assertions)]
 mod invariants;
@@ -11,6 +12,7 @@ mod trees;
 mod watchdog;
 
 pub(crate) use account::{Story, tell};
+pub(crate) use books::{check_traffic, left_waiting};
 #[cfg(debug_assertions)]
 pub(crate) use invariants::{check_all, check_channel};
 pub(crate) use isolation::summary as isolation_summary;

@@ -190,7 +190,7 @@ impl Series {
         let rows = &mut self.link_rows;
         let mut all_congested = 0;
         for (index, (link, last)) in self.links.iter().zip(&mut rows.last).enumerate() {
-            let channel = core.links.channel(link.channel);
+            let sent_bytes = core.links.sent_by(link.channel, core.now);
             let (mut marks, mut queued, mut congested) = (0, 0, false);
             let mut lanes = 1;
             if let Some((switch, output)) = link.switch {
@@ -201,17 +201,19 @@ impl Series {
             }
             all_congested += u32::from(congested);
             if self.with_links {
-                let sent = channel.sent_bytes - last.0;
+                let sent = sent_bytes - last.0;
                 rows.time_ns.push(ns(core.now));
                 rows.link.push(index as u32);
                 rows.sent.push(sent);
-                rows.utilisation.push(sent as f64 * 8.0 / (core.links.rate(link.channel).0 as f64 * span));
+                let whole = core.links.rate(link.channel).0 as f64 * span / 8.0;
+                // Whole bytes and picoseconds may make a busy link's share a little more than 1.
+                rows.utilisation.push((sent as f64 / whole).min(1.0));
                 rows.queued.push(queued);
                 let outstanding = |vl| core.links.outstanding(link.channel, vl as u8, core.now);
                 rows.downstream.push((0..lanes).map(outstanding).sum());
                 rows.marks.push((marks - last.1) as u32);
                 rows.congested.push(u32::from(congested));
-                *last = (channel.sent_bytes, marks);
+                *last = (sent_bytes, marks);
             }
         }
         all_congested

@@ -18,6 +18,7 @@ use silvan_engine::units::BytePace;
 
 use super::Ports;
 use super::rounds::Rounds;
+use super::voq::next_of_many;
 use crate::congestion::marking::{Arrival, Fill, Marker};
 use crate::core::Core;
 use crate::packet::{Fifo, Kind, PacketId};
@@ -290,12 +291,9 @@ impl CioqSwitch {
         if asking == [0; 4] {
             return None;
         }
-        let choice = self.rounds.choice(lane, asking, [0; 4]);
-        let (count, start) = (self.inputs.len(), usize::from(self.outputs[output].turn[vl]));
-        let free = |input: &usize| {
-            choice[input / 64] >> (input % 64) & 1 == 1 && self.inputs[*input].read_free <= core.now
-        };
-        let input = (0..count).map(|step| (start + step) % count).find(free)?;
+        let busy_for = |input: usize| self.inputs[input].read_free.saturating_sub(core.now);
+        let choice = self.rounds.choice_of_free(lane, (asking, [0; 4]), busy_for);
+        let input = next_of_many(choice, self.outputs[output].turn[vl])?;
         let queue = self.buffers.front(lane, input)?;
         let space = core.packets[self.buffers.head(queue)?].space;
         let used = self.outputs[output].used.now(core.now, vl);
@@ -318,7 +316,7 @@ impl CioqSwitch {
         to.queues[vl].push(id, &mut core.packets);
         to.used.add(vl, space);
         to.bytes += size;
-        self.rounds.served(output * self.ports.lanes + vl, input);
+        self.rounds.served(output * self.ports.lanes + vl, input, end - core.now);
         self.fill_changed(core, (input, output), vl, dst);
     }
 

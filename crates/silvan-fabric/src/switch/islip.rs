@@ -5,9 +5,8 @@
 //! its partner only when the grant is accepted, and only in the first iteration.
 //!
 //! iSLIP is made for time slots. Packets here start when they can, so an output might find the same
-//! input busy each time it is free, for ever. Therefore an input that was served is not served again
-//! by an output until all others that ask for it have been (Paper V, III.A; [`super::rounds`]), even if
-//! the output has to wait for one of them.
+//! input busy each time it is free, for ever. Therefore outputs keep rounds ([`super::rounds`]): those
+//! that were busy when it was their turn come first when they are free, others are served meanwhile.
 
 use silvan_engine::Time;
 
@@ -148,12 +147,13 @@ impl QueuedSwitch {
             let (asking, aside) = (self.buffers.requests(lane), self.buffers.aside(lane));
             let Arbiter::Islip(state) = &mut self.arbiter else { return None };
             let start = usize::from(state.grant[output]);
-            let requests = state.rounds.choice(lane, asking, aside);
+            let (now, read_free) = (core.now, &state.read_free);
+            let busy_for = |input: usize| read_free[input].0.saturating_sub(now);
+            let requests = state.rounds.choice_of_free(lane, (asking, aside), busy_for);
             let mut any_left = false;
             for step in 0..count {
                 let input = (start + step) % count;
-                let Arbiter::Islip(state) = &self.arbiter else { return None };
-                if requests[input / 64] >> (input % 64) & 1 == 0 || state.read_free[input].0 > core.now {
+                if requests[input / 64] >> (input % 64) & 1 == 0 {
                     continue;
                 }
                 match self.candidate(core, lane, input) {
@@ -171,12 +171,12 @@ impl QueuedSwitch {
 
     fn send(&mut self, core: &mut Core, vl: usize, pair: Match) {
         let Match { input, output, queue } = pair;
-        let (read, _) = self.serve(core, (input, output, vl), queue);
+        let (read, end) = self.serve(core, (input, output, vl), queue);
         let channel = self.ports.out(output);
         let lane = output * self.ports.lanes + vl;
         if let Arbiter::Islip(state) = &mut self.arbiter {
             state.read_free[input] = (read, channel);
-            state.rounds.served(lane, input);
+            state.rounds.served(lane, input, end - core.now);
         }
     }
 

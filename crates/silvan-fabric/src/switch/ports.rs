@@ -6,7 +6,7 @@ use super::Director;
 use crate::congestion::marking::{Fill, Marker};
 use crate::core::Core;
 use crate::link::{ChannelId, Class, key};
-use crate::packet::{Packet, PacketId};
+use crate::packet::{Kind, Packet, PacketId};
 
 /// The two channels of a wired port.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +39,7 @@ pub(crate) struct Ports {
     pub marker: Marker,
     /// Space of a full packet, which a root must have credit for.
     full_space: u32,
-    /// Packets marked per output since the start of the run.
+    /// Data packets marked per output since the start of the run, each where it was marked first.
     pub marks: Box<[u64]>,
     /// Whether some packet may come in on a slower link than it leaves on, at any output.
     pub may_underrun: bool,
@@ -165,9 +165,12 @@ impl Ports {
         let packet = &mut core.packets[id];
         let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
         if self.marker.marks(output * self.lanes + usize::from(vl), packet.size) {
+            // A mark counts where it tells something: on data that had none.
+            if !packet.fecn && packet.kind == Kind::Data {
+                self.marks[output] += 1;
+                core.meters.fecn_marks += 1;
+            }
             packet.fecn = true;
-            self.marks[output] += 1;
-            core.meters.fecn_marks += 1;
         }
         let end = core.send(self.out(output), id);
         core.release((self.feeder(input), vl, dst), space, read.unwrap_or(end));

@@ -1,6 +1,8 @@
 //! Arbitration with a read port per queue: each output serves the inputs that have packets for it
 //! round robin, and its virtual lanes likewise, as in [`super::voq`].
 
+use silvan_engine::Time;
+
 use super::Ports;
 use super::queued::{Arbiter, QueuedSwitch};
 use super::rounds::Rounds;
@@ -101,7 +103,8 @@ impl QueuedSwitch {
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
                         state.turn[lane] = next;
                         if let Some(rounds) = &mut state.rounds {
-                            rounds.served(lane, input);
+                            // Nobody is ever busy, so nobody is served out of turn for that.
+                            rounds.served(lane, input, Time::ZERO);
                         }
                     }
                     let (_, end) = self.serve(core, (input, output, vl), queue);

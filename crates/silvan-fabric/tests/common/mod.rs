@@ -84,7 +84,7 @@ pub fn try_run(topology: &Topology, config: &Config) -> Result<Outcome, ModelErr
 pub fn run_with(topology: &Topology, tables: &Tables, config: &Config) -> Result<Outcome, ModelError> {
     let mut simulation = Simulation::new(topology, tables, config)?;
     while !simulation.advance(100_000)?.done {}
-    Ok(simulation.finish())
+    simulation.finish()
 }
 
 pub fn run(topology: &Topology, config: &Config) -> Outcome {

@@ -1,0 +1,108 @@
+//! What must hold of the traffic whatever the build: nothing that was generated is lost, and nothing
+//! waits in a network in which nothing will happen any more.
+
+use crate::core::Core;
+use crate::host::Host;
+use crate::packet::Kind;
+
+/// Checks that whatever was generated has been delivered, is inside, or waits at its source where that
+/// will find it.
+///
+/// # Errors
+/// A sentence with the numbers.
+pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
+    let meters = &core.meters;
+    let mut found: Vec<u64> = meters.classes.iter().map(|class| class.delivered_bytes).collect();
+    let (mut data, mut control, mut marked) = (0u64, 0u64, 0u64);
+    for packet in core.packets.iter() {
+        if packet.kind == Kind::Data {
+            data += 1;
+            marked += u64::from(packet.fecn);
+            found[usize::from(packet.class)] += u64::from(packet.payload);
+        } else {
+            control += 1;
+        }
+    }
+    for host in hosts {
+        for packet in host.undrained() {
+            data += 1;
+            marked += u64::from(packet.fecn);
+            found[usize::from(packet.class)] += u64::from(packet.payload);
+        }
+        for id in host.buffered(core) {
+            // Counted as injected when they leave the host.
+            data -= u64::from(core.packets[id].kind == Kind::Data);
+        }
+        for waiting in host.waiting() {
+            if !waiting.is_listed {
+                return Err(format!(
+                    "host {} has forgotten {} bytes of `{}` for host {}",
+                    host.id,
+                    waiting.bytes,
+                    meters.classes[usize::from(waiting.class)].name,
+                    waiting.destination
+                ));
+            }
+            found[usize::from(waiting.class)] += waiting.bytes;
+        }
+    }
+    for (class, found) in meters.classes.iter().zip(found) {
+        if class.generated_bytes != found {
+            return Err(format!(
+                "{} bytes of `{}` were generated, but {found} are delivered, inside or waiting",
+                class.generated_bytes, class.name
+            ));
+        }
+    }
+    let inside = meters.packets_injected - meters.packets_delivered;
+    if inside != data {
+        return Err(format!("{data} data packets are inside, but {inside} went in and did not come out"));
+    }
+    let inside = meters.control_injected - meters.control_delivered;
+    if inside != control {
+        return Err(format!("{control} control packets are alive, but {inside} went in and did not come out"));
+    }
+    let delivered: u64 = meters.classes.iter().map(|class| class.total.marked + class.interval.marked).sum();
+    if meters.fecn_marks != delivered + marked {
+        return Err(format!(
+            "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside",
+            meters.fecn_marks
+        ));
+    }
+    Ok(())
+}
+
+/// What waits for something, as a list in words; none if nothing does. In a network in which no event
+/// is pending it will wait for ever.
+pub(crate) fn left_waiting(core: &Core, hosts: &[Host], names: &[String]) -> Option<String> {
+    const SHOWN: usize = 5;
+    let mut list = Vec::new();
+    let mut more = 0;
+    let mut add = |text: &dyn Fn() -> String| {
+        if list.len() < SHOWN {
+            list.push(text());
+        } else {
+            more += 1;
+        }
+    };
+    for host in hosts {
+        let name = |index: u32| names.get(index as usize).map_or("?", String::as_str);
+        for waiting in host.waiting() {
+            let class = &core.meters.classes[usize::from(waiting.class)].name;
+            add(&|| format!(
+                "{} bytes of `{class}` at {} for {}",
+                waiting.bytes,
+                name(host.id),
+                name(waiting.destination)
+            ));
+        }
+        if host.control_waiting() > 0 {
+            add(&|| format!("{} control packets at {}", host.control_waiting(), name(host.id)));
+        }
+    }
+    if core.packets.alive() > 0 {
+        add(&|| format!("{} packets inside the network", core.packets.alive()));
+    }
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!list.is_empty()).then(|| list.join(", ") + &more)
+}
