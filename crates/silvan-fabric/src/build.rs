@@ -343,7 +343,8 @@ impl<'a> Builder<'a> {
         // The overhead comes on top of sending, so that has to take its time.
         let overhead = config.message_overhead > Time::ZERO;
         // So does moving packets into an output buffer.
-        let injection = config.injection_rate.or((overhead || adapter.is_some()).then_some(rate));
+        let limited = config.injection_rate.map(|most| most.min(rate));
+        let injection = limited.or((overhead || adapter.is_some()).then_some(rate));
         HostSpec {
             id,
             out,

@@ -103,7 +103,9 @@ impl Builder<'_> {
                 return Switch::Cioq(Box::new(switch));
             }
             Architecture::Voq => Arbiter::RoundRobin(RoundRobin::new(&ports, !shared)),
-            Architecture::Iq => Arbiter::Islip(Islip::new(&ports, config.islip_iterations)),
+            Architecture::Iq => {
+                Arbiter::Islip(Islip::new(&ports, config.islip_iterations, buffers.is_fifo()))
+            }
         };
         let crossbar = config.crossbar.map(Rate::pace);
         Switch::Queued(Box::new(QueuedSwitch::new(ports, buffers, arbiter, crossbar)))

@@ -128,9 +128,11 @@ impl Mechanism {
         // published.
         let fbicm = SpecialQueues { detection: packets(4), stop: packets(10), ..SpecialQueues::default() };
         let fbicm = SpecialQueues { go: packets(4), at_root: true, ..fbicm };
-        // Paper VI, 4.1: HTh 6, LTh 4.
+        // Paper VI, 4.1: HTh 6, LTh 4. HFDI alone is FBICM on VOQ switches (4.1): like that, it takes a
+        // special queue for a root in its own switch, too (supplement 6: one queue per root). That a
+        // root needs none is EcoCC's optimisation (3.1.2).
         let hfdi = SpecialQueues { detection: packets(6), stop: packets(6), ..SpecialQueues::default() };
-        let hfdi = SpecialQueues { go: packets(4), at_root: false, ..hfdi };
+        let hfdi = SpecialQueues { go: packets(4), at_root: self == Self::Hfdi, ..hfdi };
         let marking = match self {
             Self::None | Self::Fbicm | Self::Hfdi | Self::Saa => Marking::None,
             Self::Renato => Marking::Ipm,

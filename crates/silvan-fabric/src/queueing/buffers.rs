@@ -183,6 +183,11 @@ impl Buffers {
         self.requests[output]
     }
 
+    /// Whether each input port is one first-in first-out queue.
+    pub fn is_fifo(&self) -> bool {
+        self.shape.lanes == 1 && self.normal == 1 && self.cams.is_none() && !self.shape.control_first
+    }
+
     /// Input ports of the queues that stand aside at an output, one bit each.
     pub fn aside(&self, output: usize) -> [u64; 4] {
         let mut ports = [0; 4];

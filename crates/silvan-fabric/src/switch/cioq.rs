@@ -115,7 +115,7 @@ impl CioqSwitch {
             link_turn: 0,
             dirty: false,
         };
-        let rounds = Rounds::new(count * lanes);
+        let rounds = Rounds::new(count * lanes, !buffers.is_fifo());
         let inputs = (0..count).map(input).collect();
         let outputs = (0..count).map(output).collect();
         Self { ports, buffers, inputs, outputs, rounds, crossbar, output_lane }
@@ -291,8 +291,8 @@ impl CioqSwitch {
         if asking == [0; 4] {
             return None;
         }
-        let busy_for = |input: usize| self.inputs[input].read_free.saturating_sub(core.now);
-        let choice = self.rounds.choice_of_free(lane, (asking, [0; 4]), busy_for);
+        let free_at = |input: usize| self.inputs[input].read_free;
+        let choice = self.rounds.choice_of_free(lane, (asking, [0; 4]), core.now, free_at);
         let input = next_of_many(choice, self.outputs[output].turn[vl])?;
         let queue = self.buffers.front(lane, input)?;
         let space = core.packets[self.buffers.head(queue)?].space;
@@ -316,7 +316,7 @@ impl CioqSwitch {
         to.queues[vl].push(id, &mut core.packets);
         to.used.add(vl, space);
         to.bytes += size;
-        self.rounds.served(output * self.ports.lanes + vl, input, end - core.now);
+        self.rounds.served(output * self.ports.lanes + vl, input, (core.now, end));
         self.fill_changed(core, (input, output), vl, dst);
     }
 

@@ -39,13 +39,14 @@ struct Match {
 }
 
 impl Islip {
-    pub fn new(ports: &Ports, iterations: u8) -> Self {
+    /// `is_fifo`: see [`crate::queueing::buffers::Buffers::is_fifo`].
+    pub fn new(ports: &Ports, iterations: u8, is_fifo: bool) -> Self {
         let count = ports.count();
         Self {
             iterations,
             read_free: vec![(Time::ZERO, 0); count].into(),
             grant: vec![0; count].into(),
-            rounds: Rounds::new(count * ports.lanes),
+            rounds: Rounds::new(count * ports.lanes, !is_fifo),
             accept: vec![0; count].into(),
             lane_turn: 0,
             dirty: false,
@@ -147,9 +148,9 @@ impl QueuedSwitch {
             let (asking, aside) = (self.buffers.requests(lane), self.buffers.aside(lane));
             let Arbiter::Islip(state) = &mut self.arbiter else { return None };
             let start = usize::from(state.grant[output]);
-            let (now, read_free) = (core.now, &state.read_free);
-            let busy_for = |input: usize| read_free[input].0.saturating_sub(now);
-            let requests = state.rounds.choice_of_free(lane, (asking, aside), busy_for);
+            let read_free = &state.read_free;
+            let free_at = |input: usize| read_free[input].0;
+            let requests = state.rounds.choice_of_free(lane, (asking, aside), core.now, free_at);
             let mut any_left = false;
             for step in 0..count {
                 let input = (start + step) % count;
@@ -176,7 +177,7 @@ impl QueuedSwitch {
         let lane = output * self.ports.lanes + vl;
         if let Arbiter::Islip(state) = &mut self.arbiter {
             state.read_free[input] = (read, channel);
-            state.rounds.served(lane, input, end - core.now);
+            state.rounds.served(lane, input, (core.now, end));
         }
     }
 

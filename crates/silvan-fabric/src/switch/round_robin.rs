@@ -1,8 +1,6 @@
 //! Arbitration with a read port per queue: each output serves the inputs that have packets for it
 //! round robin, and its virtual lanes likewise, as in [`super::voq`].
 
-use silvan_engine::Time;
-
 use super::Ports;
 use super::queued::{Arbiter, QueuedSwitch};
 use super::rounds::Rounds;
@@ -31,7 +29,7 @@ impl RoundRobin {
             turn: vec![0; count * lanes].into(),
             blocked: vec![0; count * lanes].into(),
             lane_turn: vec![0; count].into(),
-            rounds: divided.then(|| Rounds::new(count * lanes)),
+            rounds: divided.then(|| Rounds::new(count * lanes, false)),
             dirty: vec![false; count].into(),
         }
     }
@@ -104,7 +102,7 @@ impl QueuedSwitch {
                         state.turn[lane] = next;
                         if let Some(rounds) = &mut state.rounds {
                             // Nobody is ever busy, so nobody is served out of turn for that.
-                            rounds.served(lane, input, Time::ZERO);
+                            rounds.served(lane, input, (core.now, core.now));
                         }
                     }
                     let (_, end) = self.serve(core, (input, output, vl), queue);

@@ -13,6 +13,13 @@
 //! time given away, divided by the number of the other inputs that ask. So at most about a sixteenth of
 //! an output's time is lost, in practice half a percent and less, and nobody waits for longer than some
 //! sixteen rounds.
+//!
+//! An output that is idle now and then (for want of packets, of credit, or stopped) loses little by
+//! waiting: what it does not send now it has time for later. So it also waits for half as long as it
+//! has been idle since the round began.
+//!
+//! First-in first-out inputs need no waiting for: once one is free it stays so until the packet at its
+//! head is served. Only where an input has several queues may it start on another one meanwhile.
 
 use silvan_engine::Time;
 
@@ -27,63 +34,97 @@ struct Round {
     served: [u64; 4],
     /// Time for which inputs were served out of turn.
     given_away: Time,
+    /// Time for which the output was idle between the packets of the round, waiting aside.
+    idle: Time,
+    /// When the packet served last has left, if there was one.
+    free_at: Option<Time>,
+    /// Since when the output has been waiting for an input, if it is.
+    waits_since: Option<Time>,
+}
+
+impl Round {
+    /// For how long the output waits for a busy input, where so many others ask.
+    fn patience(&self, now: Time, others: u32) -> Time {
+        let idle = self.idle + self.gap(now);
+        Time(idle.0 / 2 + self.given_away.0 / (PATIENCE * u64::from(others.max(1))))
+    }
+
+    /// For how long the output has been idle since the last packet, waiting aside.
+    fn gap(&self, now: Time) -> Time {
+        let until = self.waits_since.unwrap_or(now);
+        self.free_at.map_or(Time::ZERO, |free_at| until.saturating_sub(free_at))
+    }
 }
 
 /// The rounds of a switch, per output and virtual lane.
 #[derive(Debug)]
-pub(crate) struct Rounds(Box<[Round]>);
+pub(crate) struct Rounds {
+    lanes: Box<[Round]>,
+    /// Whether inputs have several queues, so that outputs may have to wait for one.
+    is_patient: bool,
+}
 
 impl Rounds {
-    pub fn new(lanes: usize) -> Self {
-        Self(vec![Round::default(); lanes].into())
+    pub fn new(lanes: usize, is_patient: bool) -> Self {
+        Self { lanes: vec![Round::default(); lanes].into(), is_patient }
     }
 
     /// Which of the inputs that ask to choose from, where none is ever busy: those not served in this
     /// round, or all if these only `stand_aside`.
     pub fn choice(&mut self, lane: usize, asking: [u64; 4], stand_aside: [u64; 4]) -> [u64; 4] {
-        self.choice_of_free(lane, (asking, stand_aside), |_| Time::ZERO)
+        self.choice_of_free(lane, (asking, stand_aside), Time::ZERO, |_| Time::ZERO)
     }
 
     /// Which of the inputs that ask to choose from: those that are free and were not served in this
-    /// round, else the other free ones; none, if the output is to wait. `busy_for` says how much longer
-    /// an input is busy.
+    /// round, else the other free ones; none, if the output is to wait. `free_at` says when an input is
+    /// free.
     ///
     /// When all that wait have been served, a new round begins.
     pub fn choice_of_free(
         &mut self,
         lane: usize,
         (asking, stand_aside): ([u64; 4], [u64; 4]),
-        busy_for: impl Fn(usize) -> Time,
+        now: Time,
+        free_at: impl Fn(usize) -> Time,
     ) -> [u64; 4] {
-        let round = &mut self.0[lane];
+        let round = &mut self.lanes[lane];
         if (0..4).all(|word| (asking[word] | stand_aside[word]) & !round.served[word] == 0) {
             *round = Round::default();
         }
         let others: u32 = asking.iter().map(|word| word.count_ones()).sum::<u32>().saturating_sub(1);
-        let patience = Time(round.given_away.0 / (PATIENCE * u64::from(others.max(1))));
+        let patience = round.patience(now, others);
         let (mut first, mut rest, mut waits) = ([0; 4], [0; 4], false);
         for input in inputs(asking) {
             let (word, bit) = (input / 64, 1 << (input % 64));
-            let (in_turn, busy) = (round.served[word] & bit == 0, busy_for(input));
+            let (in_turn, busy) = (round.served[word] & bit == 0, free_at(input).saturating_sub(now));
             if busy > Time::ZERO {
-                waits |= in_turn && busy <= patience;
+                waits |= in_turn && busy <= patience && self.is_patient;
             } else if in_turn {
                 first[word] |= bit;
             } else {
                 rest[word] |= bit;
             }
         }
-        if first != [0; 4] || waits { first } else { rest }
+        if first != [0; 4] {
+            return first;
+        }
+        if waits {
+            round.waits_since.get_or_insert(now);
+            return first;
+        }
+        rest
     }
 
-    /// Notes that an input was served for a time.
-    pub fn served(&mut self, lane: usize, input: usize, span: Time) {
-        let round = &mut self.0[lane];
+    /// Notes that an input is served from now until then.
+    pub fn served(&mut self, lane: usize, input: usize, (now, end): (Time, Time)) {
+        let round = &mut self.lanes[lane];
+        round.idle += round.gap(now);
+        (round.free_at, round.waits_since) = (Some(end), None);
         let (word, bit) = (input / 64, 1 << (input % 64));
         if round.served[word] & bit == 0 {
             round.served[word] |= bit;
         } else {
-            round.given_away += span;
+            round.given_away += end - now;
         }
     }
 }
@@ -103,7 +144,7 @@ fn inputs(masks: [u64; 4]) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
 
-    const SPAN: Time = Time(1_600);
+    const SPAN: (Time, Time) = (Time::ZERO, Time(1_600));
 
     fn mask(bits: u64) -> [u64; 4] {
         [bits, 0, 0, 0]
@@ -111,7 +152,7 @@ mod tests {
 
     #[test]
     fn those_passed_over_come_first_when_they_can() {
-        let mut rounds = Rounds::new(1);
+        let mut rounds = Rounds::new(1, true);
         assert_eq!(rounds.choice(0, mask(0b111), mask(0)), mask(0b111));
         rounds.served(0, 0, SPAN);
         rounds.served(0, 1, SPAN);
@@ -124,10 +165,10 @@ mod tests {
 
     #[test]
     fn an_output_serves_others_while_an_input_is_busy() {
-        let mut rounds = Rounds::new(1);
+        let mut rounds = Rounds::new(1, true);
         rounds.served(0, 0, SPAN);
         let busy = |input| if input == 1 { Time(800) } else { Time::ZERO };
-        assert_eq!(rounds.choice_of_free(0, (mask(0b11), mask(0)), busy), mask(0b01));
+        assert_eq!(rounds.choice_of_free(0, (mask(0b11), mask(0)), Time::ZERO, busy), mask(0b01));
         // The other one keeps its turn.
         assert_eq!(rounds.choice(0, mask(0b11), mask(0)), mask(0b10));
     }
@@ -136,18 +177,44 @@ mod tests {
     /// end in step.
     #[test]
     fn nobody_waits_for_ever() {
-        for remaining in [1, 100, 800, 1_599] {
-            let mut rounds = Rounds::new(1);
-            let busy = |input| if input == 1 { Time(remaining) } else { Time::ZERO };
+        for remaining in [1, 100, 800, 1_599].map(Time) {
+            let mut rounds = Rounds::new(1, true);
             let mut passed_over = 0;
-            while rounds.choice_of_free(0, (mask(0b11), mask(0)), busy) == mask(0b01) {
-                rounds.served(0, 0, SPAN);
+            let mut now = Time::ZERO;
+            let busy = |now: Time| move |input| if input == 1 { now + remaining } else { Time::ZERO };
+            while rounds.choice_of_free(0, (mask(0b11), mask(0)), now, busy(now)) == mask(0b01) {
+                rounds.served(0, 0, (now, now + SPAN.1));
+                now += SPAN.1;
                 passed_over += 1;
-                assert!(passed_over <= 1 + PATIENCE, "busy for {remaining}");
+                assert!(passed_over <= 1 + PATIENCE, "busy for {remaining:?}");
             }
             // In turn once, then out of turn until the wait is short beside what was given away.
-            assert_eq!(passed_over, 1 + (PATIENCE * remaining).div_ceil(SPAN.0), "busy for {remaining}");
+            assert_eq!(passed_over, 1 + (PATIENCE * remaining.0).div_ceil(SPAN.1.0), "busy for {remaining:?}");
         }
+    }
+
+    #[test]
+    fn an_output_never_waits_for_first_in_first_out_inputs() {
+        let mut rounds = Rounds::new(1, false);
+        let busy = |input| if input == 1 { Time(u64::MAX) } else { Time::ZERO };
+        for packet in 0..1_000 {
+            let now = Time(packet * 3_200);
+            assert_eq!(rounds.choice_of_free(0, (mask(0b11), mask(0)), now, busy), mask(0b01));
+            rounds.served(0, 0, (now, now + Time(1_600)));
+        }
+    }
+
+    #[test]
+    fn an_output_waits_for_half_the_time_it_was_idle() {
+        let mut rounds = Rounds::new(1, true);
+        rounds.served(0, 0, SPAN);
+        let asking = (mask(0b11), mask(0));
+        let busy_until = |until| move |input| if input == 1 { Time(until) } else { Time::ZERO };
+        assert_eq!(rounds.choice_of_free(0, asking, Time(2_600), busy_until(3_101)), mask(0b01));
+        assert_eq!(rounds.choice_of_free(0, asking, Time(2_600), busy_until(3_100)), mask(0));
+        // What it waits does not count.
+        assert_eq!(rounds.choice_of_free(0, asking, Time(2_700), busy_until(3_201)), mask(0b01));
+        assert_eq!(rounds.choice_of_free(0, asking, Time(3_100), busy_until(3_100)), mask(0b10));
     }
 
     #[test]
