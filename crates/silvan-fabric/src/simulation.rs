@@ -74,6 +74,8 @@ pub struct Simulation {
     events: u64,
     next_watch: Time,
     done: bool,
+    /// Whether the end came before decisions that were due.
+    is_cut: bool,
     /// Whether the network is too large for the cache that is close to a core.
     is_large: bool,
 }
@@ -108,6 +110,7 @@ impl Simulation {
             events: 0,
             next_watch: Self::WATCH_INTERVAL,
             done: false,
+            is_cut: false,
         })
     }
 
@@ -127,7 +130,9 @@ impl Simulation {
                 Some(time) if time <= self.config.duration => self.instant(time)?,
                 _ => {
                     self.network.core.now = self.config.duration;
-                    self.look_for_stall()?;
+                    if !self.is_cut {
+                        self.look_for_stall()?;
+                    }
                     self.done = true;
                 }
             }
@@ -169,9 +174,13 @@ impl Simulation {
         }
     }
 
-    /// Everything that happens at one instant: arrivals first, then decisions.
+    /// Everything that happens at one instant: arrivals first, then decisions. Those at the end belong
+    /// to what follows: no row of a table has them.
     fn instant(&mut self, time: Time) -> Result<(), ModelError> {
         self.network.core.now = time;
+        if time == self.config.duration {
+            return self.last_instant();
+        }
         while let Some(event) = self.network.core.queue.pop_at(time) {
             self.events += 1;
             self.handle(event)?;
@@ -193,6 +202,20 @@ impl Simulation {
             network.hosts[index as usize].settle(&mut network.core);
         }
         network.core.dirty_hosts.clear();
+        Ok(())
+    }
+
+    fn last_instant(&mut self) -> Result<(), ModelError> {
+        while let Some(event) = self.network.core.queue.pop_at(self.config.duration) {
+            if matches!(unkey(event.key).0, Class::SwitchWake | Class::HostWake) {
+                self.is_cut = true;
+            } else {
+                self.events += 1;
+                self.handle(event)?;
+            }
+        }
+        let core = &self.network.core;
+        self.is_cut |= !core.dirty_hosts.is_empty() || !core.dirty_outputs.is_empty();
         Ok(())
     }
 

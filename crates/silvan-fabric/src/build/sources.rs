@@ -33,22 +33,8 @@ impl Builder<'_> {
         classes: &mut Vec<ClassMeter>,
         is_destination: &mut [bool],
     ) -> Result<(Vec<(String, FlowName)>, Triggers), ModelError> {
-        let mut named = Vec::new();
         let mut triggers = Vec::new();
-        for flow in &self.config.flows {
-            let (from, to) = (self.host(&flow.from)?, self.host(&flow.to)?);
-            let name = flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to));
-            let class = self.add_class(classes, &name)?;
-            let host = &mut hosts[from as usize];
-            let source = host.sources.len() as u16;
-            host.sources.push(self.flow_source(flow, class, from, to, source)?);
-            if let Some(after_packets) = flow.start_after_packets {
-                let waiting = hold(&mut host.sources, from);
-                triggers.push(Trigger { class, after_packets, started: None, waiting: vec![waiting] });
-            }
-            is_destination[to as usize] = true;
-            named.push((name, FlowName { class, host: from, source, destination: to }));
-        }
+        let named = self.add_flows(hosts, classes, is_destination, &mut triggers)?;
         for (number, traffic) in self.config.traffic.iter().enumerate() {
             let name = self.traffic_name(number);
             if let (Pattern::Forest(forest), Some(placement)) = (&traffic.pattern, &self.forests[number]) {
@@ -63,6 +49,42 @@ impl Builder<'_> {
             }
         }
         Ok((named, Triggers::new(triggers)))
+    }
+
+    /// Adds the flows: classes in the order of the file, sources in that of their names, so that the
+    /// file's order makes no difference to what a host sends first.
+    fn add_flows(
+        &self,
+        hosts: &mut [Host],
+        classes: &mut Vec<ClassMeter>,
+        is_destination: &mut [bool],
+        triggers: &mut Vec<Trigger>,
+    ) -> Result<Vec<(String, FlowName)>, ModelError> {
+        let mut named = Vec::new();
+        for flow in &self.config.flows {
+            let (host, destination) = (self.host(&flow.from)?, self.host(&flow.to)?);
+            let name = flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to));
+            let class = self.add_class(classes, &name)?;
+            is_destination[destination as usize] = true;
+            named.push((name, FlowName { class, host, source: 0, destination }));
+        }
+        let mut order: Vec<usize> = (0..named.len()).collect();
+        order.sort_by_key(|&at| {
+            let (flow, name) = (&self.config.flows[at], named[at].0.as_str());
+            let size = (flow.message, flow.total, flow.rate, flow.sl);
+            (name, named[at].1.destination, flow.start, flow.stop, flow.start_after_packets, size)
+        });
+        for at in order {
+            let (flow, (name, place)) = (&self.config.flows[at], &mut named[at]);
+            let host = &mut hosts[place.host as usize];
+            place.source = host.sources.len() as u16;
+            host.sources.push(self.flow_source(flow, name, place)?);
+            if let Some(after_packets) = flow.start_after_packets {
+                let waiting = vec![hold(&mut host.sources, place.host)];
+                triggers.push(Trigger { class: place.class, after_packets, started: None, waiting });
+            }
+        }
+        Ok(named)
     }
 
     fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, ModelError> {
@@ -112,26 +134,24 @@ impl Builder<'_> {
     fn flow_source(
         &self,
         flow: &Flow,
-        class: u16,
-        from: u32,
-        to: u32,
-        source: u16,
+        name: &str,
+        &FlowName { class, host, destination, .. }: &FlowName,
     ) -> Result<Source, ModelError> {
         let message = self.message_size(flow.message)?;
-        let owner = u64::from(from) << 16 | u64::from(source);
+        let arrivals = Stream::new(self.config.seed, &format!("arrivals of flow {name}"), u64::from(host));
         Ok(Source {
             class,
             sl: flow.sl,
             vl: self.vl(flow.sl),
-            chooser: Chooser::Fixed(to),
+            chooser: Chooser::Fixed(destination),
             clock: Self::clock(flow.rate, flow.arrivals, message, 0),
             message,
             varied: None,
             next_at: flow.start,
             stop: flow.stop.unwrap_or(Time::NEVER),
             left: flow.total.map_or(u64::MAX, |total| total.0),
-            destinations: Stream::new(self.config.seed, "destinations", owner),
-            arrivals: Stream::new(self.config.seed, "arrivals", owner),
+            destinations: Stream::new(self.config.seed, "destinations", u64::from(host)),
+            arrivals,
             backlog: 0,
             ready: 0,
         })
@@ -158,7 +178,7 @@ impl Builder<'_> {
                 _ => is_destination.fill(true),
             }
             let host = &mut hosts[sender as usize];
-            let owner = u64::from(sender) << 16 | host.sources.len() as u64;
+            let owner = owner(sender, &host.sources, self.config.flows.len());
             let mut arrivals = Stream::new(self.config.seed, "arrivals", owner);
             let clock = Self::clock(traffic.rate, traffic.arrivals, message, spread);
             let phase = match &clock {
@@ -245,7 +265,7 @@ impl Builder<'_> {
                 }
             };
             let host = &mut hosts[sender as usize];
-            let owner = u64::from(sender) << 16 | host.sources.len() as u64;
+            let owner = owner(sender, &host.sources, self.config.flows.len());
             let spec = GeneratorSpec {
                 me: sender,
                 hosts: self.topology.hosts.len() as u32,
@@ -329,6 +349,14 @@ impl Builder<'_> {
 }
 
 /// Lets the last source of a host wait for its trigger.
+/// The number that a pattern's random streams at a host have: which of the host's patterns it is. Flows
+/// do not count, of which there are so many in all (their classes come first).
+fn owner(host: u32, sources: &[Source], flows: usize) -> u64 {
+    let patterns = sources.iter().filter(|source| usize::from(source.class) >= flows).count();
+    u64::from(host) << 16 | patterns as u64
+}
+
+/// Holds back the source added last until its trigger is pulled.
 fn hold(sources: &mut [Source], host: u32) -> Waiting {
     let mut phase = Time::ZERO;
     if let Some(source) = sources.last_mut() {

@@ -189,7 +189,11 @@ mod tests {
                 assert!(passed_over <= 1 + PATIENCE, "busy for {remaining:?}");
             }
             // In turn once, then out of turn until the wait is short beside what was given away.
-            assert_eq!(passed_over, 1 + (PATIENCE * remaining.0).div_ceil(SPAN.1.0), "busy for {remaining:?}");
+            assert_eq!(
+                passed_over,
+                1 + (PATIENCE * remaining.0).div_ceil(SPAN.1.0),
+                "busy for {remaining:?}"
+            );
         }
     }
 
