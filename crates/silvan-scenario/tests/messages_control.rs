@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::check;
+use common::{BASE, check, message};
 
 #[test]
 fn routes_and_rates_of_flows_say_what_is_wrong() {
@@ -30,6 +30,29 @@ fn routes_and_rates_of_flows_say_what_is_wrong() {
             "a.toml:7: congestion.reaction.probe = \"0 s\": must be more than 0 s",
         ),
     ]);
+}
+
+#[test]
+fn a_part_beside_the_word_none_is_refused_unless_an_override_said_it() {
+    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
+    check(&[
+        case(
+            "mechanism = \"none\"\nmarking = { kind = \"fecn\" }",
+            "a.toml:6: congestion.marking: has no effect beside congestion.mechanism = \"none\", which switches \
+             every part off; leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")",
+        ),
+        case(
+            "mechanism = \"none\"\nnotification = \"ack\"",
+            "a.toml:6: congestion.notification = \"ack\": has no effect beside congestion.mechanism = \"none\", which \
+             switches every part off; leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")",
+        ),
+        case("mechanism = \"none\"\nmarking = { kind = \"none\" }\nnotification = \"cnp\"", "fine"),
+        case("marking = { kind = \"fecn\" }", "fine"),
+    ]);
+    let given = BASE.replacen("\"ib-cc\"", "\"none\"\nreaction = { ccti_timer = 9 }", 1);
+    assert!(message(&given, &[]).starts_with("a.toml:6: congestion.reaction: has no effect beside"));
+    assert_eq!(message(&given, &[("congestion.mechanism", "ib-cc")]), "fine");
+    assert_eq!(message(&given, &[("congestion.mechanism", "none")]), "fine");
 }
 
 #[test]
