@@ -115,6 +115,12 @@ impl Scenario {
         }
     }
 
+    /// The text that it was read from, without the overrides.
+    #[getter]
+    fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Where it was read from, as messages call it.
     #[getter]
     fn origin(&self) -> &str {
