@@ -306,7 +306,7 @@ def _congestion(
 ) -> tuple[Marking | None, Reaction | None, bool]:
     given = dict(congestion)
     mechanism = given.pop("mechanism", None)
-    if mechanism == "none" or not given and mechanism is None:
+    if mechanism == "none" or (mechanism is None and not given):
         return None, None, False
     if mechanism is None:
         raise NotCovered("parts without a mechanism")

@@ -102,7 +102,9 @@ impl Scenario {
                 *file = path;
                 Ok(())
             }
-            Err(_) => Err(wrong("the folder's name is not UTF-8 text, so no file in it can be named".to_owned())),
+            Err(_) => {
+                Err(wrong("the folder's name is not UTF-8 text, so no file in it can be named".to_owned()))
+            }
         };
         let mut scenario = self.clone();
         if let TopologySource::File(FileTopology::File { file, .. }) = &mut scenario.spec.topology {

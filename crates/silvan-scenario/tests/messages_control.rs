@@ -65,7 +65,7 @@ fn marking_and_reactions_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.marking]\ninput_percent = 100",
-            "a.toml:7: congestion.marking.input_percent = 100: is a percentage of a buffer: must be 1 to 99",
+            "a.toml:7: congestion.marking.input_percent = 100: must be 1 to 99",
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.marking]\nthreshold = 3",
@@ -89,7 +89,7 @@ fn marking_and_reactions_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"renato\"\n[congestion.reaction]\nkind = \"fimd\"\nm = 1",
-            "a.toml:8: congestion.reaction.m = 1: divides the rate: must be 2 to 255",
+            "a.toml:8: congestion.reaction.m = 1: must be 2 to 255",
         ),
         case(
             "mechanism = \"renato\"\n[congestion.reaction]\nlimit = 0",
