@@ -73,9 +73,9 @@ fn repeats(text: &str, overrides: &[(String, String)]) -> Result<bool, TestCaseE
 
 #[test]
 fn a_resolved_scenario_repeats_its_run() {
-    // Each look at a smaller scenario is two runs. PROPTEST_CASES asks for more than the usual 256.
-    let config = Config { failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
-    let cases = config.cases;
+    // Each look at a smaller scenario is two runs. Four times PROPTEST_CASES (256).
+    let cases = 4 * Config::default().cases;
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let mut runner = TestRunner::new(config);
     let ran = std::cell::Cell::new(0);
     let tape = vec(any::<u16>(), 160);
@@ -135,4 +135,16 @@ fn files_are_named_by_whole_paths_where_a_scenario_stands_alone() {
     assert!(run(&first).is_ok());
     assert!(run(&first) == run(&elsewhere), "{alone}");
     assert!(repeats(text, &[]).unwrap());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_is_no_text_cannot_be_written_down() {
+    use std::os::unix::ffi::OsStrExt;
+    let text = "duration = \"20 us\"\ntopology = { kind = \"file\", file = \"a.topo\" }\n\
+                traffic = [{ pattern = { kind = \"uniform\" } }]\n";
+    let folder = Path::new(std::ffi::OsStr::from_bytes(b"/tmp/\xff"));
+    let scenario = Scenario::from_toml(text, "a.toml", folder, &[]).unwrap();
+    let error = scenario.standalone().err().unwrap().to_string();
+    assert!(error.ends_with("the folder's name is not UTF-8 text, so no file in it can be named"), "{error}");
 }
