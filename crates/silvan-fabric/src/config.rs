@@ -96,7 +96,8 @@ pub struct Lanes {
     /// Number of data virtual lanes on every link, 1 to 15.
     #[schemars(range(min = 1, max = 15))]
     pub count: u8,
-    /// Virtual lane of each service level; by default the service level modulo `count`.
+    /// Virtual lane of each service level, from 0 on, as far as they are used; by default the service
+    /// level modulo `count`.
     #[schemars(length(min = 1, max = 16))]
     pub sl_to_vl: Option<Vec<u8>>,
     /// Virtual lane of control packets (notifications, acknowledgements); by default that of the
@@ -302,7 +303,7 @@ impl Default for HostConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// Length of a sampling interval of all time series.
+    /// Length of a sampling interval of all time series, of which a run has at most a million.
     pub interval: Time,
     /// Record utilisation, buffer fill and marks of every switch output over time.
     pub links: bool,
