@@ -59,7 +59,8 @@ def faults(table: dict[str, Any]) -> list[str]:
 def written(table: Any) -> str:
     """Give a table as TOML, on one line each."""
     if isinstance(table, dict):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {written(value)}" for key, value in table.items()) + " }"
+        inside = ", ".join(f"{json.dumps(key)} = {written(value)}" for key, value in table.items())
+        return f"{{ {inside} }}"
     if isinstance(table, list):
         return "[" + ", ".join(map(written, table)) + "]"
     return json.dumps(table)
@@ -85,9 +86,9 @@ def test_there_is_something_to_be_shown():
     assert len(shown()) >= 12
 
 
-@pytest.mark.parametrize(("name", "table"), shown(), ids=lambda value: value if isinstance(value, str) else "")
-def test_every_block_of_the_documents_is_valid(name, table):
-    assert not faults({**BASE, **table}), name
+@pytest.mark.parametrize("table", [table for _, table in shown()], ids=[name for name, _ in shown()])
+def test_every_block_of_the_documents_is_valid(table):
+    assert not faults({**BASE, **table})
 
 
 WRONG = {
@@ -143,9 +144,8 @@ def ranges(schema: Any, path: str = "") -> dict[str, tuple[int | None, int | Non
         for key, value in schema.items():
             found |= ranges(value, f"{path}/{key}")
     elif isinstance(schema, list):
-        for value in schema:
-            kind = value.get("properties", {}).get("kind", {}).get("const", "") if isinstance(value, dict) else ""
-            found |= ranges(value, f"{path}/{kind}")
+        for number, value in enumerate(schema):
+            found |= ranges(value, f"{path}/{number}")
     return found
 
 

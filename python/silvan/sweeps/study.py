@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from silvan._core import Scenario, ScenarioError
+from silvan._core import Scenario
 from silvan.sweeps.axes import RESERVED, Axis, Point, check_size, points, read_axis, read_seeds
 from silvan.sweeps.errors import Place, SweepError
 from silvan.sweeps.measures import Measure, read_measure
