@@ -65,7 +65,11 @@ const CASES: &[Case] = &[
             ("measure.links", "false"),
         ],
     },
-    Case { name: "hotspot_648", scenario: "scenarios/hotspot-648.toml", overrides: &[("duration", "20 ms")] },
+    Case {
+        name: "hotspot_648",
+        scenario: "scenarios/hotspot-648.toml",
+        overrides: &[("duration", "20 ms"), ("congestion.mechanism", "none")],
+    },
     Case {
         name: "hotspot_648_cc",
         scenario: "scenarios/hotspot-648.toml",
@@ -74,7 +78,7 @@ const CASES: &[Case] = &[
     Case {
         name: "forest_648",
         scenario: "papers/common/forest-648.toml",
-        overrides: &[("duration", "20 ms"), ("measure.links", "false")],
+        overrides: &[("duration", "20 ms"), ("congestion.mechanism", "none"), ("measure.links", "false")],
     },
     Case {
         name: "forest_648_cc",

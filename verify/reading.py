@@ -305,8 +305,11 @@ def _congestion(
     congestion: Mapping[str, Any], buffer: int, full: int, net: Wiring
 ) -> tuple[Marking | None, Reaction | None, bool]:
     given = dict(congestion)
-    if given.pop("mechanism", "none") == "none":
+    mechanism = given.pop("mechanism", None)
+    if mechanism == "none" or (mechanism is None and not given):
         return None, None, False
+    if mechanism is None:
+        raise NotCovered("parts without a mechanism")
     acknowledged = given.pop("notification", "cnp") == "ack"
     marking, reaction = _marking(given.pop("marking", {}), buffer), None
     if (parts := dict(given.pop("reaction", {}))).get("kind") != "none":

@@ -61,6 +61,10 @@ class Scenario:
         """The scenario's name, or that of its file."""
 
     @property
+    def text(self) -> str:
+        """The text that it was read from, without the overrides."""
+
+    @property
     def origin(self) -> str:
         """Where it was read from, as messages call it."""
 

@@ -27,7 +27,8 @@ def small(**overrides: Any) -> silvan.Scenario:
     )
     text = text.replace("hotspots = 8", "hotspots = 2")
     more = {key.replace("__", "."): value for key, value in overrides.items()}
-    return silvan.Scenario.from_toml(text, overrides={"duration": "4 ms", "warmup": "2 ms", **more})
+    short = {"duration": "4 ms", "warmup": "2 ms", "congestion.mechanism": "none"}
+    return silvan.Scenario.from_toml(text, overrides=short | more)
 
 
 def groups(result: silvan.Result) -> dict[str, float]:

@@ -272,6 +272,14 @@ def test_without_measures_the_summary_is_taken(scenario, tmp_path):
     assert got.rows[0].values["jain_flows"] == silvan.run(scenario).summary["jain_flows"]
 
 
+def test_axes_act_on_what_was_written_also_without_a_file(tmp_path):
+    whole = silvan.Scenario.from_toml(SMALL, origin="made up")
+    got = swept(whole, tmp_path, {"congestion.mechanism": ["none", "ib-cc"]}, seeds=1)
+    marks = [row.values["fecn_marks"] for row in got.rows]
+    assert marks[0] == 0
+    assert marks[1] > 0
+
+
 def test_summaries_alone_need_little_room(scenario, tmp_path):
     got = swept(scenario, tmp_path, measure=MEASURES, keep="summary")
     assert not list(tmp_path.rglob("*.parquet"))

@@ -128,6 +128,22 @@ REFUSED = {
         "study.toml:13: axis.1.range = {'from': 5, 'to': 13, 'step': 3}: "
         "`step` must lead from `from` to `to` in whole steps",
     ),
+    "range of endlessly many": (
+        STUDY.replace("step = 4", "step = 1e-300"),
+        "axis.1.range.step = 1e-300: gives more than 100,000 values, the most accepted",
+    ),
+    "range beyond all numbers": (
+        STUDY.replace("step = 4", "step = 5e-324"),
+        "axis.1.range.step = 5e-324: gives more than 100,000 values, the most accepted",
+    ),
+    "range of a number without end": (
+        STUDY.replace("to = 13, step = 4", f"to = 1{'0' * 400}, step = 4"),
+        "must be a number, at most 1e+300 in size",
+    ),
+    "range of so many": (
+        STUDY.replace("step = 4", f"count = 1{'0' * 299}"),
+        "axis.1.range.count = 1e+299: must be at most 100,000",
+    ),
     "range without step": (
         STUDY.replace(", step = 4", ""),
         "axis.1.range: needs `from`, `to`, and either `step` or `count`",

@@ -22,7 +22,7 @@ use crate::packet::Pool;
 use crate::routing::{self, Tables};
 use crate::simulation::ModelError;
 use crate::switch::{PortWiring, Ports, Switch};
-use crate::topology::{End, Link, NodeRef, Topology};
+use crate::topology::{End, Link, MAX_SWITCH_PORTS, NodeRef, Topology};
 use crate::traffic::Pattern;
 use crate::traffic::forest::Placement;
 use crate::traffic::trigger::Triggers;
@@ -56,6 +56,9 @@ pub(crate) struct Group {
 
 /// The switch and input at the receiving end of a channel; none for a host.
 type Receiver = Option<(u32, usize)>;
+
+// A topology that is fine can run.
+const _: () = assert!(MAX_SWITCH_PORTS as u32 == MAX_PORTS);
 
 struct Builder<'a> {
     topology: &'a Topology,

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
 
+use crate::congestion::reaction::Reaction;
 use crate::congestion::{Congestion, Mechanism, Parts};
 use crate::queueing::{HostQueues, Memory, Queues};
 use crate::routing::adaptive::Heuristic;
@@ -45,6 +46,27 @@ impl Config {
     pub fn parts(&self) -> Parts {
         self.congestion.parts(&self.packet)
     }
+
+    /// What explicit rates do no good: traffic whose messages are single packets, each of which is
+    /// announced and taken back like a flow.
+    #[must_use]
+    pub fn announced_packets(&self) -> Vec<String> {
+        let Reaction::ExplicitRate(_) = self.parts().reaction else { return Vec::new() };
+        let mtu = self.packet.mtu;
+        let is_packet = |least: Option<Bytes>, most: Option<Bytes>| most.or(least).is_none_or(|m| m <= mtu);
+        let flows = self.flows.iter().map(|flow| is_packet(flow.message, None));
+        let flows = flows.enumerate().map(|(at, single)| (format!("flow.{at}"), single));
+        let traffic = self.traffic.iter().map(|traffic| is_packet(traffic.message, traffic.message_max));
+        let traffic = traffic.enumerate().map(|(at, single)| (format!("traffic.{at}"), single));
+        let single = flows.chain(traffic).filter(|(_, single)| *single);
+        let warn = |(key, _)| {
+            format!(
+                "{key} announces every packet: its messages are of one packet, and explicit rates announce each \
+                 message and take it back; give {key}.message more than packet.mtu, {mtu}"
+            )
+        };
+        single.map(warn).collect()
+    }
 }
 
 /// How messages are cut into packets, and what a packet occupies.
@@ -72,8 +94,11 @@ impl Default for Packet {
 #[serde(deny_unknown_fields, default)]
 pub struct Lanes {
     /// Number of data virtual lanes on every link, 1 to 15.
+    #[schemars(range(min = 1, max = 15))]
     pub count: u8,
-    /// Virtual lane of each service level; by default the service level modulo `count`.
+    /// Virtual lane of each service level, from 0 on, as far as they are used; by default the service
+    /// level modulo `count`.
+    #[schemars(length(min = 1, max = 16))]
     pub sl_to_vl: Option<Vec<u8>>,
     /// Virtual lane of control packets (notifications, acknowledgements); by default that of the
     /// packet they answer, whose congestion then holds them back too.
@@ -112,6 +137,7 @@ pub struct AdaptiveRouting {
     pub heuristic: Heuristic,
     /// Flows that the route cache of an input port holds; those beyond it take the default port. By
     /// default as many as there are.
+    #[schemars(range(max = 1_048_576))]
     pub cache: Option<u32>,
 }
 
@@ -135,6 +161,7 @@ pub struct SwitchConfig {
     pub queues: Option<Queues>,
     /// Queues per input and virtual lane where the organisation leaves it open
     /// (`destination-modulo`, `output-modulo`).
+    #[schemars(range(min = 1, max = 1024))]
     pub queue_count: u16,
     /// Whether queues share the memory of their input; by default they do where there is one, or
     /// one per output, and do not otherwise.
@@ -154,6 +181,7 @@ pub struct SwitchConfig {
     /// faster crossbar the port is free before the packet has left, which waits at its output.
     pub crossbar: Option<Rate>,
     /// Iterations of iSLIP per matching (`iq` architecture).
+    #[schemars(range(min = 1, max = 16))]
     pub islip_iterations: u8,
     /// Whether control packets (notifications, acknowledgements) go ahead of the data of their
     /// input; by default as the mechanism has it: so for `ccfit`, else not.
@@ -275,7 +303,7 @@ impl Default for HostConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// Length of a sampling interval of all time series.
+    /// Length of a sampling interval of all time series, of which a run has at most a million.
     pub interval: Time,
     /// Record utilisation, buffer fill and marks of every switch output over time.
     pub links: bool,

@@ -5,6 +5,7 @@ mod common;
 
 use common::*;
 use silvan_engine::{Bytes, Rate};
+use silvan_fabric::config::Architecture;
 use silvan_fabric::congestion::Notification;
 use silvan_fabric::congestion::marking::{Fecn, Marking};
 use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction};
@@ -24,6 +25,34 @@ fn congestion_control_frees_the_victim_and_is_fair() {
     assert!(jain(&rates[1..]) > 0.99, "contributors get {rates:?}");
     assert!(outcome.summary.becn_received > 100);
     assert!(outcome.warnings.is_empty(), "{:?}", outcome.warnings);
+}
+
+/// Every marking rule that there is, also one that somebody is adding, with its usual parameters.
+fn markings() -> Vec<Marking> {
+    let schema = schemars::schema_for!(Marking).to_value();
+    let kinds = schema["oneOf"].as_array().unwrap().iter().map(|one| &one["properties"]["kind"]["const"]);
+    kinds.map(|kind| serde_json::from_value(serde_json::json!({ "kind": kind })).unwrap()).collect()
+}
+
+#[test]
+fn every_marking_rule_marks_in_every_switch_that_it_goes_with() {
+    let topology = topology(r#"{"kind": "star", "hosts": 5}"#);
+    let mut tried = 0;
+    for marking in markings().into_iter().filter(|marking| *marking != Marking::None) {
+        for architecture in [Architecture::Voq, Architecture::Iq, Architecture::Cioq] {
+            if marking.needs_output_buffers() && architecture != Architecture::Cioq {
+                continue;
+            }
+            let mut config = config(us(300));
+            config.switch.architecture = Some(architecture);
+            config.congestion.marking = Some(marking.clone());
+            config.flows = ["H2", "H3", "H4", "H5"].map(|from| flow(from, "H1")).into();
+            let marks = run(&topology, &config).summary.fecn_marks;
+            assert!(marks > 100, "{marking:?} in {architecture:?} marks {marks}");
+            tried += 1;
+        }
+    }
+    assert!(tried >= 3 + 3, "FECN in all three, the rules of buffers in one: {tried}");
 }
 
 #[test]

@@ -6,8 +6,6 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use silvan_scenario::spec::{FileTopology, RoutingSource, TableRouting, TopologySource};
-
 use crate::convert::{self, ScenarioError};
 
 /// A validated scenario: what is simulated, and how. Immutable.
@@ -35,19 +33,6 @@ impl Scenario {
             .detach(|| silvan_scenario::Scenario::from_toml(&text, &origin, &base_dir, &overrides))
             .map_err(|e| ScenarioError::new_err(e.to_string()))?;
         Ok(Self { inner, text, origin, base_dir, overrides })
-    }
-
-    fn standalone(&self) -> PyResult<silvan_scenario::Scenario> {
-        let base = std::path::absolute(&self.base_dir)
-            .map_err(|e| ScenarioError::new_err(format!("{}: {e}", self.base_dir.display())))?;
-        let mut scenario = self.inner.clone();
-        if let TopologySource::File(FileTopology::File { file, .. }) = &mut scenario.spec.topology {
-            *file = base.join(&*file).display().to_string();
-        }
-        if let RoutingSource::Table(TableRouting::Table { file }) = &mut scenario.spec.routing.source {
-            *file = base.join(&*file).display().to_string();
-        }
-        Ok(scenario)
     }
 
     /// The scenario as Rust knows it.
@@ -100,7 +85,11 @@ impl Scenario {
     /// names are named by their absolute paths, so that it reads the same from any folder.
     #[pyo3(signature = (*, standalone=false))]
     fn to_toml(&self, standalone: bool) -> PyResult<String> {
-        let text = if standalone { self.standalone()?.to_toml() } else { self.inner.to_toml() };
+        let text = if standalone {
+            self.inner.standalone().and_then(|scenario| scenario.to_toml())
+        } else {
+            self.inner.to_toml()
+        };
         text.map_err(|e| ScenarioError::new_err(e.to_string()))
     }
 
@@ -124,6 +113,12 @@ impl Scenario {
                 .file_stem()
                 .map_or_else(|| "scenario".to_owned(), |stem| stem.to_string_lossy().into_owned()),
         }
+    }
+
+    /// The text that it was read from, without the overrides.
+    #[getter]
+    fn text(&self) -> &str {
+        &self.text
     }
 
     /// Where it was read from, as messages call it.

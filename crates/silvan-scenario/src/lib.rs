@@ -11,6 +11,7 @@
 //! | `source`, `shape`, `validate`, `network` | the checks, from the text to the wired network |
 
 mod error;
+mod estimate;
 mod files;
 mod fluid;
 pub mod import;
@@ -19,6 +20,7 @@ pub mod opensm;
 mod prepare;
 mod reference;
 mod report;
+mod rows;
 mod scenario;
 mod schema;
 mod shape;
@@ -27,8 +29,9 @@ pub mod spec;
 mod validate;
 
 pub use error::ScenarioError;
+pub use estimate::Estimate;
 pub use fluid::{FluidFlow, FluidReport, FluidShare, FluidTotal};
 pub use reference::reference;
-pub use report::{Estimate, LinkLoad, Report};
+pub use report::{LinkLoad, Report};
 pub use scenario::Scenario;
 pub use schema::schema;

@@ -10,11 +10,10 @@ use silvan_fabric::topology::{Topology, Wiring};
 use silvan_fabric::traffic::{Pattern, Traffic};
 
 use crate::error::{Fault, did_you_mean};
+use crate::rows;
 use crate::spec::Spec;
 use crate::validate::ensure;
 
-/// The most rows that time series may have, all tables together.
-pub const MOST_ROWS: u64 = 50_000_000;
 /// The slowest and the longest link that the clock can bear.
 const SLOWEST_LINK: Rate = Rate(1_000);
 const LONGEST_LINK: Time = Time(1_000_000_000_000);
@@ -80,7 +79,7 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
     for (index, traffic) in spec.traffic.iter().enumerate() {
         pattern(traffic, &names, &format!("traffic.{index}"))?;
     }
-    rows(spec, topology)
+    rows::check(spec, topology)
 }
 
 fn pattern(traffic: &Traffic, names: &Names<'_>, at: &str) -> Result<(), Fault> {
@@ -116,37 +115,6 @@ fn distinct(list: &[String], names: &Names<'_>, path: &str) -> Result<(), Fault>
         ensure(seen.insert(name), &path, || "is in the list twice".to_owned())?;
     }
     Ok(())
-}
-
-/// Rows of all time series together.
-pub(crate) fn row_count(spec: &Spec, topology: &Topology) -> u64 {
-    let intervals = spec.duration.0.div_ceil(spec.measure.interval.0.max(1));
-    intervals.saturating_mul(series(spec, topology))
-}
-
-/// Rows per interval: switch outputs, hosts, flows, classes.
-fn series(spec: &Spec, topology: &Topology) -> u64 {
-    let hosts = topology.hosts.len();
-    let outputs = if spec.measure.links { topology.channel_count().saturating_sub(hosts) } else { 0 };
-    let hosts = if spec.measure.hosts { hosts } else { 0 };
-    // A forest has a class for each of three roles.
-    let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };
-    let classes = spec.flow.len() + spec.traffic.iter().map(of_pattern).sum::<usize>();
-    let classes = if spec.measure.classes { classes } else { 0 };
-    (outputs + hosts + spec.flow.len() + classes) as u64
-}
-
-fn rows(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
-    let rows = row_count(spec, topology);
-    ensure(rows <= MOST_ROWS, "measure.interval", || {
-        // Rounded up to a whole microsecond, so that the advice is short and holds.
-        let least = u128::from(spec.duration.0) * u128::from(series(spec, topology)) / u128::from(MOST_ROWS);
-        let least = Time((u64::try_from(least).unwrap_or(u64::MAX - 1_000_000) / 1_000_000 + 1) * 1_000_000);
-        format!(
-            "gives {rows} rows over the run, more than {MOST_ROWS}; give at least {least}, \
-             or switch off measure.links, measure.hosts or measure.classes"
-        )
-    })
 }
 
 /// Checks that everything sent has a route.

@@ -51,15 +51,12 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
     let Some(Value::Table(congestion)) = table.get_mut("congestion") else { return Ok(notes) };
     let presets = presets(congestion, &packet);
     let mechanism = congestion.get("mechanism").and_then(Value::as_str).map(str::to_owned);
+    if mechanism.as_deref() == Some("none") {
+        return switch_off(congestion, source);
+    }
     for (part, usual) in [("marking", "fecn"), ("isolation", "special-queues"), ("reaction", "cct")] {
         let path = format!("congestion.{part}");
         let Some(Value::Table(given)) = congestion.get_mut(part) else { continue };
-        let says_none = given.len() == 1 && given.get("kind").and_then(Value::as_str) == Some("none");
-        if mechanism.as_deref() == Some("none") && !says_none {
-            congestion.remove(part);
-            notes.push(format!("{path} has no effect, because congestion.mechanism is \"none\""));
-            continue;
-        }
         if given.contains_key("kind") {
             // A part switched off by override leaves the parameters in the file without a meaning.
             let off = given.get("kind").and_then(Value::as_str) == Some("none");
@@ -83,6 +80,35 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
                 return Err(Fault::new(path, what));
             }
         }
+    }
+    Ok(notes)
+}
+
+/// Takes out the parts beside `mechanism = "none"`. An override switches off what a file has; who
+/// writes both in one file cannot mean both.
+fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
+    let mut notes = Vec::new();
+    for (part, nothing) in
+        [("marking", "none"), ("notification", "cnp"), ("isolation", "none"), ("reaction", "none")]
+    {
+        let is_nothing = match congestion.get(part) {
+            None => true,
+            Some(Value::Table(given)) => {
+                given.len() == 1 && given.get("kind").and_then(Value::as_str) == Some(nothing)
+            }
+            Some(given) => given.as_str() == Some(nothing),
+        };
+        if is_nothing {
+            continue;
+        }
+        let path = format!("congestion.{part}");
+        if !source.is_overridden("congestion.mechanism") {
+            let what = "has no effect beside congestion.mechanism = \"none\", which switches every part off; \
+                        leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")";
+            return Err(Fault::new(path, what));
+        }
+        congestion.remove(part);
+        notes.push(format!("{path} has no effect, because congestion.mechanism is \"none\""));
     }
     Ok(notes)
 }

@@ -1,15 +1,15 @@
 //! What a scenario amounts to: its network, the loads that its routing allows, and what a run
-//! would cost.
+//! would cost ([`crate::estimate`]).
 
 use serde::Serialize;
-use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::congestion::round_trip::RoundTrip;
 use silvan_fabric::routing::{Analysis, Tables, analyse};
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::forest::{Placement, Role};
-use silvan_fabric::traffic::{Flow, Forest, Pattern, Traffic};
+use silvan_fabric::traffic::{Forest, Pattern, Traffic};
 
+use crate::estimate::{Estimate, estimate, rates};
 use crate::network;
 use crate::scenario::Scenario;
 use crate::spec::Spec;
@@ -109,31 +109,6 @@ pub struct LinkLoad {
     pub mean: f64,
 }
 
-/// What a run would cost, to an order of magnitude: from what is offered, not from what the
-/// network will bear.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Estimate {
-    /// Data packets sent.
-    pub packets: f64,
-    /// Packets times links crossed.
-    pub packet_hops: f64,
-    /// Events to process.
-    pub events: f64,
-    /// Memory in MB (1e6 bytes).
-    pub memory_mb: f64,
-    /// Wall time in seconds, at 10 million packet-hops per second.
-    pub wall_s: f64,
-}
-
-/// Packet-hops per second of wall time, on one core.
-const PACKET_HOPS_PER_S: f64 = 1e7;
-/// Events per packet-hop: the arrival, and now and then a blocked output that wakes up.
-const EVENTS_PER_HOP: f64 = 1.6;
-/// Bytes per row of a time series.
-const ROW_BYTES: f64 = 48.0;
-/// Bytes that the model keeps per packet in a buffer.
-const PACKET_BYTES: f64 = 64.0;
-
 /// Writes the report of a scenario that is built already.
 pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, config: &Config) -> Report {
     let spec = &scenario.spec;
@@ -141,6 +116,7 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
     let load = &analysis.between_switches;
     let mut warnings = scenario.notes.clone();
     warnings.extend(late(spec));
+    warnings.extend(config.announced_packets());
     Report {
         name: spec.name.clone(),
         topology: topology.name.clone(),
@@ -177,12 +153,6 @@ fn round_trip(topology: &Topology, analysis: &Analysis, config: &Config) -> Opti
         window: trip.window(),
         packets: trip.packets(),
     })
-}
-
-/// Rate of the fastest link, and the most a host sends and takes in.
-fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
-    let link = topology.links.iter().map(|l| l.rate).max().unwrap_or(Rate(0));
-    (spec.host.injection_rate.unwrap_or(link).min(link), spec.host.drain_rate.unwrap_or(link).min(link))
 }
 
 fn forests(spec: &Spec, topology: &Topology) -> Vec<ForestReport> {
@@ -232,62 +202,6 @@ fn late(spec: &Spec) -> Vec<String> {
     let late = flows.chain(traffic).filter(|(_, start)| *start >= spec.duration);
     late.map(|(key, start)| format!("{key} never starts: its start, {start}, is not before the end"))
         .collect()
-}
-
-fn estimate(spec: &Spec, topology: &Topology, hops: f64) -> Estimate {
-    let (host, drain) = rates(spec, topology);
-    let flows = spec.flow.iter().map(|flow| flow_bytes(flow, host, spec.duration));
-    let hosts = topology.hosts.len();
-    let traffic = spec.traffic.iter().map(|traffic| traffic_bytes(spec, traffic, (host, drain), hosts));
-    let offered: f64 = flows.chain(traffic).sum();
-    // Many flows may share a host: together they send no more than all hosts can.
-    let bound = bytes(host, spec.duration) * topology.hosts.len() as f64;
-    let packets = offered.min(bound) / spec.packet.mtu.0 as f64;
-    let packet_hops = packets * hops;
-    let ports = topology.channel_count() as f64;
-    let per_port = (spec.switch.buffer.0 as f64 / spec.packet.mtu.0 as f64).min(256.0);
-    let rows = network::row_count(spec, topology) as f64;
-    let tables = (topology.switches.len() * topology.hosts.len() * 2) as f64;
-    let memory = 2e7 + ports * (1_000.0 + per_port * PACKET_BYTES) + rows * ROW_BYTES + tables;
-    Estimate {
-        packets: packets.round(),
-        packet_hops: packet_hops.round(),
-        events: (packet_hops * EVENTS_PER_HOP).round(),
-        memory_mb: memory / 1e6,
-        wall_s: packet_hops / PACKET_HOPS_PER_S,
-    }
-}
-
-fn bytes(rate: Rate, time: Time) -> f64 {
-    rate.0 as f64 / 8.0 * time.as_secs_f64()
-}
-
-fn active(start: Time, stop: Option<Time>, duration: Time) -> Time {
-    stop.unwrap_or(duration).min(duration).saturating_sub(start)
-}
-
-fn flow_bytes(flow: &Flow, host: Rate, duration: Time) -> f64 {
-    let sent = bytes(flow.rate.unwrap_or(host).min(host), active(flow.start, flow.stop, duration));
-    flow.total.map_or(sent, |total| sent.min(total.0 as f64))
-}
-
-fn traffic_bytes(spec: &Spec, traffic: &Traffic, (host, drain): (Rate, Rate), hosts: usize) -> f64 {
-    let (duration, mtu) = (spec.duration, spec.packet.mtu);
-    let time = active(traffic.start, traffic.stop, duration);
-    let senders = traffic.hosts.as_ref().map_or(hosts, Vec::len);
-    let each = bytes(traffic.rate.unwrap_or(host).min(host), time);
-    let bound = traffic.packets_per_host.map_or(f64::INFINITY, |packets| packets as f64 * mtu.0 as f64);
-    let sent = each.min(bound) * senders as f64;
-    match &traffic.pattern {
-        Pattern::Hotspots { to } => sent.min(bytes(drain, time) * to.len() as f64),
-        Pattern::Forest(forest) => {
-            let percent = |percent: u8| sent * f64::from(percent) / 100.0;
-            let hot = percent(forest.contributors) + percent(forest.mixed) * f64::from(forest.p) / 100.0;
-            let random = percent(forest.victims) + percent(forest.mixed) * f64::from(100 - forest.p) / 100.0;
-            hot.min(bytes(drain, time) * f64::from(forest.hotspots)) + random
-        }
-        _ => sent,
-    }
 }
 
 /// Links that a packet crosses on average, if every host sends to every other.

@@ -84,6 +84,38 @@ impl Scenario {
         text.map_err(|e| ScenarioError::of_file(self.origin(), format!("cannot be written as TOML: {e}")))
     }
 
+    /// The same scenario with the files that it names named by whole paths, so that it reads the same
+    /// from any folder.
+    ///
+    /// # Errors
+    /// A folder that cannot be told, or whose name is no text.
+    pub fn standalone(&self) -> Result<Self, ScenarioError> {
+        let wrong = |what: String| ScenarioError::of_file(&self.base_dir.display().to_string(), what);
+        let base = std::path::absolute(if self.base_dir.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            &self.base_dir
+        })
+        .map_err(|error| wrong(error.to_string()))?;
+        let whole = |file: &mut String| match base.join(&*file).into_os_string().into_string() {
+            Ok(path) => {
+                *file = path;
+                Ok(())
+            }
+            Err(_) => {
+                Err(wrong("the folder's name is not UTF-8 text, so no file in it can be named".to_owned()))
+            }
+        };
+        let mut scenario = self.clone();
+        if let TopologySource::File(FileTopology::File { file, .. }) = &mut scenario.spec.topology {
+            whole(file)?;
+        }
+        if let RoutingSource::Table(TableRouting::Table { file }) = &mut scenario.spec.routing.source {
+            whole(file)?;
+        }
+        Ok(scenario)
+    }
+
     /// The name of the file it was read from.
     #[must_use]
     pub fn origin(&self) -> &str {

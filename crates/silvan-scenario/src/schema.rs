@@ -1,5 +1,7 @@
 //! The JSON Schema of a scenario file. The same schema drives the checks on load (see
-//! `shape`), so that what is published and what is accepted cannot drift apart.
+//! `shape`), so that what is published and what is accepted cannot drift apart. Ranges are said at
+//! the fields of the types and nowhere else; `validate` has what depends on other keys, and limits
+//! that come with advice (zero, where leaving a key out is what is meant).
 
 use std::sync::OnceLock;
 
@@ -19,7 +21,7 @@ pub(crate) fn cached() -> &'static Value {
         let mut root = schemars::schema_for!(Spec).to_value();
         polish(&mut root);
         merge_routing(&mut root);
-        for part in ["Marking", "Reaction", "Routing"] {
+        for part in ["Marking", "Isolation", "Reaction", "Routing"] {
             loosen_part(&mut root, part);
         }
         // Filled in on load, where it is missing.
@@ -51,29 +53,12 @@ fn polish(value: &mut Value) {
             {
                 object.entry("additionalProperties").or_insert(Value::Bool(false));
             }
-            if let Some(Value::Object(properties)) = object.get_mut("properties") {
-                narrow(properties);
-            }
             if let Some(Value::String(text)) = object.get_mut("description") {
                 *text = plain(text);
             }
             object.values_mut().for_each(polish);
         }
         _ => {}
-    }
-}
-
-/// Whole numbers whose range is narrower than that of their type, wherever they appear.
-const RANGES: [(&str, i64, i64); 4] =
-    [("sl", 0, 15), ("threshold", 0, 15), ("count", 1, 15), ("islip_iterations", 1, 16)];
-
-fn narrow(properties: &mut Map<String, Value>) {
-    for (key, low, high) in RANGES {
-        let Some(Value::Object(property)) = properties.get_mut(key) else { continue };
-        if property.get("type").and_then(Value::as_str) == Some("integer") {
-            property.insert("minimum".into(), low.into());
-            property.insert("maximum".into(), high.into());
-        }
     }
 }
 

@@ -244,10 +244,11 @@ fn quantity<Q: InCycles>(value: &Value, path: &str, right: &str, cycle: Option<T
 
 fn integer(value: &Value, leaf: Leaf<'_>, path: &str) -> Result<(), Fault> {
     let low = leaf.schema.get("minimum").and_then(Json::as_i64);
-    let high = leaf.schema.get("maximum").and_then(Json::as_i64).or_else(|| {
-        let format = leaf.schema.get("format").and_then(Json::as_str);
-        (format == Some("uint32")).then_some(i64::from(u32::MAX))
-    });
+    // What the type bears is worth a word only to who is beyond it.
+    let format = leaf.schema.get("format").and_then(Json::as_str);
+    let beyond = format == Some("uint32") && value.as_integer().is_some_and(|n| n > i64::from(u32::MAX));
+    let type_bound = beyond.then_some(i64::from(u32::MAX));
+    let high = leaf.schema.get("maximum").and_then(Json::as_i64).or(type_bound);
     let whole = if value.is_integer() { "" } else { "a whole number, " };
     let right = match (low, high) {
         (Some(low), Some(high)) => format!("{whole}{low} to {high}"),

@@ -2,7 +2,7 @@
 //! no network; see [`crate::network`] for the rest.
 
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{AdaptiveRouting, Arbitration, Architecture, Packet};
+use silvan_fabric::config::{Arbitration, Architecture, Assignment, Lanes, Packet};
 use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues};
 use silvan_fabric::traffic::forest::MOST_HOTSPOTS;
 use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
@@ -42,11 +42,6 @@ pub(crate) fn check(spec: &Spec) -> Check {
     switch(spec)?;
     host(spec)?;
     congestion::check(spec)?;
-    if let Some(AdaptiveRouting { cache: Some(entries), .. }) = &spec.adaptive_routing {
-        ensure(*entries <= 1 << 20, "adaptive_routing.cache", || {
-            format!("must be at most {} flows per input port", 1 << 20)
-        })?;
-    }
     flows(spec)?;
     for (index, traffic) in spec.traffic.iter().enumerate() {
         check_traffic(traffic, spec, &format!("traffic.{index}"))?;
@@ -79,7 +74,6 @@ fn packet(packet: &Packet) -> Check {
 
 fn lanes(spec: &Spec) -> Check {
     let count = spec.lanes.count;
-    ensure((1..=15).contains(&count), "lanes.count", || "must be 1 to 15".to_owned())?;
     ensure(spec.lanes.control.is_none_or(|lane| lane < count), "lanes.control", || {
         format!("must be 0 to {}, as lanes.count is {count}", count - 1)
     })?;
@@ -126,9 +120,6 @@ fn switch(spec: &Spec) -> Check {
     })?;
     let queues = switch.queues(mechanism);
     let modulo = matches!(queues, Queues::DestinationModulo | Queues::OutputModulo);
-    ensure((1..=1024).contains(&switch.queue_count), "switch.queue_count", || {
-        "must be 1 to 1024".to_owned()
-    })?;
     let divided = switch.memory(mechanism) == Memory::Divided;
     ensure(!divided || queues != Queues::Single, "switch.memory", || {
         "has no effect with one queue per input; leave it out, or give other switch.queues".to_owned()
@@ -163,9 +154,6 @@ fn switch(spec: &Spec) -> Check {
         buffer("switch.output_buffer", size, spec)?;
     }
     rate("switch.crossbar", switch.crossbar)?;
-    ensure((1..=16).contains(&switch.islip_iterations), "switch.islip_iterations", || {
-        "must be 1 to 16".to_owned()
-    })?;
     ensure(iq || switch.islip_iterations == 1, "switch.islip_iterations", || {
         "has an effect with switch.architecture = \"iq\" only; leave it out, or use that".to_owned()
     })
@@ -208,7 +196,8 @@ fn flows(spec: &Spec) -> Check {
         ensure(flow.from != flow.to, &format!("{at}.to"), || {
             format!("is also the sender; a flow needs two hosts, so give another than {}", flow.from)
         })?;
-        common(&at, flow.sl, flow.start, flow.stop, flow.message, flow.rate)?;
+        common(&at, flow.start, flow.stop, flow.message, flow.rate)?;
+        has_lane(&at, flow.sl, &spec.lanes)?;
         trigger(&at, flow.start_after_packets, flow.start)?;
         ensure(flow.total != Some(Bytes(0)), &format!("{at}.total"), || {
             "must be at least 1 B; leave it out for a flow without end".to_owned()
@@ -241,7 +230,8 @@ fn check_traffic(traffic: &Traffic, spec: &Spec, at: &str) -> Check {
             "has no effect on a forest, whose hosts send whenever they may; leave it out".to_owned()
         })?;
     }
-    common(at, traffic.sl, traffic.start, traffic.stop, traffic.message, traffic.rate)?;
+    common(at, traffic.start, traffic.stop, traffic.message, traffic.rate)?;
+    has_lane(at, traffic.sl, &spec.lanes)?;
     trigger(at, traffic.start_after_packets, traffic.start)?;
     ensure(traffic.packets_per_host != Some(0), &format!("{at}.packets_per_host"), || {
         "must be at least 1; leave it out for traffic without end".to_owned()
@@ -260,21 +250,16 @@ fn check_traffic(traffic: &Traffic, spec: &Spec, at: &str) -> Check {
 
 fn check_forest(forest: &Forest, duration: Time, at: &str) -> Check {
     let at = |key: &str| format!("{at}.{key}");
-    ensure(forest.hotspots > 0, &at("hotspots"), || "must be at least 1".to_owned())?;
     let roles = [("contributors", forest.contributors), ("victims", forest.victims), ("mixed", forest.mixed)];
     let mut sum = 0;
     for (key, percent) in roles {
-        ensure(percent <= 100 - sum, &at(key), || match sum {
-            0 => "is a percentage of the hosts: must be at most 100".to_owned(),
-            _ => format!("makes more than 100 percent of the hosts; must be at most {}", 100 - sum),
+        ensure(percent <= 100 - sum, &at(key), || {
+            format!("makes more than 100 percent of the hosts; must be at most {}", 100 - sum)
         })?;
         sum += percent;
     }
     ensure(sum > 0, &at("contributors"), || {
         "no host sends: give a percentage of contributors, victims or mixed hosts".to_owned()
-    })?;
-    ensure(forest.p <= 100, &at("p"), || {
-        "is a percentage of a mixed host's traffic: must be at most 100".to_owned()
     })?;
     ensure(forest.p == 0 || forest.mixed > 0, &at("p"), || {
         "has no effect without mixed hosts; leave it out, or give mixed".to_owned()
@@ -287,6 +272,23 @@ fn check_forest(forest: &Forest, duration: Time, at: &str) -> Check {
     })
 }
 
+/// A service level that is used has a virtual lane, where lanes follow from service levels.
+fn has_lane(at: &str, sl: u8, lanes: &Lanes) -> Check {
+    let Some(map) = &lanes.sl_to_vl else { return Ok(()) };
+    let entries = map.len();
+    ensure(
+        lanes.assignment != Assignment::ServiceLevel || usize::from(sl) < entries,
+        &format!("{at}.sl"),
+        || {
+            format!(
+                "has no virtual lane: lanes.sl_to_vl has {entries} entries, for service levels 0 to {}; give it one for each \
+             service level that is used, or use another level",
+                entries - 1
+            )
+        },
+    )
+}
+
 /// What starts after so many packets has no other start.
 fn trigger(at: &str, after: Option<u64>, start: Time) -> Check {
     ensure(after != Some(0), &format!("{at}.start_after_packets"), || {
@@ -297,15 +299,7 @@ fn trigger(at: &str, after: Option<u64>, start: Time) -> Check {
     })
 }
 
-fn common(
-    at: &str,
-    sl: u8,
-    start: Time,
-    stop: Option<Time>,
-    message: Option<Bytes>,
-    offered: Option<Rate>,
-) -> Check {
-    ensure(sl <= 15, &format!("{at}.sl"), || "must be 0 to 15".to_owned())?;
+fn common(at: &str, start: Time, stop: Option<Time>, message: Option<Bytes>, offered: Option<Rate>) -> Check {
     delay(&format!("{at}.start"), start, LONGEST)?;
     let at_stop = format!("{at}.stop");
     ensure(stop.is_none_or(|stop| stop > start), &at_stop, || {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::check;
+use common::{BASE, check, message};
 
 #[test]
 fn routes_and_rates_of_flows_say_what_is_wrong() {
@@ -33,6 +33,29 @@ fn routes_and_rates_of_flows_say_what_is_wrong() {
 }
 
 #[test]
+fn a_part_beside_the_word_none_is_refused_unless_an_override_said_it() {
+    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
+    check(&[
+        case(
+            "mechanism = \"none\"\nmarking = { kind = \"fecn\" }",
+            "a.toml:6: congestion.marking: has no effect beside congestion.mechanism = \"none\", which switches \
+             every part off; leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")",
+        ),
+        case(
+            "mechanism = \"none\"\nnotification = \"ack\"",
+            "a.toml:6: congestion.notification = \"ack\": has no effect beside congestion.mechanism = \"none\", which \
+             switches every part off; leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")",
+        ),
+        case("mechanism = \"none\"\nmarking = { kind = \"none\" }\nnotification = \"cnp\"", "fine"),
+        case("marking = { kind = \"fecn\" }", "fine"),
+    ]);
+    let given = BASE.replacen("\"ib-cc\"", "\"none\"\nreaction = { ccti_timer = 9 }", 1);
+    assert!(message(&given, &[]).starts_with("a.toml:6: congestion.reaction: has no effect beside"));
+    assert_eq!(message(&given, &[("congestion.mechanism", "ib-cc")]), "fine");
+    assert_eq!(message(&given, &[("congestion.mechanism", "none")]), "fine");
+}
+
+#[test]
 fn marking_and_reactions_say_what_is_wrong() {
     let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
@@ -42,7 +65,7 @@ fn marking_and_reactions_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.marking]\ninput_percent = 100",
-            "a.toml:7: congestion.marking.input_percent = 100: is a percentage of a buffer: must be 1 to 99",
+            "a.toml:7: congestion.marking.input_percent = 100: must be 1 to 99",
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.marking]\nthreshold = 3",
@@ -66,7 +89,7 @@ fn marking_and_reactions_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"renato\"\n[congestion.reaction]\nkind = \"fimd\"\nm = 1",
-            "a.toml:8: congestion.reaction.m = 1: divides the rate: must be 2 to 255",
+            "a.toml:8: congestion.reaction.m = 1: must be 2 to 255",
         ),
         case(
             "mechanism = \"renato\"\n[congestion.reaction]\nlimit = 0",

@@ -13,6 +13,8 @@ from silvan.sweeps.errors import Place
 
 #: More runs than this are a mistake of the pen.
 RUNS_AT_MOST = 100_000
+#: The largest number of a range, beyond which sums are no numbers any more.
+LARGEST = 1e300
 
 AXIS_KEYS = ("key", "values", "range", "unit", "name", "zip")
 RANGE_KEYS = ("from", "to", "step", "count", "scale")
@@ -193,8 +195,8 @@ def read_range(path: str, value: Any, place: Place) -> tuple[int | float, ...]:
     place.keys(path, value, RANGE_KEYS)
     for key in ("from", "to", "step", "count"):
         number = value.get(key, 1)
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            place.fail(f"{path}.{key}", "must be a number", number)
+        if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) <= LARGEST:
+            place.fail(f"{path}.{key}", f"must be a number, at most {LARGEST:g} in size", number)
     if "from" not in value or "to" not in value or ("step" in value) == ("count" in value):
         place.fail(path, "needs `from`, `to`, and either `step` or `count`")
     first, last = value["from"], value["to"]
@@ -204,8 +206,6 @@ def read_range(path: str, value: Any, place: Place) -> tuple[int | float, ...]:
     if scale == "log" and ("step" in value or first <= 0 or last <= 0):
         place.fail(path, "a log scale goes between two numbers above zero in `count` values")
     count = _count(path, value, place)
-    if count > RUNS_AT_MOST:
-        place.fail(path, f"{count:,} values; at most {RUNS_AT_MOST:,} are accepted")
     whole = all(isinstance(value.get(key, 0), int) for key in ("from", "to", "step"))
     numbers = (_between(value, n, count, scale) for n in range(count))
     return tuple(round(x) if whole else float(f"{x:.12g}") for x in numbers)
@@ -216,9 +216,15 @@ def _count(path: str, value: dict[str, Any], place: Place) -> int:
         count = value["count"]
         if not isinstance(count, int) or count < 2:
             place.fail(f"{path}.count", "must be a whole number of at least 2", count)
+        if count > RUNS_AT_MOST:
+            place.fail(f"{path}.count", f"must be at most {RUNS_AT_MOST:,}", float(count))
         return count
     step = value["step"]
-    steps = (value["to"] - value["from"]) / step if step else math.nan
+    # As floats: the quotient may lie beyond them, and is infinite then.
+    way = float(value["to"]) - float(value["from"])
+    steps = way / float(step) if step else math.nan
+    if steps >= RUNS_AT_MOST:
+        place.fail(f"{path}.step", f"gives more than {RUNS_AT_MOST:,} values, the most accepted", step)
     if not steps >= 0 or abs(steps - round(steps)) > 1e-9 * max(1.0, steps):
         place.fail(path, "`step` must lead from `from` to `to` in whole steps", value)
     return round(steps) + 1

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from silvan._core import Scenario, ScenarioError
+from silvan._core import Scenario
 from silvan.sweeps.axes import RESERVED, Axis, Point, check_size, points, read_axis, read_seeds
 from silvan.sweeps.errors import Place, SweepError
 from silvan.sweeps.measures import Measure, read_measure
@@ -168,20 +168,12 @@ def of_file(path: Path) -> Base:
 
 
 def of_scenario(scenario: Scenario) -> Base:
-    """Take a scenario that is there already.
+    """Take a scenario that is there already: its own text, so that axes act on what was written.
 
-    Its own text, if it can still be read, so that axes act on what was written and not on values
-    that were filled in; else the resolved one.
+    Values that were filled in would stand in their way: a part is `none` where no mechanism is given.
     """
     base_dir = str(Path(scenario.base_dir).absolute())
-    try:
-        text = Path(scenario.origin).read_text(encoding="utf-8")
-        base = Base(text, scenario.origin, base_dir, tuple(scenario.overrides))
-        if base.at({}).to_toml() == scenario.to_toml():
-            return base
-    except (OSError, ValueError, ScenarioError):
-        pass
-    return Base(scenario.to_toml(), scenario.origin, base_dir)
+    return Base(scenario.text, scenario.origin, base_dir, tuple(scenario.overrides))
 
 
 def read_axes(axes: Mapping[str, Any] | Sequence[Mapping[str, Any]], place: Place) -> tuple[Axis, ...]:

@@ -7,7 +7,8 @@ pub mod reaction;
 pub mod round_trip;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 use silvan_engine::Bytes;
 
 use crate::config::Packet;
@@ -16,10 +17,11 @@ use marking::{Fecn, FillMapping, Marking, Mvpm, Opm};
 use reaction::{Cct, CctTable, ExplicitRate, Lipd, Mvcm, Reaction};
 
 /// What is to be in force: a mechanism, and parts in place of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Congestion {
-    /// A mechanism of the literature; it fills in the parts that are not given.
+    /// A mechanism of the literature; it fills in the parts that are not given. `none` switches all
+    /// parts off; leave it out to give parts alone.
     pub mechanism: Mechanism,
     /// How switches mark packets.
     pub marking: Option<Marking>,
@@ -96,6 +98,25 @@ pub struct Parts {
     pub isolation: Isolation,
     /// See [`Reaction`].
     pub reaction: Reaction,
+}
+
+impl Serialize for Congestion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Beside the word `none` parts would be nothing when this is read again.
+        let nothing = Mechanism::None.parts(&Packet::default());
+        let alone = self.mechanism == Mechanism::None && self.parts(&Packet::default()) != nothing;
+        let mut table = serializer.serialize_struct("Congestion", 5 - usize::from(alone))?;
+        if alone {
+            table.skip_field("mechanism")?;
+        } else {
+            table.serialize_field("mechanism", &self.mechanism)?;
+        }
+        table.serialize_field("marking", &self.marking)?;
+        table.serialize_field("notification", &self.notification)?;
+        table.serialize_field("isolation", &self.isolation)?;
+        table.serialize_field("reaction", &self.reaction)?;
+        table.end()
+    }
 }
 
 impl Congestion {

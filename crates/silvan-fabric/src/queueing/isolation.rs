@@ -61,8 +61,10 @@ pub enum Isolation {
 #[serde(deny_unknown_fields, default)]
 pub struct SpecialQueues {
     /// Special queues of each input port and virtual lane (CFQs, HPQs), each with a CAM line.
+    #[schemars(range(max = 64))]
     pub queues: u8,
     /// Destinations that a CAM line can list.
+    #[schemars(range(min = 1, max = 4096))]
     pub destinations: u16,
     /// Fill of a normal queue above which a root is found; by default six full packets.
     pub detection: Option<Bytes>,

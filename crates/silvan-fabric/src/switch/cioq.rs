@@ -246,7 +246,7 @@ impl CioqSwitch {
             (packet.size, packet.dst, packet.fecn)
         };
         // The rule hears of the fill that the packet leaves behind (Paper I, 3.2.1).
-        if matches!(self.ports.marker, Marker::Fecn { .. }) {
+        if self.ports.marker.follows_fills() {
             self.fill_changed(core, (0, output), vl, dst);
             if self.ports.marker.marks(lane, size) {
                 self.mark(core, id);

@@ -59,7 +59,8 @@ pub struct Custom {
 pub struct CustomSwitch {
     /// Its name; no other node has it, and it contains no colon.
     pub name: String,
-    /// Number of ports, 1 to 1024; by default as many as its links need.
+    /// Number of ports, 1 to 256; by default as many as its links need.
+    #[schemars(range(min = 1, max = 256))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<u32>,
 }
@@ -477,7 +478,7 @@ mod tests {
         );
         assert_eq!(
             message(|s| s.switches[0].ports = Some(5000)),
-            "custom: switch S1: `ports` = 5000 is out of range; it must be 1 to 1024"
+            "custom: switch S1: `ports` = 5000 is out of range; it must be 1 to 256"
         );
         assert_eq!(
             message(|s| s.links.insert(1, link("S1", "S2"))),

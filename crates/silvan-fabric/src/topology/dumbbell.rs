@@ -27,9 +27,11 @@ const KIND: &str = "dumbbell";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dumbbell {
-    /// Hosts on switch S1, 1 to 1023.
+    /// Hosts on switch S1, 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
     pub left: u32,
-    /// Hosts on switch S2, 1 to 1023.
+    /// Hosts on switch S2, 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
     pub right: u32,
     /// Data rate of every host's link.
     pub link_rate: Rate,
@@ -126,11 +128,11 @@ mod tests {
         let message = |spec: Dumbbell| spec.build().map_err(|e| e.to_string()).err();
         assert_eq!(
             message(Dumbbell { left: 0, ..Dumbbell::default() }).as_deref(),
-            Some("dumbbell: `left` = 0 is out of range; it must be 1 to 1023")
+            Some("dumbbell: `left` = 0 is out of range; it must be 1 to 255")
         );
         assert_eq!(
             message(Dumbbell { right: 70_000, ..Dumbbell::default() }).as_deref(),
-            Some("dumbbell: `right` = 70000 is out of range; it must be 1 to 1023")
+            Some("dumbbell: `right` = 70000 is out of range; it must be 1 to 255")
         );
         assert_eq!(
             message(Dumbbell { trunk_rate: Some(Rate(0)), ..Dumbbell::default() }).as_deref(),

@@ -65,9 +65,11 @@ const KIND: &str = "k-ary-n-fly";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KAryNFly {
-    /// Ports on each side of a switch, 2 to 512.
+    /// Ports on each side of a switch, 2 to 128.
+    #[schemars(range(min = 2, max = 128))]
     pub k: u32,
     /// Stages of switches, 1 to 16.
+    #[schemars(range(min = 1, max = 16))]
     pub n: u32,
     /// Whether links carry packets one way, from stage to stage, or both ways.
     #[serde(default)]
@@ -519,7 +521,7 @@ mod tests {
         let message = |spec: KAryNFly| spec.build().map_err(|e| e.to_string()).err().unwrap_or_default();
         let both_ways =
             |k, n, hosts| KAryNFly { hosts: Some(hosts), ..fly(k, n, Ways::Bidirectional, Wires::Butterfly) };
-        assert_eq!(message(KAryNFly::new(1, 3)), "k-ary-n-fly: `k` = 1 is out of range; it must be 2 to 512");
+        assert_eq!(message(KAryNFly::new(1, 3)), "k-ary-n-fly: `k` = 1 is out of range; it must be 2 to 128");
         assert_eq!(
             message(KAryNFly::new(4, 17)),
             "k-ary-n-fly: `n` = 17 is out of range; it must be 1 to 16"
@@ -538,10 +540,10 @@ mod tests {
              \"unidirectional\""
         );
         for links in [Ways::Unidirectional, Ways::Bidirectional] {
-            let error = message(fly(512, 16, links, Wires::PerfectShuffle));
+            let error = message(fly(128, 16, links, Wires::PerfectShuffle));
             assert_eq!(
                 error,
-                "k-ary-n-fly: `k` = 512, `n` = 16 make more than 200000 hosts, the largest number; choose smaller \
+                "k-ary-n-fly: `k` = 128, `n` = 16 make more than 200000 hosts, the largest number; choose smaller \
                  ones"
             );
         }

@@ -26,9 +26,11 @@ const KIND: &str = "k-ary-n-tree";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KAryNTree {
-    /// Ports of a switch in each direction, 2 to 512.
+    /// Ports of a switch in each direction, 2 to 128.
+    #[schemars(range(min = 2, max = 128))]
     pub k: u32,
     /// Levels of switches, 1 to 16.
+    #[schemars(range(min = 1, max = 16))]
     pub n: u32,
     /// Data rate of every link.
     #[serde(default = "default_link_rate")]
@@ -91,7 +93,7 @@ mod tests {
     fn wrong_parameters_are_named() {
         let message =
             |k, n| KAryNTree::new(k, n).build().map_err(|e| e.to_string()).err().unwrap_or_default();
-        assert_eq!(message(1, 3), "k-ary-n-tree: `k` = 1 is out of range; it must be 2 to 512");
+        assert_eq!(message(1, 3), "k-ary-n-tree: `k` = 1 is out of range; it must be 2 to 128");
         assert_eq!(message(4, 0), "k-ary-n-tree: `n` = 0 is out of range; it must be 1 to 16");
         assert_eq!(
             message(16, 5),

@@ -45,8 +45,8 @@ pub const MAX_HOSTS: u64 = 200_000;
 pub const MAX_SWITCHES: u64 = 100_000;
 /// Most links of a topology, parallel ones counted each.
 pub const MAX_LINKS: u64 = 2_000_000;
-/// Most ports of one switch.
-pub const MAX_SWITCH_PORTS: u16 = 1024;
+/// Most ports of one switch: what an event of a run can name.
+pub const MAX_SWITCH_PORTS: u16 = 256;
 /// Most ports of all switches together, wired or not.
 pub const MAX_PORTS: u64 = 2 * MAX_LINKS;
 /// Longest propagation delay of a link, one second.

@@ -44,13 +44,16 @@ fn default_width() -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModifiedTree {
-    /// Ports of a switch in each direction, down and up, 2 to 512.
+    /// Ports of a switch in each direction, down and up, 2 to 128.
+    #[schemars(range(min = 2, max = 128))]
     pub k: u32,
     /// Levels of switches, 1 to 16.
+    #[schemars(range(min = 1, max = 16))]
     pub n: u32,
-    /// Parallel links between neighbours that reach the same hosts downwards, 0 to 511; 0 is the
+    /// Parallel links between neighbours that reach the same hosts downwards, 0 to 127; 0 is the
     /// plain tree.
     #[serde(default = "default_width")]
+    #[schemars(range(max = 127))]
     pub horizontal_width: u32,
     /// Data rate of every link.
     #[serde(default = "default_link_rate")]
@@ -200,16 +203,16 @@ mod tests {
         };
         assert_eq!(
             message(4, 2, 512),
-            "modified-k-ary-n-tree: `horizontal_width` = 512 is out of range; it must be 0 to 511"
+            "modified-k-ary-n-tree: `horizontal_width` = 512 is out of range; it must be 0 to 127"
         );
         assert_eq!(
-            message(400, 2, 400),
-            "modified-k-ary-n-tree: `k` = 400, `horizontal_width` = 400 make switches of 1200 ports; at most \
-             1024 are possible"
+            message(100, 2, 100),
+            "modified-k-ary-n-tree: `k` = 100, `horizontal_width` = 100 make switches of 300 ports; at most \
+             256 are possible"
         );
         assert_eq!(
-            message(16, 4, 500),
-            "modified-k-ary-n-tree: `k` = 16, `n` = 4, `horizontal_width` = 500 make more than 2000000 links, \
+            message(21, 4, 127),
+            "modified-k-ary-n-tree: `k` = 21, `n` = 4, `horizontal_width` = 127 make more than 2000000 links, \
              the largest number; choose smaller ones"
         );
     }

@@ -329,19 +329,19 @@ mod tests {
         );
         assert_eq!(
             message(&[4, 0], &[1, 4], &[1, 1]),
-            "pgft: `m[1]` = 0 is out of range; it must be 1 to 1024"
+            "pgft: `m[1]` = 0 is out of range; it must be 1 to 256"
         );
         assert_eq!(
             message(&[4, 4], &[2, 4], &[1, 1]),
             "pgft: `w[0]` = 2 gives a host several links; it must be 1"
         );
         assert_eq!(
-            message(&[1000, 1000], &[1, 1], &[1, 1]),
-            "pgft: `m` = [1000, 1000], `w` = [1, 1], `p` = [1, 1] make more than 200000 hosts, the largest \
+            message(&[250, 250, 250], &[1, 1, 1], &[1, 1, 1]),
+            "pgft: `m` = [250, 250, 250], `w` = [1, 1, 1], `p` = [1, 1, 1] make more than 200000 hosts, the largest \
              number; choose smaller ones"
         );
         assert_eq!(
-            message(&[1000; 16], &[1; 16], &[1; 16])
+            message(&[250; 16], &[1; 16], &[1; 16])
                 .split_once("make")
                 .map(|(_, end)| end.to_owned())
                 .as_deref(),
@@ -349,9 +349,9 @@ mod tests {
             "products beyond any integer are still caught"
         );
         assert_eq!(
-            message(&[2, 2], &[1, 1000], &[1, 2]),
-            "pgft: `m` = [2, 2], `w` = [1, 1000], `p` = [1, 2] make switches of 2002 ports at level 1; at \
-             most 1024 are possible"
+            message(&[2, 2], &[1, 200], &[1, 2]),
+            "pgft: `m` = [2, 2], `w` = [1, 200], `p` = [1, 2] make switches of 402 ports at level 1; at \
+             most 256 are possible"
         );
     }
 }

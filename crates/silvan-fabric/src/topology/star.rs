@@ -24,7 +24,8 @@ const KIND: &str = "star";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Star {
-    /// Number of hosts, 1 to 1024.
+    /// Number of hosts, 1 to 256.
+    #[schemars(range(min = 1, max = 256))]
     pub hosts: u32,
     /// Data rate of every link.
     pub link_rate: Rate,
@@ -80,9 +81,9 @@ mod tests {
     #[test]
     fn wrong_parameters_are_named() {
         let message = |hosts| Star { hosts, ..Star::default() }.build().map_err(|e| e.to_string()).err();
-        let wrong = |hosts| Some(format!("star: `hosts` = {hosts} is out of range; it must be 1 to 1024"));
+        let wrong = |hosts| Some(format!("star: `hosts` = {hosts} is out of range; it must be 1 to 256"));
         assert_eq!(message(0), wrong(0));
-        assert_eq!(message(1025), wrong(1025));
-        assert_eq!(message(1024), None);
+        assert_eq!(message(257), wrong(257));
+        assert_eq!(message(256), None);
     }
 }

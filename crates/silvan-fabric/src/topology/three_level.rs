@@ -32,6 +32,7 @@ const MAX_RADIX: u32 = 92;
 #[serde(deny_unknown_fields)]
 pub struct ThreeLevelFatTree {
     /// Ports of every switch, an even number from 4 to 92.
+    #[schemars(range(min = 4, max = 92), extend("multipleOf" = 2))]
     pub radix: u32,
     /// Data rate of every link.
     #[serde(default = "default_link_rate")]

@@ -27,14 +27,18 @@ const KIND: &str = "two-level-fat-tree";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TwoLevelFatTree {
-    /// Number of leaf switches, 1 to 1024.
+    /// Number of leaf switches, 1 to 256; a switch has at most 256 ports, so fewer with `parallel`.
+    #[schemars(range(min = 1, max = 256))]
     pub leaves: u32,
-    /// Number of spine switches, 1 to 1024.
+    /// Number of spine switches, 1 to 255; with `hosts_per_leaf` they fill a leaf switch.
+    #[schemars(range(min = 1, max = 255))]
     pub spines: u32,
-    /// Hosts on each leaf switch, 1 to 1024.
+    /// Hosts on each leaf switch, 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
     pub hosts_per_leaf: u32,
-    /// Parallel links between a leaf and each spine, 1 to 1024.
+    /// Parallel links between a leaf and each spine, 1 to 255.
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 255))]
     pub parallel: u32,
     /// Data rate of every link.
     #[serde(default = "default_link_rate")]
@@ -75,16 +79,31 @@ impl TwoLevelFatTree {
     }
 
     fn build_named(&self, name: &str) -> Result<Topology, TopologyError> {
-        let check = |name, value| within(KIND, name, value, 1, MAX_SWITCH_PORTS);
-        let leaves = check("leaves", self.leaves)?;
-        let spines = check("spines", self.spines)?;
-        let hosts = check("hosts_per_leaf", self.hosts_per_leaf)?;
-        let parallel = check("parallel", self.parallel)?;
+        let check = |name, value, most| within(KIND, name, value, 1, most);
+        let leaves = check("leaves", self.leaves, MAX_SWITCH_PORTS)?;
+        let spines = check("spines", self.spines, MAX_SWITCH_PORTS - 1)?;
+        let hosts = check("hosts_per_leaf", self.hosts_per_leaf, MAX_SWITCH_PORTS - 1)?;
+        let parallel = check("parallel", self.parallel, MAX_SWITCH_PORTS - 1)?;
+        self.check_ports()?;
         let shape = Pgft { m: vec![hosts, leaves], w: vec![1, spines], p: vec![1, parallel] };
         let parameters = format!(
             "`leaves` = {leaves}, `spines` = {spines}, `hosts_per_leaf` = {hosts}, `parallel` = {parallel}"
         );
         shape.wire(Labels { kind: KIND, parameters: &parameters, name }, self.link_rate, self.link_delay)
+    }
+
+    /// Refuses switches of too many ports, by the parameters that make them.
+    fn check_ports(&self) -> Result<(), TopologyError> {
+        let Self { leaves, spines, hosts_per_leaf: hosts, parallel, .. } = self;
+        let leaf = format!("`spines` = {spines} with `hosts_per_leaf` = {hosts}, `parallel` = {parallel}");
+        let spine = format!("`leaves` = {leaves} with `parallel` = {parallel}");
+        let sizes = [("leaf", hosts + spines * parallel, leaf), ("spine", leaves * parallel, spine)];
+        match sizes.into_iter().find(|(_, ports, _)| *ports > u32::from(MAX_SWITCH_PORTS)) {
+            None => Ok(()),
+            Some((which, ports, by)) => Err(TopologyError(format!(
+                "{KIND}: {by} makes {which} switches of {ports} ports; at most {MAX_SWITCH_PORTS} are possible"
+            ))),
+        }
     }
 }
 
@@ -147,16 +166,30 @@ mod tests {
             |spec: TwoLevelFatTree| spec.build().map_err(|e| e.to_string()).err().unwrap_or_default();
         assert_eq!(
             message(TwoLevelFatTree::new(0, 2, 3)),
-            "two-level-fat-tree: `leaves` = 0 is out of range; it must be 1 to 1024"
+            "two-level-fat-tree: `leaves` = 0 is out of range; it must be 1 to 256"
         );
         assert_eq!(
             message(TwoLevelFatTree { parallel: 0, ..TwoLevelFatTree::new(2, 2, 3) }),
-            "two-level-fat-tree: `parallel` = 0 is out of range; it must be 1 to 1024"
+            "two-level-fat-tree: `parallel` = 0 is out of range; it must be 1 to 255"
         );
         assert_eq!(
-            message(TwoLevelFatTree::new(300, 2, 1000)),
-            "two-level-fat-tree: `leaves` = 300, `spines` = 2, `hosts_per_leaf` = 1000, `parallel` = 1 make \
-             more than 200000 hosts, the largest number; choose smaller ones"
+            message(TwoLevelFatTree::new(2, 1024, 2)),
+            "two-level-fat-tree: `spines` = 1024 is out of range; it must be 1 to 255"
+        );
+        assert_eq!(
+            message(TwoLevelFatTree::new(2, 200, 57)),
+            "two-level-fat-tree: `spines` = 200 with `hosts_per_leaf` = 57, `parallel` = 1 makes leaf switches of \
+             257 ports; at most 256 are possible"
+        );
+        assert_eq!(
+            message(TwoLevelFatTree { parallel: 2, ..TwoLevelFatTree::new(129, 2, 2) }),
+            "two-level-fat-tree: `leaves` = 129 with `parallel` = 2 makes spine switches of 258 ports; at most 256 \
+             are possible"
+        );
+        assert_eq!(message(TwoLevelFatTree::new(256, 200, 56)), "", "the largest");
+        assert_eq!(
+            message(TwoLevelFatTree::new(256, 2, 0)),
+            "two-level-fat-tree: `hosts_per_leaf` = 0 is out of range; it must be 1 to 255"
         );
         let dead = FatTree648 { link_rate: Rate(0), ..FatTree648::default() };
         assert_eq!(

@@ -263,9 +263,9 @@ mod tests {
             "a host and a switch are both named H3; every node needs a name of its own"
         );
         assert_eq!(message(|t| t.hosts[1].name.clear()), "a host has an empty name; every node needs a name");
-        assert_eq!(message(|t| t.switches[0].ports = 0), "switch S1 has 0 ports; it must have 1 to 1024");
+        assert_eq!(message(|t| t.switches[0].ports = 0), "switch S1 has 0 ports; it must have 1 to 256");
         assert_eq!(
-            message(|t| t.switches.extend((0..4000).map(|i| switch(format!("X{i}"), 1024)))),
+            message(|t| t.switches.extend((0..16_000).map(|i| switch(format!("X{i}"), 256)))),
             "the switches have 4096009 ports in all; at most 4000000 are possible"
         );
         assert_eq!(

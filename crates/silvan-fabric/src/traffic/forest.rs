@@ -29,20 +29,25 @@ pub const MOST_HOTSPOTS: u64 = 4_000_000;
 #[serde(deny_unknown_fields)]
 pub struct Forest {
     /// Number of hotspots, drawn from all hosts of the network, which have a role besides.
+    #[schemars(range(min = 1))]
     pub hotspots: u32,
     /// Percentage of the hosts that send to their hotspot alone (Paper IV's C nodes).
     #[serde(default)]
+    #[schemars(range(max = 100))]
     pub contributors: u8,
     /// Percentage of the hosts that send to hosts drawn at random alone (V nodes).
     #[serde(default)]
+    #[schemars(range(max = 100))]
     pub victims: u8,
     /// Percentage of the hosts that do both (B nodes). Hosts without a role send nothing.
     #[serde(default)]
+    #[schemars(range(max = 100))]
     pub mixed: u8,
     /// Percentage of a mixed host's traffic that goes to its hotspot. By any time at most this
     /// share of what the host could send until then is for the hotspot and at most the rest for
     /// others; neither waits for the other while congestion control holds it back.
     #[serde(default)]
+    #[schemars(range(max = 100))]
     pub p: u8,
     /// Time after which all hotspots are drawn anew; by default they stay.
     pub lifetime: Option<Time>,

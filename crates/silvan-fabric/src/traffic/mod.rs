@@ -27,6 +27,7 @@ pub struct Flow {
     /// of all classes and since the start of the run; then no `start` may be given. It is the
     /// experimenter's hand that starts it, like the end of the warm-up, no message in the network.
     /// `stop` remains a time of the run.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub start_after_packets: Option<u64>,
     /// When it stops; by default never.
     pub stop: Option<Time>,
@@ -41,6 +42,7 @@ pub struct Flow {
     pub arrivals: Arrivals,
     /// Service level.
     #[serde(default)]
+    #[schemars(range(max = 15))]
     pub sl: u8,
 }
 
@@ -72,13 +74,16 @@ pub struct Traffic {
     /// of all classes and since the start of the run; then no `start` may be given. It is the
     /// experimenter's hand that starts it, like the end of the warm-up, no message in the network.
     /// `stop` remains a time of the run.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub start_after_packets: Option<u64>,
     /// When it stops; by default never.
     pub stop: Option<Time>,
     /// Data packets that each host sends in all; by default without end.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub packets_per_host: Option<u64>,
     /// Service level.
     #[serde(default)]
+    #[schemars(range(max = 15))]
     pub sl: u8,
 }
 

@@ -1,6 +1,8 @@
 //! A scenario that is fine, and what is said of it when a piece of it is replaced.
 #![allow(dead_code)]
 
+pub mod draw;
+
 use std::path::Path;
 
 use silvan_scenario::Scenario;

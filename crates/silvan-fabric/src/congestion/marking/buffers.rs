@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct Opm {
     /// Share of the output buffer above which packets through it are marked, in percent.
+    #[schemars(range(min = 1, max = 99))]
     pub output_percent: u8,
 }
 
@@ -33,8 +34,10 @@ impl Default for Opm {
 #[serde(deny_unknown_fields, default)]
 pub struct Mvpm {
     /// Share of the input buffer above which arriving packets are marked, in percent.
+    #[schemars(range(min = 1, max = 99))]
     pub input_percent: u8,
     /// Share of the output buffer above which marked packets through it are validated, in percent.
+    #[schemars(range(min = 1, max = 99))]
     pub output_percent: u8,
 }
 

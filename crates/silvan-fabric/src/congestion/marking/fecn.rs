@@ -12,6 +12,7 @@ use silvan_engine::random::Stream;
 pub struct Fecn {
     /// 0: never mark; 1 to 15: a uniformly decreasing fill at which marking starts, that is
     /// (16 - threshold) / 16 of the input buffer's share of a virtual lane.
+    #[schemars(range(max = 15))]
     pub threshold: u8,
     /// The fill above which a port enters the congestion state, in place of `threshold`.
     pub upper: Option<Bytes>,
@@ -24,9 +25,11 @@ pub struct Fecn {
     /// Which fill is held against the threshold.
     pub fill: FillMapping,
     /// Mean number of eligible packets sent between two marked ones.
+    #[schemars(range(max = 65_534))]
     pub marking_rate: u16,
     /// Share of eligible packets that are marked, in percent, in place of `marking_rate` (Paper V
     /// gives its Marking_Rate so).
+    #[schemars(range(min = 1, max = 100))]
     pub percent: Option<u8>,
     /// Whether marks fall at random or every so many packets.
     pub pattern: MarkingPattern,

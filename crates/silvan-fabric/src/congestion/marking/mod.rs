@@ -61,6 +61,13 @@ impl Marker {
         }
     }
 
+    /// Whether the rule is told of the queues that feed an output and marks what leaves there, unlike
+    /// those that look at whole buffers.
+    #[inline]
+    pub fn follows_fills(&self) -> bool {
+        !matches!(self, Self::None | Self::Buffers(_))
+    }
+
     /// Whether the rule looks at the fill of single queues.
     pub fn needs_queues(&self) -> bool {
         match self {

@@ -19,6 +19,7 @@ pub struct Cct {
     /// Lower bound of the index.
     pub ccti_min: u16,
     /// Period after which every index is decremented by one, in units of 1.024 us.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: u32,
     /// Whether an index belongs to a queue pair (flow) or to a service level.
     pub level: ControlLevel,
@@ -43,6 +44,7 @@ pub enum ControlLevel {
 #[serde(deny_unknown_fields)]
 pub struct PerSl {
     /// The service level, 0 to 15.
+    #[schemars(range(max = 15))]
     pub sl: u8,
     /// See [`Cct::ccti_increase`].
     pub ccti_increase: Option<u16>,
@@ -51,6 +53,7 @@ pub struct PerSl {
     /// See [`Cct::ccti_min`].
     pub ccti_min: Option<u16>,
     /// See [`Cct::ccti_timer`].
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: Option<u32>,
 }
 
@@ -63,28 +66,35 @@ pub enum CctTable {
     /// 95, Paper III's with 106.
     Quadratic {
         /// See the formula.
+        #[schemars(range(min = 1))]
         divisor: u32,
         /// See the formula; Paper IV's larger networks need more than 1.
+        #[schemars(range(min = 1))]
         scale: u32,
         /// Number of entries, 128 or more.
+        #[schemars(range(min = 128, max = 16_384))]
         entries: u16,
     },
     /// CCT[i] = i times the transmission time of so many full packets.
     Linear {
         /// Packets per entry.
+        #[schemars(range(min = 1, max = 1024))]
         packets: u32,
         /// Number of entries, 128 or more.
+        #[schemars(range(min = 128, max = 16_384))]
         entries: u16,
     },
     /// The delays one by one, in nanoseconds for a full packet.
     List {
         /// 128 or more delays.
+        #[schemars(length(min = 128, max = 16_384))]
         delays_ns: Vec<u64>,
     },
     /// As IBA encodes them: bits 15..14 shift, bits 13..0 multiplier; the delay is the packet's
     /// transmission time times multiplier / 2^shift.
     Iba {
         /// 128 or more entries.
+        #[schemars(length(min = 128, max = 16_384))]
         entries: Vec<u16>,
     },
 }

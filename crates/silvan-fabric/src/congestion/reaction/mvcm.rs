@@ -22,13 +22,16 @@ use super::{Mark, WindowState};
 #[serde(deny_unknown_fields, default)]
 pub struct Mvcm {
     /// Largest window, DWmax; by default as many packets as fill the shortest round trip.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub window: Option<u16>,
     /// Length of a waiting slot; by default the shortest round trip, `RTTmin`.
     pub slot: Option<Time>,
     /// What each further hot acknowledgement multiplies the number of slots by; by default the
     /// largest number of hosts of a switch, k.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub factor: Option<u16>,
     /// How often the number of slots may be raised; by default the number of stages, n.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub limit: Option<u8>,
     /// Whether `limit` holds at all. Without it slots grow up to a second.
     pub limited: bool,

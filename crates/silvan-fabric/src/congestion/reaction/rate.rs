@@ -19,10 +19,13 @@ use super::{Mark, WindowState};
 #[serde(deny_unknown_fields, default)]
 pub struct RateControl {
     /// Packets of a flow that may be without an acknowledgement at a time; by default any number.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub window: Option<u16>,
     /// A marked acknowledgement divides the rate by this.
+    #[schemars(range(min = 2))]
     pub m: u8,
     /// The lowest rate is the link's divided by this.
+    #[schemars(range(min = 2, max = 4096))]
     pub slowest: u16,
 }
 
@@ -37,11 +40,13 @@ impl Default for RateControl {
 #[serde(deny_unknown_fields, default)]
 pub struct Lipd {
     /// Packets of a flow that may be without an acknowledgement at a time; by default any number.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub window: Option<u16>,
     /// The unit of delay; by default the shortest round trip of a full packet and its
     /// acknowledgement in the network.
     pub delay: Option<Time>,
     /// Most delays between two packets; InfiniBand's field has 8 bits.
+    #[schemars(range(min = 1, max = 4096))]
     pub limit: u16,
 }
 

@@ -9,6 +9,7 @@ use silvan_engine::Time;
 #[serde(deny_unknown_fields, default)]
 pub struct StaticWindow {
     /// Packets of a flow that may be without an acknowledgement at a time.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub packets: u16,
 }
 

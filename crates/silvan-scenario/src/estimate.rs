@@ -1,0 +1,174 @@
+//! What a run would cost, to an order of magnitude: from what is offered, not from what the network
+//! will bear.
+
+use serde::Serialize;
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::config::Packet;
+use silvan_fabric::topology::{NodeRef, Topology};
+use silvan_fabric::traffic::{Flow, Pattern, Traffic};
+
+use crate::rows;
+use crate::spec::Spec;
+
+/// What a run would cost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Data packets sent.
+    pub packets: f64,
+    /// Packets times links crossed.
+    pub packet_hops: f64,
+    /// Events to process.
+    pub events: f64,
+    /// Memory in MB (1e6 bytes).
+    pub memory_mb: f64,
+    /// Wall time in seconds, at 10 million packet-hops per second.
+    pub wall_s: f64,
+}
+
+/// Packet-hops per second of wall time, on one core.
+const PACKET_HOPS_PER_S: f64 = 1e7;
+/// Events per packet-hop: the arrival, and now and then a blocked output that wakes up.
+const EVENTS_PER_HOP: f64 = 1.6;
+/// Bytes that the model keeps per packet in a buffer.
+const PACKET_BYTES: f64 = 64.0;
+
+/// Estimates a run whose packets cross so many links on average.
+pub(crate) fn estimate(spec: &Spec, topology: &Topology, hops: f64) -> Estimate {
+    let (host, drain) = rates(spec, topology);
+    let hosts = topology.hosts.len();
+    let flows = spec.flow.iter().map(|flow| of_flow(spec, flow, host));
+    let traffic = spec.traffic.iter().map(|traffic| of_traffic(spec, traffic, (host, drain), hosts));
+    let (mut packets, mut wire) = (0.0, 0.0);
+    for offered in flows.chain(traffic) {
+        packets += offered.packets;
+        wire += offered.wire;
+    }
+    // Many flows may share a host: together they send no more than all hosts can.
+    let bound = bytes(host, spec.duration) * hosts as f64;
+    if wire > bound {
+        packets *= bound / wire;
+    }
+    let packet_hops = packets * hops;
+    let ports = topology.channel_count() as f64;
+    let per_port = (spec.switch.buffer.0 as f64 / spec.packet.mtu.0 as f64).min(256.0);
+    let rows = rows::count(spec, topology) as f64;
+    let tables = (topology.switches.len() * topology.hosts.len() * 2) as f64;
+    let memory = 2e7 + ports * (1_000.0 + per_port * PACKET_BYTES) + rows * rows::ROW_BYTES + tables;
+    Estimate {
+        packets: packets.round(),
+        packet_hops: packet_hops.round(),
+        events: (packet_hops * EVENTS_PER_HOP).round(),
+        memory_mb: memory / 1e6,
+        wall_s: packet_hops / PACKET_HOPS_PER_S,
+    }
+}
+
+/// The most a host sends and takes in: at most what the fastest link of a host carries.
+pub(crate) fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
+    let of_host = |end: NodeRef| matches!(end, NodeRef::Host(_));
+    let links = topology.links.iter().filter(|link| of_host(link.a.node) || of_host(link.b.node));
+    let link = links.map(|link| link.rate).max().unwrap_or(Rate(0));
+    (spec.host.injection_rate.unwrap_or(link).min(link), spec.host.drain_rate.unwrap_or(link).min(link))
+}
+
+/// What a source sends: packets, and bytes on the wire.
+struct Offered {
+    packets: f64,
+    wire: f64,
+}
+
+/// Messages of a source, on average.
+struct Messages {
+    payload: f64,
+    packets: f64,
+    /// Bytes on the wire.
+    wire: f64,
+}
+
+impl Messages {
+    fn new(packet: &Packet, least: Option<Bytes>, most: Option<Bytes>) -> Self {
+        let least = least.unwrap_or(packet.mtu).0.max(1);
+        let most = most.map_or(least, |most| most.0.max(least));
+        // The mean of all sizes from the least to the largest.
+        let sizes = (most - least + 1) as f64;
+        let packets = (packets_up_to(most, packet.mtu.0) - packets_up_to(least - 1, packet.mtu.0)) / sizes;
+        let payload = (least as f64 + most as f64) / 2.0;
+        Self { payload, packets, wire: payload + packets * packet.header.0 as f64 }
+    }
+
+    /// What is sent in some time: at most what is offered per time, what the host sends and what it
+    /// can start, in at most so many messages.
+    fn sent(&self, spec: &Spec, offered: Option<Rate>, host: Rate, time: Time, most: f64) -> Offered {
+        let overhead = spec.host.message_overhead.as_secs_f64();
+        let each = self.wire / (host.0.max(1) as f64 / 8.0) + overhead;
+        let able = time.as_secs_f64() / each;
+        let wanted = offered.map_or(f64::INFINITY, |rate| bytes(rate, time) / self.payload);
+        let count = able.min(wanted).min(most);
+        Offered { packets: count * self.packets, wire: count * self.wire }
+    }
+}
+
+/// Packets of one message of each size from one byte to so many, together.
+fn packets_up_to(size: u64, mtu: u64) -> f64 {
+    let (full, rest) = ((size / mtu) as f64, (size % mtu) as f64);
+    mtu as f64 * full * (full + 1.0) / 2.0 + rest * (full + 1.0)
+}
+
+fn bytes(rate: Rate, time: Time) -> f64 {
+    rate.0 as f64 / 8.0 * time.as_secs_f64()
+}
+
+fn active(start: Time, stop: Option<Time>, duration: Time) -> Time {
+    stop.unwrap_or(duration).min(duration).saturating_sub(start)
+}
+
+fn of_flow(spec: &Spec, flow: &Flow, host: Rate) -> Offered {
+    let messages = Messages::new(&spec.packet, flow.message, None);
+    let most = flow.total.map_or(f64::INFINITY, |total| total.0 as f64 / messages.payload);
+    messages.sent(spec, flow.rate, host, active(flow.start, flow.stop, spec.duration), most)
+}
+
+fn of_traffic(spec: &Spec, traffic: &Traffic, (host, drain): (Rate, Rate), hosts: usize) -> Offered {
+    let time = active(traffic.start, traffic.stop, spec.duration);
+    let messages = Messages::new(&spec.packet, traffic.message, traffic.message_max);
+    let most = traffic.packets_per_host.map_or(f64::INFINITY, |packets| packets as f64 / messages.packets);
+    let each = messages.sent(spec, traffic.rate, host, time, most);
+    let senders = traffic.hosts.as_ref().map_or(hosts, Vec::len) as f64;
+    let wire = each.wire * senders;
+    let arrives = match &traffic.pattern {
+        Pattern::Hotspots { to } => wire.min(bytes(drain, time) * to.len() as f64),
+        Pattern::Forest(forest) => {
+            let percent = |percent: u8| wire * f64::from(percent) / 100.0;
+            let hot = percent(forest.contributors) + percent(forest.mixed) * f64::from(forest.p) / 100.0;
+            let random = percent(forest.victims) + percent(forest.mixed) * f64::from(100 - forest.p) / 100.0;
+            hot.min(bytes(drain, time) * f64::from(forest.hotspots)) + random
+        }
+        _ => wire,
+    };
+    Offered { packets: arrives * messages.packets / messages.wire, wire: arrives }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_counted_in_packets() {
+        let packet = Packet { mtu: Bytes(1000), header: Bytes(20), ..Packet::default() };
+        let mean = |least: u64, most: u64| {
+            let messages = Messages::new(&packet, Some(Bytes(least)), Some(Bytes(most)));
+            let sizes = least..=most;
+            let count = sizes.clone().count() as f64;
+            let packets = sizes.clone().map(|size| size.div_ceil(1000)).sum::<u64>() as f64 / count;
+            let payload = sizes.sum::<u64>() as f64 / count;
+            assert!((messages.packets - packets).abs() < 1e-9, "{least} to {most}");
+            assert!((messages.payload - payload).abs() < 1e-9, "{least} to {most}");
+            (messages.packets, messages.wire)
+        };
+        assert_eq!(mean(1, 1), (1.0, 21.0));
+        assert_eq!(mean(1000, 1000), (1.0, 1020.0));
+        assert_eq!(mean(1001, 1001), (2.0, 1041.0));
+        mean(1, 5000);
+        mean(999, 2001);
+    }
+}

@@ -1,0 +1,182 @@
+//! What a scenario may ask for at most, and what it is told it would cost.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use std::path::Path;
+
+use common::{check, message};
+use silvan_fabric::outcome::{Outcome, Table, Values};
+use silvan_scenario::Scenario;
+
+fn read(text: &str) -> Scenario {
+    Scenario::from_toml(text, "a.toml", Path::new(""), &[]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn run(scenario: &Scenario) -> Outcome {
+    let mut simulation = scenario.simulation().unwrap();
+    while !simulation.advance(1 << 16).unwrap().done {}
+    simulation.finish()
+}
+
+#[test]
+fn a_service_level_that_is_used_has_a_virtual_lane() {
+    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
+    let flow = "mechanism = \"ib-cc\"\n[lanes]\ncount = 2\nsl_to_vl = [0, 1]\n[[flow]]\nfrom = \"H2\"\nto = \"H4\"\nsl = 2";
+    let pattern = "mechanism = \"ib-cc\"\n[lanes]\ncount = 2\nsl_to_vl = [1]\n[[traffic]]\npattern = { kind = \"uniform\" }\nsl = 1";
+    let by_destination = "mechanism = \"ib-cc\"\n[lanes]\ncount = 2\nsl_to_vl = [1]\nassignment = \"destination\"\n\
+                          [[traffic]]\npattern = { kind = \"uniform\" }\nsl = 1";
+    check(&[
+        case(
+            flow,
+            "a.toml:12: flow.0.sl = 2: has no virtual lane: lanes.sl_to_vl has 2 entries, for service levels 0 to 1; give \
+             it one for each service level that is used, or use another level",
+        ),
+        case(
+            pattern,
+            "a.toml:11: traffic.0.sl = 1: has no virtual lane: lanes.sl_to_vl has 1 entries, for service levels 0 to 0; \
+             give it one for each service level that is used, or use another level",
+        ),
+        case(by_destination, "fine"),
+    ]);
+}
+
+fn rows(table: &Table) -> usize {
+    match &table.columns[0].values {
+        Values::U64(values) => values.len(),
+        values => panic!("the time comes first, not {values:?}"),
+    }
+}
+
+/// A run of 4 ms of which only the network's own series is recorded.
+fn sampled(interval: &str, more: &str) -> String {
+    let text = format!(
+        "duration = \"4 ms\"\n[topology]\nkind = \"star\"\n[measure]\ninterval = \"{interval}\"\n{more}\n\
+         [[traffic]]\npattern = {{ kind = \"uniform\" }}\n"
+    );
+    message(&text, &[])
+}
+
+#[test]
+fn rows_are_counted_before_the_run() {
+    let network = "links = false\nhosts = false\nclasses = false";
+    assert_eq!(
+        sampled("1 ns", network),
+        "a.toml:5: measure.interval = \"1 ns\": gives 4000000 intervals of 1 rows over the run, 4000000 in all; at most \
+         1000000 intervals and 20000000 rows are kept; give at least 4 ns"
+    );
+    assert_eq!(sampled("4 ns", network), "fine");
+    assert!(sampled("3999 ps", network).contains("give at least 4 ns"));
+    // Seven outputs of the switch and one of each host, seven hosts, a class and the network.
+    assert_eq!(
+        sampled("1 ns", "").split_once(": gives ").unwrap().1,
+        "4000000 intervals of 23 rows over the run, 92000000 in all; at most 1000000 intervals and 20000000 rows are kept; \
+         give at least 4.61 ns, or switch off measure.links, measure.hosts or measure.classes"
+    );
+    let flows: String =
+        (0..30).map(|n| format!("[[flow]]\nname = \"{n}\"\nfrom = \"H1\"\nto = \"H2\"\n")).collect();
+    let refused = sampled("4 ns", &flows);
+    assert!(
+        refused.ends_with(
+            "give at least 16.7 ns, or switch off measure.links, measure.hosts or measure.classes"
+        ),
+        "{refused}"
+    );
+    assert_eq!(sampled("16.7 ns", &flows), "fine");
+    assert!(sampled("16.6 ns", &flows).contains(": gives "), "the advice is the smallest, to three digits");
+}
+
+#[test]
+fn what_is_recorded_has_the_rows_that_were_counted() {
+    let scenario = read(
+        "duration = \"100 us\"\n[topology]\nkind = \"star\"\n[congestion]\nmechanism = \"hfdi\"\n\
+         [measure]\ninterval = \"10 us\"\n[[flow]]\nfrom = \"H1\"\nto = \"H2\"\n\
+         [[traffic]]\npattern = { kind = \"uniform\" }\n",
+    );
+    let series = ["hosts", "flows", "links", "classes", "network", "isolation"];
+    let tables = run(&scenario).tables;
+    let rows: usize = tables.iter().filter(|table| series.contains(&table.name)).map(rows).sum();
+    // Seven hosts, their outputs and those of the switch, a flow, two classes, the network, special queues.
+    assert_eq!(rows, 10 * (7 + 14 + 1 + 2 + 1 + 1));
+}
+
+#[test]
+fn a_switch_has_at_most_the_ports_that_a_run_can_have() {
+    let topology = |keys: &str| {
+        let flow = "[[traffic]]\npattern = { kind = \"uniform\" }\n";
+        message(&format!("duration = \"1 us\"\n[topology]\n{keys}\n{flow}"), &[])
+    };
+    let tree = |keys: &str| topology(&format!("kind = \"two-level-fat-tree\"\n{keys}"));
+    assert_eq!(
+        tree("leaves = 2\nspines = 1024\nhosts_per_leaf = 2"),
+        "a.toml:5: topology.spines = 1024: must be 1 to 255"
+    );
+    assert_eq!(
+        tree("leaves = 2\nspines = 200\nhosts_per_leaf = 57"),
+        "a.toml:5: topology.spines = 200: two-level-fat-tree: `spines` = 200 with `hosts_per_leaf` = 57, `parallel` = 1 \
+         makes leaf switches of 257 ports; at most 256 are possible"
+    );
+    assert_eq!(
+        tree("leaves = 129\nspines = 2\nhosts_per_leaf = 2\nparallel = 2"),
+        "a.toml:4: topology.leaves = 129: two-level-fat-tree: `leaves` = 129 with `parallel` = 2 makes spine switches of \
+         258 ports; at most 256 are possible"
+    );
+    assert_eq!(topology("kind = \"star\"\nhosts = 257"), "a.toml:4: topology.hosts = 257: must be 1 to 256");
+    for fine in ["hosts = 256\nkind = \"star\"", "kind = \"dumbbell\"\nleft = 255\nright = 255"] {
+        let text = format!(
+            "duration = \"1 us\"\n[topology]\n{fine}\n[[traffic]]\npattern = {{ kind = \"uniform\" }}\n"
+        );
+        assert!(run(&read(&text)).summary.packets_injected > 0, "{fine}");
+    }
+}
+
+#[test]
+fn the_estimate_counts_packets_as_they_are() {
+    for (keys, sources) in [
+        ("", "[[flow]]\nfrom = \"H1\"\nto = \"H4\"\nmessage = \"1 B\""),
+        ("", "[[flow]]\nfrom = \"H1\"\nto = \"H4\"\nmessage = \"100 B\"\nrate = \"1 Gbit/s\""),
+        ("packet = { header = \"26 B\" }", "[[flow]]\nfrom = \"H1\"\nto = \"H4\"\nmessage = \"3000 B\""),
+        ("", "[[flow]]\nfrom = \"H1\"\nto = \"H4\"\nmessage = \"10 B\"\ntotal = \"1000 B\""),
+        (
+            "host = { message_overhead = \"1 us\" }",
+            "[[flow]]\nfrom = \"H1\"\nto = \"H4\"\nmessage = \"64 B\"",
+        ),
+        ("", "[[traffic]]\npattern = { kind = \"shift\", by = 3 }\nmessage = \"60 B\"\npackets_per_host = 7"),
+        (
+            "",
+            "[[traffic]]\npattern = { kind = \"shift\", by = 1 }\nmessage = \"64 B\"\nmessage_max = \"4100 B\"\nrate = \"1 Gbit/s\"",
+        ),
+        ("", "[[traffic]]\npattern = { kind = \"hotspots\", to = [\"H1\"] }\nmessage = \"512 B\""),
+    ] {
+        let scenario =
+            read(&format!("duration = \"400 us\"\n{keys}\n{sources}\n[topology]\nkind = \"dumbbell\"\n"));
+        let estimated = scenario.check().unwrap().estimate.packets;
+        let real = run(&scenario).summary.packets_delivered as f64;
+        assert!(
+            (estimated / real - 1.0).abs() < 0.1,
+            "{keys} {sources}: {estimated} estimated, {real} delivered"
+        );
+    }
+}
+
+#[test]
+fn explicit_rates_warn_of_messages_of_one_packet() {
+    let scenario = |message: &str, mechanism: &str| {
+        read(&format!(
+            "duration = \"50 us\"\n[topology]\nkind = \"star\"\n[congestion]\nmechanism = \"{mechanism}\"\n\
+             [[flow]]\nfrom = \"H1\"\nto = \"H2\"\n{message}\n\
+             [[traffic]]\nmessage = \"64 KiB\"\npattern = {{ kind = \"uniform\" }}\n"
+        ))
+    };
+    let wanted = "flow.0 announces every packet: its messages are of one packet, and explicit rates announce each message \
+                  and take it back; give flow.0.message more than packet.mtu, 2 KiB";
+    for message in ["", "message = \"2 KiB\"", "message = \"1 B\""] {
+        let single = scenario(message, "saa");
+        assert_eq!(single.check().unwrap().warnings, [wanted], "{message}");
+        assert!(run(&single).warnings.contains(&wanted.to_owned()), "{message}");
+    }
+    for fine in [scenario("message = \"4 KiB\"", "saa"), scenario("", "ib-cc")] {
+        assert!(fine.check().unwrap().warnings.is_empty());
+        assert!(!run(&fine).warnings.iter().any(|warning| warning.contains("announces")));
+    }
+}
