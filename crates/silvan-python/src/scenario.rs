@@ -38,7 +38,9 @@ impl Scenario {
     }
 
     fn standalone(&self) -> PyResult<silvan_scenario::Scenario> {
-        let base = std::path::absolute(&self.base_dir)
+        // A file in the current folder has the empty path as its parent, which `absolute` refuses.
+        let folder = if self.base_dir.as_os_str().is_empty() { Path::new(".") } else { &self.base_dir };
+        let base = std::path::absolute(folder)
             .map_err(|e| ScenarioError::new_err(format!("{}: {e}", self.base_dir.display())))?;
         let mut scenario = self.inner.clone();
         if let TopologySource::File(FileTopology::File { file, .. }) = &mut scenario.spec.topology {
