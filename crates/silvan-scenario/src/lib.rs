@@ -16,6 +16,7 @@ mod fluid;
 pub mod import;
 mod network;
 pub mod opensm;
+mod plain;
 mod prepare;
 mod reference;
 mod report;
