@@ -9,7 +9,7 @@ import pytest
 
 import silvan
 from conftest import ROOT, SMALL
-from silvan import Scenario, _folder, plot
+from silvan import Scenario, _files, plot
 from silvan.fairness import jain, rates_gbit_s, treatment_variation
 
 
@@ -104,9 +104,8 @@ def test_a_folder_tells_where_it_came_from(result, tmp_path):
 
 def test_only_runs_are_replaced(result, tmp_path):
     folder = result.save(tmp_path / "run")
-    (folder / "note.txt").write_text("of the earlier run")
-    result.save(folder)
-    assert not (folder / "note.txt").exists()
+    silvan.run(silvan.Scenario.from_toml(SMALL), seed=4).save(folder)
+    assert silvan.load(folder).provenance["seed"] == 4
 
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -124,7 +123,7 @@ def test_only_runs_are_replaced(result, tmp_path):
 def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch, broken):
     """Whatever file fails, there is no folder, and an earlier one stays as it was."""
     target = tmp_path / "run"
-    flush = _folder._flush
+    flush = _files.flush
 
     def failing(path):
         if path.name == broken:
@@ -132,7 +131,7 @@ def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch, broken):
         flush(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_folder, "_flush", failing)
+        patch.setattr(_files, "flush", failing)
         with pytest.raises(silvan.ResultError, match=r"No space left on device; nothing written"):
             result.save(target)
     assert list(tmp_path.iterdir()) == []
@@ -140,7 +139,7 @@ def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch, broken):
     result.save(target)
     before = (target / "provenance.json").read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(_folder, "_flush", failing)
+        patch.setattr(_files, "flush", failing)
         with pytest.raises(silvan.ResultError):
             result.save(target)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
