@@ -4,6 +4,8 @@
 # target/. Stamp files make a repeated `make` quick.
 
 PYTHON ?= python3
+# Processes for the Python tests: as many as there are cores.
+JOBS ?= logical
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := tools/with-rust cargo
@@ -44,8 +46,9 @@ test: test-rust test-python ## all tests
 test-rust:
 	$(CARGO) test --workspace --exclude silvan-python --quiet
 
+# On all cores; whoever becomes idle takes tests over, since some last a hundred times as long as others.
 test-python: $(VENV)/.built
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
 
 check: lint test schema-check ## what CI runs: lint, all tests, schema up to date
 
