@@ -16,7 +16,7 @@ In what is shown, a line `...` stands for any lines, and spaces count as one. Wh
 its prose and tables is compared too: see `Value`.
 
 Where a block is not run as it is shown, `test_documents.py` says so with the reason. A `Skip` is
-also told to the reader, in a line `*Not tested: the reason.*` below the block; an `Instead` runs
+also told to the reader, in a line `*Not run by the tests: the reason.*` below the block; an `Instead` runs
 something shorter. Each must still fit the page.
 
 After a change of the engine, `SILVAN_UPDATE=1 python -m pytest tests/python/test_documents.py`
@@ -53,7 +53,7 @@ LANGUAGES = ("sh", "console", "python", "toml", "text", "rust", "diff")
 UPDATE = bool(os.environ.get("SILVAN_UPDATE"))
 SECONDS_AT_MOST = 240
 SAVED = re.compile(r"[Ss]ave (?:this|it) as\s+`([^`]+)`")
-NOT_TESTED = re.compile(r"\*Not tested: (.+)\.\*")
+NOT_TESTED = re.compile(r"\*Not run by the tests: (.+)\.\*")
 #: What the tools of a real fabric give: their own output, kept for the tests.
 STAND_INS = {
     "ibnetdiscover": FABRICS / "sw2-h7" / "updn" / "ibnetdiscover.topo",

@@ -148,7 +148,9 @@ def test_what_is_not_run_is_told_to_the_reader():
     every = [block for page in pages() for block in blocks(page)]
     for skip in SKIPS:
         told = [NOT_TESTED.fullmatch(block.after) for block in every if skip.of(block)]
-        assert [note and note[1] for note in told] == [skip.why], f"*Not tested: {skip.why}.* below {skip}"
+        assert [note and note[1] for note in told] == [skip.why], (
+            f"*Not run by the tests: {skip.why}.* below {skip}"
+        )
     noted = [block for block in every if NOT_TESTED.fullmatch(block.after)]
     assert len(noted) == len(SKIPS), "a page says of a block that is run that it is not"
 
