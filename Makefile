@@ -84,5 +84,6 @@ bench: ## speed of the engine: whole runs, to bench.json, then queue, arbiters a
 	$(CARGO) run --release --quiet -p silvan-scenario --example bench -- bench.json
 	$(CARGO) bench --quiet -p silvan-engine -p silvan-fabric --bench queue --bench hops -- --noplot
 
+# Not out/: runs and tables there are the user's, and may have taken days.
 clean: ## remove everything built, and the environment
-	rm -rf target out $(VENV) python/silvan/_core*.so .pytest_cache .ruff_cache .mypy_cache
+	rm -rf target $(VENV) python/silvan/_core*.so .pytest_cache .ruff_cache .mypy_cache

@@ -78,19 +78,42 @@ def shares_without_control(names, _shown):
     return ", ".join(fraction(rate / sum(rates)) for rate in rates)
 
 
-def row_of(mechanism):
-    """Measure what the page on mechanisms has in a row of its table."""
+def of_the_trees(**settings):
+    """Run the scenario of the pages on isolation and mechanisms."""
+    settings = {key.replace("__", "."): value for key, value in settings.items()}
+    return silvan.run(silvan.Scenario.load(ROOT / "scenarios" / "ecocc-trees.toml", settings)).summary
+
+
+def row_of(marks=False, **settings):
+    """Measure what these pages have in a row of their tables."""
 
     def compute(_names, _shown):
-        summary = silvan.run(ROOT / "scenarios" / "ecocc-trees.toml", congestion__mechanism=mechanism).summary
+        summary = of_the_trees(**settings)
         latency = next(row["p99_ns"] for row in summary["latency"] if row["class"] == "uniform")
-        isolation = summary["isolation"]
-        return (
-            f"{summary['throughput_gbit_s']:.0f} | {latency / 1e3:.0f} | {summary['fecn_marks']} | "
-            f"{isolation['allocations']} | {isolation['mean_life_ns'] / 1e3:.1f}"
-        )
+        cells = [f"{summary['throughput_gbit_s']:.0f}", f"{latency / 1e3:.0f}"]
+        if marks:
+            cells.append(str(summary["fecn_marks"]))
+        if isolation := summary.get("isolation"):
+            cells += [str(isolation["allocations"]), f"{isolation['mean_life_ns'] / 1e3:.1f}"]
+        return " | ".join(cells)
 
     return compute
+
+
+def exhausted(mechanism):
+    """Count how often one special queue a port is not enough."""
+    settings = {"congestion__mechanism": mechanism, "congestion__isolation__queues": "1"}
+    return lambda _names, _shown: str(of_the_trees(**settings)["isolation"]["exhausted"])
+
+
+#: Rows of the table in the page on isolation.
+ORGANISATIONS = {
+    r"one queue per input \(1Q\)": {"switch__architecture": "iq", "switch__queues": "single"},
+    r"`none` \(VOQ\)": {},
+    "OBQA, 4 queues": {"switch__queues": "output-modulo", "switch__queue_count": "4"},
+    "DBBM, 8 queues": {"switch__queues": "destination-modulo", "switch__queue_count": "8"},
+    "VOQnet": {"switch__queues": "per-destination", "switch__queue_buffer": "16 KiB"},
+}
 
 
 def contention(routing, width):
@@ -115,14 +138,30 @@ def runs_of(study):
 VALUES = [
     Value("README.md", r"it falls to a (\w+) of its rate", victim_falls_to),
     Value("README.md", r"of the parking lot: (.*?)\. With it", shares_without_control),
-    Value("docs/mechanisms.md", r"\| `hfdi` \| (.*) \|\n", row_of("hfdi")),
-    Value("docs/mechanisms.md", r"\| `ecocc` \| (\d.*) \|\n", row_of("ecocc")),
+    Value("docs/mechanisms.md", r"\| `hfdi` \| (.*) \|\n", row_of(marks=True, congestion__mechanism="hfdi")),
+    Value(
+        "docs/mechanisms.md", r"\| `ecocc` \| (\d.*) \|\n", row_of(marks=True, congestion__mechanism="ecocc")
+    ),
     Value("docs/adaptive.md", r"\| default ports \| (.*) \|", contention("default", 0)),
     Value("docs/adaptive.md", r"\| `flow-count`, 0 \| (.*) \|", contention("flow-count", 0)),
     Value("docs/adaptive.md", r"\| `flow-count`, 1 \| (.*) \|", contention("flow-count", 1)),
     Value("docs/adaptive.md", r"\| `flow-count`, 2 \| (.*) \|", contention("flow-count", 2)),
     Value("docs/adaptive.md", r"\| `flow-count`, 3 \| (.*) \|", contention("flow-count", 3)),
     Value("docs/adaptive.md", r"\| `flow-count`, 4 \| (.*) \|", contention("flow-count", 4)),
+    *(
+        Value(
+            "docs/isolation.md",
+            rf"\| {name} \| (.*?) [| ]*\n",
+            row_of(congestion__mechanism="none", **settings),
+        )
+        for name, settings in ORGANISATIONS.items()
+    ),
+    *(
+        Value("docs/isolation.md", rf"\| `{name}` \| (\d.*?) [| ]*\n", row_of(congestion__mechanism=name))
+        for name in ("ib-cc", "fbicm", "ccfit", "hfdi", "ecocc")
+    ),
+    Value("docs/isolation.md", r"finds none free (\d+) times", exhausted("hfdi")),
+    Value("docs/isolation.md", r"`ecocc` only (\d+)\s+times", exhausted("ecocc")),
     Value("docs/sweeps.md", r"These are (\d+) runs", runs_of("studies/hotspot-rates.toml")),
     Value("docs/sweeps.md", r"the treatment variation Var; (\d+) runs", runs_of(STUDY)),
 ]

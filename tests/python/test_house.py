@@ -89,3 +89,8 @@ def test_ci_ends_with_the_closing_lines_of_the_runners(tmp_path, status):
         "cargo test: 7 passed; 2 failed; 1 ignored",
         "pytest: 1 failed, 548 passed, 2 skipped in 77.87s (0:01:17)",
     ]
+
+
+def test_cleaning_leaves_results_alone():
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").split("\nclean:")[1]
+    assert not {"out", "out/", "runs"} & set(recipe.split())
