@@ -4,6 +4,8 @@
 # target/. Stamp files make a repeated `make` quick.
 
 PYTHON ?= python3
+# Processes for the Python tests: as many as there are cores.
+JOBS ?= logical
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := tools/with-rust cargo
@@ -44,8 +46,9 @@ test: test-rust test-python ## all tests
 test-rust:
 	$(CARGO) test --workspace --exclude silvan-python --quiet
 
+# On all cores; whoever becomes idle takes tests over, since some last a hundred times as long as others.
 test-python: $(VENV)/.built
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
 
 check: lint test schema-check ## what CI runs: lint, all tests, schema up to date
 
@@ -81,5 +84,6 @@ bench: ## speed of the engine: whole runs, to bench.json, then queue, arbiters a
 	$(CARGO) run --release --quiet -p silvan-scenario --example bench -- bench.json
 	$(CARGO) bench --quiet -p silvan-engine -p silvan-fabric --bench queue --bench hops -- --noplot
 
+# Not out/: runs and tables there are the user's, and may have taken days.
 clean: ## remove everything built, and the environment
-	rm -rf target out $(VENV) python/silvan/_core*.so .pytest_cache .ruff_cache .mypy_cache
+	rm -rf target $(VENV) python/silvan/_core*.so .pytest_cache .ruff_cache .mypy_cache

@@ -2,32 +2,58 @@
 
 Everything is written to a hidden folder beside the target, flushed to the disk, and renamed
 in one step. `provenance.json` comes last, so even a folder that somebody renamed by hand
-cannot look finished unless it is.
+cannot look finished unless it is. It holds size and hash of each other file, so that a run that
+was damaged since is told from a sound one.
+
+What is removed is listed by name: an earlier run is replaced only if its folder holds nothing
+but what a run writes.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import secrets
+import contextlib
+import errno
+import hashlib
+import io
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import arro3.io
 
+from silvan import _files
+
 if TYPE_CHECKING:
+    from arro3.core import Table
+
     from silvan.results import Result
 
 #: Version of the folder's layout.
 FORMAT = 1
 PROVENANCE = "provenance.json"
+SCENARIO, SUMMARY, ACCOUNT = "scenario.toml", "summary.json", "account.txt"
+#: Tables that a run may have.
+TABLES = ("flows", "hosts", "links", "network", "isolation", "classes", "latency")
+#: Folder of a run's figures, and what they are called; drawn by `silvan.plot`.
+FIGURES_FOLDER = "figures"
+FIGURES = (
+    "throughput", "ccti", "hosts", "links", "congestion", "latency", "class-throughput", "class-latency",
+)  # fmt: skip
+FIGURE_ENDINGS = (".png", ".svg")
+#: All that the folder of a run may hold. Nothing else is ever removed.
+FILES = frozenset((SCENARIO, SUMMARY, ACCOUNT, PROVENANCE, *(f"{name}.parquet" for name in TABLES)))
+FIGURE_FILES = frozenset(f"{name}{ending}" for name in FIGURES for ending in FIGURE_ENDINGS)
+#: So many strange names are listed in a message.
+NAMES_SHOWN = 4
 
 
 class NotARunError(Exception):
     """The folder is not that of a finished run."""
+
+
+class DamagedError(Exception):
+    """The folder was that of a finished run, and is no longer as it was written."""
 
 
 def write(target: Path, result: Result) -> Path:
@@ -35,14 +61,14 @@ def write(target: Path, result: Result) -> Path:
     refuse_foreign(target)
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
-    mark = f"{os.getpid()}-{secrets.token_hex(4)}"
+    mark = _files.mark()
     partial = parent / f".{target.name}.partial-{mark}"
     partial.mkdir()
     try:
         _write_files(partial, result)
-        _flush(partial)
+        _files.flush(partial)
         _put_in_place(partial, target, parent / f".{target.name}.replaced-{mark}")
-        _flush(parent)
+        _files.flush(parent)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -52,64 +78,103 @@ def write(target: Path, result: Result) -> Path:
 def refuse_foreign(target: Path) -> None:
     """Raise `FileExistsError` where `target` holds anything but an earlier run."""
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise FileExistsError(0, "exists and is not a folder", str(target))
-    if target.is_dir() and any(target.iterdir()) and not (target / PROVENANCE).is_file():
-        raise FileExistsError(
-            0, "is not empty and not the folder of a run; choose another or empty it", str(target)
+        raise FileExistsError(errno.EEXIST, "exists and is not a folder", str(target))
+    here = Path.cwd()
+    if target.resolve() in (here, *here.parents):
+        what = "is the folder you are in, or one above; name one in it"
+        raise FileExistsError(errno.EEXIST, what, str(target))
+    if not target.is_dir() or not any(target.iterdir()):
+        return
+    if not _is_of_a_run(target):
+        what = "is not empty and not the folder of a run; choose another or empty it"
+        raise FileExistsError(errno.EEXIST, what, str(target))
+    refuse_strangers(target)
+
+
+def refuse_strangers(target: Path) -> None:
+    """Raise `FileExistsError` where the folder of a run holds what no run writes."""
+    if strange := strangers(target):
+        more = f" and {len(strange) - NAMES_SHOWN} more" if len(strange) > NAMES_SHOWN else ""
+        what = (
+            f"is not replaced, since it holds what no run writes: {', '.join(strange[:NAMES_SHOWN])}{more}; "
+            "choose another folder, or move these away"
         )
+        raise FileExistsError(errno.EEXIST, what, str(target))
+
+
+def _is_of_a_run(folder: Path) -> bool:
+    # A sweep has a file of that name too, without a format.
+    try:
+        provenance = _files.parse_json(_files.read_text(folder / PROVENANCE))
+    except (OSError, ValueError):
+        return False
+    return isinstance(provenance, dict) and "format" in provenance and "tables" in provenance
+
+
+def strangers(folder: Path) -> list[str]:
+    """Return what is in a run's folder that no run writes, by name."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.name == FIGURES_FOLDER and path.is_dir() and not path.is_symlink():
+            found += [
+                f"{FIGURES_FOLDER}/{figure.name}"
+                for figure in sorted(path.iterdir())
+                if figure.name not in FIGURE_FILES or not _is_own_file(figure)
+            ]
+        elif path.name not in FILES or not _is_own_file(path):
+            found.append(path.name)
+    return found
+
+
+def _is_own_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def remove(folder: Path) -> None:
+    """Remove the folder of a run by the names of what it may hold; anything else stays, and so it."""
+    # What says that the run is finished goes first, so that nothing half removed looks whole.
+    for name in (PROVENANCE, *sorted(FILES - {PROVENANCE})):
+        (folder / name).unlink(missing_ok=True)
+    figures = folder / FIGURES_FOLDER
+    if figures.is_dir() and not figures.is_symlink():
+        for name in sorted(FIGURE_FILES):
+            (figures / name).unlink(missing_ok=True)
+        figures.rmdir()
+    folder.rmdir()
 
 
 def _write_files(folder: Path, result: Result) -> None:
-    def text(name: str, content: str) -> None:
-        (folder / name).write_text(content, encoding="utf-8")
-        _flush(folder / name)
+    files: dict[str, dict[str, Any]] = {}
 
-    text("scenario.toml", result.scenario_toml)
-    text("summary.json", _json(result.summary))
+    def put(name: str, content: bytes) -> None:
+        (folder / name).write_bytes(content)
+        _files.flush(folder / name)
+        files[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+    put(SCENARIO, result.scenario_toml.encode())
+    put(SUMMARY, _files.to_json(result.summary).encode())
     account = [*result.account, *(f"Warning: {warning}" for warning in result.warnings)]
-    text("account.txt", "".join(f"{line}\n" for line in account))
+    put(ACCOUNT, "".join(f"{line}\n" for line in account).encode())
     for name, table in result.tables.items():
-        path = folder / f"{name}.parquet"
-        arro3.io.write_parquet(table, path, compression="zstd(3)")
-        _flush(path)
+        put(f"{name}.parquet", parquet(table))
     marks = {
         "format": FORMAT,
         "tables": list(result.tables),
         "account": result.account,
         "warnings": result.warnings,
+        "files": files,
     }
-    text(PROVENANCE, _json({**result.provenance, **marks}))
+    put(PROVENANCE, _files.to_json({**result.provenance, **marks}).encode())
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+def parquet(table: Table) -> bytes:
+    """Return a table as the bytes of a Parquet file.
 
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all; one that is there is replaced."""
-    with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give the path of a file to write, which then takes the place of `path` unless that failed."""
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        yield partial
-        _flush(partial)
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    arro3 panics where a file cannot be written, on a full disk say; Python's own files raise.
+    """
+    content = io.BytesIO()
+    arro3.io.write_parquet(table, content, compression="zstd(3)")
+    return content.getvalue()
 
 
 def _put_in_place(partial: Path, target: Path, aside: Path) -> None:
@@ -119,29 +184,111 @@ def _put_in_place(partial: Path, target: Path, aside: Path) -> None:
         return
     target.rename(aside)
     try:
+        # Simulating took its time: somebody may have put something there since it began.
+        refuse_foreign(aside)
         partial.rename(target)
-    except BaseException:
+    except BaseException as error:
         aside.rename(target)
+        if isinstance(error, FileExistsError):
+            error.filename = str(target)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        remove(aside)
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Read the parts of a :class:`silvan.Result`."""
-    path = folder / PROVENANCE
-    if ".partial-" in folder.name or not path.is_file():
-        raise NotARunError(f"{folder}: not the folder of a finished run (no {PROVENANCE})")
-    provenance: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if provenance.pop("format") != FORMAT:
-        raise NotARunError(f"{folder}: written by another version of Silvan ({provenance.get('version')})")
+    """Read the parts of a :class:`silvan.Result`.
+
+    Raises `OSError`, :class:`NotARunError`, or :class:`DamagedError`.
+    """
+    provenance = _provenance(folder)
+    files = provenance.pop("files", {})
+    tables = {name: f"{name}.parquet" for name in provenance.pop("tables")}
     return {
         "account": provenance.pop("account"),
         "warnings": provenance.pop("warnings"),
-        "tables": {
-            name: arro3.io.read_parquet(folder / f"{name}.parquet").read_all()
-            for name in provenance.pop("tables")
-        },
+        "tables": {name: _table(file, _content(folder, file, files)) for name, file in tables.items()},
         "provenance": provenance,
-        "summary": json.loads((folder / "summary.json").read_text(encoding="utf-8")),
-        "scenario_toml": (folder / "scenario.toml").read_text(encoding="utf-8"),
+        "summary": _object(SUMMARY, _content(folder, SUMMARY, files)),
+        "scenario_toml": _text(SCENARIO, _content(folder, SCENARIO, files)),
     }
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Read a run's summary alone, and see that the other files are there, as long as they were.
+
+    Raises as :func:`read`.
+    """
+    files = _provenance(folder).get("files", {})
+    for name, facts in files.items():
+        try:
+            size = (folder / name).stat().st_size
+        except FileNotFoundError:
+            raise DamagedError(f"{name}: not there") from None
+        if size != facts.get("bytes"):
+            raise DamagedError(f"{name}: {size} bytes, written were {facts.get('bytes')}")
+    return _object(SUMMARY, _content(folder, SUMMARY, files))
+
+
+def _content(folder: Path, name: str, files: dict[str, dict[str, Any]]) -> bytes:
+    """Read a file of a run, and see that it is as it was written: arro3 may panic on any other."""
+    try:
+        content = _files.plain(folder / name).read_bytes()
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise DamagedError(f"{name}: {error.strerror}") from None
+    if name in files and files[name].get("sha256") != hashlib.sha256(content).hexdigest():
+        raise DamagedError(f"{name}: not as it was written")
+    return content
+
+
+def _provenance(folder: Path) -> dict[str, Any]:
+    path = folder / PROVENANCE
+    if ".partial-" in folder.name or not path.is_file():
+        raise NotARunError(f"{folder}: not the folder of a finished run (no {PROVENANCE})")
+    provenance = _object(PROVENANCE, path.read_bytes())
+    if "format" not in provenance or "tables" not in provenance:
+        raise NotARunError(f"{folder}: not the folder of a run ({PROVENANCE} is of something else)")
+    if provenance.pop("format") != FORMAT or not set(_names(provenance)) <= set(TABLES):
+        raise NotARunError(f"{folder}: written by another version of Silvan ({provenance.get('version')})")
+    for key in ("account", "warnings"):
+        if not isinstance(provenance.get(key), list):
+            raise DamagedError(f"{PROVENANCE}: `{key}` is not a list")
+    files = provenance.get("files", {})
+    if not isinstance(files, dict) or not all(isinstance(facts, dict) for facts in files.values()):
+        raise DamagedError(f"{PROVENANCE}: `files` is not a table of files")
+    if not set(files) <= FILES:
+        raise DamagedError(f"{PROVENANCE}: `files` names what no run writes")
+    return provenance
+
+
+def _names(provenance: dict[str, Any]) -> Sequence[str]:
+    names = provenance["tables"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DamagedError(f"{PROVENANCE}: `tables` is not a list of names")
+    return names
+
+
+def _text(name: str, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise DamagedError(f"{name}: not a text in UTF-8") from None
+
+
+def _object(name: str, content: bytes) -> dict[str, Any]:
+    try:
+        value = _files.parse_json(_text(name, content))
+    except ValueError as error:
+        raise DamagedError(f"{name}: {error}") from None
+    if not isinstance(value, dict):
+        raise DamagedError(f"{name}: not a JSON object")
+    return value
+
+
+def _table(name: str, content: bytes) -> Table:
+    try:
+        return arro3.io.read_parquet(io.BytesIO(content)).read_all()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of arro3 is no Exception
+        raise DamagedError(f"{name}: {str(error).splitlines()[0]}") from None

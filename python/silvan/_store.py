@@ -37,7 +37,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from silvan import _core, _folder, results
+from silvan import _core, _files, _folder, results
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -65,6 +65,8 @@ DIGITS = 32
 COMPACT = ".summary"
 #: Ending of a folder of noted values.
 NOTES = ".notes"
+#: Names of what a run that is being simulated has in a store.
+LEFTOVER = re.compile(rf"\.([0-9a-f]{{{DIGITS}}})(?:\.lock$|(?:{re.escape(COMPACT)})?\.partial-)")
 #: How often to look whether another's run is finished.
 LOOK_EVERY_S = 0.1
 #: Where locks do not work, leftovers of this age are nobody's.
@@ -113,7 +115,7 @@ def _with_contents(value: Any, base: Path) -> Any:
 
 
 def _hash_of(path: Path) -> str:
-    status = path.stat()
+    status = _files.plain(path).stat()
     return _hash_of_version(path, status.st_mtime_ns, status.st_size)
 
 
@@ -171,12 +173,39 @@ class Store:
         written or read back.
         """
         at = known or address(scenario)
+        run = self._stored(at, keep)
+        if run is None:
+            with self._turn(at):
+                # Another may have finished it meanwhile.
+                run = self._stored(at, keep) or self._simulate(scenario, at, keep, progress, finish)
+        return run
+
+    def _stored(self, at: str, keep: Keep) -> StoredRun | None:
+        """Read a finished run; None where there is none, or one that was damaged since."""
         folder = self.find(at, keep)
         if folder is None:
-            with self._turn(at, keep) as folder:
-                if folder is None:
-                    return self._simulate(scenario, at, keep, progress, finish)
-        return StoredRun(results.load(folder), folder, True)
+            return None
+        try:
+            return StoredRun(results.Result(**_folder.read(folder)), folder, True)
+        except (_folder.NotARunError, _folder.DamagedError):
+            return None
+        except OSError as error:
+            # No reason to simulate: its disk may be back tomorrow, and its owner let us read.
+            where = error.filename or folder
+            raise results.ResultError(f"{where}: cannot be read: {error.strerror or error}") from None
+
+    def summary(self, at: str, keep: Keep = "tables") -> dict[str, Any] | None:
+        """Return a finished run's summary; None where there is none, or one that was damaged since.
+
+        Of the other files only the sizes are looked at: reading all of a large store takes hours.
+        """
+        folder = self.find(at, keep)
+        if folder is None:
+            return None
+        try:
+            return _folder.read_summary(folder)
+        except (_folder.NotARunError, _folder.DamagedError):
+            return None
 
     def _simulate(
         self,
@@ -186,35 +215,51 @@ class Store:
         progress: Progress | None,
         finish: Callable[[Result], object] | None,
     ) -> StoredRun:
-        result = results.run(scenario, progress=progress)
         folder = self.folder(at, keep)
+        self._clear_damaged(at)
+        result = results.run(scenario, progress=progress)
         kept = result if keep == "tables" else _without_tables(result)
         if finish is not None:
             finish(result)
         try:
             # Where locks do not work another may have been faster, with the same result.
-            if self.find(at, keep) is None:
+            if self._stored(at, keep) is None:
                 _folder.write(folder, kept)
         except OSError as error:
-            if self.find(at, keep) is None:
-                raise results.ResultError(f"{folder}: {error.strerror or error}; not written") from error
+            if self._stored(at, keep) is None:
+                where = error.filename or folder
+                raise results.ResultError(f"{where}: {error.strerror or error}; not written") from error
         return StoredRun(result, folder, False)
 
+    def _clear_damaged(self, at: str) -> None:
+        """Remove what is left of a run that cannot be read: found first, it would hide a sound one."""
+        for kind in ("tables", "summary"):
+            folder = self.folder(at, kind)
+            if not folder.is_dir() or self._stored(at, kind) is not None:
+                continue
+            try:
+                _folder.refuse_strangers(folder)
+                _folder.remove(folder)
+            except OSError as error:
+                raise results.ResultError(
+                    f"{folder}: damaged, and {error.strerror or error}; nothing written"
+                ) from None
+
     @contextmanager
-    def _turn(self, at: str, keep: Keep) -> Iterator[Path | None]:
-        """Wait until nobody else simulates this run; give its folder if it was finished meanwhile."""
+    def _turn(self, at: str) -> Iterator[None]:
+        """Wait until nobody else simulates this run."""
         shelf = self.root / at[:2]
         try:
             shelf.mkdir(parents=True, exist_ok=True)
             lock = _Lock(shelf / f".{at}.lock")
-            while not lock.take() and self.find(at, keep) is None:
+            while not lock.take():
                 time.sleep(LOOK_EVERY_S)
         except OSError as error:
             raise results.ResultError(f"{shelf}: {error.strerror or error}; nothing written") from error
         try:
             if lock.held:
                 _clear(shelf, at)
-            yield self.find(at, keep)
+            yield
         finally:
             lock.release()
 
@@ -227,7 +272,7 @@ class Store:
         path = self._note(at, name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _folder.write_text(path, json.dumps(value))
+            _files.write_text(path, json.dumps(value))
         except OSError as error:
             raise results.ResultError(f"{path}: {error.strerror or error}; not written") from error
 
@@ -237,7 +282,7 @@ class Store:
         Raises `KeyError` where there is none.
         """
         try:
-            return json.loads(self._note(at, name).read_text(encoding="utf-8"))
+            return _files.parse_json(_files.read_text(self._note(at, name)))
         except (OSError, ValueError):
             raise KeyError(name) from None
 
@@ -251,7 +296,7 @@ class Store:
         """
         removed = 0
         for shelf in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
-            marks = (re.match(r"\.([0-9a-f]+)\..*(lock|partial-)", path.name) for path in shelf.iterdir())
+            marks = (LEFTOVER.match(path.name) for path in shelf.iterdir())
             for at in sorted({mark[1] for mark in marks if mark}):
                 removed += _clear_unless_held(shelf, at)
         return removed

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import silvan
-from silvan import _folder, _show, _show_fluid
+from silvan import _files, _folder, _show, _show_fluid
 from silvan._progress import RunProgress, simulated
 from silvan.sweeps import entry
 
@@ -79,8 +79,15 @@ def overrides(settings: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(
                 f"`{setting}` is not KEY=VALUE, such as congestion.mechanism=ib-cc", param_hint="--set"
             )
+        if not _is_utf8(setting):
+            raise typer.BadParameter(f"{setting!r} is not text in UTF-8", param_hint="--set")
         pairs[key.strip()] = value.strip()
     return pairs
+
+
+def _is_utf8(text: str) -> bool:
+    # Python keeps bytes of the command line that are not as lone surrogates.
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def simulate(scenario: silvan.Scenario, *, title: str, progress: bool | None = None) -> silvan.Result:
@@ -280,11 +287,12 @@ def fabric_route(
     default_rate: DefaultRate = None,
 ) -> None:
     """Route a fabric, or the network of a scenario (.toml), and write tables that OpenSM reads."""
+    _refuse_own_files(topology, out, network)
     tables, wiring = silvan.fabric_route(topology, routing, default_rate)
-    _write_text(out, tables)
+    _files.write_text(out, tables)
     typer.echo(f"Forwarding tables written to {out}")
     if network is not None:
-        _write_text(network, wiring)
+        _files.write_text(network, wiring)
         typer.echo(f"Network written to {network}")
 
 
@@ -294,13 +302,14 @@ def fabric_options(scenario: ScenarioFile, settings: Settings = None) -> None:
     typer.echo(silvan.Scenario.load(scenario, overrides(settings)).opensm_options(), nl=False)
 
 
-def _write_text(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+def _refuse_own_files(topology: Path, out: Path, network: Path | None) -> None:
+    """Say so where what is to be written would take the place of what is read, or of one another."""
+    read_and_written = {"TOPO": topology, "--out": out} | ({"--network": network} if network else {})
+    seen: dict[str, str] = {}
+    for name, path in read_and_written.items():
+        other = seen.setdefault(os.path.realpath(path), name)
+        if other != name:
+            raise typer.BadParameter(f"{path} is also the file of {other}; choose another", param_hint=name)
 
 
 @papers.command("list")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from silvan import Scenario, SilvanError, _show, plot
+from silvan import Scenario, SilvanError, _folder, _show, plot
 from silvan._provenance import source_root
 from silvan.fairness import jain
 
@@ -47,6 +48,7 @@ def last_gbit_s(result: Result, span_ns: float = LAST_NS) -> dict[str, float]:
 def run(console: Console, out: Path, simulate: Simulate) -> None:
     """Run both, print the comparison, write results and figures to `out`."""
     scenario = Scenario.load(find_scenario())
+    _refuse_foreign(out)
     off = simulate(scenario.with_overrides({"congestion.mechanism": "none"}), "CC off")
     on = simulate(scenario.with_overrides({"congestion.mechanism": "ib-cc"}), "CC on")
     rates = [last_gbit_s(off), last_gbit_s(on)]
@@ -63,6 +65,18 @@ def run(console: Console, out: Path, simulate: Simulate) -> None:
     console.print()
     console.print(f"Figure: {paths[0]}", markup=False)
     console.print(f"More:   {out / 'cc-off'} and {out / 'cc-on'} (results, figures/)", markup=False)
+
+
+def _refuse_foreign(out: Path) -> None:
+    """Raise `FileExistsError` where the demonstration would replace what it did not write."""
+    runs = [out / "cc-off", out / "cc-on"]
+    for folder in runs:
+        _folder.refuse_foreign(folder)
+    # Drawn after both runs are written: without them it is somebody else's.
+    figures = [path for ending in ("png", "svg") if (path := out / f"comparison.{ending}").exists()]
+    if figures and not all(folder.is_dir() for folder in runs):
+        what = "is not of an earlier demonstration; choose another folder with --out"
+        raise FileExistsError(errno.EEXIST, what, str(figures[0]))
 
 
 def _tell(console: Console, rates: list[dict[str, float]]) -> None:

@@ -11,6 +11,7 @@ Each function draws into an axes that it is given, or makes one, and returns it:
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,11 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -41,6 +47,10 @@ LINES_AT_MOST = 12
 FAR_APART = 20
 #: A heat map shows at most so many rows, the busiest.
 ROWS_AT_MOST = 60
+#: Units of sizes in a resolved scenario.
+SIZES = {
+    "B": 1, "KB": 10**3, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30,
+}  # fmt: skip
 #: Links that are never used more than this carry control packets at most.
 WORTH_SHOWING = 0.02
 
@@ -315,32 +325,83 @@ def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = N
     return ax
 
 
+def waiting_outputs(result: Result) -> Series:
+    """Tell, per link and sampling moment, where packets wait: 1.0 at switch outputs that are congested.
+
+    Judged as the account does, by what waits and not by marks, which only some mechanisms make: an
+    output with packets waiting is congested if the buffer behind it has no room for a full packet, or
+    if more than two full packets wait. Needs the table `links`.
+    """
+    queued = Series(result, "links", "link", "queued_bytes")
+    behind = Series(result, "links", "link", "downstream_bytes")
+    sizes = tomllib.loads(result.scenario_toml)
+    block = size_bytes(sizes["packet"]["credit_block"])
+    full = size_bytes(sizes["packet"]["mtu"]) + size_bytes(sizes["packet"]["header"])
+    full = -(-full // block) * block
+    # A link is called `S1:3->S2:1` between switches, `S1:3->H4` where it leads to a host.
+    room = [
+        size_bytes(sizes["switch" if ":" in name.partition("->")[2] else "host"]["buffer"])
+        for name in queued.names
+    ]
+    blocked = behind.values > np.array(room)[:, np.newaxis] - full
+    queued.values = ((queued.values > 0) & (blocked | (queued.values > 2 * full))).astype(float)
+    return queued
+
+
+def size_bytes(written: str) -> int:
+    """Read a size of a resolved scenario, such as "64 KiB"."""
+    number, unit = written.split()
+    return int(number) * SIZES[unit]
+
+
 @style()
 def congestion(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Congested switch outputs and throttled flows over time."""
+    """Draw how many outputs have packets waiting, and how many flows are throttled, over time.
+
+    Without the table `links` it is not known where packets wait: then how many are inside the network
+    is drawn, on an axis of its own.
+    """
     ax = _axes(ax)
-    columns = result.numpy("network")
-    end_ns = columns["time_ns"].astype(float)
+    network = result.numpy("network")
+    end_ns = network["time_ns"].astype(float)
     edges = np.concatenate(([0.0], end_ns)) / _time_axis(ax, float(end_ns[-1]) if len(end_ns) else 1.0)
-    for i, (column, label) in enumerate(
-        (("congested_outputs", "congested outputs"), ("throttled_flows", "throttled flows"))
-    ):
-        dash = DASHES[i]
+    where = "links" in result.tables and len(result.numpy("links").get("time_ns", ())) > 0
+    lines = {"throttled flows": network["throttled_flows"]}
+    if where:
+        lines = {"outputs where packets wait": waiting_outputs(result).values.sum(axis=0), **lines}
+    if network["congested_outputs"].any():
+        lines["outputs that mark"] = network["congested_outputs"]
+    for i, (label, values) in enumerate(lines.items(), start=0 if where else 1):
         ax.stairs(
-            columns[column],
-            edges,
-            baseline=None,
-            color=COLOURS[i],
-            linestyle=dash,
-            linewidth=1.6,
-            label=label,
+            values, edges, baseline=None, label=label, color=COLOURS[i], linestyle=DASHES[i], linewidth=1.6
         )
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, _top(*lines.values()))
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_ylabel("Number")
-    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    handles, labels = ax.get_legend_handles_labels()
+    if not where:
+        inside = _packets_inside(ax, network["packets_inside"], edges)
+        handles, labels = [inside, *handles], ["packets inside", *labels]
+    right = 1.01 if where else 1.2
+    ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(right, 1.0), borderaxespad=0.0)
     ax.set_title(title or f"How much congestion, how many throttled: {result.name}")
     return ax
+
+
+def _packets_inside(ax: Axes, values: NDArray[Any], edges: NDArray[np.float64]) -> Any:
+    """Draw how much waits, wherever that is, on an axis at the right; return the line."""
+    right = ax.twinx()
+    line = right.stairs(values, edges, baseline=None, color=COLOURS[0], linewidth=1.6)
+    right.set_ylim(0, _top(values))
+    right.grid(False)
+    right.spines["right"].set_visible(True)
+    right.set_ylabel("Packets inside the network", color=COLOURS[0])
+    return line
+
+
+def _top(*lines: NDArray[Any]) -> float:
+    """Return the end of an axis of numbers on which the lines have some room above them."""
+    return max(1.0, 1.06 * max((float(line.max(initial=0)) for line in lines), default=0.0))
 
 
 def _cumulative(
@@ -400,6 +461,9 @@ def compare(
             ax.set_ylabel(ax.get_ylabel() if ax is axes[0] else "")
     for ax in axes[1:]:
         ax.set_ylabel("")
+    if axes[0].get_yscale() == "linear":
+        # Each was drawn to its own height; the scale that they share is that of the highest.
+        axes[0].set_ylim(top=max(1.1 * float(ax.dataLim.y1) for ax in axes))
     return figure
 
 

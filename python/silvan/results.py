@@ -116,8 +116,8 @@ class Result:
     def save(self, folder: str | PathLike[str]) -> Path:
         """Write the run's folder, all of it or nothing; return its path.
 
-        An earlier run's folder of the same name is replaced; any other folder with something
-        in it is refused with :class:`ResultError`.
+        An earlier run's folder of the same name is replaced, if it holds nothing but what a run
+        writes; any other folder with something in it is refused with :class:`ResultError`.
         """
         try:
             return _folder.write(Path(folder), self)
@@ -163,5 +163,8 @@ def load(folder: str | PathLike[str]) -> Result:
         return Result(**_folder.read(Path(folder)))
     except _folder.NotARunError as error:
         raise ResultError(str(error)) from None
-    except (OSError, ValueError, KeyError) as error:
-        raise ResultError(f"{folder}: cannot be read as a run: {error}") from error
+    except _folder.DamagedError as error:
+        raise ResultError(f"{folder}: cannot be read as a run: {error}") from None
+    except OSError as error:
+        where = error.filename or folder
+        raise ResultError(f"{where}: cannot be read: {error.strerror or error}") from None

@@ -63,6 +63,32 @@ def test_a_run_can_be_repeated_from_its_folder(small, tmp_path):
     assert silvan.load(tmp_path / "one").summary == silvan.load(tmp_path / "two").summary
 
 
+def test_a_scenario_of_the_folder_one_is_in(small, tmp_path):
+    """A name without a folder, wherever a scenario is asked for."""
+    (tmp_path / "study.toml").write_text('scenario = "small.toml"')
+    for arguments in (
+        ("run", "small.toml", "--out", "one"),
+        ("run", "./one/scenario.toml", "--out", "two"),
+        ("check", "small.toml", "--fluid"),
+        ("fabric", "options", "small.toml", "--set", "congestion.mechanism=ib-cc"),
+        ("fabric", "route", "small.toml", "--out", "small.lft"),
+        ("sweep", "study.toml", "--jobs", 1),
+    ):
+        done = command(*arguments, cwd=tmp_path)
+        assert done.returncode == 0, (arguments, done.stderr)
+    assert silvan.load(tmp_path / "one").summary == silvan.load(tmp_path / "two").summary
+    named = silvan.load(tmp_path / "one").provenance
+    assert named["base_dir"] == str(tmp_path)
+
+
+def test_a_scenario_of_no_folder_names_its_files_by_absolute_paths(monkeypatch):
+    monkeypatch.chdir(SW2)
+    text = 'duration = "1 ms"\n[topology]\nkind = "file"\nfile = "ibnetdiscover.topo"\n'
+    text += '[[traffic]]\npattern = { kind = "uniform" }\n'
+    scenario = silvan.Scenario.from_toml(text, base_dir="")
+    assert f'file = "{SW2 / "ibnetdiscover.topo"}"' in scenario.to_toml(standalone=True)
+
+
 def test_errors_are_one_message_and_no_traceback(small, tmp_path):
     foreign = tmp_path / "foreign"
     foreign.mkdir()

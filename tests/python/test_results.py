@@ -1,6 +1,7 @@
 """Running, tables, and the folder of a run."""
 
 import json
+import re
 import threading
 import time
 
@@ -9,7 +10,7 @@ import pytest
 
 import silvan
 from conftest import ROOT, SMALL
-from silvan import Scenario, _folder, plot
+from silvan import Scenario, _files, plot
 from silvan.fairness import jain, rates_gbit_s, treatment_variation
 
 
@@ -104,9 +105,8 @@ def test_a_folder_tells_where_it_came_from(result, tmp_path):
 
 def test_only_runs_are_replaced(result, tmp_path):
     folder = result.save(tmp_path / "run")
-    (folder / "note.txt").write_text("of the earlier run")
-    result.save(folder)
-    assert not (folder / "note.txt").exists()
+    silvan.run(silvan.Scenario.from_toml(SMALL), seed=4).save(folder)
+    assert silvan.load(folder).provenance["seed"] == 4
 
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -124,7 +124,7 @@ def test_only_runs_are_replaced(result, tmp_path):
 def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch, broken):
     """Whatever file fails, there is no folder, and an earlier one stays as it was."""
     target = tmp_path / "run"
-    flush = _folder._flush
+    flush = _files.flush
 
     def failing(path):
         if path.name == broken:
@@ -132,7 +132,7 @@ def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch, broken):
         flush(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_folder, "_flush", failing)
+        patch.setattr(_files, "flush", failing)
         with pytest.raises(silvan.ResultError, match=r"No space left on device; nothing written"):
             result.save(target)
     assert list(tmp_path.iterdir()) == []
@@ -140,7 +140,7 @@ def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch, broken):
     result.save(target)
     before = (target / "provenance.json").read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(_folder, "_flush", failing)
+        patch.setattr(_files, "flush", failing)
         with pytest.raises(silvan.ResultError):
             result.save(target)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
@@ -212,6 +212,70 @@ def test_figures_say_what_they_show(result):
     assert series.names == ["F1", "F2", "F3"]
     first = result.numpy("flows")["flow"] == "F1"
     assert np.array_equal(series.values[0], result.numpy("flows")["received_bytes"][first])
+
+
+def drawn(axes):
+    """Give the values of each line of a figure by its name in the legend."""
+    legend = axes.get_legend()
+    names = [text.get_text() for text in legend.get_texts()]
+    stairs = [patch for one in axes.figure.axes for patch in one.patches]
+    found = {patch.get_label(): patch.get_data().values for patch in stairs}
+    return names, found
+
+
+def test_congestion_is_judged_by_what_waits():
+    """The outputs that the account names are those of the figure, with marks and without."""
+    for mechanism in ("none", "ib-cc"):
+        run = silvan.run(silvan.Scenario.from_toml(SMALL), congestion__mechanism=mechanism)
+        waiting = plot.waiting_outputs(run)
+        shares = dict(zip(waiting.names, waiting.values.mean(axis=1), strict=True))
+        (told,) = (line for line in run.account if line.startswith("Roots of congestion"))
+        roots = re.findall(r"(\S+) \((\d+) % of the samples\)", told)
+        assert roots
+        for link, percent in roots:
+            assert round(100 * shares[link]) == int(percent), (mechanism, link)
+        names, lines = drawn(plot.congestion(run))
+        assert names[:2] == ["outputs where packets wait", "throttled flows"]
+        np.testing.assert_array_equal(lines["outputs where packets wait"], waiting.values.sum(axis=0))
+        assert lines["outputs where packets wait"].max() >= 1
+        assert ("outputs that mark" in names) == (mechanism == "ib-cc")
+
+
+def test_congestion_shows_without_the_links_table_too():
+    run = silvan.run(silvan.Scenario.from_toml(SMALL), measure__links=False)
+    axes = plot.congestion(run)
+    assert drawn(axes)[0] == ["packets inside", "throttled flows"]
+    number, inside = axes.figure.axes
+    assert "inside" in inside.get_ylabel()
+    assert inside.get_ylim()[1] > inside.patches[0].get_data().values.max() > 100
+    assert number.get_ylim() == (0, 1)
+
+
+def test_the_eight_roots_of_the_silent_forest_show_without_control():
+    short = {"duration": "200 us", "warmup": "100 us", "measure.interval": "20 us", "measure.links": True}
+    run = silvan.run(silvan.Scenario.load(ROOT / "scenarios" / "silent-forest.toml", short))
+    assert not run.numpy("network")["congested_outputs"].any()
+    waiting = plot.waiting_outputs(run)
+    to_hosts = [row for name, row in zip(waiting.names, waiting.values, strict=True) if "->H" in name]
+    assert sum(row[-1] for row in to_hosts) == 8
+    _, lines = drawn(plot.congestion(run))
+    assert lines["outputs where packets wait"][-1] >= 8
+
+
+def test_figures_side_by_side_share_the_higher_scale():
+    runs = [
+        silvan.run(
+            silvan.Scenario.from_toml(SMALL), congestion__mechanism=mechanism, host__injection_rate=rate
+        )
+        for mechanism, rate in (("none", "2 Gbit/s"), ("none", "13 Gbit/s"))
+    ]
+    figure = plot.compare(runs, ["slow", "fast"])
+    assert figure.axes[0].get_ylim()[1] > 13
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+
+
+def test_sizes_of_a_resolved_scenario():
+    assert [plot.size_bytes(text) for text in ("0 B", "2 KiB", "3 MB")] == [0, 2048, 3_000_000]
 
 
 def test_fairness_over_any_span():

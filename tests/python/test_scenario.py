@@ -1,8 +1,6 @@
 """Scenarios in Python: reading, overrides, resolving."""
 
 import json
-import re
-import shlex
 
 import numpy as np
 import pytest
@@ -106,18 +104,3 @@ def test_shipped_scenarios_pass_the_check(path):
     report = Scenario.load(path).check()
     assert report["hosts"] > 0
     assert report["pairs_unroutable"] == 0
-
-
-def test_the_tutorial_holds():
-    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    (own,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    assert Scenario.from_toml(own).check()["hosts"] == 64
-    settings = [shlex.split(line) for line in text.splitlines() if line.startswith("silvan run scenarios/")]
-    assert len(settings) >= 4
-    for words in settings:
-        overrides = dict(word.split("=", 1) for word in words if "=" in word)
-        if "congestion.mechanizm" in overrides:
-            with pytest.raises(silvan.ScenarioError, match="did you mean `mechanism`"):
-                Scenario.load(ROOT / words[2], overrides)
-        else:
-            Scenario.load(ROOT / words[2], overrides)

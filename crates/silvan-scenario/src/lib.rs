@@ -17,6 +17,7 @@ mod fluid;
 pub mod import;
 mod network;
 pub mod opensm;
+mod plain;
 mod prepare;
 mod reference;
 mod report;

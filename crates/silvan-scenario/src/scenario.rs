@@ -1,6 +1,5 @@
 //! Reading, resolving and building a scenario.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,7 @@ use toml::Table;
 
 use crate::error::{Fault, ScenarioError};
 use crate::network;
+use crate::plain;
 use crate::prepare::prepare;
 use crate::report::{self, Report};
 use crate::schema;
@@ -271,7 +271,7 @@ fn resolve(table: &mut Table, source: &Source) -> Result<(Spec, Vec<String>), Fa
 fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let limit = MAX_TEXT_BYTES as u64 + 1;
-    let file = File::open(path).map_err(|e| format!("cannot be read: {e}"))?;
+    let file = plain::open(path).map_err(|e| format!("cannot be read: {e}"))?;
     file.take(limit).read_to_end(&mut bytes).map_err(|e| format!("cannot be read: {e}"))?;
     if bytes.len() > MAX_TEXT_BYTES {
         return Err(format!("larger than {MAX_TEXT_BYTES} bytes, the most a scenario may have"));

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from silvan import _files
 from silvan._core import SilvanError
 
 if sys.version_info >= (3, 11):
@@ -156,7 +157,7 @@ def read_experiment(folder: Path) -> Experiment:
     """Read ``published.toml`` of one experiment."""
     path = folder / "published.toml"
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(_files.read_text(path))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PapersError(f"{path}: {error}") from error
     for key in ("title", "source", "about", "row"):

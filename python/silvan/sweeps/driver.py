@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -12,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from silvan import _folder, _provenance, results
+from silvan import _files, _folder, _provenance, results
 from silvan._core import Scenario, ScenarioError, SilvanError, __version__
 from silvan._store import Store, address, build
 from silvan.sweeps.axes import Point
@@ -21,7 +20,10 @@ from silvan.sweeps.executors import Options, perform_all
 from silvan.sweeps.measures import defaults, number
 from silvan.sweeps.study import Function, Study
 from silvan.sweeps.table import Row, Sweep
-from silvan.sweeps.worker import Done, Job, recall, summary_of
+from silvan.sweeps.worker import Done, Job, recall
+
+#: File of the table, in the folder of a sweep.
+TABLE = "table.parquet"
 
 #: Called with the runs that are there, those that failed, all of them, and how many were found.
 Tell = Callable[[int, int, int, int], object]
@@ -53,6 +55,8 @@ def run_study(
     """
     started = time.time()
     options = options or Options()
+    if out is not None:
+        _refuse_foreign(out)
     shelf = Store(store)
     planned = _plan(study)
     shelf.clear_leftovers()
@@ -144,7 +148,7 @@ def _sweep(study: Study, planned: Sequence[_Planned], outcomes: Mapping[str, Don
         folder = shelf.find(one.address, study.keep) if one.address else None
         if error is None and folder is not None and one.address is not None:
             if one.address not in called:
-                called[one.address] = _late(study, folder, measures)
+                called[one.address] = _late(study, one, shelf, measures)
             more, error = called[one.address]
             values = {**values, **more} if error is None else {}
         kept = folder if error is None else None
@@ -165,18 +169,20 @@ def _row(one: _Planned, folder: Path | None, values: Mapping[str, float | None],
     return Row(one.point, one.seed, one.address, folder, values, error)
 
 
-def _late(study: Study, folder: Path, measures: dict[str, str]) -> tuple[dict[str, float | None], str | None]:
+def _late(
+    study: Study, one: _Planned, shelf: Store, measures: dict[str, str]
+) -> tuple[dict[str, float | None], str | None]:
     """Take the measures that are functions, or those of every study that asks for none."""
     values: dict[str, float | None] = {}
     try:
         if not study.measures and not study.functions:
-            summary = summary_of(folder)
+            summary = _stored(study, one, shelf).summary
             for measure in defaults(summary):
                 measures.setdefault(measure.name, measure.unit)
                 values[measure.name] = measure.of_summary(summary)
             return values, None
         if study.functions:
-            result = results.load(folder)
+            result = _stored(study, one, shelf)
             for name, function in study.functions:
                 values.update(_given(name, function, result))
     except SilvanError as error:
@@ -188,11 +194,35 @@ def _late(study: Study, folder: Path, measures: dict[str, str]) -> tuple[dict[st
     return values, None
 
 
+def _stored(study: Study, one: _Planned, shelf: Store) -> results.Result:
+    """Read a run back. One that turns out to be damaged only now is simulated anew, here."""
+    return shelf.run(study.base.at(one.point.overrides), keep=study.keep, known=one.address).result
+
+
 def _given(name: str, function: Function, result: results.Result) -> dict[str, float | None]:
     given = function(result)
     if isinstance(given, Mapping):
         return {str(key): number(value, str(key)) for key, value in given.items()}
     return {name: number(given, name)}
+
+
+def _refuse_foreign(out: Path) -> None:
+    """Raise :class:`SweepError` where the table would take the place of what no sweep wrote."""
+    provenance = out / _folder.PROVENANCE
+    try:
+        facts = _files.parse_json(_files.read_text(provenance)) if provenance.exists() else None
+        there = [path.name for path in (provenance, out / TABLE) if path.exists()]
+    except ValueError:
+        facts, there = None, [provenance.name]
+    except OSError as error:
+        raise SweepError(f"{out}: {error.strerror or error}; choose another folder with --out") from None
+    if out.exists() and not out.is_dir():
+        raise SweepError(f"{out}: exists and is not a folder; choose another with --out")
+    if there and not (isinstance(facts, dict) and "study" in facts):
+        raise SweepError(
+            f"{out}: its {' and '.join(there)} would be overwritten, and no sweep wrote that; "
+            "choose another folder with --out, or move it away"
+        )
 
 
 def _write(
@@ -206,7 +236,6 @@ def _write(
 ) -> None:
     """Write the table, and apart from it whatever differs from one time to the next."""
     try:
-        sweep.to_parquet(out / "table.parquet")
         facts: dict[str, Any] = {
             "study": study.name,
             "description": study.description,
@@ -226,6 +255,9 @@ def _write(
             "wall_s": round(sweep.wall_s, 3),
             "machine": _provenance.machine(),
         }
-        _folder.write_text(out / "provenance.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+        out.mkdir(parents=True, exist_ok=True)
+        # First, so that a table without it is known not to be a sweep's.
+        _files.write_text(out / _folder.PROVENANCE, _files.to_json(facts))
+        sweep.to_parquet(out / TABLE)
     except OSError as error:
         raise SweepError(f"{out}: {error.strerror or error}; the runs are in {store}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from silvan import _files
 from silvan._core import Scenario
 from silvan.sweeps.axes import RESERVED, Axis, Point, check_size, points, read_axis, read_seeds
 from silvan.sweeps.errors import Place, SweepError
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
 
 #: Larger studies are a mistake.
 TEXT_BYTES_AT_MOST = 4 << 20
+#: File systems allow 255, and beside a folder there may be one with a longer name.
+NAME_BYTES_AT_MOST = 200
+#: Dotted keys longer than this are refused: the library's memory grows with the square of their length.
+KEY_PARTS_AT_MOST = 64
+LONG_KEY = re.compile(rf"""(?:[\w"'-]+[ \t]*\.[ \t]*){{{KEY_PARTS_AT_MOST}}}""")
 STUDY_KEYS = ("name", "description", "scenario", "seeds", "keep", "set", "axis", "measure")
 
 #: A function of a finished run: a number, or numbers by name.
@@ -74,6 +81,8 @@ class Study:
         for n, name in enumerate(columns):
             if name in columns[:n]:
                 self.place.fail("", f"two axes or measures are called `{name}`; give one another name")
+            if not name.isprintable():
+                self.place.fail("", f"the axis or measure {name!r} has control characters in its name")
             if name in RESERVED:
                 self.place.fail("", f"`{name}` is a column of its own; call the axis or measure otherwise")
         keys = [key for axis in self.axes for key, _ in axis.settings]
@@ -97,18 +106,22 @@ class Study:
         """
         file = Path(path)
         try:
-            with file.open("rb") as handle:
+            with _files.plain(file).open("rb") as handle:
                 data = handle.read(TEXT_BYTES_AT_MOST + 1)
             if len(data) > TEXT_BYTES_AT_MOST:
                 raise SweepError(f"{file}: longer than {TEXT_BYTES_AT_MOST} bytes; a study is short")
             text = data.decode()
+            if LONG_KEY.search(text):
+                raise SweepError(f"{file}: a key of more than {KEY_PARTS_AT_MOST} parts; a study is shallow")
             table = tomllib.loads(text)
         except OSError as error:
             raise SweepError(f"{file}: cannot be read: {error.strerror or error}") from None
         except UnicodeDecodeError:
             raise SweepError(f"{file}: not a text in UTF-8") from None
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:  # of TOML, and of integers with thousands of digits
             raise SweepError(f"{file}: not valid TOML: {error}") from None
+        except RecursionError:
+            raise SweepError(f"{file}: tables or lists nested too deep; a study is shallow") from None
         return _read(table, Place(str(file), text), file, dict(overrides or {}))
 
 
@@ -117,7 +130,7 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
     if "scenario" not in table:
         place.fail("", 'names no scenario: write scenario = "FILE", relative to the study')
     scenario = file.parent / place.text("scenario", table["scenario"])
-    if not scenario.is_file():
+    if not scenario.exists():
         place.fail("scenario", f"there is no file {scenario}", table["scenario"])
     fixed = table.get("set", {})
     if not isinstance(fixed, dict):
@@ -146,6 +159,9 @@ def _name(path: str, value: Any, place: Place) -> str:
     name = place.text(path, value)
     if "/" in name or os.sep in name or name.startswith("."):
         place.fail(path, "is also the name of a folder: no slash, no dot in front", name)
+    if not name.isprintable() or len(name.encode()) > NAME_BYTES_AT_MOST:
+        what = f"is also the name of a folder: no control characters, at most {NAME_BYTES_AT_MOST} bytes"
+        place.fail(path, what, name)
     return name
 
 
@@ -163,7 +179,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def of_file(path: Path) -> Base:
     """Read the scenario of a study from its file."""
     Scenario.load(path)  # words what can be wrong with a file
-    text = path.read_text(encoding="utf-8")
+    text = _files.read_text(path)
     return Base(text, str(path), str(path.parent.absolute()))
 
 

@@ -9,11 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import arro3.io
 import numpy as np
 from arro3.core import Array, DataType, Field, Schema, Table
 
-from silvan import _folder, results
+from silvan import _files, _folder, results
 from silvan._core import __version__
 from silvan.sweeps.axes import Axis, Point, as_text
 from silvan.sweeps.errors import SweepError
@@ -98,8 +97,8 @@ class Sweep:
         """Write the table: the same bytes for the same study, however it was run."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _folder.replacing(target) as partial:
-            arro3.io.write_parquet(self.table, partial, compression="zstd(3)")
+        with _files.replacing(target) as partial:
+            partial.write_bytes(_folder.parquet(self.table))
         return target
 
     def to_xarray(self) -> xarray.Dataset:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from silvan import results
@@ -112,20 +110,13 @@ def _known(store: Store, at: str, measure: Measure, summary: dict[str, Any]) -> 
 
 def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> Done | None:
     """Return a run that is finished and measured already; None if anything is left to do."""
-    folder = store.find(at, keep)
-    if folder is None:
-        return None
     try:
-        summary = summary_of(folder) if any(not measure.needs_tables for measure in measures) else {}
+        summary = store.summary(at, keep)
+        if summary is None:
+            return None
         values = {measure.name: _known(store, at, measure, summary) for measure in measures}
-    except (KeyError, OSError, ValueError):
+    except (KeyError, OSError):
         return None
     except SweepError as error:
         return Done(at, error=str(error), found=True)
     return Done(at, values, found=True)
-
-
-def summary_of(folder: Path) -> dict[str, Any]:
-    """Read the summary of a run's folder."""
-    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    return summary

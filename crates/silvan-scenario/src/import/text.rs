@@ -1,12 +1,12 @@
 //! Files into text: plain or gzip, within bounds.
 
-use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
 use super::ImportError;
+use crate::plain;
 
 /// The most bytes a file may have, after decompression: 256 MiB.
 pub const MAX_TEXT_BYTES: usize = 256 << 20;
@@ -20,7 +20,7 @@ pub const MAX_LINE_BYTES: usize = 64 << 10;
 /// a whole gzip stream, has a line longer than [`MAX_LINE_BYTES`], or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, ImportError> {
     let origin = path.display().to_string();
-    let file = File::open(path).map_err(|e| ImportError::new(&origin, format!("cannot be opened: {e}")))?;
+    let file = plain::open(path).map_err(|e| ImportError::new(&origin, format!("cannot be opened: {e}")))?;
     decode(file, &origin)
 }
 

@@ -1,0 +1,336 @@
+"""Runs the README and the pages of docs/ as a reader would, and compares what they show.
+
+A page is run from its first line to its last, in a folder outside the repository that has the
+repository's `scenarios`, `studies`, `papers`, `verify` and data, with `silvan` on the path:
+
+| block | what is done with it |
+| --- | --- |
+| `sh` | each command is run by bash and must succeed |
+| `console` | commands behind `$ `, and what each prints; one that shows `Error:` must fail with status 1 |
+| `python` | run; all Python blocks of a page share their names |
+| `toml` | saved where the paragraph before says "Save this as `NAME`"; else it must be TOML at least |
+| `text` | after a Python block and a paragraph that ends with "prints:", what the block printed |
+| `rust`, `diff`, other `text` | not run |
+
+In what is shown, a line `...` stands for any lines, and spaces count as one. What a page states in
+its prose and tables is compared too: see `Value`.
+
+Where a block is not run as it is shown, `test_documents.py` says so with the reason. A `Skip` is
+also told to the reader, in a line `*Not run by the tests: the reason.*` below the block; an `Instead` runs
+something shorter. Each must still fit the page.
+
+After a change of the engine, `SILVAN_UPDATE=1 python -m pytest tests/python/test_documents.py`
+writes the new outputs and values into the pages. Look at the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from conftest import FABRICS, ROOT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LANGUAGES = ("sh", "console", "python", "toml", "text", "rust", "diff")
+UPDATE = bool(os.environ.get("SILVAN_UPDATE"))
+SECONDS_AT_MOST = 240
+SAVED = re.compile(r"[Ss]ave (?:this|it) as\s+`([^`]+)`")
+NOT_TESTED = re.compile(r"\*Not run by the tests: (.+)\.\*")
+#: What the tools of a real fabric give: their own output, kept for the tests.
+STAND_INS = {
+    "ibnetdiscover": FABRICS / "sw2-h7" / "updn" / "ibnetdiscover.topo",
+    "dump_fts": FABRICS / "sw2-h7" / "updn" / "opensm-lfts.dump",
+}
+#: Files of a reader's own that pages name, with what they are here.
+GIVEN = {
+    "my.ibnetdiscover": FABRICS / "sw2-h7" / "updn" / "ibnetdiscover.topo",
+    "opensm-lfts.dump": FABRICS / "sw2-h7" / "updn" / "opensm-lfts.dump",
+}
+COPIED = ("scenarios", "studies")
+LINKED = ("papers", "verify", "tests", "benches")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: str
+    language: str
+    text: str
+    #: Lines of the page, from 0, of what is between the fences.
+    start: int
+    indent: str
+    #: The paragraph right before and after it, if one is there.
+    before: str = ""
+    after: str = ""
+    #: The Python block that it shows the output of.
+    of_python: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.start + 1}"
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A block that cannot be run; `why` is what the page says below it."""
+
+    page: str
+    #: How its first line begins.
+    first: str
+    why: str
+
+    def of(self, block: Block) -> bool:
+        """Tell whether it is that block."""
+        return self.page == block.page and block.text.startswith(self.first)
+
+
+@dataclass(frozen=True)
+class Instead:
+    """Something that takes long, and what is run in its place; it can show no output then."""
+
+    page: str
+    shown: str
+    run: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value in the text of a page: the group of `pattern`, and how it comes about.
+
+    `compute` gets the names of the page's Python blocks and what is shown, and returns what is right.
+    """
+
+    page: str
+    pattern: str
+    compute: Callable[[Mapping[str, Any], str], str]
+
+
+@dataclass
+class Plan:
+    """What is not run as it is shown."""
+
+    skips: Sequence[Skip] = ()
+    insteads: Sequence[Instead] = ()
+
+    def skipped(self, block: Block) -> Skip | None:
+        """Return why a block is not run, if it is not."""
+        return next((skip for skip in self.skips if skip.of(block)), None)
+
+    def text(self, block: Block) -> str:
+        """Return what is run of a block."""
+        text = block.text
+        for instead in self.insteads:
+            if instead.page == block.page:
+                text = text.replace(instead.shown, instead.run)
+        return text
+
+
+@dataclass
+class Difference:
+    """Something that a page shows and that is not so; with what would be right."""
+
+    where: str
+    start: int
+    shown: list[str]
+    right: list[str]
+
+    def __str__(self) -> str:
+        lines = difflib.unified_diff(self.shown, self.right, "shown", "printed", lineterm="")
+        return f"{self.where}\n" + "\n".join(lines)
+
+
+def pages() -> list[str]:
+    """Name all pages, from the root of the repository."""
+    return ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: str) -> list[Block]:
+    """Read the fenced blocks of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    lines = text.split("\n")
+    tokens = [token for token in MarkdownIt().parse(text) if token.map and token.type in ("fence", "inline")]
+    found: list[Block] = []
+    for n, token in enumerate(tokens):
+        if token.type != "fence":
+            continue
+        before = tokens[n - 1].content if n and tokens[n - 1].type == "inline" else ""
+        after = tokens[n + 1].content if n + 1 < len(tokens) and tokens[n + 1].type == "inline" else ""
+        told = token.info == "text" and before.endswith("prints:") and bool(found)
+        indent = re.match(" *", lines[token.map[0]])[0]
+        found.append(
+            Block(page, token.info, token.content, token.map[0] + 1, indent, before, after,
+                  told and found[-1].language == "python")
+        )  # fmt: skip
+    return found
+
+
+def commands(block: Block, text: str) -> Iterator[tuple[str, list[str] | None, int]]:
+    """Give the commands of a block, what each is shown to print, if anything, and from which line."""
+    lines = text.rstrip("\n").split("\n")
+    if block.language == "sh":
+        for n, line in enumerate(lines):
+            if line.strip() and not line.startswith("#"):
+                yield line, None, block.start + n
+        return
+    starts = [n for n, line in enumerate(lines) if line.startswith("$ ")]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        yield lines[start][2:], lines[start + 1 : end], block.start + start + 1
+
+
+@dataclass
+class Reader:
+    """Somebody who follows a page in a folder of their own."""
+
+    folder: Path
+    plan: Plan
+    names: dict[str, Any] = field(default_factory=dict)
+    differences: list[Difference] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
+
+    def prepare(self) -> None:
+        """Make the folder, and the commands that pages take for granted."""
+        home, tools = self.folder, self.folder.with_name(f"{self.folder.name}-bin")
+        for folder in (home, tools):
+            folder.mkdir()
+        for name in COPIED:
+            shutil.copytree(ROOT / name, home / name)
+        for name in LINKED:
+            (home / name).symlink_to(ROOT / name)
+        (home / ".venv").symlink_to(sys.prefix)
+        for name, source in GIVEN.items():
+            shutil.copy(source, home / name)
+        scripts = {"silvan": f'"{sys.executable}" -m silvan.cli "$@"'}
+        scripts |= {name: f'cat "{source}"' for name, source in STAND_INS.items()}
+        for name, script in scripts.items():
+            (tools / name).write_text(f"#!/bin/sh\nexec {script}\n", encoding="utf-8")
+            (tools / name).chmod(stat.S_IRWXU)
+        self.environment = {
+            **os.environ,
+            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "COLUMNS": "200",
+            "NO_COLOR": "1",
+        }
+
+    def follow(self, page: str) -> None:
+        """Do what a page says, block by block."""
+        for block in blocks(page):
+            if self.plan.skipped(block):
+                continue
+            text = self.plan.text(block)
+            if block.language in ("sh", "console"):
+                for command, shown, start in commands(block, text):
+                    self.run(f"{page}:{start}", command, shown, start, block.indent)
+            elif block.language == "python":
+                self.python(block, text)
+            elif block.language == "toml":
+                self.save(block, text)
+            elif block.of_python:
+                self.compare(
+                    str(block), block.start, text.rstrip("\n").split("\n"), self.printed, block.indent
+                )
+
+    def run(self, where: str, command: str, shown: list[str] | None, start: int, indent: str) -> None:
+        """Run a command, and compare what it prints if that is shown."""
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", command],
+            cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=SECONDS_AT_MOST,
+            check=False,
+        )  # fmt: skip
+        expected = int(bool(shown) and shown[0].startswith("Error:"))
+        assert done.returncode == expected, f"{where}: {command}: status {done.returncode}\n{done.stderr}"
+        if shown:
+            printed = done.stderr if expected else done.stdout
+            self.compare(f"{where}: {command}", start, shown, printed.rstrip("\n").split("\n"), indent)
+
+    def python(self, block: Block, text: str) -> None:
+        """Run a block of Python."""
+        out = io.StringIO()
+        code = compile("\n" * block.start + text, ROOT / block.page, "exec")
+        with contextlib.redirect_stdout(out):
+            exec(code, self.names)
+        self.printed = out.getvalue().rstrip("\n").split("\n")
+
+    def save(self, block: Block, text: str) -> None:
+        """Save a TOML block if the page asks for it."""
+        tomllib.loads(text)
+        if saved := SAVED.search(block.before):
+            target = self.folder / saved[1]
+            assert target.parent.is_dir(), f"{block}: no folder for {saved[1]}"
+            target.write_text(text, encoding="utf-8")
+
+    def compare(self, where: str, start: int, shown: list[str], printed: list[str], indent: str) -> None:
+        """Note a difference between what is shown and what is printed."""
+        pattern = "\n".join(".*" if line == "..." else re.escape(_spaced(line)) for line in shown)
+        if re.fullmatch(
+            pattern.replace("\n.*\n", "\n(?:.*\n)?"), "\n".join(map(_spaced, printed)), re.DOTALL
+        ):
+            return
+        right = [line if line == "..." else _closest(line, printed) for line in shown]
+        if "..." not in shown:
+            right = printed
+        self.differences.append(
+            Difference(where, start, [indent + line for line in shown], [indent + line for line in right])
+        )
+
+
+def _spaced(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _closest(line: str, printed: list[str]) -> str:
+    return next(
+        iter(difflib.get_close_matches(line, printed, 1, 0.3)), "(nothing like it is printed)"
+    ).rstrip()
+
+
+def check_values(page: str, values: Sequence[Value], names: Mapping[str, Any]) -> list[Difference]:
+    """Compare what a page states with what is so."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    differences = []
+    for value in values:
+        if value.page != page:
+            continue
+        found = re.search(value.pattern, text)
+        assert found, f"{page}: nothing in it is like {value.pattern!r} any more; mend the table of values"
+        right = value.compute(names, found[1])
+        if right != found[1]:
+            start = text.count("\n", 0, found.start(1))
+            line = text.split("\n")[start]
+            differences.append(
+                Difference(f"{page}:{start + 1}", start, [line], [line.replace(found[1], right)])
+            )
+    return differences
+
+
+def settle(page: str, differences: Sequence[Difference]) -> None:
+    """Fail with the differences; or, if asked for, write what is right into the page."""
+    if differences and not UPDATE:
+        told = "\n\n".join(map(str, differences))
+        refresh = "SILVAN_UPDATE=1 python -m pytest tests/python/test_documents.py"
+        pytest.fail(f"{told}\n\nIf what is printed is right: {refresh}", pytrace=False)
+    lines = (ROOT / page).read_text(encoding="utf-8").split("\n")
+    # From the end, so that the numbers of the lines before stay right.
+    for difference in sorted(differences, key=lambda one: -one.start):
+        assert lines[difference.start : difference.start + len(difference.shown)] == difference.shown
+        lines[difference.start : difference.start + len(difference.shown)] = difference.right
+    if differences:
+        (ROOT / page).write_text("\n".join(lines), encoding="utf-8")

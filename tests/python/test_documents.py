@@ -1,0 +1,232 @@
+"""Every command and every Python block of the README and of docs/, and the values beside them.
+
+How a page is run, and how what it shows is written anew, is in `documents.py`.
+"""
+
+import re
+from fractions import Fraction
+
+import pytest
+
+import silvan
+from conftest import ROOT
+from documents import (
+    LANGUAGES,
+    NOT_TESTED,
+    Instead,
+    Plan,
+    Reader,
+    Skip,
+    Value,
+    blocks,
+    check_values,
+    pages,
+    settle,
+)
+
+SHORT = ' --set duration="300 ms" --set warmup="100 ms"'
+#: Eleven short runs instead of 77 long ones.
+FEW = ' --set congestion.marking.marking_rate=0 --set duration="520 ms" --jobs 2'
+LOCAL = f"--executor slurm --cluster local{FEW}"
+STUDY = "studies/t8-surfaces.toml"
+TESTBED = "five seconds of the testbed, which the tests of the papers simulate"
+CLONE = "needs a clone and builds it"
+LONG = "minutes"
+
+SKIPS = [
+    Skip("README.md", "make demo", CLONE),
+    Skip("docs/tutorial.md", "make demo", CLONE),
+    Skip("docs/mechanisms.md", "git apply", "changes the source"),
+    Skip("docs/mechanisms.md", "make setup", "needs the example built in"),
+    Skip("docs/performance.md", "make bench", CLONE),
+    Skip("docs/fabrics.md", "opensm -R", "needs a subnet manager"),
+    Skip("docs/results.md", "polars.from_arrow", "needs polars, pandas and duckdb"),
+    Skip("docs/sweeps.md", "apt install slurm", "sets up a machine"),
+]
+INSTEADS = [
+    Instead("README.md", "ib-cc --out out/mine", f"ib-cc{SHORT} --out out/mine", TESTBED),
+    Instead("README.md", f"{STUDY} --plot", f"{STUDY} --plot{FEW}", LONG),
+    Instead("docs/tutorial.md", "ib-cc --out out/cc", f"ib-cc{SHORT} --out out/cc", TESTBED),
+    Instead("docs/tutorial.md", "ccti_timer=2000", f"ccti_timer=2000{SHORT}", TESTBED),
+    Instead("docs/scenario.md", 'rate="5 Gbit/s"', f'rate="5 Gbit/s"{SHORT}', TESTBED),
+    Instead("docs/adaptive.md", "permutations=1000", "permutations=50", LONG),
+    Instead("docs/papers.md", "run T1 A2 ", "run A2 --quick ", LONG),
+    Instead("docs/papers.md", "--all --jobs 4 ", "A2 --quick --jobs 2 ", LONG),
+    Instead("docs/papers.md", "run F1 --seeds 5 ", "run A2 --quick --seeds 5 ", LONG),
+    Instead("docs/sweeps.md", f"{STUDY} --plot", f"{STUDY} --plot{FEW}", LONG),
+    Instead("docs/sweeps.md", "--executor slurm --jobs 40", LOCAL, "needs a cluster"),
+    Instead("docs/sweeps.md", "seeds=3,", 'seeds=3, overrides={"duration": "1 s", "warmup": "0 s"},', LONG),
+    Instead("docs/verification.md", "verify     ", "verify --help ", LONG),
+    Instead("docs/verification.md", "--first 100000", "--first 100000 --help", LONG),
+]  # fmt: skip
+PLAN = Plan(SKIPS, INSTEADS)
+
+
+def fraction(part: float) -> str:
+    """Write a share as a fraction of small numbers, if it is one within a thousandth."""
+    near = Fraction(part).limit_denominator(12)
+    return str(near) if abs(part - near) < 1e-3 else f"{part:.3f}"
+
+
+def victim_falls_to(names, _shown):
+    rate = {flow["flow"]: flow["received_gbit_s"] for flow in names["off"].summary["flows"]}
+    return {"1/6": "sixth", "1/5": "fifth"}.get(fraction(rate["F1"] / 13.0), f"{rate['F1'] / 13.0:.3f}")
+
+
+def shares_without_control(names, _shown):
+    rates = [flow["received_gbit_s"] for flow in names["off"].summary["flows"][1:]]
+    return ", ".join(fraction(rate / sum(rates)) for rate in rates)
+
+
+def of_the_trees(**settings):
+    """Run the scenario of the pages on isolation and mechanisms."""
+    settings = {key.replace("__", "."): value for key, value in settings.items()}
+    return silvan.run(silvan.Scenario.load(ROOT / "scenarios" / "ecocc-trees.toml", settings)).summary
+
+
+def row_of(marks=False, **settings):
+    """Measure what these pages have in a row of their tables."""
+
+    def compute(_names, _shown):
+        summary = of_the_trees(**settings)
+        latency = next(row["p99_ns"] for row in summary["latency"] if row["class"] == "uniform")
+        cells = [f"{summary['throughput_gbit_s']:.0f}", f"{latency / 1e3:.0f}"]
+        if marks:
+            cells.append(str(summary["fecn_marks"]))
+        if isolation := summary.get("isolation"):
+            cells += [str(isolation["allocations"]), f"{isolation['mean_life_ns'] / 1e3:.1f}"]
+        return " | ".join(cells)
+
+    return compute
+
+
+def exhausted(mechanism):
+    """Count how often one special queue a port is not enough."""
+    settings = {"congestion__mechanism": mechanism, "congestion__isolation__queues": "1"}
+    return lambda _names, _shown: str(of_the_trees(**settings)["isolation"]["exhausted"])
+
+
+#: Rows of the table in the page on isolation.
+ORGANISATIONS = {
+    r"one queue per input \(1Q\)": {"switch__architecture": "iq", "switch__queues": "single"},
+    r"`none` \(VOQ\)": {},
+    "OBQA, 4 queues": {"switch__queues": "output-modulo", "switch__queue_count": "4"},
+    "DBBM, 8 queues": {"switch__queues": "destination-modulo", "switch__queue_count": "8"},
+    "VOQnet": {"switch__queues": "per-destination", "switch__queue_buffer": "16 KiB"},
+}
+
+
+def contention(routing, width):
+    """Contention on a twentieth of the permutations; what is shown stays where it is within 2 %."""
+
+    def compute(_names, shown):
+        tree = {"kind": "modified-k-ary-n-tree", "k": 16, "n": 3, "horizontal_width": width}
+        found = silvan.contention(tree, routing, permutations=50)
+        right = [found.maximum.mean(), found.mean.mean()]
+        stated = [float(one) for one in shown.split(" | ")]
+        near = all(abs(one / other - 1) < 0.02 for one, other in zip(right, stated, strict=True))
+        return shown if near else " | ".join(f"{one:.2f}" for one in right)
+
+    return compute
+
+
+def runs_of(study):
+    """Count the runs of a study that the reader has."""
+    return lambda _names, _shown: str(len(silvan.sweeps.Study.load(study).points()))
+
+
+VALUES = [
+    Value("README.md", r"it falls to a (\w+) of its rate", victim_falls_to),
+    Value("README.md", r"of the parking lot: (.*?)\. With it", shares_without_control),
+    Value("docs/mechanisms.md", r"\| `hfdi` \| (.*) \|\n", row_of(marks=True, congestion__mechanism="hfdi")),
+    Value(
+        "docs/mechanisms.md", r"\| `ecocc` \| (\d.*) \|\n", row_of(marks=True, congestion__mechanism="ecocc")
+    ),
+    Value("docs/adaptive.md", r"\| default ports \| (.*) \|", contention("default", 0)),
+    Value("docs/adaptive.md", r"\| `flow-count`, 0 \| (.*) \|", contention("flow-count", 0)),
+    Value("docs/adaptive.md", r"\| `flow-count`, 1 \| (.*) \|", contention("flow-count", 1)),
+    Value("docs/adaptive.md", r"\| `flow-count`, 2 \| (.*) \|", contention("flow-count", 2)),
+    Value("docs/adaptive.md", r"\| `flow-count`, 3 \| (.*) \|", contention("flow-count", 3)),
+    Value("docs/adaptive.md", r"\| `flow-count`, 4 \| (.*) \|", contention("flow-count", 4)),
+    *(
+        Value(
+            "docs/isolation.md",
+            rf"\| {name} \| (.*?) [| ]*\n",
+            row_of(congestion__mechanism="none", **settings),
+        )
+        for name, settings in ORGANISATIONS.items()
+    ),
+    *(
+        Value("docs/isolation.md", rf"\| `{name}` \| (\d.*?) [| ]*\n", row_of(congestion__mechanism=name))
+        for name in ("ib-cc", "fbicm", "ccfit", "hfdi", "ecocc")
+    ),
+    Value("docs/isolation.md", r"finds none free (\d+) times", exhausted("hfdi")),
+    Value("docs/isolation.md", r"`ecocc` only (\d+)\s+times", exhausted("ecocc")),
+    Value("docs/sweeps.md", r"These are (\d+) runs", runs_of("studies/hotspot-rates.toml")),
+    Value("docs/sweeps.md", r"the treatment variation Var; (\d+) runs", runs_of(STUDY)),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*non-interactive")
+@pytest.mark.parametrize("page", pages())
+def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
+    reader = Reader(tmp_path / "reader", PLAN)
+    reader.prepare()
+    monkeypatch.chdir(reader.folder)
+    reader.follow(page)
+    settle(page, [*reader.differences, *check_values(page, VALUES, reader.names)])
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_block_says_what_it_is(page):
+    for block in blocks(page):
+        assert block.language in LANGUAGES, f"{block}: write ```sh, ```text or another of {LANGUAGES}"
+
+
+def test_what_is_not_run_is_told_to_the_reader():
+    every = [block for page in pages() for block in blocks(page)]
+    for skip in SKIPS:
+        told = [NOT_TESTED.fullmatch(block.after) for block in every if skip.of(block)]
+        assert [note and note[1] for note in told] == [skip.why], (
+            f"*Not run by the tests: {skip.why}.* below {skip}"
+        )
+    noted = [block for block in every if NOT_TESTED.fullmatch(block.after)]
+    assert len(noted) == len(SKIPS), "a page says of a block that is run that it is not"
+
+
+@pytest.mark.parametrize("instead", INSTEADS, ids=lambda one: f"{one.page}: {one.shown}")
+def test_what_is_run_otherwise_is_still_there(instead):
+    fits = [block for block in blocks(instead.page) if instead.shown in block.text]
+    assert fits, f"{instead.page} no longer shows {instead.shown!r}"
+    assert not any(block.language == "console" for block in fits), "what is shortened can show no output"
+
+
+def test_every_value_is_of_a_page():
+    assert {value.page for value in VALUES} <= set(pages())
+    assert all(re.compile(value.pattern).groups == 1 for value in VALUES)
+
+
+def test_wrong_values_are_found(tmp_path):
+    printed = ["flow   rate", "F1   13.00", "F2    3.25", "", "done"]
+    for shown, fits in (
+        (["flow  rate", "F1  13.00", "..."], True),
+        (["...", "F2 3.25", "...", "done"], True),
+        (["...", "done"], True),
+        (["...", "F1 13.00", "F2 3.26", "..."], False),
+        (["...", "F2 3.25", "F1 13.00", "..."], False),
+        (["flow rate", "F1 13.00"], False),
+        (["F2 3.25", "..."], False),
+    ):
+        reader = Reader(tmp_path, PLAN)
+        reader.compare("here", 0, shown, printed, "")
+        assert (not reader.differences) == fits, shown
+
+
+def test_a_command_that_fails_is_found(tmp_path):
+    reader = Reader(tmp_path / "reader", PLAN)
+    reader.prepare()
+    with pytest.raises(AssertionError, match=r"nowhere\.toml: cannot be read"):
+        reader.run("here", "silvan run nowhere.toml", None, 0, "")
+    told = "Error: nowhere.toml: cannot be read: No such file or directory (os error 2)"
+    reader.run("here", "silvan run nowhere.toml", [told], 0, "")
+    assert not reader.differences
