@@ -34,6 +34,9 @@ pub const CHECKS: [&str; 16] = [
     "latency",
 ];
 
+/// Checks of what is not promised, made on request.
+pub const EXTRA: [&str; 1] = ["order-within"];
+
 /// What was found about a scenario.
 #[derive(Default)]
 pub struct Findings {
@@ -52,11 +55,14 @@ pub struct Wanted<'w> {
     pub only: Option<&'static str>,
     /// Those that are left out.
     pub skip: &'w [String],
+    /// Those of [`EXTRA`] that are made.
+    pub also: &'w [String],
 }
 
 impl Wanted<'_> {
     fn has(&self, check: &str) -> bool {
-        self.only.is_none_or(|only| only == check) && !self.skip.iter().any(|skip| skip == check)
+        let is_made = !EXTRA.contains(&check) || self.also.iter().any(|also| also == check);
+        self.only.is_none_or(|only| only == check) && is_made && !self.skip.iter().any(|skip| skip == check)
     }
 }
 
@@ -158,7 +164,11 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
         measure(&base, (table, scenario), &mut findings);
     }
     if is_done && wanted.has("order") {
-        order(&base, (table, scenario), &mut findings);
+        let other = variants::reordered(table, scenario);
+        order(&base, other, "order", &mut findings);
+    }
+    if is_done && wanted.has("order-within") {
+        order(&base, variants::reversed(table), "order-within", &mut findings);
     }
     if is_done && wanted.has("prefix") {
         prefix(&base, (table, scenario), &mut findings);
@@ -245,15 +255,15 @@ fn measure(base: &Run, (table, scenario): (&Table, &Scenario), findings: &mut Fi
     findings.ensure(latency(outcome) == latency(&other), "measure", || "latencies differ".to_owned());
 }
 
-fn order(base: &Run, (table, scenario): (&Table, &Scenario), findings: &mut Findings) {
+fn order(base: &Run, other: Option<Table>, check: &'static str, findings: &mut Findings) {
     let Some(outcome) = &base.outcome else { return };
-    let Some(other) = variants::reordered(table, scenario) else { return };
-    let Some((_, other)) = variant(&other, "order", findings) else { return };
+    let Some(other) = other else { return };
+    let Some((_, other)) = variant(&other, check, findings) else { return };
     let (one, two) = (by_name(outcome), by_name(&other));
-    findings.ensure(one == two, "order", || first_difference(&one, &two));
+    findings.ensure(one == two, check, || first_difference(&one, &two));
     for (one, two) in outcome.tables.iter().zip(&other.tables) {
         let fine = one == two || rows_by_name(one) == rows_by_name(two);
-        findings.ensure(fine, "order", || format!("the table {} differs", one.name));
+        findings.ensure(fine, check, || format!("the table {} differs", one.name));
     }
 }
 

@@ -22,6 +22,9 @@ pub struct Draw {
     random: Stream,
     /// Length of a cycle in picoseconds, if the scenario has one.
     cycle: Option<u64>,
+    /// Whether many hosts send to all others on several lanes at once: what a host keeps for each
+    /// flow is put to the test by hundreds of them.
+    is_crowd: bool,
 }
 
 /// What the parts of a scenario must know of each other.
@@ -125,7 +128,8 @@ fn kind(name: &str) -> Table {
 
 /// The scenario of a seed, at the first attempt or a later one.
 pub fn draw(seed: u64, attempt: u64) -> Table {
-    let mut draw = Draw { random: Stream::new(seed, "swarm", attempt), cycle: None };
+    let mut draw = Draw { random: Stream::new(seed, "swarm", attempt), cycle: None, is_crowd: false };
+    draw.is_crowd = draw.chance(4);
     let mut scenario = Table::new();
     if draw.chance(10) {
         put(&mut scenario, "name", format!("case {seed}"));
@@ -200,6 +204,9 @@ impl Draw {
     fn lanes(&mut self, scenario: &mut Table, frame: &mut Frame) {
         let mut lanes = Table::new();
         frame.lanes = self.pick(&[1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4, 8, 15]);
+        if self.is_crowd {
+            frame.lanes = self.pick(&[1, 2, 2, 3, 4]);
+        }
         let count = frame.lanes;
         if count > 1 || self.chance(5) {
             put(&mut lanes, "count", int(count));

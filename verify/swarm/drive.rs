@@ -13,7 +13,7 @@ use silvan_fabric::config::Architecture;
 use toml::Table;
 
 use crate::case::{Case, guarded, of_seed, read, read_text};
-use crate::checks::{CHECKS, Failure, Findings, Wanted, check, fingerprint};
+use crate::checks::{CHECKS, EXTRA, Failure, Findings, Wanted, check, fingerprint};
 use crate::coverage::{self, of_scenario};
 use crate::draw::draw;
 use crate::minimise::minimise;
@@ -33,11 +33,12 @@ pub fn swarm(options: &Options) -> Done {
     fs::create_dir_all(options.out.join("failures"))?;
     let books = options.books.as_ref().map(|path| path.display().to_string());
     let of = format!(
-        "{} from {} books {books:?} / {} without {:?}",
+        "{} from {} books {books:?} / {} without {:?} also {:?}",
         build(),
         options.first,
         options.books_every,
-        options.skip
+        options.skip,
+        options.also
     );
     let mut state = State::load(&options.out, &of);
     if options.fresh {
@@ -91,7 +92,7 @@ fn one_chunk(chunk: u64, options: &Options, all: &Mutex<State>) -> Result<State,
         }
         _ => HashMap::new(),
     };
-    let wanted = Wanted { only: None, skip: &options.skip };
+    let wanted = Wanted { only: None, skip: &options.skip, also: &options.also };
     for seed in first..last {
         let case = match of_seed(seed) {
             Ok(Some(case)) => case,
@@ -216,7 +217,7 @@ fn still_fails(table: &Table, name: &'static str, options: &Options) -> bool {
         return case_of(table).is_some_and(|case| books_differ(&case, options).unwrap_or(false));
     }
     let Some(case) = case_of(table) else { return name == "panic" && read(table).is_err() };
-    let wanted = Wanted { only: Some(name), skip: &[] };
+    let wanted = Wanted { only: Some(name), skip: &[], also: &options.also };
     match guarded(|| check(&case, &wanted)) {
         Ok(findings) => findings.failures.iter().any(|failure| failure.check == name),
         Err(_) => name == "panic",
@@ -326,7 +327,8 @@ pub fn replay_file(file: &PathBuf, options: &Options) -> Done {
 fn tell(seed: u64, case: &Case, options: &Options) -> Done {
     println!("{}", toml::to_string(&case.table)?);
     let started = Instant::now();
-    let mut findings = guarded(|| check(case, &Wanted { only: None, skip: &options.skip }))?;
+    let mut findings =
+        guarded(|| check(case, &Wanted { only: None, skip: &options.skip, also: &options.also }))?;
     println!("# {} ms", started.elapsed().as_millis());
     if books_differ(case, options)? {
         findings.failures.push(Failure { check: "books", what: "the debug build differs".to_owned() });
@@ -362,7 +364,7 @@ fn report(state: &State, elapsed: Duration) {
     reasons.iter().take(6).for_each(|(why, count)| println!("  {count} {why}"));
     println!("checks:");
     let failed = state.by_check();
-    for name in CHECKS {
+    for name in CHECKS.into_iter().chain(EXTRA) {
         let failures = failed.get(name).map_or(0, Vec::len);
         let made = state.made.get(name).copied().unwrap_or(state.scenarios);
         println!("  {name}: {made} made, {failures} failed");

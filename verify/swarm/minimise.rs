@@ -20,9 +20,9 @@ pub fn minimise(table: &Table, limit: Duration, fails: &mut dyn FnMut(&Table) ->
     let end = Instant::now() + limit;
     loop {
         let before = best.clone();
-        for pass in [plainer_network, shorter_lists, fewer_keys, smaller_values] {
+        for pass in [plainer_network, fewer_nodes, shorter_lists, fewer_keys, smaller_values] {
             pass(&mut best, &mut |candidate| {
-                Instant::now() < end && candidate.as_table().is_some_and(|table| fails(table))
+                Instant::now() < end && candidate.as_table().is_some_and(&mut *fails)
             });
         }
         if best == before || Instant::now() >= end {
@@ -88,12 +88,52 @@ fn plainer_network(best: &mut Value, fails: Fails<'_>) {
         if is_star {
             return;
         }
-        let star = [("kind".to_owned(), Value::from("star")), ("hosts".to_owned(), Value::from(hosts))];
-        table.insert("topology".to_owned(), Value::Table(Table::from_iter(star)));
+        let mut star = Table::new();
+        star.insert("kind".to_owned(), Value::from("star"));
+        star.insert("hosts".to_owned(), Value::from(hosts));
+        for key in ["link_rate", "link_delay"] {
+            if let Some(value) = table.get("topology").and_then(|topology| topology.get(key)) {
+                star.insert(key.to_owned(), value.clone());
+            }
+        }
+        table.insert("topology".to_owned(), Value::Table(star));
         table.remove("routing");
         if adopt(best, candidate, fails) {
             return;
         }
+    }
+}
+
+/// Leaves out a host or switch of a listed network, and with it whatever names it.
+fn fewer_nodes(best: &mut Value, fails: Fails<'_>) {
+    for list in ["switches", "hosts"] {
+        let nodes = best.get("topology").and_then(|topology| topology.get(list)).and_then(Value::as_array);
+        let name = |node: &Value| node.get("name").unwrap_or(node).as_str().map(str::to_owned);
+        let names: Vec<String> = nodes.into_iter().flatten().filter_map(name).collect();
+        for name in names {
+            let mut candidate = best.clone();
+            forget(&mut candidate, &name);
+            adopt(best, candidate, fails);
+        }
+    }
+}
+
+/// Takes out of all lists what is, or names, a node or a port of it.
+fn forget(value: &mut Value, node: &str) {
+    let is_node = |value: &Value| {
+        let name = value.as_str().unwrap_or_default();
+        name == node || name.strip_prefix(node).is_some_and(|rest| rest.starts_with(':'))
+    };
+    match value {
+        Value::Array(list) => {
+            list.retain(|one| {
+                let keys = ["name", "from", "to"];
+                !is_node(one) && !keys.iter().any(|key| one.get(key).is_some_and(is_node))
+            });
+            list.iter_mut().for_each(|one| forget(one, node));
+        }
+        Value::Table(table) => table.iter_mut().for_each(|(_, one)| forget(one, node)),
+        _ => {}
     }
 }
 
@@ -226,6 +266,29 @@ mod tests {
         let large = read(LARGE);
         let small = minimise(&large, Duration::from_secs(60), &mut |table| *table == large);
         assert_eq!(small, large);
+    }
+
+    #[test]
+    fn a_node_goes_with_its_links_and_flows() {
+        let wired = read(
+            "flow = [{ from = \"H1\", to = \"H2\" }, { from = \"H3\", to = \"H2\" }]
+            [topology]
+            kind = \"custom\"
+            hosts = [\"H1\", \"H2\", \"H3\"]
+            links = [{ from = \"H1\", to = \"S:1\" }, { from = \"H2\", to = \"S:2\" }, { from = \"H3\", to = \"S\" }]
+            ",
+        );
+        let mut value = Value::Table(wired);
+        forget(&mut value, "H3");
+        let left = "flow = [{ from = \"H1\", to = \"H2\" }]
+            [topology]
+            kind = \"custom\"
+            hosts = [\"H1\", \"H2\"]
+            links = [{ from = \"H1\", to = \"S:1\" }, { from = \"H2\", to = \"S:2\" }]
+            ";
+        assert_eq!(value, Value::Table(read(left)));
+        forget(&mut value, "S");
+        assert_eq!(value["topology"]["links"], Value::Array(Vec::new()));
     }
 
     #[test]

@@ -86,6 +86,18 @@ pub fn reordered(table: &Table, scenario: &Scenario) -> Option<Table> {
     changed.then_some(other)
 }
 
+/// The same with all flows in the reverse order, also those of one host.
+pub fn reversed(table: &Table) -> Option<Table> {
+    let mut other = table.clone();
+    let Some(Value::Array(flows)) = other.get_mut("flow") else { return None };
+    let mut senders: Vec<String> = flows.iter().map(sender).collect();
+    senders.sort();
+    let count = senders.len();
+    senders.dedup();
+    flows.reverse();
+    (senders.len() < count).then_some(other)
+}
+
 fn sender(flow: &Value) -> String {
     flow.get("from").and_then(Value::as_str).unwrap_or_default().to_owned()
 }

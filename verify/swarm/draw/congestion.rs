@@ -26,7 +26,8 @@ impl Draw {
     pub(super) fn congestion(&mut self, scenario: &mut Table, frame: &Frame) -> Needs {
         let mut congestion = Table::new();
         let mut needs = Needs { usual: "voq", sum_marks: true, ..Needs::default() };
-        match self.below(10) {
+        let way = self.below(10);
+        match way.max(2 * u64::from(self.is_crowd)) {
             0..=1 => {
                 if self.chance(30) {
                     put(&mut congestion, "mechanism", "none");

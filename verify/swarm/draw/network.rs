@@ -44,6 +44,9 @@ impl Draw {
             }
             at -= weight;
         }
+        if self.is_crowd {
+            name = "star";
+        }
         let mut topology = kind(name);
         match name {
             "star" => self.star(&mut topology),
@@ -80,7 +83,7 @@ impl Draw {
     }
 
     fn delay(&mut self) -> Value {
-        let ps = self.pick(&[0, 333, 1_000, 20_000, 20_000, 50_000, 400_000, 2_000_000]);
+        let ps = self.pick(&[1, 333, 1_000, 20_000, 20_000, 50_000, 400_000, 2_000_000]);
         self.time(ps)
     }
 
@@ -97,6 +100,7 @@ impl Draw {
 
     fn star(&mut self, topology: &mut Table) {
         let hosts = match self.below(20) {
+            _ if self.is_crowd => self.range(20, 72),
             0..=13 => self.range(2, 9),
             14..=16 => self.range(10, 33),
             17..=18 => self.range(34, 72),

@@ -8,7 +8,8 @@ use super::{Draw, Frame, bytes, int, put};
 impl Draw {
     /// A buffer of some packets for each lane.
     fn buffer(&mut self, frame: &Frame, least: u64) -> u64 {
-        let packets = self.pick(&[1, 1, 2, 2, 3, 4, 6, 10, 20, 60]).max(least);
+        let most = if self.is_crowd { 4 } else { 60 };
+        let packets = self.pick(&[1, 1, 2, 2, 3, 4, 6, 10, 20, 60]).min(most).max(least);
         let odd = if self.chance(30) { self.below(100) } else { 0 };
         frame.lanes * frame.space * packets + odd
     }

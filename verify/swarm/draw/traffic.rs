@@ -17,7 +17,7 @@ struct Load {
 impl Draw {
     /// Puts flows and patterns into the scenario; returns a duration in which they have enough to do.
     pub(super) fn all_traffic(&mut self, scenario: &mut Table, frame: &Frame) -> u64 {
-        let many = self.chance(6);
+        let many = self.is_crowd || self.chance(3);
         let mut flows = match self.below(10) {
             0..=1 => 0,
             2..=7 => self.range(1, 6),
@@ -66,6 +66,9 @@ impl Draw {
             17..=18 => self.range(6_000, 20_000),
             _ => 40_000,
         } as f64;
+        if self.is_crowd {
+            wanted *= 8.0;
+        }
         // What has an end takes no more than its share, however long the run is.
         wanted /= frame.hops as f64;
         let endless: f64 =
@@ -121,7 +124,7 @@ impl Draw {
 
     fn flow(&mut self, frame: &Frame, number: u64) -> (Table, Load) {
         let mut flow = Table::new();
-        if self.chance(80) {
+        if self.chance(90) {
             put(&mut flow, "name", format!("F{number}"));
         }
         let hosts = frame.hosts.len() as u64;
