@@ -19,6 +19,7 @@ use crate::draw::draw;
 use crate::minimise::minimise;
 use crate::options::Options;
 use crate::state::{Listed, State, build};
+use crate::watch::Watch;
 
 /// Seeds that are done and noted together.
 const CHUNK: u64 = 25;
@@ -50,7 +51,9 @@ pub fn swarm(options: &Options) -> Done {
     let chunks = options.count.div_ceil(CHUNK);
     let (next, state) = (AtomicU64::new(0), Mutex::new(state));
     let started = Instant::now();
+    let watch = Watch::default();
     let result = thread::scope(|scope| {
+        scope.spawn(|| watch.look());
         let work = || -> Result<(), String> {
             loop {
                 let chunk = next.fetch_add(1, Ordering::Relaxed);
@@ -60,13 +63,15 @@ pub fn swarm(options: &Options) -> Done {
                 if locked(&state).done.contains(&chunk) {
                     continue;
                 }
-                let brought = one_chunk(chunk, options, &state).map_err(|error| error.to_string())?;
+                let brought =
+                    one_chunk(chunk, options, (&state, &watch)).map_err(|error| error.to_string())?;
                 let mut state = locked(&state);
                 state.merge(chunk, brought);
                 state.save(&options.out).map_err(|error| error.to_string())?;
             }
         };
         let threads: Vec<_> = (0..options.threads).map(|_| scope.spawn(work)).collect();
+        let _end = watch.ends_with_this();
         threads
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned())))
@@ -81,7 +86,11 @@ fn locked(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
     state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn one_chunk(chunk: u64, options: &Options, all: &Mutex<State>) -> Result<State, Box<dyn Error>> {
+fn one_chunk(
+    chunk: u64,
+    options: &Options,
+    (all, watch): (&Mutex<State>, &Watch),
+) -> Result<State, Box<dyn Error>> {
     let started = Instant::now();
     let first = options.first + chunk * CHUNK;
     let last = (first + CHUNK).min(options.first + options.count);
@@ -94,6 +103,7 @@ fn one_chunk(chunk: u64, options: &Options, all: &Mutex<State>) -> Result<State,
     };
     let wanted = Wanted { only: None, skip: &options.skip, also: &options.also };
     for seed in first..last {
+        watch.begin(seed);
         let case = match of_seed(seed) {
             Ok(Some(case)) => case,
             Ok(None) => {

@@ -18,6 +18,7 @@ mod minimise;
 mod options;
 mod state;
 mod variants;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -182,8 +182,10 @@ impl Draw {
         }
         let packets = self.offer(&mut traffic, frame, message, is_forest) * senders as f64;
         let mut most = f64::INFINITY;
-        if !is_forest && self.chance(45) {
-            let each = self.pick(&[1, 2, 5, 20, 60]);
+        // What is lost of a number of packets is seen; of endless ones it is not.
+        if !is_forest && self.chance(if self.is_crowd { 85 } else { 45 }) {
+            let some = self.pick(&[1, 2, 5, 20, 60, 150]);
+            let each = if self.is_crowd { self.range(60, 250) } else { some };
             most = (each * senders) as f64;
             put(&mut traffic, "packets_per_host", int(each));
         }
