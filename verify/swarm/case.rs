@@ -132,14 +132,18 @@ fn advance(scenario: &Scenario) -> Run {
 }
 
 fn closed(simulation: Simulation, end: End) -> Run {
-    Run { end, outcome: Some(simulation.finish()) }
+    match simulation.finish() {
+        Ok(outcome) => Run { end, outcome: Some(outcome) },
+        Err(error) => Run { end: explained(&error), outcome: None },
+    }
 }
 
 fn explained(error: &ModelError) -> End {
     match error {
         ModelError::Broken { .. } => End::Failed("broken", error.to_string()),
         ModelError::Deadlock { .. } => End::Explained("deadlock", error.to_string()),
-        _ => End::Explained("stuck", error.to_string()),
+        ModelError::Stalled { .. } => End::Explained("stalled", error.to_string()),
+        ModelError::Configuration(_) => End::Explained("refused", error.to_string()),
     }
 }
 

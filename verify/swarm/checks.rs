@@ -19,7 +19,7 @@ pub const CHECKS: [&str; 16] = [
     "panic",
     "broken",
     "deadlock",
-    "stuck",
+    "stalled",
     "repeat",
     "resolved",
     "measure",
@@ -83,7 +83,9 @@ impl Findings {
         match &run.end {
             End::Failed(check, what) => self.fail(check, format!("{of}: {what}")),
             // A routing without circles cannot deadlock, and nothing else keeps a packet for ever.
-            End::Explained(check @ ("deadlock" | "stuck"), what) if !scenario.spec.routing.allow_deadlock => {
+            End::Explained(check @ ("deadlock" | "stalled"), what)
+                if !scenario.spec.routing.allow_deadlock =>
+            {
                 self.fail(check, format!("{of}: {what}"));
             }
             _ => {}
@@ -178,7 +180,7 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
         || one("panic")
         || one("broken")
         || one("deadlock")
-        || one("stuck");
+        || one("stalled");
     let drained = if all { drain(table, scenario, &mut findings) } else { None };
     findings.fingerprint = both(&base, drained.as_ref());
     findings.failures.retain(|failure| wanted.has(failure.check));

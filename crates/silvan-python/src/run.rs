@@ -84,8 +84,7 @@ pub fn run(
     let mut simulation =
         py.detach(|| inner.simulation()).map_err(|e| ScenarioError::new_err(e.to_string()))?;
     advance(py, &mut simulation, progress.as_ref())?;
-    let mut outcome =
-        py.detach(|| simulation.finish()).map_err(|e| ModelError::new_err(e.to_string()))?;
+    let mut outcome = py.detach(|| simulation.finish()).map_err(|e| ModelError::new_err(e.to_string()))?;
     let wall_s = started.elapsed().as_secs_f64();
     let tables = std::mem::take(&mut outcome.tables)
         .into_iter()

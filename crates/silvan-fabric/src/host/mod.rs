@@ -18,9 +18,9 @@ mod flows;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use silvan_engine::{Event, Time};
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
+use silvan_engine::{Event, Time};
 
 use crate::congestion::Notification;
 use crate::congestion::reaction::{ControlLevel, Rule, State};
@@ -665,7 +665,8 @@ impl Host {
     /// Packets in the output buffer.
     pub fn buffered(&self, core: &Core) -> Vec<PacketId> {
         let lanes = 0..usize::from(self.lanes);
-        let of = |adapter: &Adapter| lanes.flat_map(|vl| adapter.buffers.waiting(&core.packets, 0, vl)).collect();
+        let of =
+            |adapter: &Adapter| lanes.flat_map(|vl| adapter.buffers.waiting(&core.packets, 0, vl)).collect();
         self.adapter.as_deref().map(of).unwrap_or_default()
     }
 

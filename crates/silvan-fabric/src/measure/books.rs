@@ -60,7 +60,9 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
     }
     let inside = meters.control_injected - meters.control_delivered;
     if inside != control {
-        return Err(format!("{control} control packets are alive, but {inside} went in and did not come out"));
+        return Err(format!(
+            "{control} control packets are alive, but {inside} went in and did not come out"
+        ));
     }
     let delivered: u64 = meters.classes.iter().map(|class| class.total.marked + class.interval.marked).sum();
     if meters.fecn_marks != delivered + marked {
@@ -89,12 +91,14 @@ pub(crate) fn left_waiting(core: &Core, hosts: &[Host], names: &[String]) -> Opt
         let name = |index: u32| names.get(index as usize).map_or("?", String::as_str);
         for waiting in host.waiting() {
             let class = &core.meters.classes[usize::from(waiting.class)].name;
-            add(&|| format!(
-                "{} bytes of `{class}` at {} for {}",
-                waiting.bytes,
-                name(host.id),
-                name(waiting.destination)
-            ));
+            add(&|| {
+                format!(
+                    "{} bytes of `{class}` at {} for {}",
+                    waiting.bytes,
+                    name(host.id),
+                    name(waiting.destination)
+                )
+            });
         }
         if host.control_waiting() > 0 {
             add(&|| format!("{} control packets at {}", host.control_waiting(), name(host.id)));

@@ -243,5 +243,4 @@ impl Meters {
     #[cfg(not(debug_assertions))]
     #[inline]
     fn check_order(&mut self, _packet: &Packet, _now: Time) {}
-
 }
