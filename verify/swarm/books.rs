@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value as Json;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
+use silvan_fabric::queueing::{HostQueues, Isolation};
 use silvan_fabric::topology::{End, NodeRef, Topology};
 use silvan_scenario::Scenario;
 
@@ -138,7 +139,10 @@ fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail
         hosts.entry(from.to_owned()).or_default().0 += rate;
         hosts.entry(to.to_owned()).or_default().1 += rate;
     }
-    let injection = spec.host.injection_rate.map_or(u64::MAX, |rate| rate.0);
+    // What has passed the limit of injection may wait in a buffer, and leave it as fast as the link.
+    let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
+    let has_buffer = spec.host.queues.map_or(special, |queues| queues != HostQueues::None);
+    let injection = spec.host.injection_rate.filter(|_| !has_buffer).map_or(u64::MAX, |rate| rate.0);
     if let Some(table) = named(outcome, "links") {
         let rate = |name: &str| links.get(name).copied().unwrap_or(0);
         bounded(table, "link", "sent_bytes", full, &rate, fail);
