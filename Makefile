@@ -15,10 +15,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 SCHEMA := docs/scenario.schema.json
+# Scenarios of `make swarm`.
+N ?= 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check verify bench papers clean
+.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check verify swarm bench papers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -50,7 +52,7 @@ test-rust:
 test-python: $(VENV)/.built
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
 
-check: lint test schema-check ## what CI runs: lint, all tests, schema up to date
+check: lint test schema-check swarm ## what CI runs: lint, all tests, schema up to date, 300 drawn scenarios
 
 lint: $(VENV)/.deps ## rustfmt, clippy, ruff, mypy; changes nothing
 	@has() { $(CARGO) fmt --version && $(CARGO) clippy --version; } >/dev/null 2>&1; \
@@ -76,6 +78,13 @@ schema-check: $(VENV)/.built
 verify: $(VENV)/.built ## the second model, closed forms, and the published experiments in quick form
 	$(BIN)/python -m verify
 	$(BIN)/silvan papers run --all --quick
+
+# Goes on where it was stopped; out/swarm holds what it found. SWARM="--fresh" forgets that,
+# SWARM="--books-every 10" asks the debug build less often.
+swarm: ## N=300 drawn scenarios, each run many ways (again: goes on; one: make swarm SWARM="--seed 17")
+	$(CARGO) build --quiet -p silvan-scenario --example swarm
+	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
+	target/release/examples/swarm --count $(N) --books target/debug/examples/swarm $(SWARM)
 
 papers: $(VENV)/.built ## the published experiments in full
 	$(BIN)/silvan papers run --all --out out/papers

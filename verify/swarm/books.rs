@@ -1,0 +1,183 @@
+//! What must hold of the numbers of one run among themselves.
+
+use std::collections::HashMap;
+
+use serde_json::Value as Json;
+use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
+use silvan_fabric::queueing::{HostQueues, Isolation};
+use silvan_fabric::topology::{End, NodeRef, Topology};
+use silvan_scenario::Scenario;
+
+use crate::case::summary;
+
+/// Takes what does not hold: the check's name, and a sentence.
+type Fail<'f> = &'f mut dyn FnMut(&'static str, String);
+
+/// Keys of the summary that may be missing: nothing was delivered, or has not come to its end.
+const OPTIONAL: [&str; 3] = ["completed_ns", "last_delivery_ns", "started_ns"];
+/// Columns whose values are missing where no packet was delivered.
+const OF_PACKETS: [&str; 3] =
+    ["mean_since_generation_ns", "mean_since_injection_ns", "max_since_generation_ns"];
+
+/// Checks one run.
+pub fn check(scenario: &Scenario, outcome: &Outcome, fail: Fail<'_>) {
+    nan(&summary(outcome), "summary", fail);
+    outcome.tables.iter().for_each(|table| nan_in_table(table, fail));
+    sums(outcome, fail);
+    latencies(outcome, fail);
+    if let Ok((topology, _, _)) = scenario.build() {
+        rates(scenario, &topology, outcome, fail);
+    }
+}
+
+fn nan(json: &Json, at: &str, fail: Fail<'_>) {
+    match json {
+        // JSON has no number for what is none.
+        Json::Null => fail("nan", format!("{at} is no number")),
+        Json::Object(keys) => {
+            for (key, value) in
+                keys.iter().filter(|(key, value)| !(value.is_null() && OPTIONAL.contains(&key.as_str())))
+            {
+                nan(value, &format!("{at}.{key}"), fail);
+            }
+        }
+        Json::Array(values) => values.iter().for_each(|value| nan(value, at, fail)),
+        _ => {}
+    }
+}
+
+fn column<'t>(table: &'t Rows, name: &str) -> Option<&'t Values> {
+    table.columns.iter().find(|column| column.name == name).map(|column| &column.values)
+}
+
+fn numbers<'t>(table: &'t Rows, name: &str) -> &'t [u64] {
+    match column(table, name) {
+        Some(Values::U64(values)) => values,
+        _ => &[],
+    }
+}
+
+fn named<'o>(outcome: &'o Outcome, name: &str) -> Option<&'o Rows> {
+    outcome.tables.iter().find(|table| table.name == name)
+}
+
+fn nan_in_table(table: &Rows, fail: Fail<'_>) {
+    let packets = numbers(table, "delivered_packets");
+    for column in &table.columns {
+        let Values::F64(values) = &column.values else { continue };
+        let may_miss = OF_PACKETS.contains(&column.name);
+        let wrong = values.iter().enumerate().find(|(row, value)| {
+            let missing = may_miss && value.is_nan() && packets.get(*row) == Some(&0);
+            !(value.is_finite() || missing)
+        });
+        if let Some((row, value)) = wrong {
+            fail("nan", format!("{}.{} is {value} in row {row}", table.name, column.name));
+        }
+    }
+}
+
+/// The same thing counted in several places.
+fn sums(outcome: &Outcome, fail: Fail<'_>) {
+    let summary = &outcome.summary;
+    let mut equal = |what: &str, one: u64, two: u64| {
+        if one != two {
+            fail("sums", format!("{what}: {one} and {two}"));
+        }
+    };
+    let of_classes: u64 = summary.classes.iter().map(|class| class.delivered_packets).sum();
+    equal("packets delivered, by class", summary.packets_delivered, of_classes);
+    let balance = summary.packets_delivered + summary.packets_inside;
+    equal("packets injected, and delivered or inside", summary.packets_injected, balance);
+    let total = |table: &str, column: &str| {
+        named(outcome, table).map_or(0, |table| numbers(table, column).iter().sum::<u64>())
+    };
+    let received = total("network", "received_bytes");
+    if named(outcome, "hosts").is_some_and(|table| !numbers(table, "time_ns").is_empty()) {
+        equal("bytes received, by host", received, total("hosts", "received_bytes"));
+    }
+    let of_flows: u64 = summary.flows.iter().map(|flow| flow.received_bytes).sum();
+    equal("bytes of flows, over time and in all", total("flows", "received_bytes"), of_flows);
+    equal("notifications, over time and in all", total("network", "becn_received"), summary.becn_received);
+    // What leaves, and is marked, at the very end belongs to an interval that never ends.
+    let marks = total("network", "fecn_marks");
+    equal("marks, over time and in all", marks, marks.min(summary.fecn_marks));
+    for class in &summary.classes {
+        if class.marked_packets > class.delivered_packets || class.validated_packets > class.marked_packets {
+            equal(&format!("marked of {}", class.class), class.delivered_packets, class.marked_packets);
+        }
+    }
+}
+
+fn latencies(outcome: &Outcome, fail: Fail<'_>) {
+    for latency in &outcome.summary.latency {
+        let sorted = latency.p50_ns <= latency.p99_ns && latency.p99_ns <= latency.max_ns;
+        let mean = latency.mean_ns <= latency.max_ns as f64 + 1.0;
+        if !(sorted && mean) {
+            fail("latency", format!("{} since {} is out of order", latency.class, latency.since));
+        }
+    }
+}
+
+/// Rates of directed links by the names that results have for them.
+fn link_rates(topology: &Topology) -> HashMap<String, u64> {
+    let name = |end: End| match end.node {
+        NodeRef::Host(_) => topology.name_of(end.node).to_string(),
+        NodeRef::Switch(_) => format!("{}:{}", topology.name_of(end.node), end.port),
+    };
+    let channels = topology.links.iter().flat_map(|link| link.channels().map(|ends| (ends, link.rate.0)));
+    channels.map(|((from, to), rate)| (format!("{}->{}", name(from), name(to)), rate)).collect()
+}
+
+/// No link and no host carries more than its rate, and a packet that is on its way.
+fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail<'_>) {
+    let spec = &scenario.spec;
+    let full = (spec.packet.mtu.0 + spec.packet.header.0).max(spec.packet.control.0);
+    let links = link_rates(topology);
+    let mut hosts: HashMap<String, (u64, u64)> = HashMap::new();
+    for (name, rate) in &links {
+        let Some((from, to)) = name.split_once("->") else { continue };
+        hosts.entry(from.to_owned()).or_default().0 += rate;
+        hosts.entry(to.to_owned()).or_default().1 += rate;
+    }
+    // What has passed the limit of injection may wait in a buffer, and leave it as fast as the link.
+    let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
+    let has_buffer = spec.host.queues.map_or(special, |queues| queues != HostQueues::None);
+    let injection = spec.host.injection_rate.filter(|_| !has_buffer).map_or(u64::MAX, |rate| rate.0);
+    if let Some(table) = named(outcome, "links") {
+        let rate = |name: &str| links.get(name).copied().unwrap_or(0);
+        bounded(table, "link", "sent_bytes", full, &rate, fail);
+        if let Some(Values::F64(values)) = column(table, "utilisation")
+            && let Some(most) = values.iter().copied().reduce(f64::max)
+            && most > 1.0 + 1e-9
+        {
+            fail("utilisation", format!("a link's utilisation is {most}"));
+        }
+    }
+    if let Some(table) = named(outcome, "hosts") {
+        let sent = |name: &str| hosts.get(name).map_or(0, |rates| rates.0.min(injection));
+        bounded(table, "host", "sent_bytes", full, &sent, fail);
+        let received = |name: &str| hosts.get(name).map_or(0, |rates| rates.1);
+        bounded(table, "host", "received_bytes", full, &received, fail);
+    }
+}
+
+fn bounded(table: &Rows, key: &str, bytes: &str, full: u64, rate: &dyn Fn(&str) -> u64, fail: Fail<'_>) {
+    let Some(Values::Name { codes, names }) = column(table, key) else { return };
+    let times = numbers(table, "time_ns");
+    let (mut now, mut before) = (0, 0);
+    for ((time, code), bytes_of_row) in times.iter().zip(codes).zip(numbers(table, bytes)) {
+        if *time != now {
+            (before, now) = (now, *time);
+        }
+        let name = &names[*code as usize];
+        // Times are cut to whole nanoseconds.
+        let most =
+            u128::from(rate(name)) * u128::from(now - before + 1) / 8_000_000_000 + u128::from(full) + 1;
+        if u128::from(*bytes_of_row) > most {
+            return fail(
+                "rates",
+                format!("{name}: {bytes} = {bytes_of_row} by {now} ns, at most {most} fit"),
+            );
+        }
+    }
+}

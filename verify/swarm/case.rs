@@ -1,0 +1,210 @@
+//! One scenario and its runs: read, advanced in slices, closed, and digested.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use serde_json::Value as Json;
+use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
+use silvan_fabric::simulation::{ModelError, Simulation};
+use silvan_scenario::Scenario;
+use toml::Table;
+
+use crate::draw::{FABRICS, draw};
+
+/// No run of a drawn scenario comes near this many events; one that does is reported as such.
+const MOST_EVENTS: u64 = 6_000_000;
+const SLICE: u64 = 200_000;
+/// Draws of a seed before it is given up.
+const MOST_ATTEMPTS: u64 = 60;
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    /// At its duration.
+    Done,
+    /// By a typed error that says why it cannot go on.
+    Explained(&'static str, String),
+    /// Something that must not happen: a panic, a broken invariant.
+    Failed(&'static str, String),
+    /// Too many events.
+    Costly,
+}
+
+impl End {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Explained(name, _) | Self::Failed(name, _) => name,
+            Self::Costly => "costly",
+        }
+    }
+}
+
+/// What a run left.
+pub struct Run {
+    pub end: End,
+    /// There is one unless it failed or was explained.
+    pub outcome: Option<Outcome>,
+}
+
+/// A drawn scenario that the loader accepted.
+pub struct Case {
+    pub attempt: u64,
+    pub table: Table,
+    pub scenario: Scenario,
+    /// Reasons why earlier attempts were refused.
+    pub refused: Vec<String>,
+}
+
+thread_local! {
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps panics of cases quiet: what they say is part of the report.
+pub fn install_hook() {
+    std::panic::set_hook(Box::new(|info| {
+        let text = info.to_string().replace('\n', " ");
+        PANIC.with(|panic| *panic.borrow_mut() = Some(text));
+    }));
+}
+
+/// What a panic said.
+pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
+        let said = PANIC.with(|panic| panic.borrow_mut().take());
+        said.unwrap_or_else(|| "panicked".to_owned())
+    })
+}
+
+/// Reads a scenario; the outer error is a panic.
+pub fn read(table: &Table) -> Result<Result<Scenario, String>, String> {
+    let text = toml::to_string(table).unwrap_or_default();
+    read_text(&text)
+}
+
+pub fn read_text(text: &str) -> Result<Result<Scenario, String>, String> {
+    guarded(|| Scenario::from_toml(text, "swarm", Path::new(FABRICS), &[]).map_err(|error| error.to_string()))
+}
+
+/// Whether a run can be made of it; the outer error is a panic.
+fn can_run(scenario: &Scenario) -> Result<Result<(), String>, String> {
+    guarded(|| scenario.simulation().map(|_| ()).map_err(|error| error.to_string()))
+}
+
+/// The first draw of a seed that is accepted. The error is a failure: a panic on some input.
+pub fn of_seed(seed: u64) -> Result<Option<Case>, (Table, String)> {
+    let mut refused = Vec::new();
+    for attempt in 0..MOST_ATTEMPTS {
+        let table = draw(seed, attempt);
+        match read(&table).map_err(|panic| (table.clone(), panic))? {
+            Err(why) => refused.push(why),
+            Ok(scenario) => match can_run(&scenario).map_err(|panic| (table.clone(), panic))? {
+                Err(why) => refused.push(why),
+                Ok(()) => return Ok(Some(Case { attempt, table, scenario, refused })),
+            },
+        }
+    }
+    Ok(None)
+}
+
+/// Runs a scenario to its end.
+pub fn run(scenario: &Scenario) -> Run {
+    match guarded(|| advance(scenario)) {
+        Ok(run) => run,
+        Err(panic) => Run { end: End::Failed("panic", panic), outcome: None },
+    }
+}
+
+fn advance(scenario: &Scenario) -> Run {
+    let mut simulation = match scenario.simulation() {
+        Ok(simulation) => simulation,
+        Err(error) => return Run { end: End::Explained("refused", error.to_string()), outcome: None },
+    };
+    loop {
+        match simulation.advance(SLICE) {
+            Ok(progress) if progress.done => return closed(simulation, End::Done),
+            Ok(progress) if progress.events > MOST_EVENTS => return closed(simulation, End::Costly),
+            Ok(_) => {}
+            Err(error) => return Run { end: explained(&error), outcome: None },
+        }
+    }
+}
+
+fn closed(simulation: Simulation, end: End) -> Run {
+    match simulation.finish() {
+        Ok(outcome) => Run { end, outcome: Some(outcome) },
+        Err(error) => Run { end: explained(&error), outcome: None },
+    }
+}
+
+fn explained(error: &ModelError) -> End {
+    match error {
+        ModelError::Broken { .. } => End::Failed("broken", error.to_string()),
+        ModelError::Deadlock { .. } => End::Explained("deadlock", error.to_string()),
+        ModelError::Stalled { .. } => End::Explained("stalled", error.to_string()),
+        ModelError::Configuration(_) => End::Explained("refused", error.to_string()),
+    }
+}
+
+/// A hash that is the same everywhere (FNV-1a).
+#[derive(Clone, Copy)]
+pub struct Hash(pub u64);
+
+impl Hash {
+    pub fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    pub fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}
+
+/// The summary, without what is the simulator's own affair.
+pub fn summary(outcome: &Outcome) -> Json {
+    let mut json = serde_json::to_value(&outcome.summary).unwrap_or_default();
+    if let Json::Object(keys) = &mut json {
+        keys.remove("events");
+    }
+    json
+}
+
+/// A hash over summary and tables: equal where all that users see is.
+pub fn digest(run: &Run, hash: &mut Hash) {
+    hash.add(run.end.name().as_bytes());
+    let Some(outcome) = &run.outcome else { return };
+    hash.add(summary(outcome).to_string().as_bytes());
+    for table in &outcome.tables {
+        add_table(table, hash);
+    }
+}
+
+fn add_table(table: &Rows, hash: &mut Hash) {
+    hash.add(table.name.as_bytes());
+    for column in &table.columns {
+        hash.add(column.name.as_bytes());
+        match &column.values {
+            Values::U64(values) => values.iter().for_each(|value| hash.add(&value.to_le_bytes())),
+            Values::U32(values) => values.iter().for_each(|value| hash.add(&value.to_le_bytes())),
+            Values::F64(values) => {
+                // What is missing is one thing, whatever its bits.
+                let bits = |value: &f64| if value.is_nan() { u64::MAX } else { value.to_bits() };
+                values.iter().for_each(|value| hash.add(&bits(value).to_le_bytes()));
+            }
+            Values::Name { codes, names } => {
+                codes.iter().for_each(|value| hash.add(&value.to_le_bytes()));
+                names.iter().for_each(|name| hash.add(name.as_bytes()));
+            }
+        }
+    }
+}
+
+/// The digest of one run.
+pub fn digest_of(run: &Run) -> u64 {
+    let mut hash = Hash::new();
+    digest(run, &mut hash);
+    hash.0
+}

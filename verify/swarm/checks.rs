@@ -1,0 +1,378 @@
+//! What must hold of every scenario; see `docs/verification.md`, "The swarm".
+
+use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
+use silvan_scenario::Scenario;
+use toml::Table;
+
+use crate::case::{Case, End, Hash, Run, digest, digest_of, read, read_text, run, summary};
+use crate::{books, finish, variants};
+
+/// What does not hold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    pub check: &'static str,
+    pub what: String,
+}
+
+/// All checks by name.
+pub const CHECKS: [&str; 16] = [
+    "panic",
+    "broken",
+    "deadlock",
+    "stalled",
+    "repeat",
+    "resolved",
+    "measure",
+    "order",
+    "prefix",
+    "finish",
+    "books",
+    "nan",
+    "sums",
+    "rates",
+    "utilisation",
+    "latency",
+];
+
+/// Checks of what is not promised, made on request.
+pub const EXTRA: [&str; 1] = ["order-within"];
+
+/// What was found about a scenario.
+#[derive(Default)]
+pub struct Findings {
+    pub failures: Vec<Failure>,
+    /// Checks that were made: those that a scenario has nothing for are not.
+    pub made: Vec<&'static str>,
+    /// Ends of the run and of the drained run.
+    pub ends: Vec<String>,
+    /// The hash over both.
+    pub fingerprint: u64,
+}
+
+/// Which checks to make.
+pub struct Wanted<'w> {
+    /// One alone, for minimising.
+    pub only: Option<&'static str>,
+    /// Those that are left out.
+    pub skip: &'w [String],
+    /// Those of [`EXTRA`] that are made.
+    pub also: &'w [String],
+}
+
+impl Wanted<'_> {
+    fn has(&self, check: &str) -> bool {
+        let is_made = !EXTRA.contains(&check) || self.also.iter().any(|also| also == check);
+        self.only.is_none_or(|only| only == check) && is_made && !self.skip.iter().any(|skip| skip == check)
+    }
+}
+
+impl Findings {
+    fn fail(&mut self, check: &'static str, what: impl Into<String>) {
+        self.failures.push(Failure { check, what: what.into() });
+    }
+
+    fn ensure(&mut self, fine: bool, check: &'static str, what: impl FnOnce() -> String) {
+        if !fine {
+            self.fail(check, what());
+        }
+    }
+
+    /// Notes how a run ended; whether it can be compared with others.
+    fn ended(&mut self, run: &Run, scenario: &Scenario, of: &str) -> bool {
+        self.ends.push(format!("{of} {}", run.end.name()));
+        match &run.end {
+            End::Failed(check, what) => self.fail(check, format!("{of}: {what}")),
+            // A routing without circles cannot deadlock, and nothing else keeps a packet for ever.
+            End::Explained(check @ ("deadlock" | "stalled"), what)
+                if !scenario.spec.routing.allow_deadlock =>
+            {
+                self.fail(check, format!("{of}: {what}"));
+            }
+            _ => {}
+        }
+        run.end == End::Done
+    }
+}
+
+/// Base run and drained run, for the fingerprint alone.
+pub fn fingerprint(case: &Case) -> (u64, Vec<String>, Vec<Failure>) {
+    let mut findings = Findings::default();
+    let base = run(&case.scenario);
+    findings.ended(&base, &case.scenario, "run");
+    let drained = drain(&case.table, &case.scenario, &mut findings);
+    let hash = both(&base, drained.as_ref());
+    (hash, findings.ends, findings.failures)
+}
+
+fn both(base: &Run, drained: Option<&Run>) -> u64 {
+    let mut hash = Hash::new();
+    digest(base, &mut hash);
+    if let Some(run) = drained {
+        digest(run, &mut hash);
+    }
+    hash.0
+}
+
+fn drain(table: &Table, scenario: &Scenario, findings: &mut Findings) -> Option<Run> {
+    let drained = read(&variants::drained(table, scenario));
+    match drained {
+        Ok(Ok(long)) => {
+            let run = run(&long);
+            findings.ended(&run, &long, "drain");
+            if let Some(outcome) = &run.outcome
+                && run.end == End::Done
+            {
+                for what in finish::unfinished(&long, outcome) {
+                    findings.fail("finish", what);
+                }
+                findings.made.push("finish");
+            }
+            Some(run)
+        }
+        Ok(Err(why)) => {
+            findings.ends.push(format!("drain refused: {why}"));
+            None
+        }
+        Err(panic) => {
+            findings.fail("panic", panic);
+            None
+        }
+    }
+}
+
+/// Makes the checks of one scenario.
+pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
+    let mut findings = Findings::default();
+    let (scenario, table) = (&case.scenario, &case.table);
+    let base = run(scenario);
+    let is_done = findings.ended(&base, scenario, "run");
+    if matches!(base.end, End::Explained("refused", _)) {
+        return findings;
+    }
+    let one = |name: &str| wanted.only == Some(name);
+    if let (Some(outcome), true) = (&base.outcome, is_done) {
+        books::check(scenario, outcome, &mut |check, what| findings.fail(check, what));
+        findings.made.extend(["nan", "sums", "rates", "utilisation", "latency"]);
+    }
+    if wanted.has("repeat") {
+        findings.made.push("repeat");
+        same(&base, &run(scenario), "repeat", &mut findings);
+    }
+    if wanted.has("resolved") {
+        findings.made.push("resolved");
+        resolved(&base, scenario, &mut findings);
+    }
+    if is_done && wanted.has("measure") {
+        measure(&base, (table, scenario), &mut findings);
+    }
+    if is_done && wanted.has("order") {
+        let other = variants::reordered(table, scenario);
+        order(&base, other, "order", &mut findings);
+    }
+    if is_done && wanted.has("order-within") {
+        order(&base, variants::reversed(table), "order-within", &mut findings);
+    }
+    if is_done && wanted.has("prefix") {
+        prefix(&base, (table, scenario), &mut findings);
+    }
+    let all = wanted.only.is_none()
+        || one("finish")
+        || one("panic")
+        || one("broken")
+        || one("deadlock")
+        || one("stalled");
+    let drained = if all { drain(table, scenario, &mut findings) } else { None };
+    findings.fingerprint = both(&base, drained.as_ref());
+    findings.failures.retain(|failure| wanted.has(failure.check));
+    findings
+}
+
+/// Two runs that should be one, to the number of events and the words of the account.
+fn same(base: &Run, other: &Run, check: &'static str, findings: &mut Findings) {
+    if base.end != other.end {
+        let what = format!("ends otherwise: {:?}, then {:?}", base.end, other.end);
+        return findings.fail(check, what);
+    }
+    let (Some(one), Some(two)) = (&base.outcome, &other.outcome) else { return };
+    findings.ensure(digest_of(base) == digest_of(other), check, || difference(one, two));
+    findings.ensure(one.summary.events == two.summary.events, check, || {
+        format!("{} events, then {}", one.summary.events, two.summary.events)
+    });
+    findings.ensure(one.account == two.account, check, || "the account differs".to_owned());
+}
+
+fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {
+    let text = match scenario.to_toml() {
+        Ok(text) => text,
+        Err(error) => return findings.fail("resolved", error.to_string()),
+    };
+    match read_text(&text) {
+        Err(panic) => findings.fail("panic", panic),
+        Ok(Err(why)) => findings.fail("resolved", format!("is refused: {why}")),
+        Ok(Ok(again)) => {
+            findings.ensure(again == *scenario, "resolved", || "reads as another scenario".to_owned());
+            same(base, &run(&again), "resolved", findings);
+        }
+    }
+}
+
+/// Runs a variant; a refused one is not compared.
+fn variant(table: &Table, check: &'static str, findings: &mut Findings) -> Option<(Scenario, Outcome)> {
+    let scenario = match read(table) {
+        Ok(scenario) => scenario.ok()?,
+        Err(panic) => {
+            findings.fail("panic", panic);
+            return None;
+        }
+    };
+    let other = run(&scenario);
+    if let End::Explained("refused", _) = other.end {
+        return None;
+    }
+    findings.made.push(check);
+    if other.end != End::Done {
+        findings.fail(check, format!("ends otherwise: {:?}", other.end));
+        return None;
+    }
+    Some((scenario, other.outcome?))
+}
+
+/// Samples are events too.
+fn model_events(scenario: &Scenario, outcome: &Outcome) -> u64 {
+    let samples = (scenario.spec.duration.0 / scenario.spec.measure.interval.0).max(1);
+    outcome.summary.events - samples
+}
+
+fn measure(base: &Run, (table, scenario): (&Table, &Scenario), findings: &mut Findings) {
+    let Some(outcome) = &base.outcome else { return };
+    let other = variants::measured(table, scenario);
+    let Some((other_scenario, other)) = variant(&other, "measure", findings) else { return };
+    let (one, two) = (summary(outcome), summary(&other));
+    findings.ensure(one == two, "measure", || first_difference(&one, &two));
+    let events = (model_events(scenario, outcome), model_events(&other_scenario, &other));
+    findings.ensure(events.0 == events.1, "measure", || {
+        format!("{} events of the model, then {}", events.0, events.1)
+    });
+    let latency = |outcome: &Outcome| outcome.tables.iter().find(|table| table.name == "latency").cloned();
+    findings.ensure(latency(outcome) == latency(&other), "measure", || "latencies differ".to_owned());
+}
+
+fn order(base: &Run, other: Option<Table>, check: &'static str, findings: &mut Findings) {
+    let Some(outcome) = &base.outcome else { return };
+    let Some(other) = other else { return };
+    let Some((_, other)) = variant(&other, check, findings) else { return };
+    let (one, two) = (by_name(outcome), by_name(&other));
+    findings.ensure(one == two, check, || first_difference(&one, &two));
+    for (one, two) in outcome.tables.iter().zip(&other.tables) {
+        let fine = one == two || rows_by_name(one) == rows_by_name(two);
+        findings.ensure(fine, check, || format!("the table {} differs", one.name));
+    }
+}
+
+/// The summary with its lists by name, which are in the order of the file.
+fn by_name(outcome: &Outcome) -> serde_json::Value {
+    let mut json = summary(outcome);
+    // A sum of the same numbers in another order may differ in its last bit.
+    if let Some(keys) = json.as_object_mut() {
+        keys.remove("jain_flows");
+        for list in ["flows", "classes", "latency", "triggers"] {
+            if let Some(serde_json::Value::Array(list)) = keys.get_mut(list) {
+                list.sort_by_key(ToString::to_string);
+            }
+        }
+    }
+    json
+}
+
+fn rows_by_name(table: &Rows) -> Vec<String> {
+    let rows = table.columns.first().map_or(0, |column| length(&column.values));
+    let cell = |values: &Values, row: usize| match values {
+        Values::U64(values) => values[row].to_string(),
+        Values::U32(values) => values[row].to_string(),
+        Values::F64(values) => values[row].to_string(),
+        Values::Name { codes, names } => names[codes[row] as usize].clone(),
+    };
+    let line =
+        |row| table.columns.iter().map(|column| cell(&column.values, row)).collect::<Vec<_>>().join(" ");
+    let mut lines: Vec<String> = (0..rows).map(line).collect();
+    lines.sort();
+    lines
+}
+
+fn length(values: &Values) -> usize {
+    match values {
+        Values::U64(values) => values.len(),
+        Values::U32(values) => values.len(),
+        Values::F64(values) => values.len(),
+        Values::Name { codes, .. } => codes.len(),
+    }
+}
+
+fn prefix(base: &Run, (table, scenario): (&Table, &Scenario), findings: &mut Findings) {
+    let Some(outcome) = &base.outcome else { return };
+    let Some(short) = variants::shortened(table, scenario) else { return };
+    let Some((_, short)) = variant(&short, "prefix", findings) else { return };
+    for (long, short) in outcome.tables.iter().zip(&short.tables) {
+        if long.columns.first().is_none_or(|column| column.name != "time_ns") {
+            continue;
+        }
+        for (one, two) in short.columns.iter().zip(&long.columns) {
+            let fine = begins_like(&one.values, &two.values);
+            findings.ensure(fine, "prefix", || {
+                format!("the column {} of {} does not begin like that of a longer run", one.name, long.name)
+            });
+        }
+    }
+}
+
+fn begins_like(short: &Values, long: &Values) -> bool {
+    fn starts<T: PartialEq>(short: &[T], long: &[T]) -> bool {
+        long.get(..short.len()) == Some(short)
+    }
+    match (short, long) {
+        (Values::U64(short), Values::U64(long)) => starts(short, long),
+        (Values::U32(short), Values::U32(long)) => starts(short, long),
+        (Values::F64(short), Values::F64(long)) => {
+            let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            starts(&bits(short), &bits(long))
+        }
+        (Values::Name { codes, names }, Values::Name { codes: long, names: long_names }) => {
+            starts(codes, long) && names == long_names
+        }
+        _ => false,
+    }
+}
+
+fn difference(one: &Outcome, two: &Outcome) -> String {
+    let (a, b) = (summary(one), summary(two));
+    if a != b {
+        return first_difference(&a, &b);
+    }
+    let table = one.tables.iter().zip(&two.tables).find(|(one, two)| one != two);
+    table.map_or_else(
+        || "the tables differ".to_owned(),
+        |(table, _)| format!("the table {} differs", table.name),
+    )
+}
+
+/// The first key that differs, with both values.
+fn first_difference(one: &serde_json::Value, two: &serde_json::Value) -> String {
+    use serde_json::Value as Json;
+    match (one, two) {
+        (Json::Object(one), Json::Object(two)) => {
+            for (key, value) in one {
+                match two.get(key) {
+                    Some(other) if other == value => {}
+                    Some(other) => return format!("{key}: {}", first_difference(value, other)),
+                    None => return format!("{key} is missing"),
+                }
+            }
+            "more keys".to_owned()
+        }
+        (Json::Array(one), Json::Array(two)) if one.len() == two.len() => {
+            let at = one.iter().zip(two).position(|(one, two)| one != two).unwrap_or(0);
+            format!("{at}: {}", first_difference(&one[at], &two[at]))
+        }
+        _ => format!("{one}, then {two}"),
+    }
+}

@@ -1,0 +1,252 @@
+//! From a seed to a scenario: any network, switches, hosts, congestion management and traffic that
+//! the schema knows, small enough to be run many times over.
+//!
+//! Values are drawn freely where rules between them would be copied from the loader; a draw that
+//! the loader refuses is drawn again (see `case`). What is drawn is scaled: the traffic says how many
+//! packets a time has, and the duration follows from how many the run is to have.
+
+use silvan_engine::random::Stream;
+use silvan_engine::{Bytes, Rate, Time};
+use toml::{Table, Value};
+
+mod congestion;
+mod network;
+mod nodes;
+mod traffic;
+
+/// Where the real fabrics lie that scenarios may name.
+pub const FABRICS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/fabrics");
+
+/// A source of choices, and how quantities are written.
+pub struct Draw {
+    random: Stream,
+    /// Length of a cycle in picoseconds, if the scenario has one.
+    cycle: Option<u64>,
+    /// Whether many hosts send to all others on several lanes at once: what a host keeps for each
+    /// flow is put to the test by hundreds of them.
+    is_crowd: bool,
+}
+
+/// What the parts of a scenario must know of each other.
+pub struct Frame {
+    hosts: Vec<String>,
+    /// Rates of the fastest link, and of the slowest of a host.
+    fastest: u64,
+    slowest: u64,
+    /// About how many links a packet crosses.
+    hops: u64,
+    is_fat_tree: bool,
+    has_one_way: bool,
+    mtu: u64,
+    header: u64,
+    /// What a full packet takes of a buffer.
+    space: u64,
+    lanes: u64,
+    /// What a host injects at most.
+    injection: u64,
+}
+
+impl Frame {
+    fn full(&self) -> u64 {
+        self.mtu + self.header
+    }
+}
+
+impl Draw {
+    fn below(&mut self, bound: u64) -> u64 {
+        u64::from(self.random.below(u32::try_from(bound).unwrap_or(u32::MAX)))
+    }
+
+    /// From `low` to `high`, both included.
+    fn range(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high.saturating_sub(low) + 1)
+    }
+
+    fn chance(&mut self, percent: u32) -> bool {
+        self.random.chance(percent, 100)
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    fn word(&mut self, from: &[&'static str]) -> Value {
+        Value::from(self.pick(from))
+    }
+
+    fn time(&mut self, ps: u64) -> Value {
+        let cycle = self.cycle.unwrap_or(0);
+        if cycle == 0 || !ps.is_multiple_of(cycle) || ps == 0 || !self.chance(60) {
+            return Value::from(Time(ps).to_string());
+        }
+        let count = ps / cycle;
+        Value::from(if count == 1 { "1 cycle".to_owned() } else { format!("{count} cycles") })
+    }
+
+    fn rate(&mut self, bits: u64) -> Value {
+        // A byte per cycle of 1 ns is 8 Gbit/s: nine digits say it exactly.
+        if self.cycle != Some(1_000) || !bits.is_multiple_of(1_000_000) || !self.chance(60) {
+            return Value::from(Rate(bits).to_string());
+        }
+        let billionths = bits / 8;
+        let unit = self.pick(&["bytes/cycle", "B/cycle"]);
+        let (whole, rest) = (billionths / 1_000_000_000, billionths % 1_000_000_000);
+        Value::from(format!("{whole}.{rest:09} {unit}"))
+    }
+
+    /// Some share of a rate, now and then an odd one.
+    fn share_of(&mut self, rate: u64, percents: &[u64]) -> u64 {
+        let share = rate / 100 * self.pick(percents);
+        let odd = if self.chance(30) { self.range(1, 999_999) } else { 0 };
+        (share / 1_000_000 * 1_000_000 + odd).max(1_000_000)
+    }
+
+    fn shuffled(&mut self, names: &[String]) -> Vec<String> {
+        let mut names = names.to_vec();
+        self.random.shuffle(&mut names);
+        names
+    }
+}
+
+fn bytes(bytes: u64) -> Value {
+    Value::from(Bytes(bytes).to_string())
+}
+
+fn int(number: u64) -> Value {
+    Value::from(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
+    table.insert(key.to_owned(), value.into());
+}
+
+fn kind(name: &str) -> Table {
+    let mut table = Table::new();
+    put(&mut table, "kind", name);
+    table
+}
+
+/// The scenario of a seed, at the first attempt or a later one.
+pub fn draw(seed: u64, attempt: u64) -> Table {
+    let mut draw = Draw { random: Stream::new(seed, "swarm", attempt), cycle: None, is_crowd: false };
+    draw.is_crowd = draw.chance(4);
+    let mut scenario = Table::new();
+    if draw.chance(10) {
+        put(&mut scenario, "name", format!("case {seed}"));
+    }
+    if draw.chance(3) {
+        put(&mut scenario, "description", "Drawn.");
+    }
+    let own_seed = draw.range(1, 1 << 31);
+    put(&mut scenario, "seed", int(own_seed));
+    if draw.chance(8) {
+        draw.cycle = Some(draw.pick(&[1_000, 1_000, 2_500]));
+        put(&mut scenario, "cycle", Time(draw.cycle.unwrap_or(1_000)).to_string());
+    }
+    let mut frame = draw.network(&mut scenario);
+    draw.packet(&mut scenario, &mut frame);
+    draw.lanes(&mut scenario, &mut frame);
+    let needs = draw.congestion(&mut scenario, &frame);
+    draw.switch(&mut scenario, &frame, &needs);
+    draw.host(&mut scenario, &mut frame, &needs);
+    if draw.chance(if frame.is_fat_tree { 30 } else { 1 }) {
+        let mut adaptive = Table::new();
+        if draw.chance(20) {
+            put(&mut adaptive, "enabled", draw.chance(60));
+        }
+        if draw.chance(80) {
+            let heuristic = draw.word(&["flow-count", "bytes", "random"]);
+            put(&mut adaptive, "heuristic", heuristic);
+        }
+        if draw.chance(40) {
+            let cache = draw.pick(&[0, 1, 2, 5, 100]);
+            put(&mut adaptive, "cache", int(cache));
+        }
+        put(&mut scenario, "adaptive_routing", adaptive);
+    }
+    let duration = draw.all_traffic(&mut scenario, &frame);
+    draw.times(&mut scenario, duration);
+    scenario
+}
+
+impl Draw {
+    fn packet(&mut self, scenario: &mut Table, frame: &mut Frame) {
+        let mut packet = Table::new();
+        frame.mtu = match self.below(10) {
+            0..=3 => 2048,
+            4..=7 => self.pick(&[64, 256, 512, 1000, 1024, 4096]),
+            8 => self.range(1, 5000),
+            _ => 2048,
+        };
+        if frame.mtu != 2048 || self.chance(30) {
+            put(&mut packet, "mtu", bytes(frame.mtu));
+        }
+        frame.header = if self.chance(30) { self.pick(&[8, 20, 26, 30, 52, 100]) } else { 0 };
+        if frame.header > 0 {
+            put(&mut packet, "header", bytes(frame.header));
+        }
+        let mut control = 64;
+        if self.chance(20) || frame.full() < 64 {
+            control = self.pick(&[1, 8, 16, 30, 64, 100]).min(frame.full());
+            put(&mut packet, "control", bytes(control));
+        }
+        let mut block = 64;
+        if self.chance(30) {
+            block = self.pick(&[1, 1, 16, 100, 256, 3000]);
+            put(&mut packet, "credit_block", bytes(block));
+        }
+        frame.space = frame.full().max(control).div_ceil(block) * block;
+        if !packet.is_empty() {
+            put(scenario, "packet", packet);
+        }
+    }
+
+    fn lanes(&mut self, scenario: &mut Table, frame: &mut Frame) {
+        let mut lanes = Table::new();
+        frame.lanes = self.pick(&[1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4, 8, 15]);
+        if self.is_crowd {
+            frame.lanes = self.pick(&[1, 2, 2, 3, 4]);
+        }
+        let count = frame.lanes;
+        if count > 1 || self.chance(5) {
+            put(&mut lanes, "count", int(count));
+            if self.chance(25) {
+                let map: Vec<Value> = (0..16).map(|_| int(self.below(count))).collect();
+                put(&mut lanes, "sl_to_vl", map);
+            }
+            if self.chance(30) {
+                let control = self.below(count);
+                put(&mut lanes, "control", int(control));
+            }
+            if self.chance(35) {
+                let assignment = self.word(&["service-level", "destination", "vftree"]);
+                put(&mut lanes, "assignment", assignment);
+            }
+        }
+        if !lanes.is_empty() {
+            put(scenario, "lanes", lanes);
+        }
+    }
+
+    /// Duration, warm-up and what is recorded.
+    fn times(&mut self, scenario: &mut Table, duration: u64) {
+        let value = self.time(duration);
+        put(scenario, "duration", value);
+        if self.chance(40) {
+            let warmup = self.below(900) * (duration / 1000);
+            let value = self.time(warmup);
+            put(scenario, "warmup", value);
+        }
+        let mut measure = Table::new();
+        let parts = self.pick(&[1, 3, 7, 10, 20, 20, 33]);
+        let odd = if self.chance(40) { self.below(duration / 100 + 1) } else { 0 };
+        let interval = self.time((duration / parts + odd).max(1));
+        put(&mut measure, "interval", interval);
+        for key in ["links", "hosts", "classes"] {
+            if self.chance(15) {
+                put(&mut measure, key, self.chance(30));
+            }
+        }
+        put(scenario, "measure", measure);
+    }
+}

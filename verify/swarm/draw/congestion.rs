@@ -1,0 +1,380 @@
+//! Congestion management: nothing, a mechanism, one with adjusted parts, or parts alone.
+
+use toml::{Table, Value};
+
+use super::{Draw, Frame, bytes, int, kind, put};
+
+/// What the parts ask of switches and hosts.
+#[derive(Default)]
+pub(super) struct Needs {
+    /// Packets that a lane's share of an input buffer must hold for thresholds to make sense.
+    pub packets: u64,
+    pub special: bool,
+    pub at_root: bool,
+    /// The architecture that the mechanism has unless told otherwise.
+    pub usual: &'static str,
+    /// Marks that look at outputs.
+    pub output_marks: bool,
+    /// Marks by the sum of the queues, or none.
+    pub sum_marks: bool,
+}
+
+const MECHANISMS: [&str; 10] =
+    ["none", "ib-cc", "fbicm", "ccfit", "hfdi", "ecocc", "renato", "pfister", "mvcm", "saa"];
+
+impl Draw {
+    pub(super) fn congestion(&mut self, scenario: &mut Table, frame: &Frame) -> Needs {
+        let mut congestion = Table::new();
+        let mut needs = Needs { usual: "voq", sum_marks: true, ..Needs::default() };
+        let way = self.below(10);
+        match way.max(2 * u64::from(self.is_crowd)) {
+            0..=1 => {
+                if self.chance(30) {
+                    put(&mut congestion, "mechanism", "none");
+                }
+            }
+            2..=6 => {
+                let mechanism = self.pick(&MECHANISMS);
+                put(&mut congestion, "mechanism", mechanism);
+                self.preset_needs(mechanism, &mut needs);
+                if mechanism != "none" && self.chance(40) {
+                    self.adjust(mechanism, &mut congestion, frame, &mut needs);
+                }
+            }
+            _ => self.parts(&mut congestion, frame, &mut needs),
+        }
+        if needs.special && frame.has_one_way {
+            congestion = Table::new();
+            needs = Needs { usual: "voq", sum_marks: true, ..Needs::default() };
+        }
+        if !congestion.is_empty() {
+            put(scenario, "congestion", congestion);
+        }
+        needs
+    }
+
+    fn preset_needs(&self, mechanism: &str, needs: &mut Needs) {
+        needs.special = ["fbicm", "ccfit", "hfdi", "ecocc"].contains(&mechanism);
+        needs.at_root = ["fbicm", "ccfit"].contains(&mechanism);
+        needs.output_marks = ["renato", "pfister", "mvcm"].contains(&mechanism);
+        needs.sum_marks = !["ccfit", "ecocc"].contains(&mechanism);
+        needs.usual = match mechanism {
+            "fbicm" | "ccfit" => "iq",
+            "renato" | "pfister" | "mvcm" => "cioq",
+            _ => "voq",
+        };
+        needs.packets = if needs.at_root { 12 } else { 7 * u64::from(needs.special) };
+    }
+
+    /// Tables without a `kind`, and a way back of one's own.
+    fn adjust(&mut self, mechanism: &str, congestion: &mut Table, frame: &Frame, needs: &mut Needs) {
+        if ["ib-cc", "ccfit", "ecocc"].contains(&mechanism) && self.chance(60) {
+            let mut marking = self.fecn(frame, needs);
+            marking.remove("fill");
+            put(congestion, "marking", marking);
+        } else if ["fbicm", "hfdi"].contains(&mechanism) && self.chance(30) {
+            let kind = self.word(&["none", "fecn"]);
+            needs.sum_marks = true;
+            put(congestion, "marking", Table::from_iter([("kind".to_owned(), kind)]));
+        }
+        if needs.special && self.chance(60) {
+            let mut special = self.special(frame, needs);
+            special.remove("at_root");
+            put(congestion, "isolation", special);
+        }
+        if ["ib-cc", "ccfit", "ecocc"].contains(&mechanism) && self.chance(60) {
+            let cct = self.cct();
+            put(congestion, "reaction", cct);
+        } else if mechanism == "saa" && self.chance(60) {
+            let mut rates = Table::new();
+            let injection = self.word(&["periodic-selection", "shaped-virtual-clock"]);
+            put(&mut rates, "injection", injection);
+            put(congestion, "reaction", rates);
+        }
+        if !needs.output_marks && self.chance(30) {
+            let notification = self.word(&["cnp", "ack", "ack-each"]);
+            put(congestion, "notification", notification);
+        }
+    }
+
+    /// Parts, each with its `kind`; half of the time beside a mechanism.
+    fn parts(&mut self, congestion: &mut Table, frame: &Frame, needs: &mut Needs) {
+        let name = self.pick(&["none", "fecn", "fecn", "fecn", "ipm", "opm", "mvpm"]);
+        let mut marking = kind(name);
+        needs.output_marks = ["ipm", "opm", "mvpm"].contains(&name);
+        match name {
+            "fecn" => marking.extend(self.fecn(frame, needs)),
+            "opm" | "mvpm" => {
+                for key in ["input_percent", "output_percent"] {
+                    if self.chance(60) && !(name == "opm" && key == "input_percent") {
+                        let percent = self.range(1, 99);
+                        put(&mut marking, key, int(percent));
+                    }
+                }
+            }
+            _ => {}
+        }
+        put(congestion, "marking", marking);
+        if !needs.output_marks && self.chance(25) {
+            let mut isolation = kind("special-queues");
+            needs.special = true;
+            isolation.extend(self.special(frame, needs));
+            needs.at_root = isolation.get("at_root").and_then(Value::as_bool) == Some(true);
+            put(congestion, "isolation", isolation);
+        } else if self.chance(10) {
+            put(congestion, "isolation", kind("none"));
+        }
+        let acknowledged = self.reaction(congestion);
+        if acknowledged {
+            put(congestion, "notification", "ack-each");
+        } else if self.chance(60) {
+            let notification = self.word(&["cnp", "ack", "ack-each"]);
+            put(congestion, "notification", notification);
+        }
+        if self.chance(20) {
+            // All that matters is replaced; what stays is what the mechanism says of switches.
+            put(congestion, "mechanism", "ib-cc");
+        }
+    }
+
+    fn fecn(&mut self, frame: &Frame, needs: &mut Needs) -> Table {
+        let mut marking = Table::new();
+        if self.chance(40) {
+            let threshold = self.range(0, 15);
+            put(&mut marking, "threshold", int(threshold));
+        } else if self.chance(60) {
+            let upper = self.range(1, 6) * frame.full();
+            put(&mut marking, "upper", bytes(upper));
+            needs.packets = needs.packets.max(upper / frame.full() + 1);
+            if self.chance(50) {
+                let lower = self.range(0, upper);
+                put(&mut marking, "lower", bytes(lower));
+            }
+        }
+        if !marking.contains_key("lower") && self.chance(30) {
+            let hysteresis = self.pick(&[0, 64, 4224]);
+            put(&mut marking, "hysteresis", bytes(hysteresis));
+        }
+        let fill = self.pick(&["each", "sum", "sum", "sum-per-input"]);
+        put(&mut marking, "fill", fill);
+        needs.sum_marks = fill == "sum";
+        if self.chance(40) {
+            let rate = self.pick(&[0, 1, 2, 7, 100]);
+            put(&mut marking, "marking_rate", int(rate));
+        } else if self.chance(40) {
+            let percent = self.pick(&[1, 50, 85, 100]);
+            put(&mut marking, "percent", int(percent));
+        }
+        if self.chance(30) {
+            let pattern = self.word(&["random", "regular"]);
+            put(&mut marking, "pattern", pattern);
+        }
+        if self.chance(40) {
+            let size = self.pick(&[0, 1, 2, 8, 40]);
+            put(&mut marking, "packet_size", int(size));
+        }
+        if self.chance(40) {
+            let mask = self.word(&["hosts", "none", "all"]);
+            put(&mut marking, "victim_mask", mask);
+        }
+        marking
+    }
+
+    fn special(&mut self, frame: &Frame, needs: &mut Needs) -> Table {
+        let mut special = Table::new();
+        if self.chance(50) {
+            let queues = self.pick(&[0, 1, 1, 2, 4, 8]);
+            put(&mut special, "queues", int(queues));
+        }
+        if self.chance(40) {
+            let destinations = self.pick(&[1, 2, 8, 100]);
+            put(&mut special, "destinations", int(destinations));
+        }
+        let stop = self.range(1, 6);
+        needs.packets = needs.packets.max(7);
+        if self.chance(50) {
+            let detection = self.range(1, 6) * frame.full();
+            put(&mut special, "detection", bytes(detection));
+        }
+        if self.chance(50) {
+            put(&mut special, "stop", bytes(stop * frame.full()));
+            let go = self.below(stop) * frame.full();
+            put(&mut special, "go", bytes(go));
+        }
+        if self.chance(60) {
+            put(&mut special, "at_root", self.chance(70));
+        }
+        if self.chance(20) {
+            let message = self.pick(&[1, 16, 64, 500]);
+            put(&mut special, "message", bytes(message));
+        }
+        special
+    }
+
+    /// A reaction with its `kind`; returns whether it counts acknowledgements.
+    fn reaction(&mut self, congestion: &mut Table) -> bool {
+        let name = self.pick(&[
+            "none",
+            "cct",
+            "cct",
+            "cct",
+            "static-window",
+            "aimd",
+            "fimd",
+            "lipd",
+            "mvcm",
+            "explicit-rate",
+        ]);
+        let mut reaction = kind(name);
+        match name {
+            "cct" => reaction.extend(self.cct()),
+            "static-window" if self.chance(70) => {
+                let packets = self.range(1, 5);
+                put(&mut reaction, "packets", int(packets));
+            }
+            "aimd" | "fimd" => {
+                self.window(&mut reaction);
+                let (m, slowest) = (self.range(2, 5), self.pick(&[2, 16, 256, 1000]));
+                put(&mut reaction, "m", int(m));
+                put(&mut reaction, "slowest", int(slowest));
+            }
+            "lipd" => {
+                self.window(&mut reaction);
+                self.span(&mut reaction, "delay");
+                if self.chance(40) {
+                    let limit = self.pick(&[1, 3, 255]);
+                    put(&mut reaction, "limit", int(limit));
+                }
+            }
+            "mvcm" => self.mvcm(&mut reaction),
+            "explicit-rate" => {
+                if self.chance(60) {
+                    let injection = self.word(&["periodic-selection", "shaped-virtual-clock"]);
+                    put(&mut reaction, "injection", injection);
+                }
+                self.span(&mut reaction, "probe");
+            }
+            _ => {}
+        }
+        put(congestion, "reaction", reaction);
+        ["static-window", "aimd", "fimd", "lipd", "mvcm"].contains(&name)
+    }
+
+    fn mvcm(&mut self, reaction: &mut Table) {
+        self.window(reaction);
+        self.span(reaction, "slot");
+        if self.chance(40) {
+            let factor = self.range(1, 4);
+            put(reaction, "factor", int(factor));
+        }
+        if self.chance(30) {
+            put(reaction, "warm", self.chance(50));
+        }
+        // Without a limit slots grow up to a second: so they are short.
+        if self.chance(20) {
+            put(reaction, "limited", false);
+        } else if self.chance(50) {
+            put(reaction, "limited", true);
+            let limit = self.range(1, 4);
+            put(reaction, "limit", int(limit));
+        }
+    }
+
+    fn window(&mut self, reaction: &mut Table) {
+        if self.chance(50) {
+            let window = self.range(1, 6);
+            put(reaction, "window", int(window));
+        }
+    }
+
+    fn span(&mut self, reaction: &mut Table, key: &str) {
+        if self.chance(50) {
+            let ps = self.pick(&[100_000, 500_000, 1_234_567, 3_000_000]);
+            let value = self.time(ps);
+            put(reaction, key, value);
+        }
+    }
+
+    fn cct(&mut self) -> Table {
+        let mut cct = Table::new();
+        let mut entries = 128;
+        if self.chance(40) {
+            let (table, count) = self.cct_table();
+            entries = count;
+            put(&mut cct, "table", table);
+        }
+        if self.chance(50) {
+            let increase = self.pick(&[0, 1, 1, 2, 10, 50]);
+            put(&mut cct, "ccti_increase", int(increase));
+        }
+        let mut limit = 127;
+        if self.chance(30) {
+            limit = self.below(entries);
+            put(&mut cct, "ccti_limit", int(limit));
+        }
+        if self.chance(20) {
+            let min = self.below(limit.min(20) + 1);
+            put(&mut cct, "ccti_min", int(min));
+        }
+        if self.chance(80) {
+            let timer = self.pick(&[1, 1, 2, 5, 10, 150]);
+            put(&mut cct, "ccti_timer", int(timer));
+        }
+        if self.chance(30) {
+            let level = self.word(&["qp", "sl"]);
+            put(&mut cct, "level", level);
+        }
+        if self.chance(15) {
+            put(&mut cct, "per_sl", vec![Value::Table(self.one_level(limit))]);
+        }
+        cct
+    }
+
+    fn one_level(&mut self, limit: u64) -> Table {
+        let mut own = Table::new();
+        let sl = self.below(3);
+        put(&mut own, "sl", int(sl));
+        if self.chance(50) {
+            put(&mut own, "ccti_increase", int(3));
+        }
+        if self.chance(50) {
+            put(&mut own, "ccti_timer", int(3));
+        }
+        if self.chance(50) {
+            put(&mut own, "ccti_limit", int(limit));
+            let min = self.below(limit.min(20) + 1);
+            put(&mut own, "ccti_min", int(min));
+        }
+        own
+    }
+
+    fn cct_table(&mut self) -> (Table, u64) {
+        let name = self.pick(&["quadratic", "quadratic", "linear", "linear", "list", "iba"]);
+        let mut table = kind(name);
+        let entries = self.pick(&[128, 128, 130, 200]);
+        match name {
+            "quadratic" => {
+                let (divisor, scale) = (self.pick(&[95, 106]), self.pick(&[1, 1, 2, 16]));
+                put(&mut table, "divisor", int(divisor));
+                put(&mut table, "scale", int(scale));
+                put(&mut table, "entries", int(entries));
+            }
+            "linear" => {
+                let packets = self.range(1, 3);
+                put(&mut table, "packets", int(packets));
+                put(&mut table, "entries", int(entries));
+            }
+            "list" => {
+                let step = self.pick(&[0, 13, 100, 400]);
+                let delays: Vec<Value> = (0..128).map(|at| int(at * step)).collect();
+                put(&mut table, "delays_ns", delays);
+            }
+            _ => {
+                let shift = self.below(4);
+                let delays: Vec<Value> = (0..128).map(|at| int(shift << 14 | at)).collect();
+                put(&mut table, "entries", delays);
+            }
+        }
+        (table, if ["list", "iba"].contains(&name) { 128 } else { entries })
+    }
+}

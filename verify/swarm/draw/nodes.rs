@@ -1,0 +1,164 @@
+//! Switches and hosts, with buffers from a packet up.
+
+use toml::Table;
+
+use super::congestion::Needs;
+use super::{Draw, Frame, bytes, int, put};
+
+impl Draw {
+    /// A buffer of some packets for each lane.
+    fn buffer(&mut self, frame: &Frame, least: u64) -> u64 {
+        let most = if self.is_crowd { 4 } else { 60 };
+        let packets = self.pick(&[1, 1, 2, 2, 3, 4, 6, 10, 20, 60]).min(most).max(least);
+        let odd = if self.chance(30) { self.below(100) } else { 0 };
+        frame.lanes * frame.space * packets + odd
+    }
+
+    pub(super) fn switch(&mut self, scenario: &mut Table, frame: &Frame, needs: &Needs) {
+        let mut switch = Table::new();
+        let architecture = self.architecture(&mut switch, needs);
+        let queues = self.queues(&mut switch, frame, needs, architecture);
+        // An input's memory in equal parts: as many as there are queues.
+        let parts = match (switch.contains_key("queue_buffer"), queues) {
+            (false, "destination-modulo" | "output-modulo") => 8,
+            _ => 1,
+        };
+        let buffer = self.buffer(frame, needs.packets.max(parts));
+        if buffer != 131_072 {
+            put(&mut switch, "buffer", bytes(buffer));
+        }
+        if self.chance(50) {
+            let ps = self.pick(&[0, 333, 6_000, 100_000, 100_000, 1_000_000]);
+            let latency = self.time(ps);
+            put(&mut switch, "latency", latency);
+        }
+        if architecture == "cioq" && self.chance(50) {
+            let buffer = self.buffer(frame, 1);
+            put(&mut switch, "output_buffer", bytes(buffer));
+        }
+        if architecture != "voq" && self.chance(30) {
+            let percent = self.pick(&[100, 100, 130, 200, 300]);
+            let rate = self.rate(frame.fastest.div_ceil(100) * percent);
+            put(&mut switch, "crossbar", rate);
+        }
+        if architecture == "iq" && self.chance(30) {
+            let iterations = self.range(1, 4);
+            put(&mut switch, "islip_iterations", int(iterations));
+        }
+        if architecture == "voq"
+            && queues == "per-output"
+            && !switch.contains_key("memory")
+            && self.chance(30)
+        {
+            let fcfs = needs.sum_marks && !needs.special && self.chance(70);
+            put(&mut switch, "arbitration", if fcfs { "fcfs" } else { "round-robin" });
+        }
+        if self.chance(15) {
+            put(&mut switch, "control_first", self.chance(70));
+        }
+        put(scenario, "switch", switch);
+    }
+
+    fn architecture(&mut self, switch: &mut Table, needs: &Needs) -> &'static str {
+        if needs.output_marks {
+            if needs.usual != "cioq" || self.chance(20) {
+                put(switch, "architecture", "cioq");
+            }
+            return "cioq";
+        }
+        if !self.chance(60) {
+            return needs.usual;
+        }
+        let known: &[&'static str] = if needs.special { &["voq", "iq"] } else { &["voq", "iq", "cioq"] };
+        let architecture = self.pick(known);
+        put(switch, "architecture", architecture);
+        architecture
+    }
+
+    fn queues(
+        &mut self,
+        switch: &mut Table,
+        frame: &Frame,
+        needs: &Needs,
+        architecture: &str,
+    ) -> &'static str {
+        let usual = if needs.usual == "iq" || architecture == "cioq" { "single" } else { "per-output" };
+        if needs.special {
+            if !needs.at_root && usual == "single" {
+                put(switch, "queues", "per-output");
+                return "per-output";
+            }
+            if self.chance(40) {
+                let queues = if needs.at_root { self.pick(&["single", "per-output"]) } else { "per-output" };
+                put(switch, "queues", queues);
+                return queues;
+            }
+            return usual;
+        }
+        let mut queues = usual;
+        if self.chance(60) {
+            queues = self.pick(&[
+                "per-output",
+                "single",
+                "per-destination",
+                "destination-modulo",
+                "output-modulo",
+            ]);
+            put(switch, "queues", queues);
+        }
+        let modulo = queues.ends_with("modulo");
+        if modulo && self.chance(60) {
+            let count = self.pick(&[1, 2, 3, 4, 8]);
+            put(switch, "queue_count", int(count));
+        }
+        let mut divided = modulo || queues == "per-destination";
+        if queues != "single" && self.chance(30) {
+            divided = self.chance(60);
+            put(switch, "memory", if divided { "divided" } else { "shared" });
+        }
+        if divided && (self.chance(60) || queues == "per-destination") {
+            let packets = self.pick(&[1, 1, 2, 3, 8]);
+            let odd = if self.chance(30) { self.below(64) } else { 0 };
+            put(switch, "queue_buffer", bytes(frame.space * packets + odd));
+        }
+        queues
+    }
+
+    pub(super) fn host(&mut self, scenario: &mut Table, frame: &mut Frame, needs: &Needs) {
+        let mut host = Table::new();
+        for key in ["injection_rate", "drain_rate"] {
+            if self.chance(25) {
+                let bits = self.share_of(frame.slowest, &[20, 50, 80, 81, 99, 100, 130]);
+                if key == "injection_rate" {
+                    frame.injection = bits;
+                }
+                let rate = self.rate(bits);
+                put(&mut host, key, rate);
+            }
+        }
+        if frame.lanes * frame.space > 65_536 || self.chance(60) {
+            let buffer = self.buffer(frame, 1);
+            put(&mut host, "buffer", bytes(buffer));
+        }
+        if self.chance(15) {
+            let ps = self.pick(&[100_000, 333, 1_234_567]);
+            let overhead = self.time(ps);
+            put(&mut host, "message_overhead", overhead);
+        }
+        let mut buffered = needs.special;
+        let mut parts = 1;
+        if self.chance(25) {
+            let queues = self.pick(&["none", "single", "per-destination", "destination-modulo"]);
+            buffered = queues != "none";
+            parts = if queues == "destination-modulo" { 8 } else { 1 };
+            put(&mut host, "queues", queues);
+        }
+        if buffered && (frame.lanes * frame.space * parts > 65_536 || self.chance(60)) {
+            let buffer = self.buffer(frame, parts);
+            put(&mut host, "output_buffer", bytes(buffer));
+        }
+        if !host.is_empty() {
+            put(scenario, "host", host);
+        }
+    }
+}

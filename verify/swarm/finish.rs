@@ -1,0 +1,113 @@
+//! Whether all that was generated came out, of a scenario whose traffic has an end.
+
+use silvan_fabric::outcome::{ClassSummary, Outcome};
+use silvan_fabric::traffic::{Arrivals, Flow, Pattern, Traffic};
+use silvan_scenario::Scenario;
+
+/// What did not come out, in sentences. Nothing is expected of what waits for a trigger in vain.
+pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
+    let (spec, summary) = (&scenario.spec, &outcome.summary);
+    let mut found = Vec::new();
+    if summary.packets_inside > 0 {
+        found.push(format!("{} packets are inside for ever", summary.packets_inside));
+    }
+    let triggered = |class: &str| match summary.triggers.iter().find(|trigger| trigger.class == class) {
+        Some(trigger) => trigger.started_ns.map(|ns| ns * 1_000),
+        None => Some(0),
+    };
+    for (flow, result) in spec.flow.iter().zip(&summary.flows) {
+        let Some(start) = triggered(&result.flow) else { continue };
+        let bytes = result.received_bytes;
+        if let Some(what) = of_flow(flow, flow.start.0.max(start), scenario, bytes) {
+            found.push(format!("flow {}: {what}", result.flow));
+        }
+    }
+    let mut classes = summary.classes.iter().skip(spec.flow.len());
+    let hosts = summary.hosts.len();
+    for traffic in &spec.traffic {
+        if matches!(traffic.pattern, Pattern::Forest(_)) {
+            // A class for each role, whose packets are only known to be whole messages.
+            break;
+        }
+        let Some(class) = classes.next() else { break };
+        let Some(start) = triggered(&class.class) else { continue };
+        let names: Vec<&str> = summary.hosts.iter().map(|host| host.host.as_str()).collect();
+        debug_assert_eq!(names.len(), hosts);
+        if let Some(what) = of_pattern(traffic, traffic.start.0.max(start), scenario, (class, &names)) {
+            found.push(format!("{}: {what}", class.class));
+        }
+    }
+    found
+}
+
+/// Messages that a clock makes from `start` to before `stop`, of so many bytes each.
+fn messages(start: u64, stop: u64, bytes: u64, rate: u64) -> u64 {
+    let span = u128::from(stop.saturating_sub(start));
+    let count = span * u128::from(rate) / (u128::from(bytes) * 8_000_000_000_000);
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+fn of_flow(flow: &Flow, start: u64, scenario: &Scenario, received: u64) -> Option<String> {
+    let message = flow.message.unwrap_or(scenario.spec.packet.mtu).0;
+    let total = flow.total.map_or(u64::MAX, |total| total.0);
+    let Some(stop) = flow.stop else {
+        return (received != total).then(|| format!("{received} of {total} bytes came"));
+    };
+    if received > total {
+        return Some(format!("{received} bytes came, more than {total}"));
+    }
+    if received != total && !received.is_multiple_of(message) {
+        return Some(format!("{received} bytes came, which are no whole messages of {message}"));
+    }
+    let rate = flow.rate.filter(|_| flow.arrivals == Arrivals::Periodic)?;
+    let made = messages(start, stop.0, message, rate.0);
+    let least = total.min(made.saturating_sub(1).saturating_mul(message));
+    let most = total.min((made + 2).saturating_mul(message));
+    (received < least || received > most)
+        .then(|| format!("{received} bytes came of {made} messages of {message} bytes"))
+}
+
+fn of_pattern(
+    traffic: &Traffic,
+    start: u64,
+    scenario: &Scenario,
+    (class, names): (&ClassSummary, &[&str]),
+) -> Option<String> {
+    let spec = &scenario.spec;
+    let senders = senders(traffic, names);
+    let delivered = class.delivered_packets;
+    if let Some(each) = traffic.packets_per_host {
+        let most = each * senders;
+        if delivered > most || (traffic.stop.is_none() && delivered != most) {
+            return Some(format!("{delivered} of {most} packets came"));
+        }
+    }
+    let message = traffic.message.unwrap_or(spec.packet.mtu).0;
+    if traffic.packets_per_host.is_some() || traffic.message_max.is_some_and(|most| most.0 != message) {
+        return None;
+    }
+    let packets = message.div_ceil(spec.packet.mtu.0);
+    if !delivered.is_multiple_of(packets) {
+        return Some(format!("{delivered} packets came, which are no whole messages of {packets}"));
+    }
+    let rate = traffic.rate.filter(|_| traffic.arrivals == Arrivals::Periodic)?;
+    let made = messages(start, traffic.stop?.0, message, rate.0);
+    let (least, most) = (made.saturating_sub(1) * senders * packets, (made + 2) * senders * packets);
+    (delivered < least || delivered > most).then(|| {
+        format!("{delivered} packets came, where {senders} hosts made {made} messages of {packets} each")
+    })
+}
+
+/// Hosts that send: not those that would send to themselves alone.
+fn senders(traffic: &Traffic, names: &[&str]) -> u64 {
+    let all: Vec<&str> = match &traffic.hosts {
+        Some(hosts) => hosts.iter().map(String::as_str).collect(),
+        None => names.to_vec(),
+    };
+    match &traffic.pattern {
+        Pattern::Hotspots { to } => {
+            all.iter().zip(to.iter().cycle()).filter(|(from, to)| *from != to).count() as u64
+        }
+        _ => all.len() as u64,
+    }
+}

@@ -1,0 +1,128 @@
+//! A scenario changed in a way that must not matter, or so that it must come to its end.
+
+use silvan_fabric::traffic::Pattern;
+use silvan_scenario::Scenario;
+use toml::{Table, Value};
+
+/// Longer than anything drawn can take, and cheap: nothing happens in an idle network.
+const LONG_S: u64 = 3_000;
+
+fn entry<'t>(table: &'t mut Table, key: &str) -> Option<&'t mut Table> {
+    table.entry(key).or_insert_with(|| Value::Table(Table::new())).as_table_mut()
+}
+
+fn time(ps: u64) -> Value {
+    Value::from(format!("{ps} ps"))
+}
+
+/// The same with another interval and other tables.
+pub fn measured(table: &Table, scenario: &Scenario) -> Table {
+    let mut other = table.clone();
+    let spec = &scenario.spec;
+    if let Some(measure) = entry(&mut other, "measure") {
+        let fewer = spec.measure.interval.0 > spec.duration.0 / 5;
+        let interval = if fewer { spec.duration.0 / 13 } else { spec.duration.0 / 2 + 1 };
+        measure.insert("interval".to_owned(), time(interval.max(1)));
+        for (key, on) in
+            [("links", spec.measure.links), ("hosts", spec.measure.hosts), ("classes", spec.measure.classes)]
+        {
+            measure.insert(key.to_owned(), Value::from(!on));
+        }
+    }
+    other
+}
+
+/// The same, ended earlier: after whole intervals where there are several.
+pub fn shortened(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let spec = &scenario.spec;
+    let intervals = spec.duration.0 / spec.measure.interval.0;
+    if intervals < 2 {
+        return None;
+    }
+    let end = (intervals * 3 / 5).max(1) * spec.measure.interval.0;
+    let mut other = table.clone();
+    other.insert("duration".to_owned(), time(end));
+    if spec.warmup.0 >= end {
+        return None;
+    }
+    Some(other)
+}
+
+/// The same with flows, and patterns where that is promised, in another order.
+///
+/// A host serves its own flows in the order of the file, and its random streams are by number: so
+/// the entries of one sender keep their order. Permutations are drawn by the number of the pattern,
+/// forests too; patterns without a list of hosts have all.
+pub fn reordered(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let mut other = table.clone();
+    let mut changed = false;
+    if let Some(Value::Array(flows)) = other.get_mut("flow") {
+        let senders: Vec<String> = flows.iter().map(sender).collect();
+        // The senders in the reverse order of their first flow, each with its flows in order.
+        let mut order: Vec<String> = Vec::new();
+        for name in &senders {
+            if !order.contains(name) {
+                order.insert(0, name.clone());
+            }
+        }
+        changed |= order.len() > 1;
+        flows.sort_by_key(|flow| order.iter().position(|name| *name == sender(flow)));
+    }
+    let patterns = &scenario.spec.traffic;
+    let mut seen = std::collections::BTreeSet::new();
+    let free = patterns.iter().all(|traffic| {
+        let plain = !matches!(traffic.pattern, Pattern::Permutation | Pattern::Forest(_));
+        let named = traffic.name.is_some();
+        let own = traffic.hosts.as_ref().is_some_and(|hosts| hosts.iter().all(|host| seen.insert(host)));
+        plain && named && own
+    });
+    if free
+        && patterns.len() > 1
+        && let Some(Value::Array(patterns)) = other.get_mut("traffic")
+    {
+        patterns.reverse();
+        changed = true;
+    }
+    changed.then_some(other)
+}
+
+/// The same with all flows in the reverse order, also those of one host.
+pub fn reversed(table: &Table) -> Option<Table> {
+    let mut other = table.clone();
+    let Some(Value::Array(flows)) = other.get_mut("flow") else { return None };
+    let mut senders: Vec<String> = flows.iter().map(sender).collect();
+    senders.sort();
+    let count = senders.len();
+    senders.dedup();
+    flows.reverse();
+    (senders.len() < count).then_some(other)
+}
+
+fn sender(flow: &Value) -> String {
+    flow.get("from").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// The same with an end to all traffic, and the time to come to it.
+pub fn drained(table: &Table, scenario: &Scenario) -> Table {
+    let mut other = table.clone();
+    let spec = &scenario.spec;
+    for (key, bound) in [("flow", "total"), ("traffic", "packets_per_host")] {
+        let entries = other.get_mut(key).and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten().filter_map(Value::as_table_mut) {
+            if !entry.contains_key("stop") && !entry.contains_key(bound) {
+                entry.insert("stop".to_owned(), time(spec.duration.0));
+            }
+        }
+    }
+    // Hotspots that move do so a bounded number of times in a run.
+    let lives = spec.traffic.iter().filter_map(|traffic| match &traffic.pattern {
+        Pattern::Forest(forest) => forest.lifetime.map(|time| time.0 / u64::from(forest.hotspots.max(1))),
+        _ => None,
+    });
+    let long = lives.map(|life| life * 3_000_000).min().unwrap_or(u64::MAX).min(LONG_S * 1_000_000_000_000);
+    other.insert("duration".to_owned(), time(long.max(spec.duration.0)));
+    if let Some(measure) = entry(&mut other, "measure") {
+        measure.insert("interval".to_owned(), time(long.max(spec.duration.0)));
+    }
+    other
+}

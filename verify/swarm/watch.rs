@@ -1,0 +1,52 @@
+//! Names the seeds that take long: a run that never ends says nothing of itself.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(300);
+
+/// What each thread is at, and since when.
+#[derive(Default)]
+pub struct Watch {
+    at: Mutex<HashMap<ThreadId, (u64, Instant)>>,
+    is_over: AtomicBool,
+}
+
+/// Ends a watch when it is dropped, also by a panic.
+pub struct End<'w>(&'w Watch);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Watch {
+    /// This thread begins with a seed.
+    pub fn begin(&self, seed: u64) {
+        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        at.insert(thread::current().id(), (seed, Instant::now()));
+    }
+
+    pub fn ends_with_this(&self) -> End<'_> {
+        End(self)
+    }
+
+    /// Looks until it ends.
+    pub fn look(&self) {
+        let mut told = Vec::new();
+        while !self.is_over.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(200));
+            let at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+            for (seed, since) in at.values() {
+                if since.elapsed() > LONG && !told.contains(seed) {
+                    told.push(*seed);
+                    println!("seed {seed} has taken {} s so far", LONG.as_secs());
+                }
+            }
+        }
+    }
+}
