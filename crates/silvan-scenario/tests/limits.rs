@@ -16,7 +16,7 @@ fn read(text: &str) -> Scenario {
 fn run(scenario: &Scenario) -> Outcome {
     let mut simulation = scenario.simulation().unwrap();
     while !simulation.advance(1 << 16).unwrap().done {}
-    simulation.finish()
+    simulation.finish().unwrap()
 }
 
 #[test]
