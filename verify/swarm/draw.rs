@@ -129,7 +129,7 @@ fn kind(name: &str) -> Table {
 /// The scenario of a seed, at the first attempt or a later one.
 pub fn draw(seed: u64, attempt: u64) -> Table {
     let mut draw = Draw { random: Stream::new(seed, "swarm", attempt), cycle: None, is_crowd: false };
-    draw.is_crowd = draw.chance(4);
+    draw.is_crowd = draw.chance(2);
     let mut scenario = Table::new();
     if draw.chance(10) {
         put(&mut scenario, "name", format!("case {seed}"));
