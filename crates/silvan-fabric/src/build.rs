@@ -1,6 +1,7 @@
 //! From topology, tables and configuration to a network that can run.
 
 mod control;
+mod pause;
 mod queues;
 mod sources;
 
@@ -244,7 +245,8 @@ impl<'a> Builder<'a> {
                 let whole = || (Division::Whole, self.host_lane);
                 let (division, part_capacity) =
                     if to_host { whole() } else { divisions[to_node as usize].clone() };
-                ChannelSpec {
+                let pause = self.pause(link, to_host, &division, part_capacity)?;
+                Ok(ChannelSpec {
                     rate: link.rate,
                     delay: link.delay,
                     receiver_latency: self.config.switch.latency,
@@ -253,9 +255,10 @@ impl<'a> Builder<'a> {
                     wake_key: key(wake, from_node, from_port),
                     part_capacity,
                     division,
-                }
+                    pause,
+                })
             })
-            .collect();
+            .collect::<Result<_, ModelError>>()?;
         let links = Links::new(&specs, self.config.lanes.count).map_err(wrong)?;
         Ok((links, receiver))
     }

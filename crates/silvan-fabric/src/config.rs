@@ -24,6 +24,8 @@ pub struct Config {
     pub packet: Packet,
     /// See [`Lanes`].
     pub lanes: Lanes,
+    /// See [`FlowControl`].
+    pub flow_control: FlowControl,
     /// See [`SwitchConfig`].
     pub switch: SwitchConfig,
     /// See [`HostConfig`].
@@ -111,6 +113,29 @@ impl Default for Lanes {
     fn default() -> Self {
         Self { count: 1, sl_to_vl: None, control: None, assignment: Assignment::ServiceLevel }
     }
+}
+
+/// How a receiver keeps its senders from overflowing its buffers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum FlowControl {
+    /// It gives credits for what is free, as InfiniBand does.
+    #[default]
+    Credits,
+    /// It stops the sender and lets it go by its buffer's fill (Xon/Xoff, priority flow control).
+    OnOff(OnOff),
+}
+
+/// Thresholds of on/off flow control, for each virtual lane of an input port (thesis, 2.1.4).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OnOff {
+    /// Fill above which the sender is stopped; by default as high as what is on its way then allows,
+    /// which depends on the link.
+    pub xoff: Option<Bytes>,
+    /// Fill at or below which the sender may go on; by default two full packets below `xoff`, or half of
+    /// it if that is more.
+    pub xon: Option<Bytes>,
 }
 
 /// What decides the virtual lane of a data packet.

@@ -16,8 +16,14 @@ use silvan_engine::{Event, EventQueue, Rate, Time};
 use crate::packet::{PacketId, Pool};
 
 mod key;
+mod lane;
+mod pause;
+
+use lane::{Lane, NO_SPILL, RETURNING};
+use pause::Pauses;
 
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
+pub(crate) use pause::Thresholds;
 
 /// Index into [`Links::channels`].
 pub(crate) type ChannelId = u32;
@@ -65,97 +71,6 @@ impl Kind {
     }
 }
 
-/// Credits of one virtual lane of a channel, in bytes. One cache line.
-#[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
-pub(crate) struct Lane {
-    available: u32,
-    /// The credit that the sender waits for; zero if it waits for none.
-    wanted: u32,
-    /// Space being freed downstream: when the sender learns of it, and how much. In order of
-    /// time. Few at a time, as what is back is booked when another finds no place; the latest ones
-    /// beyond what fits here are in [`Links::spills`].
-    times: [Time; RETURNING],
-    spaces: [u32; RETURNING],
-    count: u8,
-    /// Which of [`Links::spills`] is this lane's, from the first time it needs one.
-    spill: u32,
-}
-
-/// A lane that never had more returning credits than it holds itself.
-const NO_SPILL: u32 = u32::MAX;
-
-/// Returning credits that a [`Lane`] holds itself.
-const RETURNING: usize = 4;
-
-impl Lane {
-    fn new(capacity: u32) -> Self {
-        Self {
-            available: capacity,
-            wanted: 0,
-            times: [Time::ZERO; RETURNING],
-            spaces: [0; RETURNING],
-            count: 0,
-            spill: NO_SPILL,
-        }
-    }
-
-    /// Books the credits that are back by now.
-    #[inline]
-    fn collect(&mut self, now: Time) {
-        let count = usize::from(self.count).min(RETURNING);
-        let mut back = 0;
-        while back < count && self.times[back] <= now {
-            self.available += self.spaces[back];
-            back += 1;
-        }
-        for at in back..count {
-            self.times[at - back] = self.times[at];
-            self.spaces[at - back] = self.spaces[at];
-        }
-        self.count -= back as u8;
-    }
-
-    /// When the credit that the sender waits for is back, if it is on its way; `spill` holds
-    /// the credits that follow those in the lane.
-    #[inline]
-    fn ready_at(&self, spill: Option<&VecDeque<(Time, u32)>>) -> Option<Time> {
-        let mut sum = self.available;
-        let mut enough = |(time, space): (Time, u32)| {
-            sum += space;
-            (sum >= self.wanted).then_some(time)
-        };
-        let own = (0..usize::from(self.count).min(RETURNING)).map(|at| (self.times[at], self.spaces[at]));
-        own.chain(spill.into_iter().flatten().copied()).find_map(&mut enough)
-    }
-
-    /// Adds a credit that is back at a given time; returns the one that found no place.
-    #[inline]
-    fn add(&mut self, time: Time, space: u32) -> Option<(Time, u32)> {
-        let count = usize::from(self.count).min(RETURNING);
-        let mut over = None;
-        let mut place = count;
-        if count == RETURNING {
-            let last = (self.times[RETURNING - 1], self.spaces[RETURNING - 1]);
-            if last.0 <= time {
-                return Some((time, space));
-            }
-            over = Some(last);
-            place = RETURNING - 1;
-        } else {
-            self.count += 1;
-        }
-        while place > 0 && self.times[place - 1] > time {
-            self.times[place] = self.times[place - 1];
-            self.spaces[place] = self.spaces[place - 1];
-            place -= 1;
-        }
-        self.times[place] = time;
-        self.spaces[place] = space;
-        over
-    }
-}
-
 /// How the share of a receive buffer that a virtual lane has is divided into parts, each with
 /// credits of its own. The sender knows the part of a packet as it knows the receiver's
 /// forwarding table.
@@ -181,6 +96,8 @@ pub(crate) struct ChannelSpec {
     /// Receive buffer of each part of each virtual lane.
     pub part_capacity: u32,
     pub division: Division,
+    /// Of each virtual lane, where the receiver stops its sender instead of giving credits.
+    pub pause: Option<Thresholds>,
 }
 
 /// The lanes of networks whose receive buffers are divided.
@@ -213,6 +130,8 @@ pub(crate) struct Links {
     lane_count: usize,
     /// Where receive buffers are divided.
     divided: Option<Box<Divided>>,
+    /// Where receivers stop their senders instead of giving credits.
+    pauses: Option<Box<Pauses>>,
     /// Packets that crossed a link, once per link.
     pub packet_hops: u64,
     /// Space of the packets on the wire per lane, for the books of debug builds.
@@ -278,6 +197,7 @@ impl Links {
             capacities,
             lane_count,
             divided: is_divided.then(|| Box::new(divided)),
+            pauses: Pauses::new(specs.iter().map(|spec| spec.pause), lane_count).map(Box::new),
             packet_hops: 0,
         })
     }
@@ -389,6 +309,9 @@ impl Links {
 
     #[inline(always)]
     fn lane_has_credit(&mut self, index: usize, space: u32, now: Time) -> bool {
+        if let Some(pauses) = &mut self.pauses {
+            return pauses.is_open(index, now);
+        }
         let lane = &mut self.lanes[index];
         if lane.available >= space {
             return true;
@@ -455,6 +378,9 @@ impl Links {
     /// When the credit that a lane's sender waits for is back, if it is on its way.
     #[inline]
     fn ready_at(&self, index: usize) -> Option<Time> {
+        if let Some(pauses) = &self.pauses {
+            return pauses.opens_at(index);
+        }
         self.lanes[index].ready_at(self.spilled(index))
     }
 
@@ -520,6 +446,10 @@ impl Links {
     ) -> Time {
         let packet = &mut packets[packet_id];
         let index = self.lane_index(id, packet.vl, packet.dst);
+        if self.pauses.is_some() {
+            // What is back is booked when it is needed, which without credits is here.
+            self.collect(index, now);
+        }
         let lane = &mut self.lanes[index];
         debug_assert!(lane.available >= packet.space, "a packet starts only with credit");
         lane.available -= packet.space;
@@ -538,6 +468,9 @@ impl Links {
         self.packet_hops += 1;
         let arrival = if kind.to_host { channel.free_at + kind.delay } else { now + kind.head_delay };
         queue.push(Event { time: arrival, key: channel.arrival_key, data: packet_id });
+        if let Some(pauses) = &mut self.pauses {
+            pauses.fills(index, arrival + kind.delay, packet.space);
+        }
         channel.free_at
     }
 
@@ -584,6 +517,9 @@ impl Links {
             self.collect(index, now);
         }
         self.add(index, back, space);
+        if let Some(pauses) = &mut self.pauses {
+            pauses.drains(index, back, space);
+        }
         // What comes back now may come back before what was booked earlier.
         if is_wanted {
             self.wake_with_credit(id, index, queue);
@@ -594,7 +530,8 @@ impl Links {
     pub fn is_stuck(&self, id: ChannelId, vl: u8) -> bool {
         self.parts(id, vl).any(|index| {
             let lane = &self.lanes[index];
-            lane.wanted > 0 && lane.available < lane.wanted && self.ready_at(index).is_none()
+            let lacks = self.pauses.is_some() || lane.available < lane.wanted;
+            lane.wanted > 0 && lacks && self.ready_at(index).is_none()
         })
     }
 
@@ -673,6 +610,7 @@ mod tests {
             wake_key: 1,
             part_capacity: capacity,
             division: Division::Whole,
+            pause: None,
         };
         Links::new(&[spec], 1).unwrap()
     }

@@ -186,6 +186,7 @@ impl Scenario {
             warmup: spec.warmup,
             packet: spec.packet,
             lanes: spec.lanes,
+            flow_control: spec.flow_control,
             switch: spec.switch,
             host: spec.host,
             congestion: spec.congestion,

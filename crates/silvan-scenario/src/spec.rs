@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 use silvan_engine::{Rate, Time};
-use silvan_fabric::config::{AdaptiveRouting, HostConfig, Lanes, Measure, Packet, SwitchConfig};
+use silvan_fabric::config::{AdaptiveRouting, FlowControl, HostConfig, Lanes, Measure, Packet, SwitchConfig};
 use silvan_fabric::congestion::Congestion;
 use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::topology::TopologySpec;
@@ -51,6 +51,9 @@ pub struct Spec {
     /// Virtual lanes and the mapping of service levels to them.
     #[serde(default)]
     pub lanes: Lanes,
+    /// How receivers keep their buffers from overflowing.
+    #[serde(default)]
+    pub flow_control: FlowControl,
     /// How switches are built.
     #[serde(default)]
     pub switch: SwitchConfig,

@@ -1,0 +1,102 @@
+//! Thresholds of on/off flow control, and the room that they need above them.
+
+use silvan_engine::{Bytes, Time};
+
+use super::{Builder, small, wrong};
+use crate::config::FlowControl;
+use crate::link::{Division, Thresholds};
+use crate::simulation::ModelError;
+use crate::topology::Link;
+
+impl Builder<'_> {
+    /// The thresholds of a virtual lane at a link's receiver, which has `capacity` bytes for it; none where
+    /// there are credits.
+    ///
+    /// Of what the sender has begun to send when it hears of the stop, all comes in. From the arrival that
+    /// goes beyond the threshold on, the message takes a delay; packets begun until then come in, and so do
+    /// those that were on their way.
+    pub(super) fn pause(
+        &self,
+        link: &Link,
+        to_host: bool,
+        division: &Division,
+        capacity: u32,
+    ) -> Result<Option<Thresholds>, ModelError> {
+        let FlowControl::OnOff(given) = &self.config.flow_control else { return Ok(None) };
+        if *division != Division::Whole {
+            return Err(wrong(
+                "flow_control.kind = on-off: stops whole virtual lanes, so the queues of an input have to share \
+                 its memory; set switch.memory = \"shared\", or give credits",
+            ));
+        }
+        let full = self.full_space();
+        // A packet counts from its head's time at a switch, from its tail's at a host.
+        let on_its_way = if to_host {
+            link.delay + link.rate.pace().time(self.sizes.mtu + self.sizes.header)
+        } else {
+            link.delay + self.config.switch.latency
+        };
+        let room = u64::from(2 * full) + self.space_in(on_its_way + link.delay, link.rate.0);
+        let most = u64::from(capacity).saturating_sub(room);
+        let xoff = match given.xoff {
+            Some(xoff) => small(xoff, "flow_control.xoff")?,
+            None => u32::try_from(most).unwrap_or(u32::MAX),
+        };
+        if u64::from(xoff) > most || capacity as u64 <= room {
+            let at = if given.xoff.is_some() { format!("flow_control.xoff = {}", Bytes(xoff.into())) } else { "flow_control.kind = on-off".into() };
+            return Err(wrong(format!(
+                "{at}: a receiver of {} at {} has {capacity} bytes for a virtual lane, and needs {room} above the \
+                 threshold for what is on its way when it stops its sender; {}",
+                link.delay,
+                link.rate,
+                if u64::from(capacity) <= room {
+                    "give it a larger buffer".to_owned()
+                } else {
+                    format!("choose at most {most} B, or a larger buffer")
+                }
+            )));
+        }
+        let usual = xoff.saturating_sub(2 * full).max(xoff / 2);
+        let xon = given.xon.map_or(Ok(usual), |xon| small(xon, "flow_control.xon"))?;
+        if xon > xoff {
+            return Err(wrong(format!(
+                "flow_control.xon = {}: must be at most the threshold at which the sender is stopped, {xoff} B here",
+                Bytes(xon.into())
+            )));
+        }
+        Ok(Some(Thresholds { xoff, xon }))
+    }
+
+    /// The most buffer space that packets sent within a time can need, in bytes.
+    fn space_in(&self, span: Time, bits_per_second: u64) -> u64 {
+        let bytes = (u128::from(span.0) * u128::from(bits_per_second)).div_ceil(8 * 1_000_000_000_000);
+        // Small packets need more space for their size: the smallest one, or the first of a further block.
+        let block = self.sizes.credit_block;
+        let least = self.least_packet();
+        let next = least.div_ceil(block) * block + 1;
+        let share = [least, next.min(self.sizes.mtu + self.sizes.header).max(least)]
+            .map(|size| (u128::from(self.sizes.space(size)), u128::from(size)));
+        share.map(|(space, size)| (bytes * space).div_ceil(size)).into_iter().max().unwrap_or(0) as u64
+    }
+
+    /// The size of the smallest packet that a scenario's traffic can make.
+    fn least_packet(&self) -> u32 {
+        let mtu = u64::from(self.sizes.mtu);
+        let rest = |bytes: u64| if bytes % mtu == 0 { mtu } else { bytes % mtu };
+        let flows = self.config.flows.iter().map(|flow| {
+            let message = flow.message.map_or(mtu, |bytes| bytes.0);
+            let last = flow.total.map_or(message, |total| if total.0 % message == 0 { message } else { total.0 % message });
+            rest(message).min(rest(last))
+        });
+        let traffic = self.config.traffic.iter().map(|traffic| {
+            let message = traffic.message.map_or(mtu, |bytes| bytes.0);
+            match traffic.message_max {
+                Some(most) if most.0 > mtu => 1,
+                // The last packets that a host may generate are a message cut short at whole packets.
+                _ => rest(message),
+            }
+        });
+        let payload = flows.chain(traffic).min().unwrap_or(mtu).clamp(1, mtu) as u32;
+        (payload + self.sizes.header).min(self.sizes.control).max(1)
+    }
+}
