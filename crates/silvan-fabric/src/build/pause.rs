@@ -43,12 +43,16 @@ impl Builder<'_> {
             None => u32::try_from(most).unwrap_or(u32::MAX),
         };
         if u64::from(xoff) > most || capacity as u64 <= room {
-            let at = if given.xoff.is_some() { format!("flow_control.xoff = {}", Bytes(xoff.into())) } else { "flow_control.kind = on-off".into() };
+            let at = if given.xoff.is_some() {
+                format!("flow_control.xoff = {}", Bytes(xoff.into()))
+            } else {
+                "flow_control.kind = on-off".into()
+            };
             return Err(wrong(format!(
-                "{at}: a receiver of {} at {} has {capacity} bytes for a virtual lane, and needs {room} above the \
+                "{at}: the receiver of a link of {} with a delay of {} has {capacity} bytes for a virtual lane, and needs {room} above the \
                  threshold for what is on its way when it stops its sender; {}",
-                link.delay,
                 link.rate,
+                link.delay,
                 if u64::from(capacity) <= room {
                     "give it a larger buffer".to_owned()
                 } else {
@@ -82,18 +86,22 @@ impl Builder<'_> {
     /// The size of the smallest packet that a scenario's traffic can make.
     fn least_packet(&self) -> u32 {
         let mtu = u64::from(self.sizes.mtu);
-        let rest = |bytes: u64| if bytes % mtu == 0 { mtu } else { bytes % mtu };
+        // The last piece of what is cut into pieces of a size.
+        let last = |bytes: u64, piece: u64| match bytes % piece.max(1) {
+            0 => piece,
+            rest => rest,
+        };
         let flows = self.config.flows.iter().map(|flow| {
             let message = flow.message.map_or(mtu, |bytes| bytes.0);
-            let last = flow.total.map_or(message, |total| if total.0 % message == 0 { message } else { total.0 % message });
-            rest(message).min(rest(last))
+            let end = flow.total.map_or(message, |total| last(total.0, message));
+            last(message, mtu).min(last(end, mtu))
         });
         let traffic = self.config.traffic.iter().map(|traffic| {
             let message = traffic.message.map_or(mtu, |bytes| bytes.0);
             match traffic.message_max {
                 Some(most) if most.0 > mtu => 1,
                 // The last packets that a host may generate are a message cut short at whole packets.
-                _ => rest(message),
+                _ => last(message, mtu),
             }
         });
         let payload = flows.chain(traffic).min().unwrap_or(mtu).clamp(1, mtu) as u32;

@@ -649,12 +649,11 @@ impl Host {
 
     /// What has been generated and not sent yet.
     pub fn waiting(&self) -> impl Iterator<Item = Waiting> {
-        let listed = self.flows.with_messages().map(|(flow, is_listed)| {
+        self.flows.with_messages().map(|(flow, is_listed)| {
             let source = &self.sources[usize::from(flow.source)];
             let bytes = flow.messages.iter().map(|message| message.left).sum();
             Waiting { class: source.class, destination: flow.destination, bytes, is_listed }
-        });
-        listed
+        })
     }
 
     /// The packets that arrived and are not drained yet.

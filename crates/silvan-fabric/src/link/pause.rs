@@ -70,16 +70,12 @@ pub(crate) struct Pauses {
 impl Pauses {
     /// `thresholds` per channel; none at all where links give credits.
     pub fn new(thresholds: impl Iterator<Item = Option<Thresholds>>, lane_count: usize) -> Option<Self> {
-        let receiver = |thresholds| Receiver {
-            thresholds,
-            fill: 0,
-            is_stopped: false,
-            changes: VecDeque::new(),
-        };
+        let receiver =
+            |thresholds| Receiver { thresholds, fill: 0, is_stopped: false, changes: VecDeque::new() };
         let channels: Option<Vec<Thresholds>> = thresholds.collect();
-        let lanes = channels?.into_iter().flat_map(|thresholds| {
-            std::iter::repeat_with(move || receiver(thresholds)).take(lane_count)
-        });
+        let lanes = channels?
+            .into_iter()
+            .flat_map(|thresholds| std::iter::repeat_with(move || receiver(thresholds)).take(lane_count));
         Some(Self { lanes: lanes.collect() })
     }
 
@@ -126,7 +122,7 @@ mod tests {
     #[test]
     fn a_sender_stops_above_one_threshold_and_goes_at_the_other() {
         let mut pauses = pauses(300, 100);
-        [10, 20, 30, 40].map(|time| pauses.fills(0, Time(time), 100));
+        [10, 20, 30, 40].into_iter().for_each(|time| pauses.fills(0, Time(time), 100));
         let open: Vec<bool> = (0..5).map(|at| pauses.is_open(0, Time(10 * at))).collect();
         assert_eq!(open, [true, true, true, true, false]);
         assert_eq!(pauses.opens_at(0), None, "nothing drains");

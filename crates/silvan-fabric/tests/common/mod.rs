@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{FlowControl, Config, HostConfig, Measure};
+use silvan_fabric::config::{Config, FlowControl, HostConfig, Measure};
 use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::routing::{RoutingSpec, Tables};
