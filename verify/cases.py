@@ -137,11 +137,22 @@ def _lanes_of_a_star() -> list[tuple[str, Scenario]]:
         flow("H2", "H1", sl=0),
         *(flow(source, to, sl=1) for source, to in (("H2", "H3"), ("H4", "H3"), ("H5", "H2"), ("H4", "H2"))),
     ]
+    # H2 fills the lane 1 to H3, and notifies on all lanes; several wait while it sends data.
+    answered = [
+        *(flow(source, "H3", sl=1) for source in ("H2", "H4", "H5")),
+        flow("H2", "H1", sl=0),
+        *(flow(f"H{i}", "H2", sl=sl, message="600 B") for i, sl in ((1, 0), (3, 1), (4, 2), (5, 3), (4, 1))),
+    ]
+    short = {"switch": _switch("8400 B"), "host": {"buffer": "8400 B"}}
     eager = cc(upper="1 KiB", lower="0 B", marking_rate=0, victim_mask="all", table=NO_DELAYS)
     return [
         ("2 lanes: star, all to one", scenario(STAR, _levels(TO_ONE, 2), lanes=two)),
         ("2 lanes: star, a packet of buffer", scenario(STAR, _levels(TO_ONE, 2), lanes=two, **tiny)),
         ("2 lanes: star, full lane", scenario(STAR, crossed, lanes=two, congestion=eager, **tiny)),
+        (
+            "4 lanes: star, control passes a full lane",
+            scenario(STAR, answered, lanes=four, congestion=eager, **short),
+        ),
         ("4 lanes: star, messages of all sizes", scenario(STAR, _levels(MIXED, 4), lanes=four)),
         ("4 lanes: star, odd blocks, limits", scenario(STAR, _levels(MIXED, 4), lanes=four, **odd)),
     ]

@@ -3,46 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
-import silvan
-from verify.compare import toml
+from verify import crossbar
+from verify.check import Check, run, sampled
 from verify.maxmin import max_min
 
 #: Saturation of an N x N switch with FIFO input queues (Karol, Hluchyj, Morgan 1987, table I).
 KAROL = {2: 0.75, 3: 0.6825, 4: 0.6553, 5: 0.6399, 8: 0.6184}
-#: Two-sided 99.9 % points of Student's t by degrees of freedom.
-STUDENT = {5: 6.869, 7: 5.408, 11: 4.437, 15: 4.073}
-
-
-@dataclass(frozen=True)
-class Check:
-    """A number beside what it must be; `tolerance` is absolute."""
-
-    name: str
-    law: float
-    simulated: float
-    tolerance: float
-
-    @property
-    def passed(self) -> bool:
-        """Tell whether the number is within its tolerance."""
-        return abs(self.simulated - self.law) <= self.tolerance
-
-
-def run(scenario: dict[str, Any]) -> silvan.Result:
-    """Run a scenario given as nested dicts."""
-    return silvan.run(silvan.Scenario.from_toml(toml(scenario, top=True)))
-
-
-def sampled(name: str, law: float, samples: list[float], least: float) -> Check:
-    """Compare a mean over seeds: it must lie within the 99.9 % confidence interval, or `least`."""
-    half = STUDENT[len(samples) - 1] * stdev(samples) / math.sqrt(len(samples))
-    return Check(name, law, mean(samples), max(half, least))
 
 
 def karol(*, quick: bool) -> Iterator[Check]:
@@ -196,7 +166,7 @@ def _tree_shares() -> Iterator[Check]:
 
 def checks(*, quick: bool = False) -> Iterator[Check]:
     """Make all checks, or the few that take seconds."""
-    for law in (zero_load, fairness, m_d_1, karol):
+    for law in (zero_load, fairness, m_d_1, karol, *crossbar.LAWS):
         yield from law(quick=quick)
 
 

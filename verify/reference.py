@@ -69,7 +69,10 @@ class Network:
             back = Channel(self, link.ps_per_byte, link.delay_ps, self.node(near), near_port)
             self.node(near).connect(near_port, out=there, into=back)
             self.node(far).connect(far_port, out=back, into=there)
-        self.flows = [self.hosts[flow.source].add(flow) for flow in plan.flows]
+        # A host looks through its flows in the order of their names, whatever that of the scenario.
+        self.flows = [
+            self.hosts[flow.source].add(flow) for flow in sorted(plan.flows, key=lambda flow: flow.name)
+        ]
 
     def node(self, name: str) -> Host | Switch:
         """Return a host or switch by name."""
@@ -88,9 +91,9 @@ class Network:
         return -(-size // self.plan.block) * self.plan.block
 
     def run(self) -> list[Sample]:
-        """Run to the end, which is still part of the run.
+        """Run to the end, at which packets still arrive, but nobody decides anything.
 
-        What arrives at the end of an interval belongs to it, what is sent then does not.
+        What arrives or is drained at the end of an interval belongs to it, what is sent then does not.
         """
         boundary = self.plan.interval_ps
         while self._events and self._events[0][0] <= self.plan.duration_ps:
@@ -103,6 +106,8 @@ class Network:
             if self.now == boundary:
                 self._take_sample(boundary)
                 boundary += self.plan.interval_ps
+            if self.now == self.plan.duration_ps:
+                break
             nodes: list[Host | Switch] = [*self.hosts.values(), *self.switches.values()]
             for node in nodes:
                 node.decide()
@@ -290,8 +295,10 @@ class Switch:
         self.served[output, lane] = port
         self.fill_changed(output, lane, port)
         if self.states[output, lane].marks(packet.size):
+            # Only a mark that is news counts: not one on top of another's, nor one on a control
+            # packet, which nobody answers.
+            self.net.fecn_marks += not (packet.fecn or packet.is_control)
             packet.fecn = True
-            self.net.fecn_marks += 1
         left = self.out[output].send(packet)
         self.into[port].free(packet, left)
 
@@ -374,14 +381,19 @@ class Host:
         self.numbers, self.given_back = 0, list[int]()
         #: What each lane lacked credit for when the host last looked, if all of them did.
         self.stalled: dict[int, int] = {}
-        self.control: deque[Packet] = deque()
+        #: Per lane, with a number that says which of all of them waits longest.
+        self.control: dict[int, deque[tuple[int, Packet]]] = {
+            lane: deque() for lane in range(net.plan.lanes.count)
+        }
+        self.answers = 0
         #: Where control is per service level.
         self.levels: dict[int, Control] = {}
 
     def connect(self, port: int, out: Channel, into: Channel) -> None:
         """Wire the host."""
         self.out, self.into = out, into
-        self.injection = Limiter(self.net.plan.injection or out.pace)
+        # Nothing is injected faster than the link takes it, so what a message costs comes on top of that.
+        self.injection = Limiter(max(self.net.plan.injection or out.pace, out.pace))
         self.drain = Limiter(self.net.plan.drain or into.pace)
 
     def add(self, plan: FlowPlan) -> Flow:
@@ -409,12 +421,19 @@ class Host:
                 # The flow whose turn it was may be held back now, to the others' profit.
                 self.stalled = {}
             return
+        drained = max(self.drain.take(head, packet.size), self.net.now)
+        self.into.free(packet, drained)
+        self.net.at(drained, lambda: self.deliver(packet))
+        if packet.fecn or (self.net.plan.acknowledged and packet.ends_message):
+            answer = self.answer(packet)
+            self.answers += 1
+            self.control[answer.lane].append((self.answers, answer))
+            self.stalled = {}
+
+    def deliver(self, packet: Packet) -> None:
+        """Count a packet that the host has taken out of its buffer."""
         self.net.delivered += 1
         packet.flow.received += packet.payload
-        self.into.free(packet, max(self.drain.take(head, packet.size), self.net.now))
-        if packet.fecn or (self.net.plan.acknowledged and packet.ends_message):
-            self.control.append(self.answer(packet))
-            self.stalled = {}
 
     def answer(self, packet: Packet) -> Packet:
         """Return the notification or acknowledgement of a packet."""
@@ -434,23 +453,30 @@ class Host:
         """Send one packet if that is possible."""
         if self.out.free_at > self.net.now:
             return
-        lacking: dict[int, int] = {}
-        if self.control:
-            first = self.control[0]
-            if self.out.can_take(first):
-                self.out.send(self.control.popleft())
-                self.stalled = {}
-                return
-            # A lane on which a control packet waits carries no data before it.
-            lacking[first.lane] = first.space
-            if self.net.plan.lanes.count == 1:
-                return
+        if self.send_control():
+            self.stalled = {}
+            return
+        # A lane on which a control packet waits carries no data before it.
+        lacking = {lane: waiting[0][1].space for lane, waiting in self.control.items() if waiting}
+        if len(lacking) == self.net.plan.lanes.count:
+            return
         if self.injection.free_at > self.net.now:
             return
         if self.stalled and all(self.out.credit[lane] < space for lane, space in self.stalled.items()):
             return
         self.take_stock()
         self.send_data(lacking)
+
+    def send_control(self) -> bool:
+        """Send the control packet that waits longest, of the first ones of the lanes with credit."""
+        first = [waiting[0] for waiting in self.control.values() if waiting]
+        able = [(number, packet) for number, packet in first if self.out.can_take(packet)]
+        if not able:
+            return False
+        _, packet = min(able, key=lambda waits: waits[0])
+        self.control[packet.lane].popleft()
+        self.out.send(packet)
+        return True
 
     def send_data(self, lacking: dict[int, int]) -> None:
         """Send a packet of the first flow that may and whose lane has credit.

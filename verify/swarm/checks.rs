@@ -34,9 +34,6 @@ pub const CHECKS: [&str; 16] = [
     "latency",
 ];
 
-/// Checks of what is not promised, made on request.
-pub const EXTRA: [&str; 1] = ["order-within"];
-
 /// What was found about a scenario.
 #[derive(Default)]
 pub struct Findings {
@@ -55,14 +52,11 @@ pub struct Wanted<'w> {
     pub only: Option<&'static str>,
     /// Those that are left out.
     pub skip: &'w [String],
-    /// Those of [`EXTRA`] that are made.
-    pub also: &'w [String],
 }
 
 impl Wanted<'_> {
     fn has(&self, check: &str) -> bool {
-        let is_made = !EXTRA.contains(&check) || self.also.iter().any(|also| also == check);
-        self.only.is_none_or(|only| only == check) && is_made && !self.skip.iter().any(|skip| skip == check)
+        self.only.is_none_or(|only| only == check) && !self.skip.iter().any(|skip| skip == check)
     }
 }
 
@@ -168,9 +162,6 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
     if is_done && wanted.has("order") {
         let other = variants::reordered(table, scenario);
         order(&base, other, "order", &mut findings);
-    }
-    if is_done && wanted.has("order-within") {
-        order(&base, variants::reversed(table), "order-within", &mut findings);
     }
     if is_done && wanted.has("prefix") {
         prefix(&base, (table, scenario), &mut findings);

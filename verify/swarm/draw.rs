@@ -149,6 +149,7 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
     let needs = draw.congestion(&mut scenario, &frame);
     draw.switch(&mut scenario, &frame, &needs);
     draw.host(&mut scenario, &mut frame, &needs);
+    draw.flow_control(&mut scenario, &frame);
     if draw.chance(if frame.is_fat_tree { 30 } else { 1 }) {
         let mut adaptive = Table::new();
         if draw.chance(20) {

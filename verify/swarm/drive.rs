@@ -13,7 +13,7 @@ use silvan_fabric::config::Architecture;
 use toml::Table;
 
 use crate::case::{Case, guarded, of_seed, read, read_text};
-use crate::checks::{CHECKS, EXTRA, Failure, Findings, Wanted, check, fingerprint};
+use crate::checks::{CHECKS, Failure, Findings, Wanted, check, fingerprint};
 use crate::coverage::{self, of_scenario};
 use crate::draw::draw;
 use crate::minimise::minimise;
@@ -36,12 +36,11 @@ pub fn swarm(options: &Options) -> Done {
     fs::create_dir_all(options.out.join("failures"))?;
     let books = options.books.as_ref().map(|path| path.display().to_string());
     let of = format!(
-        "{} from {} books {books:?} / {} without {:?} also {:?}",
+        "{} from {} books {books:?} / {} without {:?}",
         build(),
         options.first,
         options.books_every,
-        options.skip,
-        options.also
+        options.skip
     );
     let mut state = State::load(&options.out, &of);
     if options.fresh {
@@ -103,7 +102,7 @@ fn one_chunk(
         }
         _ => HashMap::new(),
     };
-    let wanted = Wanted { only: None, skip: &options.skip, also: &options.also };
+    let wanted = Wanted { only: None, skip: &options.skip };
     for seed in first..last {
         watch.begin(seed);
         let case = match of_seed(seed) {
@@ -229,7 +228,7 @@ fn still_fails(table: &Table, name: &'static str, options: &Options) -> bool {
         return case_of(table).is_some_and(|case| books_differ(&case, options).unwrap_or(false));
     }
     let Some(case) = case_of(table) else { return name == "panic" && read(table).is_err() };
-    let wanted = Wanted { only: Some(name), skip: &[], also: &options.also };
+    let wanted = Wanted { only: Some(name), skip: &[] };
     match guarded(|| check(&case, &wanted)) {
         Ok(findings) => findings.failures.iter().any(|failure| failure.check == name),
         Err(_) => name == "panic",
@@ -339,8 +338,7 @@ pub fn replay_file(file: &PathBuf, options: &Options) -> Done {
 fn tell(seed: u64, case: &Case, options: &Options) -> Done {
     println!("{}", toml::to_string(&case.table)?);
     let started = Instant::now();
-    let mut findings =
-        guarded(|| check(case, &Wanted { only: None, skip: &options.skip, also: &options.also }))?;
+    let mut findings = guarded(|| check(case, &Wanted { only: None, skip: &options.skip }))?;
     println!("# {} ms", started.elapsed().as_millis());
     if books_differ(case, options)? {
         findings.failures.push(Failure { check: "books", what: "the debug build differs".to_owned() });
@@ -376,7 +374,7 @@ fn report(state: &State, elapsed: Duration) {
     reasons.iter().take(6).for_each(|(why, count)| println!("  {count} {why}"));
     println!("checks:");
     let failed = state.by_check();
-    for name in CHECKS.into_iter().chain(EXTRA) {
+    for name in CHECKS {
         let failures = failed.get(name).map_or(0, Vec::len);
         let made = state.made.get(name).copied().unwrap_or(if OF_ENDS.contains(&name) {
             state.scenarios

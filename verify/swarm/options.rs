@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// How it is used.
 pub const USAGE: &str = "\
 usage: swarm [--count N] [--first SEED] [--threads N] [--out DIR] [--fresh]
-             [--books PROGRAM] [--books-every K] [--skip CHECK,...] [--also CHECK]
+             [--books PROGRAM] [--books-every K] [--skip CHECK,...]
        swarm --seed SEED [--minimise]        one case: its TOML, and what fails
        swarm --file FILE                     the same of a file
        swarm --fingerprints FIRST COUNT      a line per seed, to compare two builds
@@ -16,8 +16,7 @@ usage: swarm [--count N] [--first SEED] [--threads N] [--out DIR] [--fresh]
   --books PROGRAM   the swarm of a debug build, whose fingerprints must be the same
   --books-every K   for every K-th chunk of 25 seeds only (1)
   --fresh           forget what is done already; otherwise it goes on from there
-  --skip CHECK,...  checks to leave out
-  --also CHECK,...  checks of what is not promised: order-within";
+  --skip CHECK,...  checks to leave out";
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -43,7 +42,6 @@ pub struct Options {
     pub books: Option<PathBuf>,
     pub books_every: u64,
     pub skip: Vec<String>,
-    pub also: Vec<String>,
 }
 
 impl Options {
@@ -60,7 +58,6 @@ impl Options {
             books: None,
             books_every: 1,
             skip: Vec::new(),
-            also: Vec::new(),
         };
         while let Some(word) = words.next() {
             let mut text = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -81,7 +78,6 @@ impl Options {
                 "--file" => options.task = Task::File(text()?.into()),
                 "--fingerprint-of" => options.task = Task::FingerprintOf(text()?.into()),
                 "--skip" => options.skip.extend(text()?.split(',').map(str::to_owned)),
-                "--also" => options.also.extend(text()?.split(',').map(str::to_owned)),
                 "--fresh" => options.fresh = true,
                 "--minimise" => options.minimise = true,
                 _ => return Err(format!("unknown option {word}")),

@@ -50,23 +50,15 @@ pub fn shortened(table: &Table, scenario: &Scenario) -> Option<Table> {
 
 /// The same with flows, and patterns where that is promised, in another order.
 ///
-/// A host serves its own flows in the order of the file, and its random streams are by number: so
-/// the entries of one sender keep their order. Permutations are drawn by the number of the pattern,
-/// forests too; patterns without a list of hosts have all.
+/// Flows go by their names. A host serves its patterns in the order of the file, and their random streams
+/// are by number: so patterns of one sender keep their order. Permutations are drawn by the number of the
+/// pattern, forests too; patterns without a list of hosts have all.
 pub fn reordered(table: &Table, scenario: &Scenario) -> Option<Table> {
     let mut other = table.clone();
     let mut changed = false;
     if let Some(Value::Array(flows)) = other.get_mut("flow") {
-        let senders: Vec<String> = flows.iter().map(sender).collect();
-        // The senders in the reverse order of their first flow, each with its flows in order.
-        let mut order: Vec<String> = Vec::new();
-        for name in &senders {
-            if !order.contains(name) {
-                order.insert(0, name.clone());
-            }
-        }
-        changed |= order.len() > 1;
-        flows.sort_by_key(|flow| order.iter().position(|name| *name == sender(flow)));
+        changed |= flows.len() > 1;
+        flows.reverse();
     }
     let patterns = &scenario.spec.traffic;
     let mut seen = std::collections::BTreeSet::new();
@@ -84,22 +76,6 @@ pub fn reordered(table: &Table, scenario: &Scenario) -> Option<Table> {
         changed = true;
     }
     changed.then_some(other)
-}
-
-/// The same with all flows in the reverse order, also those of one host.
-pub fn reversed(table: &Table) -> Option<Table> {
-    let mut other = table.clone();
-    let Some(Value::Array(flows)) = other.get_mut("flow") else { return None };
-    let mut senders: Vec<String> = flows.iter().map(sender).collect();
-    senders.sort();
-    let count = senders.len();
-    senders.dedup();
-    flows.reverse();
-    (senders.len() < count).then_some(other)
-}
-
-fn sender(flow: &Value) -> String {
-    flow.get("from").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// The same with an end to all traffic, and the time to come to it.

@@ -109,8 +109,8 @@ fn flows_are_served_in_the_order_of_their_names() {
         config.switch.architecture = Some(architecture);
         let named = |at: usize| Flow {
             name: Some(format!("f{at}")),
-            rate: (at % 2 == 0).then_some(Rate::from_gbit(3)),
-            arrivals: if at % 2 == 0 { Arrivals::Poisson } else { Arrivals::Periodic },
+            rate: at.is_multiple_of(2).then_some(Rate::from_gbit(3)),
+            arrivals: if at.is_multiple_of(2) { Arrivals::Poisson } else { Arrivals::Periodic },
             ..flow(&format!("H{}", 1 + at % 3), &format!("H{}", 4 + at % 2))
         };
         config.flows = (0..12).map(named).collect();

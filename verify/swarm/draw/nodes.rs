@@ -14,6 +14,36 @@ impl Draw {
         frame.lanes * frame.space * packets + odd
     }
 
+    /// Sometimes on/off, which needs room for what is on its way.
+    pub(super) fn flow_control(&mut self, scenario: &mut Table, frame: &Frame) {
+        if !self.chance(9) {
+            return;
+        }
+        let mut table = Table::new();
+        if self.chance(15) {
+            put(&mut table, "kind", "credits");
+            put(scenario, "flow_control", table);
+            return;
+        }
+        put(&mut table, "kind", "on-off");
+        let packets = self.pick(&[1, 2, 3, 10]);
+        if self.chance(50) {
+            put(&mut table, "xoff", bytes(frame.space * packets));
+        }
+        if self.chance(50) {
+            put(&mut table, "xon", bytes(frame.space * self.range(0, packets)));
+        }
+        put(scenario, "flow_control", table);
+        let room = frame.lanes * (60_000 + 12 * frame.space);
+        for node in ["switch", "host"] {
+            if let Some(node) = scenario.get_mut(node).and_then(toml::Value::as_table_mut) {
+                put(node, "buffer", bytes(room));
+                node.remove("memory");
+                node.remove("queue_buffer");
+            }
+        }
+    }
+
     pub(super) fn switch(&mut self, scenario: &mut Table, frame: &Frame, needs: &Needs) {
         let mut switch = Table::new();
         let architecture = self.architecture(&mut switch, needs);
