@@ -17,10 +17,14 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 SCHEMA := docs/scenario.schema.json
 # Scenarios of `make swarm`.
 N ?= 300
+# Executions of each target of `make fuzz`, and cases of each reader in Python.
+RUNS ?= 10000000
+CASES ?= 10000
+FUZZ_TARGETS := units text ibnetdiscover lft scenario
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check verify swarm bench papers clean
+.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check verify swarm fuzz bench papers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -85,6 +89,17 @@ swarm: ## N=300 drawn scenarios, each run many ways (again: goes on; one: make s
 	$(CARGO) build --quiet -p silvan-scenario --example swarm
 	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
 	target/release/examples/swarm --count $(N) --books target/debug/examples/swarm $(SWARM)
+
+# Needs a nightly compiler and cargo-fuzz; fuzz/README.md says more.
+fuzz: $(VENV)/.built ## RUNS=10000000 executions of each fuzz target, and of the readers in Python (hours)
+	@for target in $(FUZZ_TARGETS); do \
+	  mkdir -p fuzz/corpus/$$target; \
+	  $(CARGO) +nightly fuzz run -O -s none $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+	    -runs=$(RUNS) -rss_limit_mb=1024 -timeout=10 -print_final_stats=1 || exit 1; \
+	done
+	@for case in study run override; do \
+	  $(BIN)/python fuzz/readers.py $$case --count $(CASES) || exit 1; \
+	done
 
 papers: $(VENV)/.built ## the published experiments in full
 	$(BIN)/silvan papers run --all --out out/papers

@@ -1,12 +1,39 @@
 //! Fabrics: what is read must be sound, and survive being written and read again.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use silvan_fabric::topology::NodeRef;
+#[path = "mutate/fabric.rs"]
+mod fabric;
+mod mutate;
+
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use silvan_engine::Rate;
+use silvan_fabric::topology::{NodeRef, Topology};
 use silvan_scenario::import::ibnetdiscover::{Options, parse, write};
 
+const FORMAT: mutate::Format = mutate::Format { draw: fabric::draw, words: fabric::WORDS };
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    mutate::mutate(&FORMAT, data, size, max_size, seed)
+});
+
 fuzz_target!(|text: &str| {
-    let Ok(topology) = parse(text, "fuzz", Options::default()) else { return };
+    let strict = parse(text, "fuzz", Options::default());
+    let lenient = Options { default_rate: Some(Rate::from_gbit(100)), ..Options::default() };
+    let Ok(topology) = strict.or_else(|_| parse(text, "fuzz", lenient)) else { return };
+    check_ends(&topology);
+    let written = write(&topology).expect("what was read can be numbered");
+    let back = parse(&written, "fuzz", Options::default()).expect("what was written can be read");
+    assert_eq!(back.links, topology.links, "{written}");
+    let known = |topology: &Topology| {
+        let hosts = topology.hosts.iter().map(|host| host.name.clone());
+        hosts.chain(topology.switches.iter().map(|switch| switch.name.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(known(&back), known(&topology), "{written}");
+    // Numbered once, it stays as it is.
+    assert_eq!(write(&back).as_ref(), Ok(&written));
+});
+
+fn check_ends(topology: &Topology) {
     for end in topology.links.iter().flat_map(|link| [link.a, link.b]) {
         let ports = match end.node {
             NodeRef::Host(host) => topology.hosts.get(host as usize).map(|_| 1),
@@ -14,7 +41,4 @@ fuzz_target!(|text: &str| {
         };
         assert!(ports.is_some_and(|ports| (1..=ports).contains(&end.port)), "a link ends nowhere: {end:?}");
     }
-    let written = write(&topology).expect("what was read can be numbered");
-    let back = parse(&written, "fuzz", Options::default()).expect("what was written can be read");
-    assert_eq!(back.links, topology.links, "{written}");
-});
+}

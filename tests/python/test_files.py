@@ -385,6 +385,14 @@ def test_a_damaged_run_is_told(result, tmp_path, name):
         silvan.load(folder)
 
 
+def test_a_base_that_is_no_folder_is_told(result, tmp_path):
+    folder = result.save(tmp_path / "run")
+    provenance = json.loads((folder / "provenance.json").read_text())
+    (folder / "provenance.json").write_text(json.dumps({**provenance, "base_dir": {}}))
+    with pytest.raises(silvan.ResultError, match="`base_dir` is not a text"):
+        silvan.load(folder)
+
+
 def test_one_changed_byte_is_seen(result, tmp_path):
     """A table that is damaged must not reach the library that reads it: that aborts the process."""
     folder = result.save(tmp_path / "run")

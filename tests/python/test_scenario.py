@@ -59,6 +59,10 @@ def test_wrong_scenarios_say_where_and_what():
         Scenario.load("nowhere.toml")
     with pytest.raises(TypeError, match=r"seed.*object"):
         Scenario.from_toml(SMALL, overrides={"seed": object()})
+    circle: list[object] = []
+    circle.append({"again": circle})
+    with pytest.raises(silvan.ScenarioError, match="seed: lists and tables nested more than 64 deep"):
+        Scenario.from_toml(SMALL, overrides={"seed": circle})
 
 
 def test_what_cannot_run_is_a_scenario_error():

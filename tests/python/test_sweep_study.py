@@ -122,6 +122,14 @@ REFUSED = {
         STUDY.replace('["none", "ib-cc"]', "[]"),
         "study.toml:7: axis.0.values = []: must be a list with at least one value",
     ),
+    "date": (
+        STUDY.replace('["none", "ib-cc"]', '["none", [2026-01-01]]'),
+        'study.toml:7: axis.0.values = "2026-01-01": is a date or a time of day, which no key of a ',
+    ),
+    "date of a setting": (
+        STUDY + "[set]\nname = { a = 07:32:00 }\n",
+        'set.name = "07:32:00": is a date or a time of day',
+    ),
     "twice": (STUDY.replace('"ib-cc"]', '"none"]'), "study.toml:5: axis.0: the value 'none' is there twice"),
     "range": (
         STUDY.replace("step = 4", "step = 3"),

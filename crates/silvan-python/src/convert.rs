@@ -40,15 +40,22 @@ pub fn overrides(given: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Str
             })?;
             let text = match value.cast::<PyString>() {
                 Ok(text) => text.to_cow()?.into_owned(),
-                Err(_) => toml_value(&key, &value)?,
+                Err(_) => toml_value(&key, &value, 0)?,
             };
             Ok((key, text))
         })
         .collect()
 }
 
-/// A Python value as TOML, on one line.
-fn toml_value(key: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+/// Lists and tables go no deeper than this; a list may hold itself, and the stack has an end.
+const DEEPEST: usize = 64;
+
+/// A Python value as TOML, on one line; `depth` counts what it is inside of.
+fn toml_value(key: &str, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<String> {
+    if depth > DEEPEST {
+        let message = format!("--set {key}: lists and tables nested more than {DEEPEST} deep");
+        return Err(ScenarioError::new_err(message));
+    }
     if value.is_instance_of::<PyBool>() {
         return Ok(if value.is_truthy()? { "true" } else { "false" }.to_owned());
     }
@@ -63,21 +70,21 @@ fn toml_value(key: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     }
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         let items: Vec<String> =
-            value.try_iter()?.map(|item| toml_value(key, &item?)).collect::<PyResult<_>>()?;
+            value.try_iter()?.map(|item| toml_value(key, &item?, depth + 1)).collect::<PyResult<_>>()?;
         return Ok(format!("[{}]", items.join(", ")));
     }
     if let Ok(table) = value.cast::<PyDict>() {
         let items: Vec<String> = table
             .iter()
             .map(|(name, item)| {
-                Ok(format!("{} = {}", toml_text(&name.str()?.to_cow()?), toml_value(key, &item)?))
+                Ok(format!("{} = {}", toml_text(&name.str()?.to_cow()?), toml_value(key, &item, depth + 1)?))
             })
             .collect::<PyResult<_>>()?;
         return Ok(format!("{{ {} }}", items.join(", ")));
     }
     // Numbers of numpy and the like offer `__index__` or `__float__`.
     if let Ok(item) = value.call_method0("item") {
-        return toml_value(key, &item);
+        return toml_value(key, &item, depth + 1);
     }
     Err(PyTypeError::new_err(format!(
         "{key} = {value:?}: a {} cannot be written in a scenario; use a text, number, truth value, list or dict",

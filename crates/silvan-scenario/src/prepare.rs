@@ -7,6 +7,7 @@ use toml::{Table, Value};
 
 use crate::error::Fault;
 use crate::source::Source;
+use crate::validate;
 
 /// Topologies that D-mod-K can route.
 const FAT_TREES: [&str; 6] = [
@@ -46,8 +47,9 @@ fn fill_routing(table: &mut Table) {
 
 fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     let mut notes = Vec::new();
-    // What is wrong with it is the schema check's to report.
-    let packet = table.get("packet").and_then(|packet| packet.clone().try_into().ok()).unwrap_or_default();
+    // What is wrong with it is for later checks to report.
+    let packet = table.get("packet").and_then(|packet| packet.clone().try_into().ok());
+    let packet = packet.filter(|packet| validate::packet(packet).is_ok()).unwrap_or_default();
     let Some(Value::Table(congestion)) = table.get_mut("congestion") else { return Ok(notes) };
     let presets = presets(congestion, &packet);
     let mechanism = congestion.get("mechanism").and_then(Value::as_str).map(str::to_owned);

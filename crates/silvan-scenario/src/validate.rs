@@ -60,7 +60,8 @@ fn rate(path: &str, rate: Option<Rate>) -> Check {
     ensure(rate.is_none_or(|rate| rate >= SLOWEST), path, || format!("must be at least {SLOWEST}"))
 }
 
-fn packet(packet: &Packet) -> Check {
+/// Sizes that may be summed and multiplied.
+pub(crate) fn packet(packet: &Packet) -> Check {
     ensure((1..=65_536).contains(&packet.mtu.0), "packet.mtu", || "must be 1 B to 64 KiB".to_owned())?;
     ensure(packet.header.0 <= 4_096, "packet.header", || "must be 0 B to 4 KiB".to_owned())?;
     let full = packet.mtu.0 + packet.header.0;

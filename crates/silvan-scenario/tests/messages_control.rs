@@ -25,6 +25,11 @@ fn routes_and_rates_of_flows_say_what_is_wrong() {
             "mechanism = \"ecocc\"\n[switch]\narbitration = \"fcfs\"",
             r#"a.toml:4: congestion.marking.fill: looks at the queues of inputs, which switches with arbitration "fcfs" do not have; use "sum""#,
         ),
+        // Thresholds of this preset are multiples of a packet.
+        case(
+            "mechanism = \"fbicm\"\n[packet]\nheader = \"18446744073709551615 B\"",
+            "a.toml:7: packet.header = \"18446744073709551615 B\": must be 0 B to 4 KiB",
+        ),
         case(
             "mechanism = \"saa\"\n[congestion.reaction]\nprobe = \"0 s\"",
             "a.toml:7: congestion.reaction.probe = \"0 s\": must be more than 0 s",

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time
 from typing import Any
 
 from silvan.sweeps.errors import Place
@@ -177,7 +178,17 @@ def _key(path: str, value: Any, place: Place) -> str:
 def _list(path: str, value: Any, place: Place) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple) or not value:
         place.fail(path, "must be a list with at least one value", value)
+    refuse_dates(path, value, place)
     return tuple(value)
+
+
+def refuse_dates(path: str, value: Any, place: Place) -> None:
+    """Refuse a value with a date or a time of day in it: TOML has them, a scenario has no use for them."""
+    if isinstance(value, date | time):
+        place.fail(path, "is a date or a time of day, which no key of a scenario takes", str(value))
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    for item in inside:
+        refuse_dates(path, item, place)
 
 
 def _with_unit(path: str, value: Any, unit: str, place: Place) -> Any:

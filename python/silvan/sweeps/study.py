@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from silvan import _files
 from silvan._core import Scenario
-from silvan.sweeps.axes import RESERVED, Axis, Point, check_size, points, read_axis, read_seeds
+from silvan.sweeps.axes import RESERVED, Axis, Point, check_size, points, read_axis, read_seeds, refuse_dates
 from silvan.sweeps.errors import Place, SweepError
 from silvan.sweeps.measures import Measure, read_measure
 
@@ -135,6 +135,8 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
     fixed = table.get("set", {})
     if not isinstance(fixed, dict):
         place.fail("set", "must be a table of keys of the scenario and their values", fixed)
+    for key, value in fixed.items():
+        refuse_dates(f"set.{key}", value, place)
     axes = [
         read_axis(f"axis.{n}", one, place) for n, one in enumerate(place.tables("axis", table.get("axis")))
     ]

@@ -30,8 +30,7 @@ struct Owners<'a> {
     topology: &'a Topology,
     by_guid: HashMap<u64, NodeRef>,
     by_name: HashMap<&'a str, NodeRef>,
-    /// By LID.
-    owner: Vec<Option<NodeRef>>,
+    owner: HashMap<u16, NodeRef>,
     host_lids: Vec<u16>,
     switch_lids: Vec<Option<u16>>,
 }
@@ -218,7 +217,7 @@ impl<'a> Owners<'a> {
             topology,
             by_guid: HashMap::new(),
             by_name: HashMap::new(),
-            owner: vec![None; usize::from(MAX_UNICAST_LID) + 1],
+            owner: HashMap::new(),
             host_lids: vec![0; topology.hosts.len()],
             switch_lids: vec![None; topology.switches.len()],
         };
@@ -231,8 +230,7 @@ impl<'a> Owners<'a> {
                 None => owners.by_name.insert(name, node),
             };
             if let Some(lid) = lid.filter(|&lid| lid != 0) {
-                let free = owners.owner.get(usize::from(lid)).is_some_and(Option::is_none);
-                if !free {
+                if lid > MAX_UNICAST_LID || owners.owner.contains_key(&lid) {
                     let message = format!("LID {lid} of \"{name}\" in the topology is taken or out of range");
                     return Err(ImportError::new(origin, message));
                 }
@@ -243,9 +241,7 @@ impl<'a> Owners<'a> {
     }
 
     fn set(&mut self, node: NodeRef, lid: u16) {
-        if let Some(slot) = self.owner.get_mut(usize::from(lid)) {
-            *slot = Some(node);
-        }
+        self.owner.insert(lid, node);
         match node {
             NodeRef::Host(i) => self.host_lids[i as usize] = lid,
             NodeRef::Switch(i) => self.switch_lids[i as usize] = Some(lid),
@@ -284,7 +280,7 @@ impl<'a> Owners<'a> {
         let name = name.strip_prefix('\'').and_then(|n| n.strip_suffix('\'')).unwrap_or(name);
         let Some(node) = self.find(guid, name) else { return Ok(()) };
         let known = self.topology.name_of(node);
-        if let Some(other) = self.owner[usize::from(lid)].filter(|&other| other != node) {
+        if let Some(other) = self.owner.get(&lid).copied().filter(|&other| other != node) {
             return Err(line.error(format!(
                 "LID 0x{lid:04x} is that of \"{known}\" here, but of \"{}\" elsewhere; take both files from the same fabric \
                  at the same time",

@@ -1,0 +1,26 @@
+//! Quantities: what is read is written and read again as the same, with and without cycles.
+#![no_main]
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use libfuzzer_sys::fuzz_target;
+use silvan_engine::units::InCycles;
+use silvan_engine::{Bytes, Rate, Time};
+
+/// The cycle may be anything that a scenario allows: it comes from the first bytes.
+fn again<Q: InCycles + FromStr + Display + PartialEq + std::fmt::Debug>(text: &str, cycle: Time) {
+    for read in [Q::read(text, Some(cycle)).ok(), text.parse::<Q>().ok()].into_iter().flatten() {
+        // Rounding would show here: what is printed must be exact.
+        assert_eq!(read.to_string().parse().ok(), Some(read), "{text}");
+    }
+}
+
+fuzz_target!(|text: &str| {
+    let number = text.bytes().take(5).fold(0, |sum, byte| sum * 256 + u64::from(byte));
+    let cycle = Time(number % 1_000_000_000_000 + 1);
+    again::<Time>(text, cycle);
+    again::<Rate>(text, cycle);
+    let size = text.parse::<Bytes>();
+    assert!(size.is_err() || size == size.clone().and_then(|size| size.to_string().parse()), "{text}");
+});

@@ -1,0 +1,207 @@
+"""Fuzzes what Python reads: study files, folders of runs, overrides given as Python objects.
+
+    python fuzz/readers.py study --count 100000 --first 1
+
+Each reading must end in a value or in one of Silvan's errors. A reading that does not is printed with
+the seed of its case, which `--first SEED --count 1` reads again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import silvan
+from silvan import _folder
+from silvan.sweeps.study import Study
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = """
+duration = "2 us"
+topology = { kind = "dumbbell" }
+flow = [{ from = "H1", to = "H5" }]
+"""
+TRIED = """
+    name description scenario seeds keep set axis measure key values range unit zip from to step count scale
+    summary tables table column start end of over_time across statistic log linear seed run error nan inf
+    duration flow.0.rate congestion.mechanism -inf 1e308 1e-320 -1 0 00 -0.0 9223372036854775807
+    9223372036854775808 true false null [] {} "ib-cc" "" "\\u0000" [1,2] {a=1} 2026-01-01 07:32:00 ' " = . ,
+    [[axis]] [set] ../ "format" "files"
+"""
+WORDS = tuple(TRIED.split())
+VALUES: tuple[Any, ...] = (
+    None, True, 0, -1, 2**63, 2**64, 10**400, 0.5, float("nan"), float("inf"), -0.0, "", "\0", "\ud800",
+    "1 us", "16 Gbit/s", "ib-cc", "[", '"', "\n", "a = 1", b"x", [], {}, (), [[[]]], {"a": {"b": []}},
+    {"": 1}, {1: 2}, [1, "x", None], {"kind": "fecn"}, {"kind": "none"}, object(), set(), 1 + 2j, "é" * 100,
+)  # fmt: skip
+
+
+def edited(text: str, draw: random.Random) -> str:
+    """Exchange lines and words of a text, or cut it."""
+    lines = text.split("\n")
+    for _ in range(draw.randint(1, 4)):
+        one, other = draw.randrange(len(lines)), draw.randrange(len(lines))
+        match draw.randrange(8):
+            case 0 if len(lines) > 1:
+                del lines[one]
+            case 1:
+                lines.insert(other, lines[one])
+            case 2:
+                lines[one], lines[other] = lines[other], lines[one]
+            case 3:
+                at = draw.randint(0, len(lines[one]))
+                lines[one] = lines[one][:at] + draw.choice(WORDS) + lines[one][at:]
+            case 4:
+                at = draw.randint(0, len(lines[one]))
+                lines[one] = lines[one][:at] + chr(draw.choice((0, 9, 34, 39, 92, 0xE9, 0x2028, 0x1F600, 46)))
+            case 5:
+                digits = [n for n, c in enumerate(lines[one]) if c.isdigit()]
+                if digits:
+                    at = draw.choice(digits)
+                    lines[one] = lines[one][:at] + draw.choice(("0", "9", "-1", "1e9")) + lines[one][at + 1 :]
+            case _:
+                words = lines[one].split(" ")
+                words[draw.randrange(len(words))] = draw.choice((*WORDS, *lines[other].split(" ")))
+                lines[one] = " ".join(words)
+    return "\n".join(lines)
+
+
+def study_case(folder: Path) -> Callable[[random.Random], bool]:
+    """Return a reader of study files."""
+    texts = []
+    for path in sorted((ROOT / "studies").glob("*.toml")):
+        study = Study.load(path)
+        (folder / f"{path.stem}-scenario.toml").write_text(study.base.text, encoding="utf-8")
+        lines = path.read_text(encoding="utf-8").split("\n")
+        kept = [line for line in lines if not line.startswith(("#", "scenario"))]
+        texts.append("\n".join([f'scenario = "{path.stem}-scenario.toml"', *kept]))
+
+    def read(draw: random.Random) -> bool:
+        text = edited(draw.choice(texts), draw)
+        path = folder / "study.toml"
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        overrides = {draw.choice(("seed", "duration", "a..b", "")): draw.choice((1, "3 us"))}
+        try:
+            study = Study.load(path, overrides if draw.random() < 0.2 else None)
+            # What an axis sets may be wrong for the scenario, but is said so.
+            study.base.at(draw.choice(study.points()).overrides)
+        except silvan.SilvanError:
+            return False
+        return True
+
+    return read
+
+
+def run_case(folder: Path) -> Callable[[random.Random], bool]:
+    """Return a reader of a run's folder, whose texts are damaged."""
+    run = folder / "run"
+    silvan.run(silvan.Scenario.from_toml(SMALL)).save(run)
+    whole = {name: (run / name).read_text(encoding="utf-8") for name in ("summary.json", "scenario.toml")}
+    provenance = (run / "provenance.json").read_text(encoding="utf-8")
+
+    def read(draw: random.Random) -> bool:
+        for name, text in whole.items():
+            damaged = edited(text, draw) if draw.random() < 0.5 else text
+            (run / name).write_bytes(damaged.encode("utf-8", "surrogatepass"))
+        facts = json.loads(provenance)
+        # A hash that fits lets what is behind it be read.
+        if draw.random() < 0.7:
+            for name in whole:
+                content = (run / name).read_bytes()
+                facts["files"][name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        if draw.random() < 0.1:
+            facts.pop(draw.choice(list(facts)))
+        if draw.random() < 0.1:
+            strange = (None, 1, [], {}, "x", [1], {"a": 1}, [[]], ["flows", 1])
+            facts[draw.choice(list(facts))] = draw.choice(strange)
+        text = json.dumps(facts, indent=2)
+        (run / "provenance.json").write_bytes((edited(text, draw) if draw.random() < 0.5 else text).encode())
+        with contextlib.suppress(_folder.NotARunError, _folder.DamagedError):
+            _folder.read_summary(run)
+        try:
+            result = silvan.load(run)
+            _ = result.name, repr(result), result.scenario
+        except silvan.SilvanError:
+            return False
+        return True
+
+    return read
+
+
+def override_case(folder: Path) -> Callable[[random.Random], bool]:
+    """Return a reader of overrides."""
+    del folder
+    keys = (
+        "seed", "duration", "congestion", "congestion.mechanism", "congestion.marking.kind", "flow", "flow.0",
+        "flow.0.rate", "flow.1", "topology", "topology.kind", "", ".", "a.b", "a" * 500, "é", "name", "\0",
+        ".".join("a" * 20), "packet.mtu", "lanes.sl_to_vl", "routing.allow_deadlock",
+    )  # fmt: skip
+
+    def value(draw: random.Random, depth: int = 0) -> Any:
+        if depth < 3 and draw.random() < 0.3:
+            inner = [value(draw, depth + 1) for _ in range(draw.randrange(4))]
+            return inner if draw.random() < 0.5 else {draw.choice(keys): one for one in inner}
+        return draw.choice((*VALUES, *WORDS))
+
+    def read(draw: random.Random) -> bool:
+        overrides = {draw.choice(keys): value(draw) for _ in range(draw.randint(1, 3))}
+        try:
+            scenario = silvan.Scenario.from_toml(SMALL, overrides=overrides)
+        except (silvan.SilvanError, TypeError, UnicodeEncodeError):
+            return False
+        resolved = scenario.to_toml()
+        if silvan.Scenario.from_toml(resolved).to_toml() != resolved:
+            raise AssertionError(f"not read again as the same: {overrides}")
+        return True
+
+    return read
+
+
+CASES = {"study": study_case, "run": run_case, "override": override_case}
+
+
+def main() -> int:
+    """Read so many cases; return 1 if one failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("case", choices=CASES)
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first case")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
+    options = parser.parse_args()
+    started, failures, accepted, done = time.monotonic(), Counter[str](), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        read = CASES[options.case](Path(folder))
+        for seed in range(options.first, options.first + options.count):
+            if time.monotonic() - started > options.seconds:
+                break
+            done += 1
+            try:
+                accepted += read(random.Random(seed))
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # a panic is no Exception
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                fault = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
+                failures[fault] += 1
+                if failures[fault] == 1:
+                    print(f"seed {seed}: {fault}: {str(error)[:300]}", flush=True)
+    wall = time.monotonic() - started
+    print(f"{options.case}: {done} cases, {accepted} accepted, {sum(failures.values())} failed, {wall:.0f} s")
+    for fault, count in failures.most_common():
+        print(f"  {count} times {fault}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
