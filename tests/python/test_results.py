@@ -253,6 +253,7 @@ def test_congestion_shows_without_the_links_table_too():
 
 def test_the_eight_roots_of_the_silent_forest_show_without_control():
     short = {"duration": "200 us", "warmup": "100 us", "measure.interval": "20 us", "measure.links": True}
+    short["congestion.mechanism"] = "none"
     run = silvan.run(silvan.Scenario.load(ROOT / "scenarios" / "silent-forest.toml", short))
     assert not run.numpy("network")["congested_outputs"].any()
     waiting = plot.waiting_outputs(run)
