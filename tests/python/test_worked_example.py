@@ -30,7 +30,8 @@ def patched(folder: Path) -> None:
 def refresh(place: Path, folder: Path) -> None:
     """Bring a copy up to date, leaving alone what is as it should be."""
     wanted = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    for path in [path for path in place.rglob("*") if path.is_file()]:
+    built = place / "target"
+    for path in [path for path in place.rglob("*") if path.is_file() and built not in path.parents]:
         if path.relative_to(place) not in wanted:
             path.unlink()
     for name in wanted:
@@ -45,8 +46,8 @@ def test_the_worked_example_marks_in_every_switch(tmp_path: Path) -> None:
     refresh(PLACE, tmp_path)
     cargo = [str(ROOT / "tools" / "with-rust"), "cargo", "test", "--quiet", "-p", "silvan-fabric"]
     tests = ["--lib", "--test", "behaviour", "mark"]
-    # What other crates are made of is there already.
-    own = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target")}
+    # Apart from what is built of the sources themselves: cargo would take the one for the other.
+    own = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "target")}
     done = subprocess.run([*cargo, *tests], cwd=PLACE, capture_output=True, text=True, check=False, env=own)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the_share_of_marks_grows_with_the_fill_of_a_root" in listed(cargo, own)

@@ -548,3 +548,6 @@ pub fn jain(shares: &[f64]) -> f64 {
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
+
+#[cfg(test)]
+mod tests;

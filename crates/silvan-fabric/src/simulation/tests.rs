@@ -1,0 +1,91 @@
+//! A run notices what went wrong inside it. Nothing known makes it go wrong, so the tests do.
+
+use silvan_engine::{Bytes, Time};
+
+use super::*;
+use crate::config::{FlowControl, HostConfig, Lanes, Measure, Packet, SwitchConfig};
+use crate::congestion::Congestion;
+use crate::routing::RoutingSpec;
+use crate::topology::TopologySpec;
+use crate::traffic::{Arrivals, Flow};
+
+/// Two hosts, of which one sends the other 100 kB.
+fn run() -> Simulation {
+    let spec: TopologySpec = serde_json::from_str(r#"{"kind": "star", "hosts": 2}"#).unwrap();
+    let topology = spec.build().unwrap();
+    let tables = RoutingSpec::UpDown(Default::default()).compute(&topology).unwrap();
+    let flow = Flow {
+        name: Some("f".into()),
+        from: "H1".into(),
+        to: "H2".into(),
+        start: Time::ZERO,
+        start_after_packets: None,
+        stop: None,
+        message: None,
+        rate: None,
+        total: Some(Bytes(100_000)),
+        arrivals: Arrivals::default(),
+        sl: 0,
+    };
+    let config = Config {
+        seed: 1,
+        duration: Time::from_us(300),
+        warmup: Time::ZERO,
+        packet: Packet::default(),
+        lanes: Lanes::default(),
+        flow_control: FlowControl::default(),
+        switch: SwitchConfig::default(),
+        host: HostConfig::default(),
+        congestion: Congestion::default(),
+        adaptive_routing: None,
+        flows: vec![flow],
+        traffic: Vec::new(),
+        measure: Measure { interval: Time::from_us(10), ..Measure::default() },
+    };
+    Simulation::new(&topology, &tables, &config).unwrap()
+}
+
+fn to_the_end(mut simulation: Simulation) -> Result<Outcome, ModelError> {
+    while !simulation.advance(1_000)?.done {}
+    simulation.finish()
+}
+
+#[test]
+fn a_sound_run_ends() {
+    assert_eq!(to_the_end(run()).unwrap().summary.packets_delivered, 49);
+}
+
+#[test]
+fn a_lost_wake_up_ends_a_run_with_an_explanation() {
+    let mut simulation = run();
+    simulation.advance(20).unwrap();
+    // As if nobody had asked to be woken: all that is left is the end of the interval.
+    while let Some(time) = simulation.network.core.queue.next_time() {
+        simulation.network.core.queue.pop_at(time);
+    }
+    let next = Time::from_us(10);
+    simulation.network.core.queue.push(Event { time: next, key: key(Class::Sample, 0, 0), data: 0 });
+    let error = to_the_end(simulation).unwrap_err();
+    let ModelError::Stalled { now, waiting } = &error else { panic!("{error}") };
+    assert_eq!(*now, next);
+    assert!(waiting.contains("packets inside the network"), "{waiting}");
+    assert!(error.to_string().starts_with("the network stands still from 10 us on"), "{error}");
+}
+
+#[test]
+fn lost_traffic_ends_a_run_in_every_build() {
+    let mut simulation = run();
+    simulation.advance(20).unwrap();
+    simulation.network.core.meters.generated(0, 7);
+    let error = to_the_end(simulation).unwrap_err().to_string();
+    assert!(error.contains("bytes of `f` were generated, but"), "{error}");
+}
+
+#[test]
+fn lost_packets_end_a_run_in_every_build() {
+    let mut simulation = run();
+    simulation.advance(20).unwrap();
+    simulation.network.core.meters.packets_injected += 1;
+    let error = to_the_end(simulation).unwrap_err().to_string();
+    assert!(error.contains("data packets are inside, but"), "{error}");
+}
