@@ -147,14 +147,15 @@ fn node(mut line: Cursor<'_>) -> Result<Node<'_>, ImportError> {
         }
     };
     line.skip_blanks();
-    let id_text = quoted(&mut line, "the node's name")?;
+    let quoted = quoted(&mut line, "the node's name")?;
+    let id_text = quoted.trim();
     let (description, tail) = description(&line)?;
     let lid = if is_switch { own_lid(&line, tail)? } else { None };
     Ok(Node {
         line: line.line,
         is_switch,
         ports,
-        id: Id::new(id_text),
+        id: Id::new(quoted),
         id_text,
         description: if description.is_empty() { id_text } else { description },
         guid: None,
@@ -171,7 +172,9 @@ fn quoted<'a>(line: &mut Cursor<'a>, what: &str) -> Result<&'a str, ImportError>
         );
     }
     match line.until("\"") {
-        Some("") => Err(line.error(format!("{what} is empty; it must be such as \"S-0002c90200000010\""))),
+        Some(text) if text.trim().is_empty() => {
+            Err(line.error(format!("{what} is empty; it must be such as \"S-0002c90200000010\"")))
+        }
         Some(text) => Ok(text),
         None => Err(line.error(format!("{what} lacks its closing double quote: {}", clip(line.rest)))),
     }
@@ -184,7 +187,8 @@ fn description<'a>(line: &Cursor<'a>) -> Result<(&'a str, &'a str), ImportError>
     let Some(rest) = comment.strip_prefix('"') else {
         let end =
             [" enhanced port ", " base port ", " lid "].iter().filter_map(|word| comment.find(word)).min();
-        return Ok(comment.split_at(end.unwrap_or(comment.len())));
+        let (name, tail) = comment.split_at(end.unwrap_or(comment.len()));
+        return Ok((name.trim(), tail));
     };
     rest.rsplit_once('"').map(|(name, tail)| (name.trim(), tail)).ok_or_else(|| {
         line.error(format!("the description lacks its closing double quote: {}", clip(comment)))

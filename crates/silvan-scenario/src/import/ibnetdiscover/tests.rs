@@ -140,6 +140,19 @@ fn hand_written_netlists_are_read() {
     );
 }
 
+/// Blanks at the ends of a name would not outlive being written between quotes.
+#[test]
+fn names_end_without_blanks() {
+    let name = |text: &str| read(text).map(|topology| topology.switches[0].name.clone());
+    assert_eq!(name("Switch 8 \" core \""), Ok("core".into()));
+    assert_eq!(name("Switch 8 \"core\" # big  base port 0 lid 0 lmc 0"), Ok("big".into()));
+    assert_eq!(name("Switch 8 \"a \" # \"same\"\n\nSwitch 8 \"b \" # \"same\""), Ok("same a".into()));
+    assert_eq!(
+        name("Switch 8 \" \""),
+        Err("f:1: the node's name is empty; it must be such as \"S-0002c90200000010\"".into())
+    );
+}
+
 #[test]
 fn port_guids_must_differ() {
     let text = SMALL.replace("(b02)", "(b01)");
