@@ -349,6 +349,8 @@ class Flow:
         self.next_due: Fraction = Fraction(plan.start_ps)
         #: Tells the host's flows apart while there is something to remember about them.
         self.number: int | None = None
+        #: Which of its host's packets its last one was.
+        self.served = 0
 
     def may_generate(self, now: int) -> bool:
         """Tell whether a message is due: at its time, or whenever a saturating flow has none."""
@@ -386,6 +388,8 @@ class Host:
             lane: deque() for lane in range(net.plan.lanes.count)
         }
         self.answers = 0
+        #: Data packets sent so far.
+        self.served = 0
         #: Where control is per service level.
         self.levels: dict[int, Control] = {}
 
@@ -505,7 +509,8 @@ class Host:
         """Let flows into the ring, when the host could send.
 
         In their order those that have a message again, then those whose delay has passed, the
-        longest released first; of those released at one instant the one with the lower number.
+        longest released first; of those released at one instant the one that was served longest ago,
+        of those that never were the one with the lower number.
         """
         for flow in self.flows:
             had = bool(flow.messages)
@@ -516,7 +521,7 @@ class Host:
             if flow.messages and not had:
                 self.remember(flow)
                 self.wait(flow)
-        for release, flow in sorted(self.waiting, key=lambda waits: (waits[0], waits[1].number)):
+        for release, flow in sorted(self.waiting, key=lambda waits: (waits[0], waits[1].served, waits[1].number)):
             if release <= self.net.now:
                 self.waiting.remove((release, flow))
                 self.wait(flow)
@@ -563,6 +568,8 @@ class Host:
         """Send the next packet of a flow."""
         flow.messages[0] -= packet.payload
         flow.sent += packet.payload
+        self.served += 1
+        flow.served = self.served
         self.net.injected += 1
         self.injection.take(self.net.now, packet.size)
         if packet.ends_message:

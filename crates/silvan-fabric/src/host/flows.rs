@@ -111,7 +111,11 @@ pub(crate) struct FlowTable {
     first: FlowId,
     last: FlowId,
     ready: u32,
-    throttled: BinaryHeap<Reverse<(Time, FlowId)>>,
+    /// By time, then by whose source was served longest ago.
+    throttled: BinaryHeap<Reverse<(Time, u64, FlowId)>>,
+    /// Packets served so far, and per source which of them its last one was; zero for none.
+    served: u64,
+    last_served: Vec<u64>,
     /// Flows that are throttled or closed.
     waiting: u32,
 }
@@ -127,6 +131,8 @@ impl Default for FlowTable {
             last: NONE,
             ready: 0,
             throttled: BinaryHeap::new(),
+            served: 0,
+            last_served: Vec::new(),
             waiting: 0,
         }
     }
@@ -351,7 +357,9 @@ impl FlowTable {
     #[inline]
     pub fn throttle(&mut self, id: FlowId, time: Time) {
         self.flows[id as usize].place = Place::Throttled;
-        self.throttled.push(Reverse((time, id)));
+        let source = usize::from(self.flows[id as usize].source);
+        let served = self.last_served.get(source).copied().unwrap_or_default();
+        self.throttled.push(Reverse((time, served, id)));
         self.waiting += 1;
     }
 
@@ -391,13 +399,24 @@ impl FlowTable {
         self.ready as usize
     }
 
-    /// Takes the throttled flow whose time came first; of those whose time is the same, the one
-    /// with the lower number, which is the one that came into being first unless it took the
-    /// place of a forgotten one.
+    /// Notes that a packet of a source is sent.
+    #[inline]
+    pub fn serve(&mut self, source: u16) {
+        let source = usize::from(source);
+        if source >= self.last_served.len() {
+            self.last_served.resize(source + 1, 0);
+        }
+        self.served += 1;
+        self.last_served[source] = self.served;
+    }
+
+    /// Takes the throttled flow whose time came first; of those whose time is the same (all of a service
+    /// level where that is what control acts on), the one whose source was served longest ago; of one
+    /// source's, the one with the lower number.
     #[inline]
     pub fn take_released(&mut self, now: Time) -> Option<FlowId> {
         loop {
-            let Reverse((time, id)) = *self.throttled.peek()?;
+            let Reverse((time, _, id)) = *self.throttled.peek()?;
             if time > now {
                 return None;
             }

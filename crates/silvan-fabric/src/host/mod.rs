@@ -531,6 +531,7 @@ impl Host {
         let payload = self.next_payload(id);
         let Flow { source, destination, .. } = *self.flows.get(id);
         let vl = self.lane(usize::from(source), destination);
+        self.flows.serve(self.flows.get(id).source);
         let flow = self.flows.get_mut(id);
         let source = &mut self.sources[usize::from(flow.source)];
         let Some(message) = flow.messages.first_mut() else { return };
