@@ -521,7 +521,8 @@ class Host:
             if flow.messages and not had:
                 self.remember(flow)
                 self.wait(flow)
-        for release, flow in sorted(self.waiting, key=lambda waits: (waits[0], waits[1].served, waits[1].number)):
+        by_turn = sorted(self.waiting, key=lambda waits: (waits[0], waits[1].served, waits[1].number))
+        for release, flow in by_turn:
             if release <= self.net.now:
                 self.waiting.remove((release, flow))
                 self.wait(flow)
