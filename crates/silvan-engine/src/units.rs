@@ -371,6 +371,13 @@ impl Rate {
         self.0 as f64 * 1e-9
     }
 
+    /// The bytes that a time is enough for at this rate, a part of one counted as whole.
+    #[must_use]
+    pub fn bytes_in(self, span: Time) -> u64 {
+        let bytes = (u128::from(span.0) * u128::from(self.0)).div_ceil(8_000_000_000_000);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// The time per byte at this rate. A rate of zero gives a pace that never ends
     /// (scenarios refuse it; here it must merely not divide by zero).
     #[must_use]

@@ -579,9 +579,8 @@ impl Links {
     /// the part that has left.
     pub fn sent_by(&self, id: ChannelId, now: Time) -> u64 {
         let channel = self.channel(id);
-        let left_ps = u128::from(channel.free_at.saturating_sub(now).0);
-        let left = (left_ps * u128::from(self.rate(id).0)).div_ceil(8 * 1_000_000_000_000);
-        channel.sent_bytes.saturating_sub(u64::try_from(left).unwrap_or(u64::MAX))
+        let left = self.rate(id).bytes_in(channel.free_at.saturating_sub(now));
+        channel.sent_bytes.saturating_sub(left)
     }
 
     /// Bytes of the lane's capacity that are out with the sender's consent: in flight, buffered

@@ -32,6 +32,7 @@ mod validate;
 pub use error::ScenarioError;
 pub use estimate::Estimate;
 pub use fluid::{FluidFlow, FluidReport, FluidShare, FluidTotal};
+pub use prepare::FAT_TREES;
 pub use reference::reference;
 pub use report::{LinkLoad, Report};
 pub use scenario::Scenario;

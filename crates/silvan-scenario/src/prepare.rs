@@ -9,8 +9,8 @@ use crate::error::Fault;
 use crate::source::Source;
 use crate::validate;
 
-/// Topologies that D-mod-K can route.
-const FAT_TREES: [&str; 6] = [
+/// Kinds of topologies that D-mod-K can route.
+pub const FAT_TREES: [&str; 6] = [
     "pgft",
     "k-ary-n-tree",
     "modified-k-ary-n-tree",

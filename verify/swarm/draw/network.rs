@@ -3,19 +3,12 @@
 use std::path::Path;
 
 use silvan_fabric::topology::{Topology, TopologySpec};
+use silvan_scenario::FAT_TREES;
 use silvan_scenario::import::{ibnetdiscover, read_text};
 use toml::{Table, Value};
 
 use super::{Draw, FABRICS, Frame, int, kind, put};
 
-const FAT_TREES: [&str; 6] = [
-    "pgft",
-    "k-ary-n-tree",
-    "modified-k-ary-n-tree",
-    "two-level-fat-tree",
-    "three-level-fat-tree",
-    "fat-tree-648",
-];
 /// Kinds by how often they are drawn, of 600: large networks are slow.
 const KINDS: [(&str, u64); 11] = [
     ("star", 170),

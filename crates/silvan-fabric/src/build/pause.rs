@@ -1,6 +1,6 @@
 //! Thresholds of on/off flow control, and the room that they need above them.
 
-use silvan_engine::{Bytes, Time};
+use silvan_engine::{Bytes, Rate, Time};
 
 use super::{Builder, small, wrong};
 use crate::config::FlowControl;
@@ -12,9 +12,9 @@ impl Builder<'_> {
     /// The thresholds of a virtual lane at a link's receiver, which has `capacity` bytes for it; none where
     /// there are credits.
     ///
-    /// Of what the sender has begun to send when it hears of the stop, all comes in. From the arrival that
-    /// goes beyond the threshold on, the message takes a delay; packets begun until then come in, and so do
-    /// those that were on their way.
+    /// The message to stop takes a link's delay from the arrival that exceeds the threshold. The buffer must
+    /// hold the packets that were on their way then, and those that the sender begins before it receives the
+    /// message.
     pub(super) fn pause(
         &self,
         link: &Link,
@@ -36,7 +36,7 @@ impl Builder<'_> {
         } else {
             link.delay + self.config.switch.latency
         };
-        let room = u64::from(2 * full) + self.space_in(on_its_way + link.delay, link.rate.0);
+        let room = u64::from(2 * full) + self.space_in(on_its_way + link.delay, link.rate);
         let most = u64::from(capacity).saturating_sub(room);
         let xoff = match given.xoff {
             Some(xoff) => small(xoff, "flow_control.xoff")?,
@@ -49,8 +49,8 @@ impl Builder<'_> {
                 "flow_control.kind = on-off".into()
             };
             return Err(wrong(format!(
-                "{at}: the receiver of a link of {} with a delay of {} has {capacity} bytes for a virtual lane, and needs {room} above the \
-                 threshold for what is on its way when it stops its sender; {}",
+                "{at}: the receiver of a link of {} with a delay of {} has {capacity} bytes for a virtual lane, \
+                 and needs {room} above the threshold for what is on its way when it stops its sender; {}",
                 link.rate,
                 link.delay,
                 if u64::from(capacity) <= room {
@@ -72,8 +72,8 @@ impl Builder<'_> {
     }
 
     /// The most buffer space that packets sent within a time can need, in bytes.
-    fn space_in(&self, span: Time, bits_per_second: u64) -> u64 {
-        let bytes = (u128::from(span.0) * u128::from(bits_per_second)).div_ceil(8 * 1_000_000_000_000);
+    fn space_in(&self, span: Time, rate: Rate) -> u64 {
+        let bytes = u128::from(rate.bytes_in(span));
         // Small packets need more space for their size: the smallest one, or the first of a further block.
         let block = self.sizes.credit_block;
         let least = self.least_packet();

@@ -252,7 +252,7 @@ impl Host {
                 let head_at = core.now.saturating_sub(packet.tail_lag);
                 let done = self.drain.pass(head_at, packet.size).max(core.now);
                 core.release(way, packet.space, done);
-                core.meters.arrived(&packet, core.now);
+                core.meters.check_order(&packet, core.now);
                 self.deliver(core, &packet, done);
                 self.acknowledge(core, &packet);
             }
@@ -531,7 +531,7 @@ impl Host {
         let payload = self.next_payload(id);
         let Flow { source, destination, .. } = *self.flows.get(id);
         let vl = self.lane(usize::from(source), destination);
-        self.flows.serve(self.flows.get(id).source);
+        self.flows.serve(source);
         let flow = self.flows.get_mut(id);
         let source = &mut self.sources[usize::from(flow.source)];
         let Some(message) = flow.messages.first_mut() else { return };

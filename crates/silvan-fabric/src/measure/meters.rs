@@ -208,12 +208,6 @@ impl Meters {
         self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload);
     }
 
-    /// A data packet's tail is in its host's input buffer.
-    #[inline]
-    pub fn arrived(&mut self, packet: &Packet, now: Time) {
-        self.check_order(packet, now);
-    }
-
     /// A host has drained a data packet, at `done`. Throughput and latency count until then.
     #[inline]
     pub fn delivered(&mut self, packet: &Packet, done: Time) {
@@ -229,8 +223,9 @@ impl Meters {
         }
     }
 
+    /// Notes that a data packet's tail is in its host's input buffer (for the books of debug builds).
     #[cfg(debug_assertions)]
-    fn check_order(&mut self, packet: &Packet, now: Time) {
+    pub fn check_order(&mut self, packet: &Packet, now: Time) {
         let last = self.order.insert((packet.src, packet.dst, packet.source), packet.injected);
         if last.is_some_and(|last| last >= packet.injected) {
             self.out_of_order = Some(format!(
@@ -242,5 +237,5 @@ impl Meters {
 
     #[cfg(not(debug_assertions))]
     #[inline]
-    fn check_order(&mut self, _packet: &Packet, _now: Time) {}
+    pub fn check_order(&mut self, _packet: &Packet, _now: Time) {}
 }

@@ -190,7 +190,6 @@ impl Series {
         let rows = &mut self.link_rows;
         let mut all_congested = 0;
         for (index, (link, last)) in self.links.iter().zip(&mut rows.last).enumerate() {
-            let sent_bytes = core.links.sent_by(link.channel, core.now);
             let (mut marks, mut queued, mut congested) = (0, 0, false);
             let mut lanes = 1;
             if let Some((switch, output)) = link.switch {
@@ -201,6 +200,7 @@ impl Series {
             }
             all_congested += u32::from(congested);
             if self.with_links {
+                let sent_bytes = core.links.sent_by(link.channel, core.now);
                 let sent = sent_bytes - last.0;
                 rows.time_ns.push(ns(core.now));
                 rows.link.push(index as u32);

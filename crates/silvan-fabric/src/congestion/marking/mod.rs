@@ -61,8 +61,8 @@ impl Marker {
         }
     }
 
-    /// Whether the rule is told of the queues that feed an output and marks what leaves there, unlike
-    /// those that look at whole buffers.
+    /// Whether the rule is told of the queues that feed an output and marks what leaves there. Rules that
+    /// look at whole buffers are not.
     #[inline]
     pub fn follows_fills(&self) -> bool {
         !matches!(self, Self::None | Self::Buffers(_))
