@@ -516,6 +516,9 @@ impl Links {
         if is_wanted || usize::from(lane.count) == RETURNING {
             self.collect(index, now);
         }
+        if let (true, Some(pauses)) = (is_wanted, &mut self.pauses) {
+            pauses.advance(index, now);
+        }
         self.add(index, back, space);
         if let Some(pauses) = &mut self.pauses {
             pauses.drains(index, back, space);
@@ -527,11 +530,14 @@ impl Links {
     }
 
     /// Whether the sender waits on this lane for a credit that is not on its way.
-    pub fn is_stuck(&self, id: ChannelId, vl: u8) -> bool {
+    pub fn is_stuck(&self, id: ChannelId, vl: u8, now: Time) -> bool {
         self.parts(id, vl).any(|index| {
             let lane = &self.lanes[index];
-            let lacks = self.pauses.is_some() || lane.available < lane.wanted;
-            lane.wanted > 0 && lacks && self.ready_at(index).is_none()
+            lane.wanted > 0
+                && match &self.pauses {
+                    Some(pauses) => pauses.is_stopped_for_good(index, now),
+                    None => lane.available < lane.wanted && self.ready_at(index).is_none(),
+                }
         })
     }
 
@@ -612,6 +618,26 @@ mod tests {
             pause: None,
         };
         Links::new(&[spec], 1).unwrap()
+    }
+
+    /// The sender was let go at 20 and used the link for another lane; room that is freed at 25 must not
+    /// wake it at 20.
+    #[test]
+    fn a_sender_is_not_woken_in_the_past() {
+        let mut links = links(1 << 20);
+        let pause = Some(Thresholds { xoff: 300, xon: 200 });
+        links.pauses = Pauses::new([pause].into_iter(), 1).map(Box::new);
+        let way = (0, 0, 0);
+        let mut queue = EventQueue::new(Time(1));
+        if let Some(pauses) = &mut links.pauses {
+            pauses.fills(0, Time(10), 400);
+            pauses.drains(0, Time(20), 200);
+        }
+        assert!(!links.has_credit_or_wait(way, 64, Time(10), &mut queue));
+        assert_eq!(queue.pop().map(|event| event.time), Some(Time(20)));
+        assert!(links.take_wake(0, Time(20)));
+        links.release(way, 64, (Time(30), Time(25)), &mut queue);
+        assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
     }
 
     proptest! {

@@ -177,6 +177,7 @@ impl Simulation {
     /// Everything that happens at one instant: arrivals first, then decisions. Those at the end belong
     /// to what follows: no row of a table has them.
     fn instant(&mut self, time: Time) -> Result<(), ModelError> {
+        debug_assert!(time >= self.network.core.now, "time does not go back");
         self.network.core.now = time;
         if time == self.config.duration {
             return self.last_instant();

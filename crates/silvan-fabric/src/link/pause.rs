@@ -52,12 +52,33 @@ impl Receiver {
         (count, (self.next(is_stopped, fill), fill))
     }
 
-    fn advance(&mut self, now: Time) {
-        while self.changes.front().is_some_and(|entry| entry.0 <= now) {
-            let (count, state) = self.step(0, (self.is_stopped, self.fill));
-            (self.is_stopped, self.fill) = state;
-            self.changes.drain(..count);
+    /// The changes that the sender knows of by now, and whether it is stopped then, with the fill.
+    fn known(&self, now: Time) -> (usize, (bool, u32)) {
+        let (mut at, mut state) = (0, (self.is_stopped, self.fill));
+        while self.changes.get(at).is_some_and(|entry| entry.0 <= now) {
+            let (count, next) = self.step(at, state);
+            (at, state) = (at + count, next);
         }
+        (at, state)
+    }
+
+    fn advance(&mut self, now: Time) {
+        let (count, state) = self.known(now);
+        (self.is_stopped, self.fill) = state;
+        self.changes.drain(..count);
+    }
+
+    /// When the sender may start again after the changes before `at`, which led to `state`.
+    fn opens_after(&self, mut at: usize, mut state: (bool, u32)) -> Option<Time> {
+        while at < self.changes.len() {
+            let time = self.changes[at].0;
+            let (count, next) = self.step(at, state);
+            if !next.0 {
+                return Some(time);
+            }
+            (at, state) = (at + count, next);
+        }
+        None
     }
 }
 
@@ -85,19 +106,22 @@ impl Pauses {
         !self.lanes[lane].is_stopped
     }
 
-    /// When a lane's sender may start again, as far as is known.
+    /// Books what a lane's sender knows by now, so that [`Self::opens_at`] gives no time before.
+    pub fn advance(&mut self, lane: usize, now: Time) {
+        self.lanes[lane].advance(now);
+    }
+
+    /// When a lane's sender may start again, as far as is known, after what has been booked.
     pub fn opens_at(&self, lane: usize) -> Option<Time> {
         let receiver = &self.lanes[lane];
-        let (mut at, mut state) = (0, (receiver.is_stopped, receiver.fill));
-        while at < receiver.changes.len() {
-            let time = receiver.changes[at].0;
-            let (count, next) = receiver.step(at, state);
-            if !next.0 {
-                return Some(time);
-            }
-            (at, state) = (at + count, next);
-        }
-        None
+        receiver.opens_after(0, (receiver.is_stopped, receiver.fill))
+    }
+
+    /// Whether a lane's sender is stopped now, and nothing on its way lets it go.
+    pub fn is_stopped_for_good(&self, lane: usize, now: Time) -> bool {
+        let receiver = &self.lanes[lane];
+        let (at, state) = receiver.known(now);
+        state.0 && receiver.opens_after(at, state).is_none()
     }
 
     /// A packet of `space` bytes will be in the buffer, which the sender knows at `time`.
@@ -134,6 +158,20 @@ mod tests {
         assert_eq!(pauses.opens_at(0), Some(Time(80)));
         assert!(!pauses.is_open(0, Time(79)));
         assert!(pauses.is_open(0, Time(80)));
+    }
+
+    #[test]
+    fn a_sender_that_was_let_go_and_stopped_again_is_stopped() {
+        let mut pauses = pauses(300, 100);
+        pauses.fills(0, Time(10), 400);
+        assert!(!pauses.is_open(0, Time(10)));
+        pauses.drains(0, Time(20), 400);
+        pauses.fills(0, Time(30), 400);
+        let stopped = [10, 19, 20, 29, 30].map(|now| pauses.is_stopped_for_good(0, Time(now)));
+        assert_eq!(stopped, [false, false, false, false, true]);
+        assert_eq!(pauses.opens_at(0), Some(Time(20)), "nothing after 10 is booked");
+        pauses.advance(0, Time(25));
+        assert_eq!(pauses.opens_at(0), None);
     }
 
     #[test]
