@@ -293,15 +293,25 @@ impl<'a> Builder<'a> {
         let rule = self.marking_rule(output_lane)?;
         let special = self.special_queues();
         let mut directors = self.directors()?.map(Vec::into_iter);
+        let mut tables = FxHashMap::default();
         let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {
             let marker = self.marker(&rule, index, &wiring);
             let director = directors.as_mut().and_then(|directors| directors.next()).map(Box::new);
             let lanes = usize::from(self.config.lanes.count);
-            let table = &self.tables.out[index];
+            let table = self.shared_table(index, &mut tables);
             let ports = Ports::new(index as u32, lanes, wiring, table, (marker, director), self.full_space());
             self.switch(ports, special.as_ref(), output_lane)
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())
+    }
+
+    /// A switch's forwarding table, with ports that count from 0. On fat trees many switches have the same,
+    /// and large networks do not fit the cache.
+    fn shared_table<'t>(&'t self, switch: usize, known: &mut FxHashMap<&'t [u16], Arc<[u16]>>) -> Arc<[u16]> {
+        let table = self.tables.out[switch].as_slice();
+        // Ports count from 1 in tables; "no route" becomes an index out of range.
+        let fresh = || table.iter().map(|&port| port.wrapping_sub(1)).collect();
+        Arc::clone(known.entry(table).or_insert_with(fresh))
     }
 
     fn hosts(&self) -> Result<Vec<Host>, ModelError> {

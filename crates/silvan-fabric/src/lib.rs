@@ -9,7 +9,7 @@
 //! | [`traffic`] | who sends what to whom, when |
 //! | `link`, `packet` | what crosses between nodes: packets one way, credits the other |
 //! | `host` | adapters: queues per flow, injection, the sink |
-//! | `switch` | one file per architecture |
+//! | `switch`, `port_set` | one file per architecture; sets of ports |
 //! | [`queueing`] | how buffers are divided into queues, and the isolation of congested flows |
 //! | `measure` | meters, time series, trees, the watchdog, invariants |
 //! | [`simulation`] | the run, built by `build` |
@@ -26,6 +26,7 @@ mod link;
 mod measure;
 pub mod outcome;
 mod packet;
+mod port_set;
 pub mod queueing;
 pub mod routing;
 pub mod simulation;

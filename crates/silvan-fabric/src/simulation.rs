@@ -156,6 +156,7 @@ impl Simulation {
                 core.links.foresee_channel(event.data);
             }
             match class {
+                Class::SwitchArrival | Class::SwitchWake => switches[node as usize].foresee(),
                 Class::HostArrival => prefetch(hosts, node as usize),
                 Class::HostWake => prefetch_lines::<_, 5>(hosts, node as usize),
                 _ => {}

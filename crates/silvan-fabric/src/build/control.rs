@@ -47,7 +47,7 @@ impl Builder<'_> {
         Ok(match marking {
             Marking::None => MarkingRule::None,
             Marking::Fecn(fecn) => {
-                let rule = fecn.rule(Bytes(u64::from(self.switch_lane)));
+                let rule = fecn.rule(Bytes(u64::from(self.switch_lane)), self.queues_have_one_output());
                 let rule = rule.map_err(|what| wrong(format!("congestion.marking: {what}")))?;
                 MarkingRule::Fecn(Arc::new(rule))
             }

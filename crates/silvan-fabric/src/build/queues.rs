@@ -27,6 +27,19 @@ impl Builder<'_> {
         self.config.switch.queues(self.mechanism())
     }
 
+    /// Whether the queues whose fill marking rules are told hold packets for one output alone.
+    pub(super) fn queues_have_one_output(&self) -> bool {
+        let config = &self.config.switch;
+        if config.arbitration == Arbitration::Fcfs {
+            return true;
+        }
+        match self.config.parts().isolation {
+            // A destination has one output, unless its flows are routed one by one.
+            Isolation::SpecialQueues(special) if special.at_root => self.config.adaptive_routing.is_none(),
+            _ => self.queues() == Queues::PerOutput,
+        }
+    }
+
     /// How the input buffers of a switch are divided for those who send to it, and the size of a
     /// part.
     pub(super) fn division(&self, switch: usize) -> Result<(Division, u32), ModelError> {
@@ -94,7 +107,7 @@ impl Builder<'_> {
         let organisation = Organisation::new(queues, config.queue_count);
         let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
         let routes =
-            if ports.director.is_some() { Routes::Packet } else { Routes::Table(ports.table().into()) };
+            if ports.director.is_some() { Routes::Packet } else { Routes::Table(Arc::clone(ports.table())) };
         let buffers = Buffers::new(shape, routes, cams);
         let arbiter = match architecture {
             Architecture::Cioq => {

@@ -6,14 +6,17 @@
 //!
 //! Inputs and outputs are numbered with their virtual lanes, `port * lanes + vl`.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
+use silvan_engine::cache::prefetch;
 
 use super::Organisation;
 use super::isolation::{Cams, Notice};
+use super::rings::{Member, Place, Ring};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
+use crate::port_set::PortSet;
 
 /// Index of a queue.
 pub(crate) type QueueId = u32;
@@ -25,31 +28,69 @@ enum Role {
     Control,
     /// One of those that the organisation has from the start.
     Normal,
-    /// That of a destination.
-    Destination(u32),
+    /// That of the destination of its packets.
+    Destination,
     /// One that congestion trees may take.
     Special(u8),
 }
 
-/// Where a queue waits.
+/// Where a queue waits. Outputs fit: a switch has at most 256 ports with 16 virtual lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seat {
     /// Nowhere: it is empty.
     None,
-    /// In this ring.
-    Ring(u32),
-    /// Out of this ring, until there may be credit for it or the next node lets it go.
-    Parked(u32),
+    /// In the ring of its input port at this output.
+    Ring(u16),
+    /// Out of that ring, until there may be credit for it or the next node lets it go.
+    Parked(u16),
 }
 
+/// Half a cache line.
 #[derive(Debug, Clone)]
+#[repr(align(32))]
 struct Queue {
     fifo: Fifo,
+    place: Place,
     bytes: u32,
-    /// Input and virtual lane.
-    input: u32,
+    /// Input port and virtual lane, alone and together.
+    port: u16,
+    input: u16,
+    vl: u8,
     role: Role,
     seat: Seat,
+}
+
+impl Queue {
+    fn new(input: usize, lanes: usize, role: Role) -> Self {
+        let (port, vl) = ((input / lanes) as u16, (input % lanes) as u8);
+        let (fifo, place) = (Fifo::default(), Place::NOWHERE);
+        Self { fifo, place, bytes: 0, port, input: input as u16, vl, role, seat: Seat::None }
+    }
+}
+
+impl Member for Queue {
+    #[inline]
+    fn place(&mut self) -> &mut Place {
+        &mut self.place
+    }
+}
+
+/// What waits for an output.
+#[derive(Debug, Clone, Copy, Default)]
+struct Demand {
+    /// Input ports with someone waiting.
+    requests: PortSet,
+    /// Bytes, in whichever queue.
+    sum: u32,
+}
+
+/// Output ports on a virtual lane.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wanted {
+    /// Those that someone waits for.
+    asked_for: PortSet,
+    /// Those with bytes waiting.
+    filled: PortSet,
 }
 
 /// A packet moved from a normal to a special queue: input and output port, virtual lane, and its
@@ -98,7 +139,7 @@ pub(crate) enum Routes {
     /// There is one output.
     None,
     /// By its destination.
-    Table(Box<[u16]>),
+    Table(Arc<[u16]>),
     /// It was written into the packet when it came in.
     Packet,
 }
@@ -128,11 +169,11 @@ pub(crate) struct Buffers {
     by_destination: FxHashMap<(u32, u32), QueueId>,
     unused: Vec<QueueId>,
     /// `[output * ports + input port]`
-    rings: Box<[VecDeque<QueueId>]>,
-    /// Input ports with someone waiting, one bit each, per output.
-    requests: Box<[[u64; 4]]>,
-    /// Bytes waiting per output, in whichever queue.
-    sums: Box<[u32]>,
+    rings: Box<[Ring]>,
+    /// Per output.
+    demand: Box<[Demand]>,
+    /// Per virtual lane.
+    wanted: Box<[Wanted]>,
     parked: Vec<Vec<QueueId>>,
     pub cams: Option<Cams>,
     pub changes: Changes,
@@ -146,21 +187,20 @@ impl Buffers {
         let roles = std::iter::once(Role::Control)
             .chain(std::iter::repeat_n(Role::Normal, normal))
             .chain((0..special).map(|at| Role::Special(at as u8)));
-        let queue = |input, role| Queue { fifo: Fifo::default(), bytes: 0, input, role, seat: Seat::None };
-        let queues: Vec<Queue> = (0..(inputs * lanes) as u32)
-            .flat_map(|input| roles.clone().map(move |role| queue(input, role)))
-            .collect();
+        let queue = |input, role| Queue::new(input, lanes, role);
+        let queues: Vec<Queue> =
+            (0..inputs * lanes).flat_map(|input| roles.clone().map(move |role| queue(input, role))).collect();
         Self {
             shape,
             routes,
             queues,
+            rings: vec![Ring::EMPTY; outputs * lanes * inputs].into(),
             per_input: 1 + normal + special,
             normal,
             by_destination: FxHashMap::default(),
             unused: Vec::new(),
-            rings: vec![VecDeque::new(); outputs * lanes * inputs].into(),
-            requests: vec![[0; 4]; outputs * lanes].into(),
-            sums: vec![0; outputs * lanes].into(),
+            demand: vec![Demand::default(); outputs * lanes].into(),
+            wanted: vec![Wanted::default(); lanes].into(),
             parked: vec![Vec::new(); outputs * lanes],
             cams,
             changes: Changes::default(),
@@ -174,13 +214,36 @@ impl Buffers {
     /// Bytes waiting for an output.
     #[inline]
     pub fn sum(&self, output: usize) -> u32 {
-        self.sums[output]
+        self.demand[output].sum
     }
 
-    /// Input ports with someone waiting for an output, one bit each.
+    /// Input ports with someone waiting for an output.
     #[inline]
-    pub fn requests(&self, output: usize) -> [u64; 4] {
-        self.requests[output]
+    pub fn requests(&self, output: usize) -> PortSet {
+        self.demand[output].requests
+    }
+
+    /// Output ports that someone waits for on a virtual lane.
+    #[inline]
+    pub fn asked_for(&self, vl: usize) -> PortSet {
+        self.wanted[vl].asked_for
+    }
+
+    /// Output ports with bytes waiting.
+    #[inline]
+    pub fn filled(&self) -> PortSet {
+        self.wanted.iter().fold(PortSet::EMPTY, |all, of_lane| all.or(of_lane.filled))
+    }
+
+    /// Has what a packet touches that comes in at an input port, for an output port and a destination,
+    /// brought into the cache.
+    #[inline]
+    pub fn foresee(&self, (port, vl): (usize, usize), to: usize, dst: u32) {
+        let (input, output) = (port * self.shape.lanes + vl, to * self.shape.lanes + vl);
+        let queue = input * self.per_input + 1 + self.shape.organisation.index(to, dst);
+        prefetch(&self.queues, queue);
+        prefetch(&self.demand, output);
+        prefetch(&self.rings, output * self.shape.inputs + port);
     }
 
     /// Whether each input port is one first-in first-out queue.
@@ -188,20 +251,16 @@ impl Buffers {
         self.shape.lanes == 1 && self.normal == 1 && self.cams.is_none() && !self.shape.control_first
     }
 
-    /// Input ports of the queues that stand aside at an output, one bit each.
-    pub fn aside(&self, output: usize) -> [u64; 4] {
-        let mut ports = [0; 4];
-        for &queue in &self.parked[output] {
-            let port = self.queues[queue as usize].input as usize / self.shape.lanes;
-            ports[port / 64] |= 1 << (port % 64);
-        }
-        ports
+    /// Input ports of the queues that stand aside at an output.
+    pub fn aside(&self, output: usize) -> PortSet {
+        let port = |&queue: &QueueId| usize::from(self.queues[queue as usize].port);
+        self.parked[output].iter().map(port).collect()
     }
 
     /// The queue whose turn it is among those of an input port that wait for an output.
     #[inline]
     pub fn front(&self, output: usize, port: usize) -> Option<QueueId> {
-        self.rings[output * self.shape.inputs + port].front().copied()
+        self.rings[output * self.shape.inputs + port].front()
     }
 
     /// The packet at the head of a queue.
@@ -222,9 +281,7 @@ impl Buffers {
         let fresh = self.unused.last().copied().unwrap_or(self.queues.len() as QueueId);
         let id = *self.by_destination.entry((input as u32, dst)).or_insert(fresh);
         if id == fresh {
-            let role = Role::Destination(dst);
-            let queue =
-                Queue { fifo: Fifo::default(), bytes: 0, input: input as u32, role, seat: Seat::None };
+            let queue = Queue::new(input, self.shape.lanes, Role::Destination);
             if self.unused.pop().is_some() {
                 self.queues[id as usize] = queue;
             } else {
@@ -239,18 +296,31 @@ impl Buffers {
         let packet = &packets[id];
         let (vl, dst, size, kind) = (usize::from(packet.vl), packet.dst, packet.size, packet.kind);
         let lanes = self.shape.lanes;
-        let (input, output) = (port * lanes + vl, self.route(packet));
-        let queue = self.queue_for(input, output, dst, kind);
-        self.sums[output * lanes + vl] += size;
+        let (input, to) = (port * lanes + vl, self.route(packet));
+        let output = to * lanes + vl;
+        let queue = self.queue_for(input, to, dst, kind);
+        self.demand[output].sum += size;
+        self.wanted[vl].filled.insert(to);
         let state = &mut self.queues[queue as usize];
         let was_empty = state.fifo.is_empty();
         state.fifo.push(id, packets);
         state.bytes += size;
-        if was_empty {
+        let (role, bytes) = (state.role, state.bytes);
+        let is_quiet = self.cams.as_ref().is_none_or(|cams| cams.is_quiet(input, output));
+        // As things mostly are: no queue but this one changes.
+        if was_empty && is_quiet {
+            self.sit(queue, output, port);
+        } else if was_empty {
             self.head_changed(packets, now, queue);
         }
-        if self.cams.is_some() && self.queues[queue as usize].role == Role::Normal {
-            self.detect(packets, now, queue);
+        if role == Role::Normal
+            && let Some(cams) = &self.cams
+        {
+            if cams.may_detect(bytes) {
+                self.detect(packets, now, queue);
+            } else if if was_empty { !is_quiet } else { cams.has_lines(input) } {
+                self.reconsider(packets, now, queue);
+            }
         }
     }
 
@@ -260,22 +330,25 @@ impl Buffers {
         let Some(id) = state.fifo.pop(packets) else { return };
         let (dst, size) = (packets[id].dst, packets[id].size);
         state.bytes -= size;
-        let (role, bytes, input) = (state.role, state.bytes, state.input as usize);
-        let (lanes, output) = (self.shape.lanes, self.route(&packets[id]));
-        let vl = input % lanes;
-        self.sums[output * lanes + vl] -= size;
+        let (role, bytes, input, vl) = (state.role, state.bytes, state.input as usize, usize::from(state.vl));
+        let output = self.route(&packets[id]);
+        let sum = &mut self.demand[output * self.shape.lanes + vl].sum;
+        *sum -= size;
+        if *sum == 0 {
+            self.wanted[vl].filled.remove(output);
+        }
         let Some(cams) = &mut self.cams else {
-            self.head_changed(packets, now, queue);
+            self.head_left(packets, now, queue, dst);
             return;
         };
         let place = (input, vl as u8);
         let notice = match role {
             Role::Special(at) => cams.special_shrank(place, usize::from(at), dst, bytes),
             Role::Normal => cams.normal_shrank(place, output, bytes),
-            Role::Control | Role::Destination(_) => None,
+            Role::Control | Role::Destination => None,
         };
         self.tell(input, notice);
-        self.head_changed(packets, now, queue);
+        self.head_left(packets, now, queue, dst);
         if let Role::Special(at) = role
             && bytes == 0
         {
@@ -283,8 +356,11 @@ impl Buffers {
         }
     }
 
+    #[inline]
     fn tell(&mut self, input: usize, notice: Option<Notice>) {
-        self.changes.notices.extend(notice.map(|notice| (input / self.shape.lanes, notice)));
+        if let Some(notice) = notice {
+            self.changes.notices.push((input / self.shape.lanes, notice));
+        }
     }
 
     /// Has an empty special queue given back, and isolates whoever waited for one.
@@ -331,12 +407,15 @@ impl Buffers {
             let (Some(cams), Role::Normal, Some(id)) = (&mut self.cams, role, fifo.head()) else {
                 return any;
             };
+            let (input, lanes) = (input as usize, self.shape.lanes);
+            if !cams.has_lines(input) {
+                return any;
+            }
             let (dst, size, kind) = (packets[id].dst, packets[id].size, packets[id].kind);
             if !kind.follows_data() {
                 return any;
             }
             let port = self.routes.of(&packets[id]);
-            let (input, lanes) = (input as usize, self.shape.lanes);
             let vl = input % lanes;
             let Some(at) = cams.special_for(input, port * lanes + vl, dst, now) else { return any };
             any = true;
@@ -360,17 +439,49 @@ impl Buffers {
         }
     }
 
+    /// The packet at the head of a queue has left, which was in its ring.
+    #[inline]
+    fn head_left(&mut self, packets: &mut Pool, now: Time, queue: QueueId, dst: u32) {
+        let state = &mut self.queues[queue as usize];
+        let (input, port) = (state.input as usize, usize::from(state.port));
+        let Seat::Ring(output) = state.seat else {
+            debug_assert!(false, "what leaves had its turn");
+            return self.head_changed(packets, now, queue);
+        };
+        let output = output as usize;
+        let Some(id) = state.fifo.head() else {
+            state.seat = Seat::None;
+            let is_over = state.role == Role::Destination;
+            self.leave_ring(queue, output, port);
+            if is_over {
+                self.forget(queue, dst);
+            }
+            return;
+        };
+        // Where the next packet waits for the same output, and no other queue of the input does, the ring
+        // stays as it is.
+        if self.rings[output * self.shape.inputs + port].is_single() {
+            let to = self.routes.of(&packets[id]) * self.shape.lanes + usize::from(state.vl);
+            if to == output && self.cams.as_ref().is_none_or(|cams| cams.is_quiet(input, output)) {
+                self.changes.asked.push((output, port));
+                return;
+            }
+        }
+        self.head_changed(packets, now, queue);
+    }
+
     /// A queue has another packet at its head, or none any more.
     fn head_changed(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         self.unseat(queue);
         self.isolate(packets, now, queue);
-        let state = &self.queues[queue as usize];
-        if let (Role::Destination(dst), true) = (state.role, state.fifo.is_empty()) {
-            self.by_destination.remove(&(state.input, dst));
-            self.unused.push(queue);
-            return;
-        }
         self.seat(packets, queue);
+    }
+
+    /// The queue of a destination is empty.
+    fn forget(&mut self, queue: QueueId, dst: u32) {
+        let input = u32::from(self.queues[queue as usize].input);
+        self.by_destination.remove(&(input, dst));
+        self.unused.push(queue);
     }
 
     /// Isolates the head of a normal queue if it matches now.
@@ -385,24 +496,39 @@ impl Buffers {
     fn seat(&mut self, packets: &Pool, queue: QueueId) {
         let state = &self.queues[queue as usize];
         let Some(id) = state.fifo.head() else { return };
-        let input = state.input as usize;
-        let lanes = self.shape.lanes;
-        let output = self.route(&packets[id]) * lanes + input % lanes;
-        let port = input / lanes;
-        let ring = output * self.shape.inputs + port;
+        let (port, vl) = (usize::from(state.port), usize::from(state.vl));
+        let to = self.route(&packets[id]);
+        let output = to * self.shape.lanes + vl;
         if self.is_stopped(&packets[id], output) {
-            self.queues[queue as usize].seat = Seat::Parked(ring as u32);
+            self.queues[queue as usize].seat = Seat::Parked(output as u16);
             self.parked[output].push(queue);
             return;
         }
-        if state.role == Role::Control {
-            self.rings[ring].push_front(queue);
+        self.sit(queue, output, port);
+    }
+
+    /// Adds a queue to the ring of its input port at an output.
+    #[inline]
+    fn sit(&mut self, queue: QueueId, output: usize, port: usize) {
+        let state = &mut self.queues[queue as usize];
+        state.seat = Seat::Ring(output as u16);
+        let (is_control, vl) = (state.role == Role::Control, usize::from(state.vl));
+        let ring = &mut self.rings[output * self.shape.inputs + port];
+        if is_control {
+            ring.push_front(&mut self.queues, queue);
         } else {
-            self.rings[ring].push_back(queue);
+            ring.push_back(&mut self.queues, queue);
         }
-        self.queues[queue as usize].seat = Seat::Ring(ring as u32);
-        self.requests[output][port / 64] |= 1 << (port % 64);
+        self.demand[output].requests.insert(port);
+        let to = self.port_of(output);
+        self.wanted[vl].asked_for.insert(to);
         self.changes.asked.push((output, port));
+    }
+
+    /// The port of an output that is numbered with its virtual lane.
+    #[inline]
+    fn port_of(&self, output: usize) -> usize {
+        if self.shape.lanes == 1 { output } else { output / self.shape.lanes }
     }
 
     /// Whether the next node has stopped the flow of a packet.
@@ -412,34 +538,35 @@ impl Buffers {
 
     /// Takes a queue out of where it waits.
     fn unseat(&mut self, queue: QueueId) {
-        match std::mem::replace(&mut self.queues[queue as usize].seat, Seat::None) {
+        let state = &mut self.queues[queue as usize];
+        let port = usize::from(state.port);
+        match std::mem::replace(&mut state.seat, Seat::None) {
             Seat::None => {}
-            Seat::Ring(ring) => self.leave_ring(queue, ring as usize),
-            Seat::Parked(ring) => {
-                self.parked[ring as usize / self.shape.inputs].retain(|&parked| parked != queue);
-            }
+            Seat::Ring(output) => self.leave_ring(queue, output as usize, port),
+            Seat::Parked(output) => self.parked[output as usize].retain(|&parked| parked != queue),
         }
     }
 
-    fn leave_ring(&mut self, queue: QueueId, ring: usize) {
-        let waiting = &mut self.rings[ring];
-        if waiting.front() == Some(&queue) {
-            waiting.pop_front();
-        } else {
-            waiting.retain(|&other| other != queue);
-        }
-        if waiting.is_empty() {
-            let (output, port) = (ring / self.shape.inputs, ring % self.shape.inputs);
-            self.requests[output][port / 64] &= !(1 << (port % 64));
+    #[inline]
+    fn leave_ring(&mut self, queue: QueueId, output: usize, port: usize) {
+        if self.rings[output * self.shape.inputs + port].remove(&mut self.queues, queue) {
+            let requests = &mut self.demand[output].requests;
+            requests.remove(port);
+            if requests.is_empty() {
+                let to = self.port_of(output);
+                self.wanted[output - to * self.shape.lanes].asked_for.remove(to);
+            }
         }
     }
 
     /// Lets a queue that may not go stand aside until [`Self::unpark`].
     pub fn park(&mut self, queue: QueueId) {
-        let Seat::Ring(ring) = self.queues[queue as usize].seat else { return };
-        self.leave_ring(queue, ring as usize);
-        self.queues[queue as usize].seat = Seat::Parked(ring);
-        self.parked[ring as usize / self.shape.inputs].push(queue);
+        let state = &mut self.queues[queue as usize];
+        let Seat::Ring(output) = state.seat else { return };
+        let port = usize::from(state.port);
+        state.seat = Seat::Parked(output);
+        self.leave_ring(queue, output as usize, port);
+        self.parked[output as usize].push(queue);
     }
 
     /// Those that stood aside at an output may go again.
@@ -462,7 +589,8 @@ impl Buffers {
         }
         self.unpark(packets, output);
         let rings = output * self.shape.inputs..(output + 1) * self.shape.inputs;
-        let waiting: Vec<QueueId> = self.rings[rings].iter().flatten().copied().collect();
+        let queues = &mut self.queues;
+        let waiting: Vec<QueueId> = rings.flat_map(|ring| self.rings[ring].collect(queues)).collect();
         for queue in waiting {
             self.reconsider(packets, now, queue);
             if let Queue { fifo, seat: Seat::Ring(_), .. } = self.queues[queue as usize]
@@ -492,7 +620,7 @@ impl Buffers {
     }
 
     fn of_input(&self, port: usize, vl: usize) -> impl Iterator<Item = &Queue> {
-        let input = (port * self.shape.lanes + vl) as u32;
+        let input = (port * self.shape.lanes + vl) as u16;
         self.queues.iter().filter(move |queue| queue.input == input && !queue.fifo.is_empty())
     }
 

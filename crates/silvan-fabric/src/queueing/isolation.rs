@@ -199,10 +199,15 @@ struct Line {
     held: Vec<(u32, u32)>,
 }
 
-/// The CAM line of a normal queue that is a root's own.
-#[derive(Debug, Clone, Copy)]
-struct OwnLine {
-    sent_stop: bool,
+/// The CAM line of a normal queue, which is a root's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OwnLine {
+    /// There is none.
+    Free,
+    /// It has been sent upstream.
+    Going,
+    /// Stop has been sent since.
+    Stopped,
 }
 
 /// A line of an output's CAM: one of the next node's input.
@@ -218,8 +223,6 @@ struct OutputLine {
 struct InputCam {
     /// Of its special queues.
     special: Box<[Option<Line>]>,
-    /// Of its normal queues, where each has an output of its own.
-    own: Box<[Option<OwnLine>]>,
     /// Special queues in use.
     used: usize,
     /// Whether a packet could not be isolated since a queue was given back last.
@@ -243,24 +246,29 @@ pub(crate) struct Cams {
     /// Whether normal queues find roots (a host's do not).
     detects: bool,
     inputs: Box<[InputCam]>,
+    /// Of normal queues, where each has an output of its own: `[input * ports + output port]`; else empty.
+    own: Box<[OwnLine]>,
+    /// Normal queues of an input that may have a line of their own.
+    own_ports: usize,
     outputs: Box<[Vec<OutputLine>]>,
+    /// Lines of all outputs.
+    output_lines: usize,
     ages: u64,
     pub tally: Tally,
 }
 
 impl Cams {
     pub fn new(rule: Arc<Rule>, inputs: usize, outputs: usize, lanes: usize, detects: bool) -> Self {
-        let own = if rule.at_root || !detects { 0 } else { outputs };
-        let input = InputCam {
-            special: vec![None; rule.queues].into(),
-            own: vec![None; own].into(),
-            ..InputCam::default()
-        };
+        let own_ports = if rule.at_root || !detects { 0 } else { outputs };
+        let input = InputCam { special: vec![None; rule.queues].into(), ..InputCam::default() };
         Self {
             rule,
             detects,
             inputs: vec![input; inputs * lanes].into(),
+            own: vec![OwnLine::Free; inputs * lanes * own_ports].into(),
+            own_ports,
             outputs: vec![Vec::new(); outputs * lanes].into(),
+            output_lines: 0,
             ages: 0,
             tally: Tally::default(),
         }
@@ -284,20 +292,40 @@ impl Cams {
     /// CAM lines in use at an input, and how many of them have a special queue.
     pub fn usage(&self, input: usize) -> (usize, usize) {
         let cam = &self.inputs[input];
-        (cam.used + cam.own.iter().flatten().count(), cam.used)
+        let own = &self.own[input * self.own_ports..(input + 1) * self.own_ports];
+        (cam.used + own.iter().filter(|line| **line != OwnLine::Free).count(), cam.used)
     }
 
     /// CAM lines in use at outputs.
     pub fn output_lines(&self) -> usize {
-        self.outputs.iter().map(Vec::len).sum()
+        self.output_lines
+    }
+
+    /// Whether a normal queue that has grown to so many bytes may show a root; see
+    /// [`Self::normal_grew`].
+    #[inline]
+    pub fn may_detect(&self, bytes: u32) -> bool {
+        self.detects && bytes > self.rule.detection.min(self.rule.stop)
+    }
+
+    /// Whether there are lines that a packet at an input could match, of that input or of any output.
+    #[inline]
+    pub fn has_lines(&self, input: usize) -> bool {
+        self.output_lines > 0 || self.inputs[input].used > 0
+    }
+
+    /// Whether a packet at an input for an output cannot match any line.
+    #[inline]
+    pub fn is_quiet(&self, input: usize, output: usize) -> bool {
+        self.inputs[input].used == 0 && (self.output_lines == 0 || self.outputs[output].is_empty())
     }
 
     /// The special queue that the packet at the head of a normal queue moves to, if any.
     pub fn special_for(&mut self, input: usize, output: usize, dst: u32, now: Time) -> Option<usize> {
-        let cam = &self.inputs[input];
-        if cam.used == 0 && self.outputs[output].is_empty() {
+        if self.is_quiet(input, output) {
             return None;
         }
+        let cam = &self.inputs[input];
         let lines = || cam.special.iter().enumerate().filter_map(|(at, line)| Some((at, line.as_ref()?)));
         let follows = lines().find(|(_, line)| line.held.iter().any(|held| held.0 == dst));
         let matches = |line: &Line| {
@@ -352,7 +380,7 @@ impl Cams {
         waiting: impl Fn() -> Vec<u32>,
         now: Time,
     ) -> Option<Notice> {
-        if !self.detects || bytes <= self.rule.detection.min(self.rule.stop) {
+        if !self.may_detect(bytes) {
             return None;
         }
         if self.rule.at_root {
@@ -363,13 +391,14 @@ impl Cams {
             };
         }
         let line = (self.rule.queues + port) as u16;
-        let message = match &mut self.inputs[input].own[port] {
-            Some(own) if !own.sent_stop && bytes > self.rule.stop => {
-                own.sent_stop = true;
+        let own = &mut self.own[input * self.own_ports + port];
+        let message = match *own {
+            OwnLine::Going if bytes > self.rule.stop => {
+                *own = OwnLine::Stopped;
                 Message::Stop
             }
-            None if bytes > self.rule.detection => {
-                self.inputs[input].own[port] = Some(OwnLine { sent_stop: false });
+            OwnLine::Free if bytes > self.rule.detection => {
+                *own = OwnLine::Going;
                 let mut list = Vec::new();
                 extend(&mut list, waiting(), self.rule.destinations);
                 Message::Allocate(list.into())
@@ -413,20 +442,22 @@ impl Cams {
     }
 
     /// A normal queue has shrunk to `bytes` by a packet for the output `port`.
+    #[inline]
     pub fn normal_shrank(&mut self, (input, vl): (usize, u8), port: usize, bytes: u32) -> Option<Notice> {
         let go = self.rule.go;
         let line = (self.rule.queues + port) as u16;
-        let place = self.inputs[input].own.get_mut(port)?;
-        let own = place.as_mut()?;
-        if bytes == 0 {
-            *place = None;
-            return self.say(vl, line, Message::Release);
+        let own = self.own.get_mut(input * self.own_ports + port)?;
+        if *own == OwnLine::Free {
+            None
+        } else if bytes == 0 {
+            *own = OwnLine::Free;
+            self.say(vl, line, Message::Release)
+        } else if *own == OwnLine::Stopped && bytes <= go {
+            *own = OwnLine::Going;
+            self.say(vl, line, Message::Go)
+        } else {
+            None
         }
-        if own.sent_stop && bytes <= go {
-            own.sent_stop = false;
-            return self.say(vl, line, Message::Go);
-        }
-        None
     }
 
     /// A packet for `dst` was stored in a special queue, which has `bytes` now.
@@ -519,7 +550,12 @@ impl Cams {
     }
 
     /// Whether the next node has stopped packets for a destination.
+    #[inline]
     pub fn stops(&self, output: usize, dst: u32) -> bool {
+        self.output_lines > 0 && self.stops_one_of(output, dst)
+    }
+
+    fn stops_one_of(&self, output: usize, dst: u32) -> bool {
         self.outputs[output].iter().any(|line| line.stopped && line.destinations.contains(&dst))
     }
 
@@ -539,6 +575,7 @@ impl Cams {
         match (message, place) {
             (Message::Allocate(destinations), None) => {
                 lines.push(OutputLine { line, destinations, stopped: false });
+                self.output_lines += 1;
                 self.adopt(output, line);
             }
             (Message::Allocate(destinations), Some(at)) => lines[at].destinations = destinations,
@@ -546,6 +583,7 @@ impl Cams {
             (Message::Go, Some(at)) => lines[at].stopped = false,
             (Message::Release, Some(at)) => {
                 lines.remove(at);
+                self.output_lines -= 1;
                 return self.branches(output, line, true);
             }
             // A line is allocated before anything else is said of it.

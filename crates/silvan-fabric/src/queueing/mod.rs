@@ -13,6 +13,7 @@
 pub(crate) mod buffers;
 pub mod cost;
 pub(crate) mod isolation;
+mod rings;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -18,10 +18,10 @@ use silvan_engine::units::BytePace;
 
 use super::Ports;
 use super::rounds::Rounds;
-use super::voq::next_of_many;
 use crate::congestion::marking::{Arrival, Fill, Marker};
 use crate::core::Core;
 use crate::packet::{Fifo, Kind, PacketId};
+use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, QueueId};
 
 /// What is in use of a port's memory: per virtual lane, and for how long still by the packet that is
@@ -94,6 +94,8 @@ pub(crate) struct CioqSwitch {
     pub ports: Ports,
     pub buffers: Buffers,
     inputs: Box<[Input]>,
+    /// The inputs whose read port was not free when that was looked at last.
+    busy: PortSet,
     outputs: Box<[Output]>,
     rounds: Rounds,
     crossbar: BytePace,
@@ -118,7 +120,7 @@ impl CioqSwitch {
         let rounds = Rounds::new(count * lanes, !buffers.is_fifo());
         let inputs = (0..count).map(input).collect();
         let outputs = (0..count).map(output).collect();
-        Self { ports, buffers, inputs, outputs, rounds, crossbar, output_lane }
+        Self { ports, buffers, inputs, busy: PortSet::EMPTY, outputs, rounds, crossbar, output_lane }
     }
 
     /// A packet's lag turns into the time at which its tail is in, which moving it must wait for.
@@ -176,7 +178,7 @@ impl CioqSwitch {
         if self.ports.is_concerned(lane, sum) {
             let queue = self.buffers.telling_bytes(input, output, vl, dst);
             let inputs = self.buffers.requests(lane);
-            self.ports.fill_changed(core, output, vl, &Fill { input, queue, sum, inputs: &inputs });
+            self.ports.fill_changed(core, output, vl, &Fill { input, queue, sum, inputs });
         }
     }
 
@@ -204,12 +206,22 @@ impl CioqSwitch {
     pub fn settle(&mut self, core: &mut Core, output: usize) {
         self.outputs[output].dirty = false;
         self.outputs[output].used.expire(core.now);
+        self.refresh(core.now);
         self.send(core, output);
         if self.take_in(core, output) {
             self.send(core, output);
         }
         self.ask_all(core);
         self.plan(core, output);
+    }
+
+    /// Looks which read ports are free by now.
+    fn refresh(&mut self, now: Time) {
+        for input in self.busy.iter() {
+            if self.inputs[input].read_free <= now {
+                self.busy.remove(input);
+            }
+        }
     }
 
     /// Puts the packet whose turn it is on the link, if that is free and there is credit.
@@ -288,12 +300,13 @@ impl CioqSwitch {
     fn choose(&mut self, core: &mut Core, output: usize, vl: usize) -> Option<(usize, QueueId)> {
         let lane = output * self.ports.lanes + vl;
         let asking = self.buffers.requests(lane);
-        if asking == [0; 4] {
+        if asking.is_empty() {
             return None;
         }
         let free_at = |input: usize| self.inputs[input].read_free;
-        let choice = self.rounds.choice_of_free(lane, (asking, [0; 4]), core.now, free_at);
-        let input = next_of_many(choice, self.outputs[output].turn[vl])?;
+        let asking = (asking, PortSet::EMPTY);
+        let choice = self.rounds.choice_of_free(lane, asking, self.busy, core.now, free_at);
+        let input = choice.next(self.outputs[output].turn[vl])?;
         let queue = self.buffers.front(lane, input)?;
         let space = core.packets[self.buffers.head(queue)?].space;
         let used = self.outputs[output].used.now(core.now, vl);
@@ -308,6 +321,9 @@ impl CioqSwitch {
         let end = (core.now + self.crossbar.time(size)).max(tail);
         let from = &mut self.inputs[input];
         from.read_free = end;
+        if end > core.now {
+            self.busy.insert(input);
+        }
         from.used.leaves(end, vl, space);
         core.release((self.ports.feeder(input), vl as u8, dst), space, end);
         let to = &mut self.outputs[output];
@@ -326,12 +342,9 @@ impl CioqSwitch {
     fn plan(&mut self, core: &mut Core, output: usize) {
         let (channel, now, lanes) = (self.ports.out(output), core.now, self.ports.lanes);
         let state = &self.outputs[output];
-        let mut asking = [0u64; 4];
-        for lane in output * lanes..(output + 1) * lanes {
-            let requests = self.buffers.requests(lane);
-            (0..4).for_each(|word| asking[word] |= requests[word]);
-        }
-        let asked = asking != [0; 4];
+        let requests = (output * lanes..(output + 1) * lanes).map(|lane| self.buffers.requests(lane));
+        let asking = requests.fold(PortSet::EMPTY, PortSet::or);
+        let asked = !asking.is_empty();
         let mut at = Time::NEVER;
         let mut consider = |time: Time| {
             if time > now {
@@ -343,11 +356,7 @@ impl CioqSwitch {
         }
         if asked {
             consider(state.write_free);
-            for (input, from) in self.inputs.iter().enumerate() {
-                if asking[input / 64] >> (input % 64) & 1 == 1 {
-                    consider(from.read_free);
-                }
-            }
+            asking.and(self.busy).iter().for_each(|input| consider(self.inputs[input].read_free));
         }
         if at < Time::NEVER {
             core.wake(channel, at);

@@ -11,6 +11,7 @@ use super::Ports;
 use crate::congestion::marking::Fill;
 use crate::core::Core;
 use crate::packet::PacketId;
+use crate::port_set::PortSet;
 
 /// One virtual lane of an output: packets and the inputs whose memory they are in.
 #[derive(Debug, Default)]
@@ -61,7 +62,8 @@ impl FcfsSwitch {
         let lane = output * self.ports.lanes + vl;
         let sum = self.lanes[lane].bytes;
         if self.ports.is_concerned(lane, sum) {
-            self.ports.fill_changed(core, output, vl, &Fill { input, queue: sum, sum, inputs: &[] });
+            let fill = Fill { input, queue: sum, sum, inputs: PortSet::EMPTY };
+            self.ports.fill_changed(core, output, vl, &fill);
         }
     }
 

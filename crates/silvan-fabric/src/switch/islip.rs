@@ -15,6 +15,7 @@ use super::queued::{Arbiter, QueuedSwitch};
 use super::rounds::Rounds;
 use crate::core::Core;
 use crate::link::ChannelId;
+use crate::port_set::PortSet;
 use crate::queueing::buffers::QueueId;
 
 /// The state of the matching.
@@ -23,11 +24,15 @@ pub(crate) struct Islip {
     iterations: u8,
     /// When each input's read port is free, and the channel that it is to be asked on then.
     read_free: Box<[(Time, ChannelId)]>,
+    /// The inputs whose read port was not free when that was looked at last.
+    busy: PortSet,
     grant: Box<[u16]>,
     rounds: Rounds,
     accept: Box<[u16]>,
     lane_turn: usize,
     dirty: bool,
+    /// Room for the matches of an iteration.
+    matches: Vec<Match>,
 }
 
 /// A grant or its acceptance.
@@ -45,11 +50,13 @@ impl Islip {
         Self {
             iterations,
             read_free: vec![(Time::ZERO, 0); count].into(),
+            busy: PortSet::EMPTY,
             grant: vec![0; count].into(),
             rounds: Rounds::new(count * ports.lanes, !is_fifo),
             accept: vec![0; count].into(),
             lane_turn: 0,
             dirty: false,
+            matches: Vec::new(),
         }
     }
 
@@ -81,6 +88,15 @@ impl Islip {
         distance(output) < distance(other)
     }
 
+    /// Looks which read ports are free by now.
+    fn refresh(&mut self, now: Time) {
+        for input in self.busy.iter() {
+            if self.read_free[input].0 <= now {
+                self.busy.remove(input);
+            }
+        }
+    }
+
     fn accepted(&mut self, pair: &Match) {
         let count = self.accept.len();
         self.grant[pair.output] = ((pair.input + 1) % count) as u16;
@@ -95,16 +111,18 @@ impl QueuedSwitch {
         let lanes = self.ports.lanes;
         let Arbiter::Islip(state) = &mut self.arbiter else { return };
         state.dirty = false;
+        state.refresh(core.now);
         let (first, iterations) = (state.lane_turn, state.iterations.max(1));
-        state.lane_turn = (first + 1) % lanes;
+        state.lane_turn = if first + 1 == lanes { 0 } else { first + 1 };
+        let mut matches = std::mem::take(&mut state.matches);
         for step in 0..lanes {
             let vl = (first + step) % lanes;
             for iteration in 0..iterations {
-                let accepted = self.match_once(core, vl, iteration == 0);
-                if accepted.is_empty() {
+                self.match_once(core, vl, iteration == 0, &mut matches);
+                if matches.is_empty() {
                     break;
                 }
-                for pair in accepted {
+                for pair in matches.drain(..) {
                     self.send(core, vl, pair);
                 }
                 // The inputs are busy now: whoever waits there is asked when they are not. All that
@@ -114,50 +132,50 @@ impl QueuedSwitch {
                 self.tell(core);
             }
         }
+        if let Arbiter::Islip(state) = &mut self.arbiter {
+            state.matches = matches;
+        }
         self.plan(core);
     }
 
-    /// One iteration of request, grant and accept among the free inputs and outputs.
-    fn match_once(&mut self, core: &mut Core, vl: usize, first: bool) -> Vec<Match> {
-        let mut accepted: Vec<Match> = Vec::new();
-        for output in 0..self.ports.count() {
-            let lane = output * self.ports.lanes + vl;
-            if self.buffers.requests(lane) == [0; 4] || core.free_at(self.ports.out(output)) > core.now {
+    /// One iteration of request, grant and accept among the free inputs and outputs, in the order of
+    /// the inputs.
+    fn match_once(&mut self, core: &mut Core, vl: usize, first: bool, accepted: &mut Vec<Match>) {
+        for output in self.buffers.asked_for(vl).iter() {
+            if core.free_at(self.ports.out(output)) > core.now {
                 continue;
             }
-            let Some(offer) = self.grant(core, lane) else { continue };
+            let Some(offer) = self.grant(core, (output, vl)) else { continue };
             let Arbiter::Islip(state) = &self.arbiter else { break };
             match accepted.iter_mut().find(|known| known.input == offer.input) {
-                Some(known) if state.is_nearer(offer.input, output, known.output) => *known = offer,
+                Some(known) if state.is_nearer(offer.input, offer.output, known.output) => *known = offer,
                 Some(_) => {}
                 None => accepted.push(offer),
             }
         }
-        accepted.sort_unstable_by_key(|pair| pair.input);
+        if accepted.len() > 1 {
+            accepted.sort_unstable_by_key(|pair| pair.input);
+        }
         if first && let Arbiter::Islip(state) = &mut self.arbiter {
             accepted.iter().for_each(|pair| state.accepted(pair));
         }
-        accepted
     }
 
     /// The input that a free output grants to: the first one with a free read port at or after the
     /// output's pointer, if there is credit for its packet.
-    fn grant(&mut self, core: &mut Core, lane: usize) -> Option<Match> {
-        let (count, output) = (self.ports.count(), lane / self.ports.lanes);
+    fn grant(&mut self, core: &mut Core, (output, vl): (usize, usize)) -> Option<Match> {
+        let lane = output * self.ports.lanes + vl;
         loop {
             let (asking, aside) = (self.buffers.requests(lane), self.buffers.aside(lane));
             let Arbiter::Islip(state) = &mut self.arbiter else { return None };
-            let start = usize::from(state.grant[output]);
+            let start = state.grant[output];
             let read_free = &state.read_free;
             let free_at = |input: usize| read_free[input].0;
-            let requests = state.rounds.choice_of_free(lane, (asking, aside), core.now, free_at);
+            let mut left = state.rounds.choice_of_free(lane, (asking, aside), state.busy, core.now, free_at);
             let mut any_left = false;
-            for step in 0..count {
-                let input = (start + step) % count;
-                if requests[input / 64] >> (input % 64) & 1 == 0 {
-                    continue;
-                }
-                match self.candidate(core, lane, input) {
+            while let Some(input) = left.next(start) {
+                left.remove(input);
+                match self.candidate(core, (output, vl), input) {
                     Ok(queue) => return Some(Match { input, output, queue }),
                     // It stands aside for want of credit: it is none of those to wait for.
                     Err(0) => any_left = true,
@@ -177,6 +195,9 @@ impl QueuedSwitch {
         let lane = output * self.ports.lanes + vl;
         if let Arbiter::Islip(state) = &mut self.arbiter {
             state.read_free[input] = (read, channel);
+            if read > core.now {
+                state.busy.insert(input);
+            }
             state.rounds.served(lane, input, (core.now, end));
         }
     }
@@ -184,21 +205,17 @@ impl QueuedSwitch {
     /// While anything waits, the switch is asked again when an input or an output becomes free.
     fn plan(&mut self, core: &mut Core) {
         let Arbiter::Islip(state) = &self.arbiter else { return };
-        let (count, now) = (self.ports.count(), core.now);
-        let mut waits = false;
-        for output in 0..count {
-            if self.queued_bytes(output) == 0 {
-                continue;
-            }
-            waits = true;
+        let filled = self.buffers.filled();
+        for output in filled.iter() {
             let channel = self.ports.out(output);
             let free_at = core.free_at(channel);
-            if free_at > now {
+            if free_at > core.now {
                 core.wake(channel, free_at);
             }
         }
-        if waits {
-            for &(free_at, channel) in state.read_free.iter().filter(|read| read.0 > now) {
+        if !filled.is_empty() {
+            for input in state.busy.iter() {
+                let (free_at, channel) = state.read_free[input];
                 core.wake(channel, free_at);
             }
         }

@@ -14,6 +14,8 @@ mod round_robin;
 mod rounds;
 mod voq;
 
+use silvan_engine::cache::prefetch_lines;
+
 use crate::core::Core;
 use crate::packet::PacketId;
 use crate::queueing::isolation::Cams;
@@ -56,19 +58,31 @@ impl Switch {
         self.enqueue(core, input, packet);
     }
 
+    /// Something happens soon: has the state that all ports share brought into the cache.
+    #[inline]
+    pub fn foresee(&self) {
+        if let Self::Queued(switch) = self {
+            prefetch_lines::<_, 12>(std::slice::from_ref(&**switch), 0);
+        }
+    }
+
     /// A packet arrives soon: has what it will touch brought into the cache.
     #[inline]
     pub fn foresee_arrival(&self, core: &Core, input: usize, packet: PacketId) {
-        if let Self::Voq(switch) = self {
-            switch.foresee_arrival(core, input, packet);
+        match self {
+            Self::Voq(switch) => switch.foresee_arrival(core, input, packet),
+            Self::Queued(switch) => switch.foresee_arrival(core, input, packet),
+            Self::Cioq(_) | Self::Fcfs(_) => {}
         }
     }
 
     /// An output is asked soon: has what it will touch brought into the cache.
     #[inline]
     pub fn foresee_wake(&self, core: &Core, output: usize) {
-        if let Self::Voq(switch) = self {
-            switch.foresee_wake(core, output);
+        match self {
+            Self::Voq(switch) => switch.foresee_wake(core, output),
+            Self::Queued(switch) => switch.foresee_wake(core, output),
+            Self::Cioq(_) | Self::Fcfs(_) => {}
         }
     }
 

@@ -1,5 +1,7 @@
 //! What switches of all architectures share: wiring, forwarding table, marking, counters.
 
+use std::sync::Arc;
+
 use silvan_engine::Time;
 
 use super::Director;
@@ -32,8 +34,8 @@ pub(crate) struct Ports {
     pub wiring: Box<[Option<PortWiring>]>,
     /// Per port: the channels of `wiring`, an impossible one if unwired.
     channels: Box<[(ChannelId, ChannelId)]>,
-    /// Output port index per destination host.
-    table: Box<[u16]>,
+    /// Output port index per destination host, shared by switches that route alike.
+    table: Arc<[u16]>,
     /// Decides where flows go, if the table does not.
     pub director: Option<Box<Director>>,
     pub marker: Marker,
@@ -50,14 +52,12 @@ impl Ports {
         node: u32,
         lanes: usize,
         wiring: Box<[Option<PortWiring>]>,
-        table: &[u16],
+        table: Arc<[u16]>,
         (marker, director): (Marker, Option<Box<Director>>),
         full_space: u32,
     ) -> Self {
         let marks = vec![0; wiring.len()].into_boxed_slice();
         let may_underrun = wiring.iter().flatten().any(|port| port.may_underrun);
-        // Ports count from 1 in tables and from 0 here; "no route" becomes an index out of range.
-        let table = table.iter().map(|&port| port.wrapping_sub(1)).collect();
         let both = |port: &Option<PortWiring>| {
             port.map_or((ChannelId::MAX, ChannelId::MAX), |wiring| (wiring.out, wiring.into))
         };
@@ -85,7 +85,7 @@ impl Ports {
     }
 
     /// Output port per destination host.
-    pub fn table(&self) -> &[u16] {
+    pub fn table(&self) -> &Arc<[u16]> {
         &self.table
     }
 
@@ -138,7 +138,7 @@ impl Ports {
     /// A port is a root if it has credit for a full packet beyond the one it sends now or is
     /// about to send: one that lives from hand to mouth is a victim, also in the instant in which
     /// a credit has come in and is not spent yet.
-    pub fn fill_changed(&mut self, core: &mut Core, output: usize, vl: usize, fill: &Fill<'_>) {
+    pub fn fill_changed(&mut self, core: &mut Core, output: usize, vl: usize, fill: &Fill) {
         let channel = self.out(output);
         let packets = if core.free_at(channel) <= core.now { 2 } else { 1 };
         let space = packets * self.full_space;

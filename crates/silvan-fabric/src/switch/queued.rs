@@ -54,6 +54,39 @@ impl QueuedSwitch {
         self.spread(core);
     }
 
+    /// See [`super::Switch::foresee_arrival`].
+    #[inline]
+    pub fn foresee_arrival(&self, core: &Core, input: usize, id: PacketId) {
+        let packet = &core.packets[id];
+        let (output, vl) = (self.ports.route_of(packet), usize::from(packet.vl));
+        if output >= self.ports.count() {
+            return;
+        }
+        let lane = output * self.ports.lanes + vl;
+        self.buffers.foresee((input, vl), output, packet.dst);
+        self.ports.marker.foresee(lane);
+        if let Arbiter::RoundRobin(state) = &self.arbiter {
+            state.foresee(output, lane);
+        }
+        let channel = self.ports.out(output);
+        core.links.foresee_channel(channel);
+        core.links.foresee_lane(channel, packet.vl);
+    }
+
+    /// See [`super::Switch::foresee_wake`].
+    #[inline]
+    pub fn foresee_wake(&self, core: &Core, output: usize) {
+        let lane = output * self.ports.lanes;
+        core.links.foresee_lane(self.ports.out(output), 0);
+        self.ports.marker.foresee(lane);
+        let Arbiter::RoundRobin(state) = &self.arbiter else { return };
+        let Some(input) = state.next(lane, self.buffers.requests(lane)) else { return };
+        if let Some(id) = self.buffers.front(lane, input).and_then(|queue| self.buffers.head(queue)) {
+            core.packets.foresee(id);
+        }
+        core.links.foresee_lane(self.ports.feeder(input), 0);
+    }
+
     /// Where an input is read faster than it is filled, a packet's lag turns into the time at which
     /// its tail is in, which reading must wait for.
     pub fn note_tail(&mut self, core: &mut Core, id: PacketId) {
@@ -63,6 +96,7 @@ impl QueuedSwitch {
     }
 
     /// Tells marking rule, arbitration and neighbours what changed in the buffers.
+    #[inline]
     fn spread(&mut self, core: &mut Core) {
         self.mark_moved(core);
         for at in 0..self.buffers.changes.asked.len() {
@@ -74,6 +108,7 @@ impl QueuedSwitch {
     }
 
     /// Tells the marking rule of packets that changed queues.
+    #[inline]
     pub(super) fn mark_moved(&mut self, core: &mut Core) {
         while let Some(moved) = self.buffers.changes.moved.pop() {
             self.fill_changed(core, moved);
@@ -82,7 +117,14 @@ impl QueuedSwitch {
 
     /// Sends the notifications that are due. They take the links before any packet that is not on
     /// its way yet.
+    #[inline]
     pub(super) fn tell(&mut self, core: &mut Core) {
+        if !self.buffers.changes.notices.is_empty() {
+            self.tell_all(core);
+        }
+    }
+
+    fn tell_all(&mut self, core: &mut Core) {
         let Some(cams) = &self.buffers.cams else { return };
         for (port, notice) in self.buffers.changes.notices.drain(..) {
             let Some(wiring) = self.ports.wiring[port] else { continue };
@@ -93,27 +135,33 @@ impl QueuedSwitch {
     }
 
     /// Tells the marking rule that a queue grew or shrank.
+    #[inline]
     fn fill_changed(&mut self, core: &mut Core, changed: Moved) {
-        let Moved { input, output, vl, dst } = changed;
-        let lane = output * self.ports.lanes + vl;
+        let lane = changed.output * self.ports.lanes + changed.vl;
         let sum = self.buffers.sum(lane);
         if self.ports.is_concerned(lane, sum) {
-            let queue = self.buffers.telling_bytes(input, output, vl, dst);
-            let inputs = self.buffers.requests(lane);
-            self.ports.fill_changed(core, output, vl, &Fill { input, queue, sum, inputs: &inputs });
+            self.fill_matters(core, changed, sum);
         }
+    }
+
+    fn fill_matters(&mut self, core: &mut Core, changed: Moved, sum: u32) {
+        let Moved { input, output, vl, dst } = changed;
+        let queue = self.buffers.telling_bytes(input, output, vl, dst);
+        let inputs = self.buffers.requests(output * self.ports.lanes + vl);
+        self.ports.fill_changed(core, output, vl, &Fill { input, queue, sum, inputs });
     }
 
     /// Someone new waits at an input for an output (numbered with its virtual lane).
     fn ask(&mut self, core: &mut Core, lane: usize, input: usize) {
-        let output = lane / self.ports.lanes;
         match &mut self.arbiter {
             Arbiter::RoundRobin(round_robin) => {
-                let head = self.buffers.front(lane, input).and_then(|queue| self.buffers.head(queue));
-                let space = head.map_or(0, |id| core.packets[id].space);
-                round_robin.ask(core, &self.ports, lane, space);
+                let buffers = &self.buffers;
+                round_robin.ask(core, &self.ports, lane, |core| {
+                    let head = buffers.front(lane, input).and_then(|queue| buffers.head(queue));
+                    head.map_or(0, |id| core.packets[id].space)
+                });
             }
-            Arbiter::Islip(islip) => islip.ask(core, &self.ports, (input, output)),
+            Arbiter::Islip(islip) => islip.ask(core, &self.ports, (input, lane / self.ports.lanes)),
         }
     }
 
@@ -146,8 +194,14 @@ impl QueuedSwitch {
 
     /// Which queue an output (with virtual lane) may serve of an input's, if there is credit.
     /// Where memory is divided, those that lack credit stand aside for others.
-    pub(super) fn candidate(&mut self, core: &mut Core, lane: usize, input: usize) -> Result<QueueId, u32> {
-        let (output, vl) = (lane / self.ports.lanes, lane % self.ports.lanes);
+    #[inline]
+    pub(super) fn candidate(
+        &mut self,
+        core: &mut Core,
+        (output, vl): (usize, usize),
+        input: usize,
+    ) -> Result<QueueId, u32> {
+        let lane = output * self.ports.lanes + vl;
         let channel = self.ports.out(output);
         loop {
             let queue = self.buffers.front(lane, input).ok_or(0u32)?;

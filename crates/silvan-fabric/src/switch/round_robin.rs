@@ -1,64 +1,86 @@
 //! Arbitration with a read port per queue: each output serves the inputs that have packets for it
 //! round robin, and its virtual lanes likewise, as in [`super::voq`].
 
+use silvan_engine::cache::prefetch;
+
 use super::Ports;
 use super::queued::{Arbiter, QueuedSwitch};
 use super::rounds::Rounds;
-use super::voq::next_of_many;
 use crate::core::Core;
+use crate::port_set::PortSet;
+
+/// A virtual lane of an output.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lane {
+    /// The space for which the packet whose turn it is lacks credit.
+    blocked: u32,
+    /// The input to look at first.
+    turn: u16,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Output {
+    /// The virtual lane to look at first.
+    turn: u8,
+    /// Whether it is settled at the end of this instant.
+    dirty: bool,
+}
 
 /// The state of the outputs.
 #[derive(Debug)]
 pub(crate) struct RoundRobin {
-    /// Per output and virtual lane: the input to look at first.
-    turn: Box<[u16]>,
-    /// Per output and virtual lane: the space for which the packet whose turn it is lacks credit.
-    blocked: Box<[u32]>,
-    /// Per output: the virtual lane to look at first.
-    lane_turn: Box<[u8]>,
+    /// Per output and virtual lane.
+    lanes: Box<[Lane]>,
+    outputs: Box<[Output]>,
     /// Where packets for other destinations may overtake those that lack credit.
     rounds: Option<Rounds>,
-    /// Per output: whether it is settled at the end of this instant.
-    dirty: Box<[bool]>,
 }
 
 impl RoundRobin {
     pub fn new(ports: &Ports, divided: bool) -> Self {
         let (count, lanes) = (ports.count(), ports.lanes);
         Self {
-            turn: vec![0; count * lanes].into(),
-            blocked: vec![0; count * lanes].into(),
-            lane_turn: vec![0; count].into(),
+            lanes: vec![Lane::default(); count * lanes].into(),
+            outputs: vec![Output::default(); count].into(),
             rounds: divided.then(|| Rounds::new(count * lanes, false)),
-            dirty: vec![false; count].into(),
         }
     }
 
     /// The input whose turn it is.
-    pub fn next(&self, lane: usize, requests: [u64; 4]) -> Option<usize> {
-        next_of_many(requests, self.turn[lane])
+    pub fn next(&self, lane: usize, requests: PortSet) -> Option<usize> {
+        requests.next(self.lanes[lane].turn)
     }
 
-    /// Someone new waits for an output's lane; its packet needs `space`.
-    pub fn ask(&mut self, core: &mut Core, ports: &Ports, lane: usize, space: u32) {
-        if self.blocked[lane] > 0 && space >= self.blocked[lane] {
+    /// Has what an output touches brought into the cache.
+    #[inline]
+    pub fn foresee(&self, output: usize, lane: usize) {
+        prefetch(&self.lanes, lane);
+        prefetch(&self.outputs, output);
+    }
+
+    /// Someone new waits for an output's lane; its packet needs `space`, which is asked only when it
+    /// matters.
+    #[inline]
+    pub fn ask(&mut self, core: &mut Core, ports: &Ports, lane: usize, space: impl FnOnce(&Core) -> u32) {
+        let blocked = self.lanes[lane].blocked;
+        if blocked > 0 && space(core) >= blocked {
             return;
         }
-        let output = lane / ports.lanes;
+        let output = if ports.lanes == 1 { lane } else { lane / ports.lanes };
         let channel = ports.out(output);
         let free_at = core.free_at(channel);
         if free_at > core.now {
             core.wake(channel, free_at);
-        } else if !std::mem::replace(&mut self.dirty[output], true) {
+        } else if !std::mem::replace(&mut self.outputs[output].dirty, true) {
             core.dirty_outputs.push((ports.node, output as u32));
         }
     }
 
     /// An output may send again; returns whether it is to be settled now.
     pub fn wake(&mut self, output: usize) -> bool {
-        let lanes = self.turn.len() / self.dirty.len();
-        self.blocked[output * lanes..(output + 1) * lanes].fill(0);
-        !self.dirty[output]
+        let lanes = self.lanes.len() / self.outputs.len();
+        self.lanes[output * lanes..(output + 1) * lanes].iter_mut().for_each(|lane| lane.blocked = 0);
+        !self.outputs[output].dirty
     }
 }
 
@@ -67,8 +89,8 @@ impl QueuedSwitch {
     pub(super) fn settle_output(&mut self, core: &mut Core, output: usize) {
         let lanes = self.ports.lanes;
         let Arbiter::RoundRobin(state) = &mut self.arbiter else { return };
-        state.dirty[output] = false;
-        let first = usize::from(state.lane_turn[output]);
+        state.outputs[output].dirty = false;
+        let first = usize::from(state.outputs[output].turn);
         let channel = self.ports.out(output);
         let free_at = core.free_at(channel);
         if free_at > core.now {
@@ -79,7 +101,7 @@ impl QueuedSwitch {
             let vl = (first + step) % lanes;
             if self.settle_lane(core, output, vl) {
                 if let Arbiter::RoundRobin(state) = &mut self.arbiter {
-                    state.lane_turn[output] = ((vl + 1) % lanes) as u8;
+                    state.outputs[output].turn = ((vl + 1) % lanes) as u8;
                 }
                 return;
             }
@@ -95,11 +117,11 @@ impl QueuedSwitch {
                 requests = rounds.choice(lane, requests, self.buffers.aside(lane));
             }
             let Some(input) = state.next(lane, requests) else { return false };
-            match self.candidate(core, lane, input) {
+            match self.candidate(core, (output, vl), input) {
                 Ok(queue) => {
                     let next = if input + 1 == self.ports.count() { 0 } else { input as u16 + 1 };
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
-                        state.turn[lane] = next;
+                        state.lanes[lane].turn = next;
                         if let Some(rounds) = &mut state.rounds {
                             // Nobody is ever busy, so nobody is served out of turn for that.
                             rounds.served(lane, input, (core.now, core.now));
@@ -115,7 +137,7 @@ impl QueuedSwitch {
                 Err(0) => {}
                 Err(space) => {
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
-                        state.blocked[lane] = space;
+                        state.lanes[lane].blocked = space;
                     }
                     return false;
                 }

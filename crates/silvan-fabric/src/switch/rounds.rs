@@ -22,7 +22,7 @@
 
 use silvan_engine::Time;
 
-use super::voq::next_of_many;
+use crate::port_set::PortSet;
 
 /// An output waits for a busy input no longer than the time given away divided by this, and by how many
 /// others ask.
@@ -31,10 +31,10 @@ const PATIENCE: u64 = 16;
 /// A round of one output and virtual lane.
 #[derive(Debug, Clone, Copy, Default)]
 struct Round {
-    /// Inputs that were served in it, one bit each.
-    served: [u64; 4],
+    /// Inputs that were served in it.
+    served: PortSet,
     /// Inputs that were served out of turn, which is charged to the next round.
-    ahead: [u64; 4],
+    ahead: PortSet,
     /// The input to look at first for one out of turn: these take turns of their own.
     next_out: u16,
     /// Time for which inputs were served out of turn.
@@ -76,56 +76,63 @@ impl Rounds {
 
     /// Which of the inputs that ask to choose from, where none is ever busy: those not served in this
     /// round, or all if these only `stand_aside`.
-    pub fn choice(&mut self, lane: usize, asking: [u64; 4], stand_aside: [u64; 4]) -> [u64; 4] {
-        self.choice_of_free(lane, (asking, stand_aside), Time::ZERO, |_| Time::ZERO)
+    pub fn choice(&mut self, lane: usize, asking: PortSet, stand_aside: PortSet) -> PortSet {
+        self.choice_of_free(lane, (asking, stand_aside), PortSet::EMPTY, Time::ZERO, |_| Time::ZERO)
     }
 
-    /// Which of the inputs that ask to choose from: those that are free and were not served in this
-    /// round, else the other free ones; none, if the output is to wait. `free_at` says when an input is
-    /// free.
+    /// Which of the inputs that ask to choose from: those that are not `busy` and were not served in this
+    /// round, else the others that are not; none, if the output is to wait. `free_at` says when a busy
+    /// input is free.
     ///
     /// When all that wait have been served, a new round begins.
+    #[inline]
     pub fn choice_of_free(
         &mut self,
         lane: usize,
-        (asking, stand_aside): ([u64; 4], [u64; 4]),
+        (asking, stand_aside): (PortSet, PortSet),
+        busy: PortSet,
         now: Time,
         free_at: impl Fn(usize) -> Time,
-    ) -> [u64; 4] {
+    ) -> PortSet {
         let round = &mut self.lanes[lane];
+        let all = asking.or(stand_aside);
         // Whoever is charged may be all there is.
         for _ in 0..2 {
-            if (0..4).all(|word| (asking[word] | stand_aside[word]) & !round.served[word] == 0) {
+            if all.without(round.served).is_empty() {
                 *round = Round { served: round.ahead, next_out: round.next_out, ..Round::default() };
             }
         }
-        let others: u32 = asking.iter().map(|word| word.count_ones()).sum::<u32>().saturating_sub(1);
-        let patience = round.patience(now, others);
-        let (mut first, mut rest, mut ahead) = ([0; 4], [0; 4], [0; 4]);
-        let (mut is_passed, mut waits) = (false, false);
-        for input in inputs(asking) {
-            let (word, bit) = (input / 64, 1 << (input % 64));
-            let (in_turn, busy) = (round.served[word] & bit == 0, free_at(input).saturating_sub(now));
-            if busy > Time::ZERO {
-                is_passed |= in_turn;
-                waits |= in_turn && busy <= patience && self.is_patient;
-            } else if in_turn {
-                first[word] |= bit;
-            } else if round.ahead[word] & bit == 0 {
-                rest[word] |= bit;
-            } else {
-                ahead[word] |= bit;
-            }
-        }
-        if first != [0; 4] {
+        let in_turn = asking.without(round.served);
+        let first = in_turn.without(busy);
+        if !first.is_empty() {
             return first;
         }
-        if waits {
+        self.out_of_turn(lane, (asking, in_turn), busy, now, free_at)
+    }
+
+    /// The choice where all inputs whose turn it is are busy.
+    fn out_of_turn(
+        &mut self,
+        lane: usize,
+        (asking, in_turn): (PortSet, PortSet),
+        busy: PortSet,
+        now: Time,
+        free_at: impl Fn(usize) -> Time,
+    ) -> PortSet {
+        let round = &mut self.lanes[lane];
+        let patience = round.patience(now, asking.count().saturating_sub(1));
+        let is_short = |input: usize| free_at(input).saturating_sub(now) <= patience;
+        if self.is_patient && in_turn.iter().any(is_short) {
             round.waits_since.get_or_insert(now);
-            return first;
+            return PortSet::EMPTY;
         }
-        let rest = if rest == [0; 4] { ahead } else { rest };
-        if is_passed { only(next_of_many(rest, round.next_out)) } else { rest }
+        let free = asking.without(busy);
+        let rest = free.without(round.ahead);
+        let rest = if rest.is_empty() { free } else { rest };
+        if in_turn.is_empty() {
+            return rest;
+        }
+        rest.next(round.next_out).map_or(PortSet::EMPTY, PortSet::of)
     }
 
     /// Notes that an input is served from now until then.
@@ -133,35 +140,14 @@ impl Rounds {
         let round = &mut self.lanes[lane];
         round.idle += round.gap(now);
         (round.free_at, round.waits_since) = (Some(end), None);
-        let (word, bit) = (input / 64, 1 << (input % 64));
-        if round.served[word] & bit == 0 {
-            round.served[word] |= bit;
+        if !round.served.contains(input) {
+            round.served.insert(input);
         } else if end > now {
-            round.ahead[word] |= bit;
+            round.ahead.insert(input);
             round.next_out = (input as u16 + 1) % 256;
             round.given_away += end - now;
         }
     }
-}
-
-/// The set of one input, or none.
-fn only(input: Option<usize>) -> [u64; 4] {
-    let mut mask = [0; 4];
-    if let Some(input) = input {
-        mask[input / 64] = 1 << (input % 64);
-    }
-    mask
-}
-
-/// The inputs whose bits are set.
-fn inputs(masks: [u64; 4]) -> impl Iterator<Item = usize> {
-    masks.into_iter().enumerate().flat_map(|(word, mut bits)| {
-        std::iter::from_fn(move || {
-            let input = (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)?;
-            bits &= bits - 1;
-            Some(input)
-        })
-    })
 }
 
 #[cfg(test)]
@@ -170,8 +156,14 @@ mod tests {
 
     const SPAN: (Time, Time) = (Time::ZERO, Time(1_600));
 
-    fn mask(bits: u64) -> [u64; 4] {
-        [bits, 0, 0, 0]
+    fn mask(bits: u64) -> PortSet {
+        PortSet::from_words([bits, 0, 0, 0])
+    }
+
+    /// The choice of those that ask, for inputs that are free at a time.
+    fn choose(rounds: &mut Rounds, asking: u64, now: Time, free_at: impl Fn(usize) -> Time) -> PortSet {
+        let busy = (0..64).filter(|&input| free_at(input) > now).collect();
+        rounds.choice_of_free(0, (mask(asking), mask(0)), busy, now, free_at)
     }
 
     #[test]
@@ -193,7 +185,7 @@ mod tests {
         let mut rounds = Rounds::new(1, true);
         rounds.served(0, 0, SPAN);
         let busy = |input| if input == 1 { Time(800) } else { Time::ZERO };
-        assert_eq!(rounds.choice_of_free(0, (mask(0b11), mask(0)), Time::ZERO, busy), mask(0b01));
+        assert_eq!(choose(&mut rounds, 0b11, Time::ZERO, busy), mask(0b01));
         // The other one keeps its turn.
         assert_eq!(rounds.choice(0, mask(0b11), mask(0)), mask(0b10));
     }
@@ -207,7 +199,7 @@ mod tests {
             let mut passed_over = 0;
             let mut now = Time::ZERO;
             let busy = |now: Time| move |input| if input == 1 { now + remaining } else { Time::ZERO };
-            while rounds.choice_of_free(0, (mask(0b11), mask(0)), now, busy(now)) == mask(0b01) {
+            while choose(&mut rounds, 0b11, now, busy(now)) == mask(0b01) {
                 rounds.served(0, 0, (now, now + SPAN.1));
                 now += SPAN.1;
                 passed_over += 1;
@@ -228,7 +220,7 @@ mod tests {
         let busy = |input| if input == 1 { Time(u64::MAX) } else { Time::ZERO };
         for packet in 0..1_000 {
             let now = Time(packet * 3_200);
-            assert_eq!(rounds.choice_of_free(0, (mask(0b11), mask(0)), now, busy), mask(0b01));
+            assert_eq!(choose(&mut rounds, 0b11, now, busy), mask(0b01));
             rounds.served(0, 0, (now, now + Time(1_600)));
         }
     }
@@ -237,13 +229,12 @@ mod tests {
     fn an_output_waits_for_half_the_time_it_was_idle() {
         let mut rounds = Rounds::new(1, true);
         rounds.served(0, 0, SPAN);
-        let asking = (mask(0b11), mask(0));
         let busy_until = |until| move |input| if input == 1 { Time(until) } else { Time::ZERO };
-        assert_eq!(rounds.choice_of_free(0, asking, Time(2_600), busy_until(3_101)), mask(0b01));
-        assert_eq!(rounds.choice_of_free(0, asking, Time(2_600), busy_until(3_100)), mask(0));
+        assert_eq!(choose(&mut rounds, 0b11, Time(2_600), busy_until(3_101)), mask(0b01));
+        assert_eq!(choose(&mut rounds, 0b11, Time(2_600), busy_until(3_100)), mask(0));
         // What it waits does not count.
-        assert_eq!(rounds.choice_of_free(0, asking, Time(2_700), busy_until(3_201)), mask(0b01));
-        assert_eq!(rounds.choice_of_free(0, asking, Time(3_100), busy_until(3_100)), mask(0b10));
+        assert_eq!(choose(&mut rounds, 0b11, Time(2_700), busy_until(3_201)), mask(0b01));
+        assert_eq!(choose(&mut rounds, 0b11, Time(3_100), busy_until(3_100)), mask(0b10));
     }
 
     /// Two inputs share an output that a third one is always too busy for: neither has more of it for
@@ -255,8 +246,8 @@ mod tests {
         for packet in 0..3_000 {
             // The third one is free now and then.
             let busy = |input| if input == 2 && packet % 4 > 0 { Time(u64::MAX) } else { Time::ZERO };
-            let choice = rounds.choice_of_free(0, (mask(0b111), mask(0)), now, busy)[0];
-            let input = (turn..turn + 3).map(|at| at % 3).find(|at| choice >> at & 1 == 1).unwrap();
+            let choice = choose(&mut rounds, 0b111, now, busy);
+            let input = (turn..turn + 3).map(|at| at % 3).find(|&at| choice.contains(at)).unwrap();
             counts[input] += 1;
             rounds.served(0, input, (now, now + Time(1_600)));
             (now, turn) = (now + Time(1_600), input + 1);
@@ -264,10 +255,5 @@ mod tests {
         assert_eq!(counts[0] + counts[1] + counts[2], 3_000);
         assert!(counts[0].abs_diff(counts[1]) <= 1, "{counts:?}");
         assert!(counts[2] >= 749, "each time it is free: {counts:?}");
-    }
-
-    #[test]
-    fn inputs_beyond_the_first_64_count() {
-        assert_eq!(inputs([1, 0, 1 << 5, 1 << 63]).collect::<Vec<_>>(), [0, 133, 255]);
     }
 }

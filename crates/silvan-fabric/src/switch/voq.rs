@@ -17,6 +17,7 @@ use crate::congestion::marking::Fill;
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::packet::{Fifo, Packet, PacketId};
+use crate::port_set::PortSet;
 use crate::switch::Ports;
 
 /// One output and virtual lane: what waits for it and whose turn it is.
@@ -71,20 +72,6 @@ fn next_of(bits: u64, turn: u16) -> Option<usize> {
     (bits != 0).then(|| (if ahead == 0 { bits } else { ahead }).trailing_zeros() as usize)
 }
 
-/// The same for switches of more than 64 ports.
-#[cold]
-pub(super) fn next_of_many(requests: [u64; 4], turn: u16) -> Option<usize> {
-    let first = usize::from(turn) / 64;
-    let masked = requests[first] & (u64::MAX << (turn % 64));
-    if masked != 0 {
-        return Some(first * 64 + masked.trailing_zeros() as usize);
-    }
-    (1..=4).map(|step| (first + step) % 4).find_map(|word| {
-        let bits = requests[word];
-        (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
-    })
-}
-
 impl VoqSwitch {
     pub fn new(ports: Ports) -> Self {
         let (count, lanes) = (ports.count(), ports.lanes);
@@ -108,7 +95,7 @@ impl VoqSwitch {
         let OutputLane { requests, turn, .. } = self.lanes[lane];
         match self.beyond.get(lane) {
             None => next_of(requests, turn),
-            Some(&[a, b, c]) => next_of_many([requests, a, b, c], turn),
+            Some(&[a, b, c]) => PortSet::from_words([requests, a, b, c]).next(turn),
         }
     }
 
@@ -132,11 +119,14 @@ impl VoqSwitch {
         self.queues[lane * self.ports.count() + input].push(id, &mut core.packets);
         self.set_request(lane, input, true);
         self.outputs[output].waiting |= 1 << vl;
+        if let Some(bytes) = self.queue_bytes.get_mut(lane * self.ports.count() + input) {
+            *bytes += size;
+        }
         let state = &mut self.lanes[lane];
         state.sum += size;
         let OutputLane { channel, blocked, sum, .. } = *state;
         if self.ports.is_concerned(lane, sum) {
-            self.fill_changed(core, (lane, vl), (input, output), |bytes| bytes + size);
+            self.fill_changed(core, (lane, vl), (input, output));
         }
         if blocked > 0 && space >= blocked {
             return;
@@ -174,21 +164,12 @@ impl VoqSwitch {
     }
 
     /// Tells the marking rule that a queue grew or shrank.
-    fn fill_changed(
-        &mut self,
-        core: &mut Core,
-        (lane, vl): (usize, usize),
-        (input, output): (usize, usize),
-        change: impl Fn(u32) -> u32,
-    ) {
-        let mut queue = 0;
-        if let Some(bytes) = self.queue_bytes.get_mut(lane * self.ports.count() + input) {
-            *bytes = change(*bytes);
-            queue = *bytes;
-        }
+    fn fill_changed(&mut self, core: &mut Core, (lane, vl): (usize, usize), (input, output): (usize, usize)) {
+        let queue = self.queue_bytes.get(lane * self.ports.count() + input).copied().unwrap_or(0);
         let state = &self.lanes[lane];
         let [a, b, c] = self.beyond.get(lane).copied().unwrap_or_default();
-        let fill = Fill { input, queue, sum: state.sum, inputs: &[state.requests, a, b, c] };
+        let inputs = PortSet::from_words([state.requests, a, b, c]);
+        let fill = Fill { input, queue, sum: state.sum, inputs };
         self.ports.fill_changed(core, output, vl, &fill);
     }
 
@@ -260,8 +241,11 @@ impl VoqSwitch {
         if queue.is_empty() {
             self.set_request(lane, input, false);
         }
+        if let Some(bytes) = self.queue_bytes.get_mut(index) {
+            *bytes -= size;
+        }
         if self.ports.is_concerned(lane, sum) {
-            self.fill_changed(core, (lane, vl), (input, output), |bytes| bytes - size);
+            self.fill_changed(core, (lane, vl), (input, output));
         }
         let end = self.ports.transmit(core, (input, output), id, None);
         if sum == 0 {
@@ -305,23 +289,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn round_robin_serves_all_others_first() {
-        let requests = [0b1011, 0, 1 << 5, 0];
-        let (mut order, mut turn) = (Vec::new(), 0);
-        for _ in 0..6 {
-            let input = next_of_many(requests, turn).unwrap();
-            order.push(input);
-            turn = input as u16 + 1;
-        }
-        assert_eq!(order, [0, 1, 3, 133, 0, 1]);
-        assert_eq!(next_of_many([0; 4], turn), None);
+    fn a_turn_past_the_only_request_wraps() {
         assert_eq!([0, 1, 2, 4].map(|turn| next_of(0b1011, turn).unwrap()), [0, 1, 3, 0]);
-        assert_eq!(next_of(0, 3), None);
-    }
-
-    #[test]
-    fn a_turn_past_the_only_request_wraps_within_its_word() {
-        assert_eq!(next_of_many([0b10, 0, 0, 0], 5), Some(1));
         assert_eq!(next_of(0b10, 5), Some(1));
+        assert_eq!(next_of(0, 3), None);
     }
 }

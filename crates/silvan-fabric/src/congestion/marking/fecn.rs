@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
+use crate::port_set::PortSet;
+
 /// Parameters of a switch's congestion manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -97,6 +99,8 @@ pub(crate) struct FecnRule {
     lower: u32,
     /// No fill of all queues up to this brings a port above the thresholds.
     least: u32,
+    /// Whether that is known, as no single queue holds more than all queues of its output do.
+    bounded: bool,
     mapping: FillMapping,
     pattern: MarkingPattern,
     /// Share of eligible packets that are marked: so many of so many.
@@ -127,15 +131,15 @@ pub(crate) struct PortVl {
 
 /// What changed in the queues that feed an output.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fill<'a> {
+pub(crate) struct Fill {
     /// The input whose queue changed.
     pub input: usize,
     /// Bytes in that queue now (0 where [`FecnRule::needs_queues`] says no).
     pub queue: u32,
     /// Bytes in all queues that feed the output now.
     pub sum: u32,
-    /// Inputs with packets for the output now, one bit each.
-    pub inputs: &'a [u64],
+    /// Inputs with packets for the output now.
+    pub inputs: PortSet,
 }
 
 impl Fecn {
@@ -154,12 +158,15 @@ impl Fecn {
         Ok((upper, lower))
     }
 
-    pub(crate) fn rule(&self, lane_capacity: Bytes) -> Result<FecnRule, String> {
+    /// The rule for a share of the input buffer. `bounded` says whether the queues whose fill it is told
+    /// hold packets for one output alone, so that none has more bytes than all that feed the output.
+    pub(crate) fn rule(&self, lane_capacity: Bytes, bounded: bool) -> Result<FecnRule, String> {
         let (upper, lower) = self.thresholds(lane_capacity)?;
         let upper = u32::try_from(upper.0).unwrap_or(u32::MAX);
         Ok(FecnRule {
             upper,
             least: if self.fill == FillMapping::SumPerInput { 0 } else { upper },
+            bounded: bounded || self.fill != FillMapping::Each,
             lower: u32::try_from(lower.0).unwrap_or(u32::MAX),
             mapping: self.fill,
             pattern: self.pattern,
@@ -188,11 +195,10 @@ impl FecnRule {
     }
 
     /// Whether a change that leaves `sum` bytes in all queues can change the port's state: a
-    /// cheap question that spares most of the others. Where single queues count, the rule hears of
-    /// every change.
+    /// cheap question that spares most of the others.
     #[inline]
     pub fn is_concerned(&self, port: &PortVl, sum: u32) -> bool {
-        port.above || sum > self.least || self.mapping == FillMapping::Each
+        port.above || sum > self.least || !self.bounded
     }
 
     /// Whether the fill of single queues is held against the threshold.
@@ -203,7 +209,7 @@ impl FecnRule {
     /// A queue that feeds the port grew or shrank. `is_root` tells whether the port has credits
     /// to send; it is asked only when it matters.
     #[inline]
-    pub fn fill_changed(&self, port: &mut PortVl, fill: &Fill<'_>, is_root: impl FnOnce() -> bool) {
+    pub fn fill_changed(&self, port: &mut PortVl, fill: &Fill, is_root: impl FnOnce() -> bool) {
         match self.mapping {
             FillMapping::Each => {
                 let (word, bit) = (&mut port.inputs_above[fill.input / 64], 1 << (fill.input % 64));
@@ -216,8 +222,7 @@ impl FecnRule {
             }
             FillMapping::Sum => port.above = self.above(port.above, fill.sum, 1),
             FillMapping::SumPerInput => {
-                let inputs: u32 = fill.inputs.iter().map(|word| word.count_ones()).sum();
-                port.above = self.above(port.above, fill.sum, inputs.max(1));
+                port.above = self.above(port.above, fill.sum, fill.inputs.count().max(1));
             }
         }
         if port.congested {
@@ -267,16 +272,15 @@ mod tests {
     use super::*;
 
     fn rule(fecn: &Fecn) -> FecnRule {
-        fecn.rule(Bytes(65_536)).unwrap()
+        fecn.rule(Bytes(65_536), true).unwrap()
     }
 
     fn port(rule: &FecnRule) -> PortVl {
         rule.port(80, false, Stream::new(1, "marking", 0))
     }
 
-    fn fill(input: usize, queue: u32, sum: u32, inputs: usize) -> Fill<'static> {
-        const MASKS: [[u64; 2]; 4] = [[0, 0], [1, 0], [3, 0], [7, 0]];
-        Fill { input, queue, sum, inputs: &MASKS[inputs] }
+    fn fill(input: usize, queue: u32, sum: u32, inputs: usize) -> Fill {
+        Fill { input, queue, sum, inputs: (0..inputs).collect() }
     }
 
     #[test]

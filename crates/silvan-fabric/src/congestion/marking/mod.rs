@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::cache::prefetch;
 
 /// A marking rule with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -61,6 +62,14 @@ impl Marker {
         }
     }
 
+    /// Has the state of a lane brought into the cache.
+    #[inline]
+    pub fn foresee(&self, lane: usize) {
+        if let Self::Fecn { ports, .. } = self {
+            prefetch(ports, lane);
+        }
+    }
+
     /// Whether the rule is told of the queues that feed an output and marks what leaves there. Rules that
     /// look at whole buffers are not.
     #[inline]
@@ -78,7 +87,7 @@ impl Marker {
 
     /// See [`FecnRule::fill_changed`]; `lane` numbers the output ports' virtual lanes.
     #[inline]
-    pub fn fill_changed(&mut self, lane: usize, fill: &Fill<'_>, is_root: impl FnOnce() -> bool) {
+    pub fn fill_changed(&mut self, lane: usize, fill: &Fill, is_root: impl FnOnce() -> bool) {
         match self {
             Self::None | Self::Buffers(_) => {}
             Self::Fecn { rule, ports } => rule.fill_changed(&mut ports[lane], fill, is_root),

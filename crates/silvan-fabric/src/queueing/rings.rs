@@ -1,0 +1,134 @@
+//! Rings: queues that take turns, linked through one another, so that to join, leave or pass a turn
+//! costs the same however many there are.
+
+/// Nobody.
+const NONE: u32 = u32::MAX;
+
+/// Who is before and after a member. Means nothing of those that are in no ring.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    before: u32,
+    after: u32,
+}
+
+impl Place {
+    pub const NOWHERE: Self = Self { before: NONE, after: NONE };
+}
+
+/// What can be in a ring; in one at a time.
+pub(super) trait Member {
+    fn place(&mut self) -> &mut Place;
+}
+
+/// A ring of members that are numbered by their place in a slice: the first one and the last.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ring {
+    first: u32,
+    last: u32,
+}
+
+impl Ring {
+    pub const EMPTY: Self = Self { first: NONE, last: NONE };
+
+    /// Whose turn it is.
+    #[inline]
+    pub fn front(&self) -> Option<u32> {
+        (self.first != NONE).then_some(self.first)
+    }
+
+    /// Whether there is one member.
+    #[inline]
+    pub fn is_single(&self) -> bool {
+        self.first == self.last && self.first != NONE
+    }
+
+    /// Adds one whose turn comes last.
+    #[inline]
+    pub fn push_back<M: Member>(&mut self, members: &mut [M], at: u32) {
+        *members[at as usize].place() = Place { before: self.last, after: NONE };
+        match self.last {
+            NONE => self.first = at,
+            last => members[last as usize].place().after = at,
+        }
+        self.last = at;
+    }
+
+    /// Adds one whose turn it is now.
+    #[inline]
+    pub fn push_front<M: Member>(&mut self, members: &mut [M], at: u32) {
+        *members[at as usize].place() = Place { before: NONE, after: self.first };
+        match self.first {
+            NONE => self.last = at,
+            first => members[first as usize].place().before = at,
+        }
+        self.first = at;
+    }
+
+    /// Takes a member out. Returns whether none is left.
+    #[inline]
+    pub fn remove<M: Member>(&mut self, members: &mut [M], at: u32) -> bool {
+        let Place { before, after } = *members[at as usize].place();
+        match before {
+            NONE => self.first = after,
+            before => members[before as usize].place().after = after,
+        }
+        match after {
+            NONE => self.last = before,
+            after => members[after as usize].place().before = before,
+        }
+        self.first == NONE
+    }
+
+    /// The members in turn.
+    pub fn collect<M: Member>(&self, members: &mut [M]) -> Vec<u32> {
+        let mut all = Vec::new();
+        let mut at = self.first;
+        while at != NONE {
+            all.push(at);
+            at = members[at as usize].place().after;
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    impl Member for Place {
+        fn place(&mut self) -> &mut Place {
+            self
+        }
+    }
+
+    proptest! {
+        /// Two rings and what joins and leaves them, beside plain queues.
+        #[test]
+        fn rings_are_queues(steps in prop::collection::vec((0u32..8, 0usize..2, any::<bool>()), 1..200)) {
+            let mut rings = [Ring::EMPTY; 2];
+            let mut members = [Place::NOWHERE; 8];
+            let mut model = [VecDeque::new(), VecDeque::new()];
+            for (queue, ring, at_front) in steps {
+                if let Some(of) = (0..2).find(|&ring| model[ring].contains(&queue)) {
+                    model[of].retain(|&other| other != queue);
+                    prop_assert_eq!(rings[of].remove(&mut members, queue), model[of].is_empty());
+                } else if at_front {
+                    model[ring].push_front(queue);
+                    rings[ring].push_front(&mut members, queue);
+                } else {
+                    model[ring].push_back(queue);
+                    rings[ring].push_back(&mut members, queue);
+                }
+                for (ring, model) in rings.iter().zip(&model) {
+                    prop_assert!(ring.collect(&mut members).iter().eq(model));
+                    prop_assert_eq!(ring.front(), model.front().copied());
+                    prop_assert_eq!(ring.is_single(), model.len() == 1);
+                }
+            }
+        }
+    }
+}
