@@ -1,7 +1,8 @@
 # Silvan. `make help` lists what there is.
 #
-# Everything Python lives in .venv, made here from requirements.lock; everything built in
-# target/. Stamp files make a repeated `make` quick.
+# Everything Python lives in .venv, made here from requirements.lock (what is run) and
+# requirements-dev.lock (what tests and lint need besides); everything built in target/. Stamp files make
+# a repeated `make` quick.
 
 PYTHON ?= python3
 # Processes for the Python tests: as many as there are cores.
@@ -9,6 +10,8 @@ JOBS ?= logical
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := tools/with-rust cargo
+# Python compiles what it imports, once; all modules of all packages would take longer than to install them.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-deps --no-compile
 # The extension module is not linked against libpython, whoever builds it.
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -36,7 +39,11 @@ $(VENV)/.deps: requirements.lock
 	  { echo "Silvan needs Python 3.10 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1); try make PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || \
 	  { echo "$(PYTHON) cannot make a virtual environment (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --no-deps -r requirements.lock
+	$(PIP_INSTALL) -r requirements.lock
+	@touch $@
+
+$(VENV)/.dev-deps: $(VENV)/.deps requirements-dev.lock
+	$(PIP_INSTALL) -r requirements-dev.lock
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
@@ -53,12 +60,12 @@ test-rust:
 	$(CARGO) test --workspace --exclude silvan-python --quiet
 
 # On all cores; whoever becomes idle takes tests over, since some last a hundred times as long as others.
-test-python: $(VENV)/.built
+test-python: $(VENV)/.built $(VENV)/.dev-deps
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
 
 check: lint test schema-check swarm ## what CI runs: lint, all tests, schema up to date, 300 drawn scenarios
 
-lint: $(VENV)/.deps ## rustfmt, clippy, ruff, mypy; changes nothing
+lint: $(VENV)/.dev-deps ## rustfmt, clippy, ruff, mypy; changes nothing
 	@has() { $(CARGO) fmt --version && $(CARGO) clippy --version; } >/dev/null 2>&1; \
 	  has || { tools/with-rust rustup component add rustfmt clippy 2>/dev/null && has; } || \
 	  { echo "rustfmt and clippy are needed: rustup component add rustfmt clippy" >&2; exit 1; }
@@ -68,7 +75,7 @@ lint: $(VENV)/.deps ## rustfmt, clippy, ruff, mypy; changes nothing
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-fmt: $(VENV)/.deps ## format Rust and Python
+fmt: $(VENV)/.dev-deps ## format Rust and Python
 	$(CARGO) fmt --all
 	$(BIN)/ruff check --quiet --fix-only
 	$(BIN)/ruff format --quiet
