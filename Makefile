@@ -20,6 +20,9 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 SCHEMA := docs/scenario.schema.json
 # Scenarios of `make swarm`.
 N ?= 300
+# Pairs of runs of each case of `make bench AGAINST=...`; ONLY names some of the cases.
+ROUNDS ?= 5
+ONLY ?=
 # Executions of each target of `make fuzz`, and cases of each reader in Python.
 RUNS ?= 10000000
 CASES ?= 10000
@@ -111,9 +114,14 @@ fuzz: $(VENV)/.built ## RUNS=10000000 executions of each fuzz target, and of the
 papers: $(VENV)/.built ## the published experiments in full
 	$(BIN)/silvan papers run --all --out out/papers
 
-bench: ## speed of the engine: whole runs, to bench.json, then queue, arbiters and a hop alone
-	$(CARGO) run --release --quiet -p silvan-scenario --example bench -- bench.json
+bench: ## speed: whole runs, to bench.json, then parts; AGAINST=COMMIT: ratios to that (ONLY="uniform_648" ROUNDS=5)
+	$(CARGO) build --release --quiet -p silvan-scenario --example bench
+	target/release/examples/bench bench.json $(ONLY)
+ifdef AGAINST
+	$(PYTHON) tools/bench_ratio.py $(AGAINST) $(ONLY) --rounds $(ROUNDS) --json bench.json
+else
 	$(CARGO) bench --quiet -p silvan-engine -p silvan-fabric --bench queue --bench hops -- --noplot
+endif
 
 # Not out/: runs and tables there are the user's, and may have taken days.
 clean: ## remove everything built, and the environment
