@@ -18,8 +18,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 SCHEMA := docs/scenario.schema.json
-# Scenarios of `make swarm`.
+# Scenarios of `make swarm`; those of `make same`, from the seed FIRST on.
 N ?= 300
+same: N = 2000
+FIRST ?= 1
 # Pairs of runs of each case of `make bench AGAINST=...`; ONLY names some of the cases.
 ROUNDS ?= 5
 ONLY ?=
@@ -30,7 +32,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft scenario
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check verify swarm fuzz bench papers clean
+.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check verify swarm same fuzz bench papers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -122,6 +124,11 @@ ifdef AGAINST
 else
 	$(CARGO) bench --quiet -p silvan-engine -p silvan-fabric --bench queue --bench hops -- --noplot
 endif
+
+same: ## AGAINST=COMMIT: which of N=2000 drawn scenarios give other results than there
+	@test -n "$(AGAINST)" || { echo "say what to compare with: make same AGAINST=COMMIT" >&2; exit 2; }
+	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
+	$(PYTHON) tools/same.py $(AGAINST) --count $(N) --first $(FIRST)
 
 # Not out/: runs and tables there are the user's, and may have taken days.
 clean: ## remove everything built, and the environment
