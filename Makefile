@@ -1,7 +1,8 @@
 # Silvan. `make help` lists what there is.
 #
-# Everything Python lives in .venv, made here from requirements.lock; everything built in
-# target/. Stamp files make a repeated `make` quick.
+# Everything Python lives in .venv, made here from requirements.lock (what is run) and
+# requirements-dev.lock (what tests and lint need besides); everything built in target/. Stamp files make
+# a repeated `make` quick.
 
 PYTHON ?= python3
 # Processes for the Python tests: as many as there are cores.
@@ -9,14 +10,21 @@ JOBS ?= logical
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := tools/with-rust cargo
+# Python compiles what it imports, once; all modules of all packages would take longer than to install them.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-deps --no-compile
 # The extension module is not linked against libpython, whoever builds it.
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 SCHEMA := docs/scenario.schema.json
-# Scenarios of `make swarm`.
+# Scenarios of `make swarm`; those of `make same`, from the seed FIRST on.
 N ?= 300
+same: N = 2000
+FIRST ?= 1
+# Pairs of runs of each case of `make bench AGAINST=...`; ONLY names some of the cases.
+ROUNDS ?= 5
+ONLY ?=
 # Executions of each target of `make fuzz`, and cases of each reader in Python.
 RUNS ?= 10000000
 CASES ?= 10000
@@ -24,7 +32,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft scenario
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check verify swarm fuzz bench papers clean
+.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check verify swarm same fuzz bench papers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -36,7 +44,11 @@ $(VENV)/.deps: requirements.lock
 	  { echo "Silvan needs Python 3.10 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1); try make PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || \
 	  { echo "$(PYTHON) cannot make a virtual environment (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --no-deps -r requirements.lock
+	$(PIP_INSTALL) -r requirements.lock
+	@touch $@
+
+$(VENV)/.dev-deps: $(VENV)/.deps requirements-dev.lock
+	$(PIP_INSTALL) -r requirements-dev.lock
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
@@ -53,12 +65,12 @@ test-rust:
 	$(CARGO) test --workspace --exclude silvan-python --quiet
 
 # On all cores; whoever becomes idle takes tests over, since some last a hundred times as long as others.
-test-python: $(VENV)/.built
+test-python: $(VENV)/.built $(VENV)/.dev-deps
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
 
 check: lint test schema-check swarm ## what CI runs: lint, all tests, schema up to date, 300 drawn scenarios
 
-lint: $(VENV)/.deps ## rustfmt, clippy, ruff, mypy; changes nothing
+lint: $(VENV)/.dev-deps ## rustfmt, clippy, ruff, mypy; changes nothing
 	@has() { $(CARGO) fmt --version && $(CARGO) clippy --version; } >/dev/null 2>&1; \
 	  has || { tools/with-rust rustup component add rustfmt clippy 2>/dev/null && has; } || \
 	  { echo "rustfmt and clippy are needed: rustup component add rustfmt clippy" >&2; exit 1; }
@@ -68,7 +80,7 @@ lint: $(VENV)/.deps ## rustfmt, clippy, ruff, mypy; changes nothing
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-fmt: $(VENV)/.deps ## format Rust and Python
+fmt: $(VENV)/.dev-deps ## format Rust and Python
 	$(CARGO) fmt --all
 	$(BIN)/ruff check --quiet --fix-only
 	$(BIN)/ruff format --quiet
@@ -104,9 +116,19 @@ fuzz: $(VENV)/.built ## RUNS=10000000 executions of each fuzz target, and of the
 papers: $(VENV)/.built ## the published experiments in full
 	$(BIN)/silvan papers run --all --out out/papers
 
-bench: ## speed of the engine: whole runs, to bench.json, then queue, arbiters and a hop alone
-	$(CARGO) run --release --quiet -p silvan-scenario --example bench -- bench.json
+bench: ## speed: whole runs, to bench.json, then parts; AGAINST=COMMIT: ratios to that (ONLY="uniform_648" ROUNDS=5)
+	$(CARGO) build --release --quiet -p silvan-scenario --example bench
+	target/release/examples/bench bench.json $(ONLY)
+ifdef AGAINST
+	$(PYTHON) tools/bench_ratio.py $(AGAINST) $(ONLY) --rounds $(ROUNDS) --json bench.json
+else
 	$(CARGO) bench --quiet -p silvan-engine -p silvan-fabric --bench queue --bench hops -- --noplot
+endif
+
+same: ## AGAINST=COMMIT: which of N=2000 drawn scenarios give other results than there
+	@test -n "$(AGAINST)" || { echo "say what to compare with: make same AGAINST=COMMIT" >&2; exit 2; }
+	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
+	$(PYTHON) tools/same.py $(AGAINST) --count $(N) --first $(FIRST)
 
 # Not out/: runs and tables there are the user's, and may have taken days.
 clean: ## remove everything built, and the environment

@@ -7,7 +7,14 @@
 //!
 //! ```text
 //! cargo run --release -p silvan-scenario --example bench -- bench.json [CASE...]
+//! cargo run --release -p silvan-scenario --example bench -- --one CASE [KEY=VALUE...]
+//! cargo run --release -p silvan-scenario --example bench -- --file SCENARIO [KEY=VALUE...]
+//! cargo run --release -p silvan-scenario --example bench -- --cases
 //! ```
+//!
+//! `tools/bench_ratio.py` compares two builds: it asks the newer one for its cases (`--cases`) and has
+//! both run the newer one's scenario files (`--file`). Builds before `--file` was added run any file by
+//! way of the case `trees_1024`, which changes nothing in its scenario; it must stay that way.
 
 use std::error::Error;
 use std::path::Path;
@@ -100,6 +107,24 @@ const CASES: &[Case] = &[
         "trees_1024_voqnet",
         &[("switch.queues", "per-destination"), ("switch.queue_buffer", "128 KiB")],
     ),
+    // The hot phase begins at 55,000 cycles, when 10,000 packets have been delivered.
+    Case {
+        name: "cioq_512",
+        scenario: "scenarios/mvcm-hot-phase.toml",
+        overrides: &[("duration", "300_000 cycles"), ("congestion.mechanism", "none")],
+    },
+    Case {
+        name: "cioq_512_mvcm",
+        scenario: "scenarios/mvcm-hot-phase.toml",
+        overrides: &[("duration", "300_000 cycles"), ("congestion.mechanism", "mvcm")],
+    },
+    Case {
+        name: "fcfs_512_routes",
+        scenario: "scenarios/routes-512.toml",
+        overrides: &[("switch.arbitration", "fcfs"), ("duration", "1 ms"), ("warmup", "0 s")],
+    },
+    // Cases on two threads belong here, once a run can have them; `tools/bench_ratio.py` must then
+    // compare their wall time, since the CPU time is that of both threads.
 ];
 
 /// A mechanism against the trees of the largest network that it was studied in.
@@ -134,24 +159,35 @@ fn peak_rss_mb() -> Option<f64> {
     Some((kib * 1.024 / 10.0).round() / 100.0)
 }
 
-/// Runs a case; with further overrides (`key=value`), as a profiler may want a shorter run, and
-/// then without the reference loop.
+/// Reads overrides from words (`key=value`).
+fn read_overrides(words: &[String]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+    let pair = |word: &String| word.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    words.iter().map(|word| pair(word).ok_or_else(|| format!("`{word}` is not key=value").into())).collect()
+}
+
+/// Runs a case; with further overrides, as a profiler may want a shorter run, and then without the
+/// reference loop.
 fn run_case(case: &Case, more: &[String]) -> Result<Value, Box<dyn Error>> {
-    let more = more.iter().map(|text| text.split_once('=').ok_or("an override is key=value"));
-    let more: Vec<(&str, &str)> = more.collect::<Result<_, _>>()?;
-    let overrides: Vec<(String, String)> = case
-        .overrides
-        .iter()
-        .chain(&more)
-        .map(|(key, value)| ((*key).to_string(), (*value).to_string()))
-        .collect();
-    let mut simulation = Scenario::load(Path::new(case.scenario), &overrides)?.simulation()?;
+    let of_case = case.overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let overrides: Vec<(String, String)> = of_case.chain(read_overrides(more)?).collect();
+    let mut result = run_file(Path::new(case.scenario), &overrides)?;
+    if more.is_empty() {
+        let reference = reference_holds_per_s();
+        let events_per_s = result["events_per_s"].as_f64().unwrap_or(f64::NAN);
+        result["reference_holds_per_s"] = json!(reference.round());
+        result["events_per_reference_hold"] = json!(events_per_s / reference);
+    }
+    Ok(result)
+}
+
+/// Runs a scenario file.
+fn run_file(file: &Path, overrides: &[(String, String)]) -> Result<Value, Box<dyn Error>> {
+    let mut simulation = Scenario::load(file, overrides)?.simulation()?;
     let start = Instant::now();
     while !simulation.advance(1 << 20)?.done {}
     let wall_s = start.elapsed().as_secs_f64();
     let rss_mb = peak_rss_mb();
-    let summary = simulation.finish().expect("books that balance").summary;
-    let reference = if more.is_empty() { reference_holds_per_s() } else { f64::NAN };
+    let summary = simulation.finish()?.summary;
     let per_s = |count: u64| count as f64 / wall_s;
     Ok(json!({
         "packet_hops_per_s": per_s(summary.packet_hops).round(),
@@ -161,27 +197,48 @@ fn run_case(case: &Case, more: &[String]) -> Result<Value, Box<dyn Error>> {
         "simulated_s": summary.simulated_ns as f64 * 1e-9,
         "packet_hops": summary.packet_hops,
         "events": summary.events,
-        "reference_holds_per_s": reference.round(),
-        "events_per_reference_hold": per_s(summary.events) / reference,
     }))
+}
+
+/// All cases, for a program that runs them by another build.
+fn list_cases() -> Value {
+    let list = CASES
+        .iter()
+        .map(|case| json!({ "name": case.name, "scenario": case.scenario, "overrides": case.overrides }));
+    Value::Array(list.collect())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, name, more @ ..] = arguments.as_slice()
-        && flag == "--one"
-    {
-        let case = CASES.iter().find(|case| case.name == name).ok_or("no such case")?;
-        println!("{}", run_case(case, more)?);
-        return Ok(());
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["--cases"] => println!("{}", list_cases()),
+        ["--one", name, ..] => println!("{}", run_case(case_named(name)?, &arguments[2..])?),
+        ["--file", file, ..] => {
+            println!("{}", run_file(Path::new(file), &read_overrides(&arguments[2..])?)?);
+        }
+        [target, wanted @ ..] if !target.starts_with('-') => run_all(target, wanted)?,
+        _ => return Err("usage: bench OUTPUT.json [CASE...]".into()),
     }
-    let (target, wanted) = arguments.split_first().ok_or("usage: bench OUTPUT.json [CASE...]")?;
+    Ok(())
+}
+
+fn case_named(name: &str) -> Result<&'static Case, Box<dyn Error>> {
+    CASES.iter().find(|case| case.name == name).ok_or_else(|| {
+        let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+        format!("no case `{name}`; there are {}", names.join(", ")).into()
+    })
+}
+
+/// Runs cases, each in a process of its own, and writes what they gave to the file `target`.
+fn run_all(target: &str, wanted: &[&str]) -> Result<(), Box<dyn Error>> {
+    wanted.iter().try_for_each(|name| case_named(name).map(drop))?;
     let mut results = serde_json::Map::new();
     println!(
         "{:<18} {:>14} {:>12} {:>9} {:>11} {:>8}",
         "case", "packet-hops/s", "events/s", "wall s", "events/hold", "RSS MB"
     );
-    for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
+    for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.contains(&case.name)) {
         let output = Command::new(std::env::current_exe()?).args(["--one", case.name]).output()?;
         if !output.status.success() {
             return Err(format!("{}: {}", case.name, String::from_utf8_lossy(&output.stderr)).into());

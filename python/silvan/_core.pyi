@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import Any, final
 
-from arro3.core import Table
-
 __version__: str
 
 class SilvanError(Exception):
@@ -96,8 +94,8 @@ class Run:
     def table_names(self) -> list[str]:
         """Names of the tables."""
 
-    def table(self, name: str) -> Table:
-        """Return a table over the simulator's own memory."""
+    def table(self, name: str) -> dict[str, ArrayView | tuple[ArrayView, list[str]]]:
+        """Return the columns of a table; names as codes and list of names."""
 
     @property
     def account(self) -> list[str]:
@@ -125,9 +123,6 @@ def run(scenario: Scenario, progress: Callable[[int, int, int], object] | None =
     `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once
     more when the run is interrupted.
     """
-
-def columns(table: Any) -> dict[str, ArrayView | tuple[ArrayView, list[str]]]:
-    """Return the columns of any Arrow table for numpy; names as codes and list of names."""
 
 def schema() -> str:
     """Return the JSON Schema of scenario files."""

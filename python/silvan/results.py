@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silvan import _core, _folder, _provenance
+from silvan import _core, _folder, _provenance, _tables
 from silvan._core import Scenario, SilvanError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Result:
         account: list[str],
         warnings: list[str],
         tables: dict[str, Table],
+        columns: dict[str, _tables.Columns] | None = None,
     ) -> None:
         self.scenario_toml = scenario_toml
         self.provenance = provenance
@@ -50,6 +51,8 @@ class Result:
         self.account = account
         self.warnings = warnings
         self.tables = tables
+        #: Tables as numpy has them: those of the simulator, or made at the first call.
+        self._columns = dict(columns or {})
         self._numpy: dict[str, dict[str, NDArray[Any]]] = {}
 
     @cached_property
@@ -99,19 +102,25 @@ class Result:
     def numpy(self, name: str) -> dict[str, NDArray[Any]]:
         """Return a table as arrays by column name.
 
-        Numbers are read in place, and so are read-only. Columns of names become arrays of
-        texts, made at the first call.
+        Numbers of a fresh run are read in place; all are read-only. Columns of names become arrays
+        of texts, made at the first call.
         """
         if name not in self._numpy:
             arrays: dict[str, NDArray[Any]] = {}
-            for column, view in _core.columns(self.table(name)).items():
-                if isinstance(view, tuple):
-                    codes, names = view
-                    arrays[column] = np.array(names, dtype=object)[np.asarray(codes)]
+            for column, values in self.columns(name).items():
+                if isinstance(values, tuple):
+                    codes, names = values
+                    arrays[column] = np.array(names, dtype=object)[codes]
                 else:
-                    arrays[column] = np.asarray(view)
+                    arrays[column] = values
             self._numpy[name] = arrays
         return self._numpy[name]
+
+    def columns(self, name: str) -> _tables.Columns:
+        """Return a table as :meth:`numpy` does, but columns of names as codes and list of names."""
+        if name not in self._columns:
+            self._columns[name] = _tables.of_arrow(self.table(name))
+        return self._columns[name]
 
     def save(self, folder: str | PathLike[str]) -> Path:
         """Write the run's folder, all of it or nothing; return its path.
@@ -147,13 +156,15 @@ def run(
     started = time.time()
     done = _core.run(scenario, progress)
     summary = done.summary
+    columns = {name: _tables.of_run(done.table(name)) for name in done.table_names}
     return Result(
         scenario_toml=scenario.to_toml(standalone=True),
         provenance=_provenance.of_run(scenario, summary, started, done.wall_s),
         summary=summary,
         account=done.account,
         warnings=done.warnings,
-        tables={name: done.table(name) for name in done.table_names},
+        tables={name: _tables.to_arrow(table) for name, table in columns.items()},
+        columns=columns,
     )
 
 

@@ -77,3 +77,10 @@ def command(*arguments: object, cwd: Path | None = None) -> "subprocess.Complete
         check=False,
         env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
     )
+
+
+def script(path: Path, *lines: str) -> Path:
+    """Write a script of the shell that can be run."""
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return path

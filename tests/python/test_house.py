@@ -28,13 +28,19 @@ def test_files_fit_a_head():
     assert not long, f"longer than {LINES_AT_MOST} lines: split them"
 
 
-def test_the_lock_pins_everything_installed():
-    """Every requirement of a locked package is locked too."""
+def pins(lock):
+    """Names that a lock file pins, normalised."""
+    lines = (ROOT / lock).read_text().splitlines()
+    names = [line.split("==")[0] for line in lines if line and not line.startswith(("#", "-r "))]
+    return {re.sub(r"[-_.]+", "-", name).lower() for name in names}
+
+
+@pytest.mark.parametrize("locks", [["requirements.lock"], ["requirements.lock", "requirements-dev.lock"]])
+def test_the_locks_pin_everything_installed(locks):
+    """Every requirement of a locked package is locked too; what runs needs nothing of what develops."""
     from importlib.metadata import PackageNotFoundError, requires
 
-    lines = (ROOT / "requirements.lock").read_text().splitlines()
-    pins = [line.split("==")[0] for line in lines if line and not line.startswith("#")]
-    locked = {re.sub(r"[-_.]+", "-", pin).lower() for pin in pins}
+    locked = set().union(*map(pins, locks))
     missing = set()
     for name in locked | {"silvan"}:
         try:
@@ -50,9 +56,11 @@ def test_the_lock_pins_everything_installed():
     assert not missing
 
 
-def test_the_lock_names_versions_only():
-    for line in (ROOT / "requirements.lock").read_text().splitlines():
-        assert re.fullmatch(r'#.*|[\w.-]+==[\w.]+(; python_version (<|>=) "3\.11")?', line), line
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+def test_a_lock_names_versions_only(lock):
+    own = r'#.*|[\w.-]+==[\w.]+(; python_version (<|>=) "3\.11")?'
+    for line in (ROOT / lock).read_text().splitlines():
+        assert re.fullmatch(own, line) or line == "-r requirements.lock", line
 
 
 def test_links_in_the_documents_lead_somewhere():

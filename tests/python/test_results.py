@@ -1,16 +1,19 @@
 """Running, tables, and the folder of a run."""
 
+import io
 import json
 import re
 import threading
 import time
 
+import arro3.io
 import numpy as np
 import pytest
+from arro3.core import Array, DataType, Table
 
 import silvan
 from conftest import ROOT, SMALL
-from silvan import Scenario, _files, plot
+from silvan import Scenario, _files, _folder, _tables, plot
 from silvan.fairness import jain, rates_gbit_s, treatment_variation
 
 
@@ -46,13 +49,51 @@ def test_the_same_seed_gives_the_same_result(result):
 
 
 def test_numbers_are_read_in_place(result):
-    columns = silvan._core.columns(result.flows)
-    again = silvan._core.columns(result.flows)
-    address = np.asarray(columns["received_bytes"]).__array_interface__["data"]
-    assert address == np.asarray(again["received_bytes"]).__array_interface__["data"]
+    numbers = result.columns("flows")["received_bytes"]
+    assert np.shares_memory(numbers, result.numpy("flows")["received_bytes"])
     assert not result.numpy("flows")["received_bytes"].flags.owndata
     with pytest.raises(ValueError, match="read-only"):
         result.numpy("flows")["received_bytes"][0] = 1
+
+
+def test_arrow_tables_are_over_the_memory_of_arrays():
+    numbers = np.arange(3, dtype=np.uint64)
+    table = _tables.to_arrow({"n": numbers})
+    numbers[1] = 7
+    assert table["n"].to_pylist() == [0, 7, 2]
+
+
+@pytest.mark.parametrize("rows", [0, 5000])
+def test_tables_keep_kinds_and_names_through_arrow_and_a_file(rows):
+    names = ["b", "unused", "a"]
+    columns = {
+        "n": np.arange(rows, dtype=np.uint64),
+        "who": (np.arange(rows, dtype=np.uint32) % 2 * 2, names),
+        "count": np.ones(rows, dtype=np.uint32),
+        "part": np.arange(rows) / 7,
+    }
+    table = _tables.to_arrow(columns)
+    in_file = arro3.io.read_parquet(io.BytesIO(_folder.parquet(table))).read_all()
+    assert in_file.num_rows == rows
+    for back in (_tables.of_arrow(table), _tables.of_arrow(in_file)):
+        assert list(back) == list(columns)
+        for name, values in back.items():
+            if name == "who":
+                codes, of = values
+                assert np.array_equal(np.array([*of, ""])[codes], np.array(names)[columns["who"][0]])
+            else:
+                assert values.dtype == columns[name].dtype
+                assert np.array_equal(values, columns[name])
+                assert not values.flags.writeable
+
+
+def test_arrow_tables_of_something_else_are_refused():
+    table = Table.from_pydict({"n": arro3.core.Array([1, None], type=arro3.core.DataType.uint64())})
+    with pytest.raises(TypeError, match="column `n` has missing values"):
+        _tables.of_arrow(table)
+    table = Table.from_pydict({"n": Array([1], type=DataType.int8())})
+    with pytest.raises(TypeError, match=r"column `n` is .*Int8"):
+        _tables.of_arrow(table)
 
 
 def test_arrays_outlive_the_result():

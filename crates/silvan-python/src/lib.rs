@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | [`scenario`] | scenario files |
 //! | [`run`] | a run, interruptible, with progress |
-//! | [`arrow`] | tables of a run to Arrow and numpy, without copies |
+//! | [`tables`] | tables of a run for numpy, without copies |
 //! | [`fabric`] | topologies and forwarding tables of real fabrics |
 //! | [`fluid`] | fluid rates of a scenario's flows |
 //! | [`contention`] | flows on trees, without packets |
@@ -15,13 +15,13 @@
 
 use pyo3::prelude::*;
 
-mod arrow;
 mod contention;
 mod convert;
 mod fabric;
 mod fluid;
 mod run;
 mod scenario;
+mod tables;
 
 /// The compiled half of the package `silvan`.
 #[pymodule]
@@ -34,10 +34,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FabricError", py.get_type::<convert::FabricError>())?;
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<run::Run>()?;
-    module.add_class::<arrow::ArrayView>()?;
+    module.add_class::<tables::ArrayView>()?;
     module.add_function(wrap_pyfunction!(scenario::schema, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
-    module.add_function(wrap_pyfunction!(arrow::columns, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_check, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_route, module)?)?;
     module.add_function(wrap_pyfunction!(fluid::fluid, module)?)?;

@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::simulation::{Progress, Simulation};
 
-use crate::arrow;
 use crate::convert::{self, ModelError, ScenarioError};
 use crate::scenario::Scenario;
+use crate::tables;
 
 /// Wall time of a slice: how long Ctrl-C waits at most.
 const SLICE: Duration = Duration::from_millis(50);
@@ -20,7 +21,7 @@ pub(crate) const TELL_EVERY: Duration = Duration::from_millis(200);
 #[pyclass(module = "silvan._core", frozen)]
 pub struct Run {
     outcome: Outcome,
-    tables: Vec<(String, Py<PyAny>)>,
+    tables: Vec<(String, Py<PyDict>)>,
     wall_s: f64,
 }
 
@@ -38,8 +39,8 @@ impl Run {
         self.tables.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// A table as an Arrow table; its columns are the simulator's own memory.
-    fn table(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+    /// The columns of a table by name; numbers are the simulator's own memory.
+    fn table(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyDict>> {
         match self.tables.iter().find(|(known, _)| known == name) {
             Some((_, table)) => Ok(table.clone_ref(py)),
             None => Err(PyKeyError::new_err(format!(
@@ -88,7 +89,7 @@ pub fn run(
     let wall_s = started.elapsed().as_secs_f64();
     let tables = std::mem::take(&mut outcome.tables)
         .into_iter()
-        .map(|table| Ok((table.name.to_owned(), arrow::table(py, table)?)))
+        .map(|table| Ok((table.name.to_owned(), tables::columns(py, table)?)))
         .collect::<PyResult<_>>()?;
     Ok(Run { outcome, tables, wall_s })
 }

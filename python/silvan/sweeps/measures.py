@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silvan import _core
 from silvan.fairness import jain, treatment_variation
 from silvan.sweeps.errors import Place, SweepError
 
@@ -169,8 +168,8 @@ def _few(names: Sequence[str]) -> str:
 
 def _grid(result: Result, measure: Measure) -> NDArray[np.float64]:
     """Values of a column: a row per name, a column per interval of the span."""
-    view = _core.columns(result.table(measure.table))
-    arrays = {name: np.asarray(one) for name, one in view.items() if not isinstance(one, tuple)}
+    columns = result.columns(measure.table)
+    arrays = {name: values for name, values in columns.items() if not isinstance(values, tuple)}
     column = RATES.get(measure.column, measure.column)
     if column not in arrays:
         rates = [rate for rate, source in RATES.items() if source in arrays]
@@ -179,12 +178,8 @@ def _grid(result: Result, measure: Measure) -> NDArray[np.float64]:
             f"measure `{measure.name}`: `{measure.table}` has no column `{measure.column}`; there are {known}"
         )
     ends, steps = np.unique(arrays["time_ns"], return_inverse=True)
-    coded = view.get(TABLES[measure.table])
-    codes, names = (
-        (np.asarray(coded[0]), coded[1])
-        if isinstance(coded, tuple)
-        else (np.zeros(len(steps), dtype=np.uint32), [""])
-    )
+    coded = columns.get(TABLES[measure.table])
+    codes, names = coded if isinstance(coded, tuple) else (np.zeros(len(steps), dtype=np.uint32), [""])
     present = set(np.unique(codes).tolist())
     chosen = [
         code

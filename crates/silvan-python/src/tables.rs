@@ -1,0 +1,65 @@
+//! Tables of a run for numpy, without copies. Python makes Arrow tables of them
+//! (`python/silvan/_tables.py`): Arrow in Rust would take longer to compile than all the rest.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use silvan_fabric::outcome::{Table, Values};
+
+/// A numeric column that numpy reads in place: `numpy.asarray(view)` makes no copy and keeps
+/// the memory alive. Read-only.
+#[pyclass(module = "silvan._core", frozen)]
+pub struct ArrayView {
+    numbers: Numbers,
+}
+
+enum Numbers {
+    U64(Vec<u64>),
+    U32(Vec<u32>),
+    F64(Vec<f64>),
+}
+
+#[pymethods]
+impl ArrayView {
+    /// numpy's array interface: where the numbers are, and of what kind.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (address, kind) = match &self.numbers {
+            Numbers::U64(values) => (values.as_ptr().addr(), "<u8"),
+            Numbers::U32(values) => (values.as_ptr().addr(), "<u4"),
+            Numbers::F64(values) => (values.as_ptr().addr(), "<f8"),
+        };
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("shape", (self.__len__(),))?;
+        interface.set_item("typestr", kind)?;
+        interface.set_item("data", (address, true))?;
+        Ok(interface)
+    }
+
+    const fn __len__(&self) -> usize {
+        match &self.numbers {
+            Numbers::U64(values) => values.len(),
+            Numbers::U32(values) => values.len(),
+            Numbers::F64(values) => values.len(),
+        }
+    }
+}
+
+/// The columns of a table by name: an [`ArrayView`] each, or for a column of names a pair of codes
+/// and list of names.
+pub fn columns(py: Python<'_>, table: Table) -> PyResult<Py<PyDict>> {
+    let columns = PyDict::new(py);
+    for column in table.columns {
+        let view = |numbers| ArrayView { numbers };
+        match column.values {
+            Values::U64(values) => columns.set_item(column.name, view(Numbers::U64(values)))?,
+            Values::U32(values) => columns.set_item(column.name, view(Numbers::U32(values)))?,
+            Values::F64(values) => columns.set_item(column.name, view(Numbers::F64(values)))?,
+            Values::Name { codes, names } => {
+                let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+                columns.set_item(column.name, (view(Numbers::U32(codes)), names))?;
+            }
+        }
+    }
+    Ok(columns.unbind())
+}

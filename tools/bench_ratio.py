@@ -1,0 +1,244 @@
+"""Compares the speed of this build with that of another commit, by interleaved rounds.
+
+    python tools/bench_ratio.py COMMIT [CASE...] [--rounds 5] [--json bench.json]
+
+`make bench AGAINST=COMMIT` does the like. Both builds run the same scenario files, those of this
+checkout, in turns: here, there, there, here, and so on, so that a drift of the machine acts on
+both. What counts is packet-hops per second of CPU time, without the time to set up, which a
+run of two simulated microseconds measures: other programs on the machine then matter less, and so
+does a change that makes a few packets more or less of the same scenario.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from other_build import ROOT, CannotCompareError, OtherBuild, build
+
+#: Long enough for a scenario to be valid, short enough for next to nothing to happen.
+SET_UP_ONLY = ("duration=2 us", "warmup=0 s", "measure.interval=2 us")
+ROW = "{:<18} {:>6} {:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}"
+
+
+class CannotRunError(Exception):
+    """A build cannot run a case, and what it said."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scenario file of this checkout, with overrides (`key=value`)."""
+
+    name: str
+    scenario: Path
+    overrides: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a process did."""
+
+    hops: int
+    events: int
+    cpu_s: float
+
+    def without(self, set_up: Run) -> Run:
+        """Return what was done after setting up."""
+        cpu_s = max(self.cpu_s - set_up.cpu_s, 1e-9)
+        return Run(self.hops - set_up.hops, self.events - set_up.events, cpu_s)
+
+    @property
+    def hops_per_s(self) -> float:
+        """Packet-hops per second of CPU time."""
+        return self.hops / self.cpu_s
+
+
+#: Runs a case with further overrides.
+Runner = Callable[[Case, Sequence[str]], Run]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Pairs of runs, here and there."""
+
+    pairs: Sequence[tuple[Run, Run]]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Speed here over speed there, by pair."""
+        return [here.hops_per_s / there.hops_per_s for here, there in self.pairs]
+
+    @property
+    def ratio(self) -> float:
+        """Their median."""
+        return statistics.median(self.ratios)
+
+    @property
+    def same_traffic(self) -> bool:
+        """Whether both builds moved as many packets."""
+        return all(here.hops == there.hops for here, there in self.pairs)
+
+
+def compare(case: Case, here: Runner, there: Runner, rounds: int) -> Comparison:
+    """Run a case on both builds, in turns."""
+    base_here, base_there = here(case, SET_UP_ONLY), there(case, SET_UP_ONLY)
+    pairs = []
+    for is_swapped in turns(rounds):
+        if is_swapped:
+            other, own = there(case, ()), here(case, ())
+        else:
+            own, other = here(case, ()), there(case, ())
+        pairs.append((own.without(base_here), other.without(base_there)))
+    return Comparison(pairs)
+
+
+def turns(rounds: int) -> Iterator[bool]:
+    """Whether the other build comes first: A B, B A, A B, ..."""
+    return (number % 2 == 1 for number in range(rounds))
+
+
+def runner(who: str, program: Path, knows_files: bool, scratch: Path) -> Runner:
+    """Return what runs cases by the example `bench` of some commit; messages call it `who`."""
+
+    def run(case: Case, more: Sequence[str]) -> Run:
+        words = (*case.overrides, *more)
+        if knows_files:
+            return measured(who, [str(program), "--file", str(case.scenario), *words], ROOT)
+        # Its case `trees_1024` takes the scenario as it is; an override keeps its reference loop out.
+        shutil.copy(case.scenario, scratch / "scenarios" / "trees-1024.toml")
+        return measured(who, [str(program), "--one", "trees_1024", *words, f"name={case.name}"], scratch)
+
+    return run
+
+
+def measured(who: str, command: Sequence[str], folder: Path) -> Run:
+    """Run a process of `bench` and read what it did, and its CPU time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"]
+        raise CannotRunError(f"{who}, {said[0]}")
+    result = json.loads(done.stdout)
+    cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return Run(result["packet_hops"], result["events"], cpu_s)
+
+
+def runner_of(other: OtherBuild, scratch: Path) -> Runner:
+    """Return what runs this checkout's scenarios by another commit's build."""
+    source = other.tree / "benches" / "bench.rs"
+    text = source.read_text() if source.exists() else ""
+    knows_files = '"--file"' in text
+    if not knows_files and '"trees_1024"' not in text:
+        raise CannotCompareError(f"the benchmark of {other.title} cannot be given a scenario: it is too old")
+    (scratch / "scenarios").mkdir()
+    return runner("there", other.program, knows_files, scratch)
+
+
+def cases(program: Path, wanted: Sequence[str]) -> list[Case]:
+    """Return this build's cases, or some of them by name."""
+    listed = json.loads(
+        subprocess.run([program, "--cases"], capture_output=True, text=True, check=True).stdout
+    )
+    known = {
+        one["name"]: Case(
+            one["name"], ROOT / one["scenario"], tuple(f"{key}={value}" for key, value in one["overrides"])
+        )
+        for one in listed
+    }
+    if strange := [name for name in wanted if name not in known]:
+        raise CannotCompareError(f"no case `{strange[0]}`; there are {', '.join(known)}")
+    return [known[name] for name in wanted or known]
+
+
+def head() -> str:
+    """Return the head of the table."""
+    top = ROW.format("", "ratio", "", "M hops/s", "", "M hops", "", "M events", "")
+    return top + "\n" + ROW.format("case", "median", "least - most", *("here", "there") * 3)
+
+
+def line(name: str, found: Comparison) -> str:
+    """Return a line of the table; a star stands by hops that differ."""
+    here, there = zip(*found.pairs, strict=True)
+    counts = [runs[0].hops for runs in (here, there)], [runs[0].events for runs in (here, there)]
+    speeds = [statistics.median(run.hops_per_s for run in runs) for runs in (here, there)]
+    shown = [f"{number / 1e6:.2f}" for number in (*speeds, *counts[0], *counts[1])]
+    shown[3] += "" if found.same_traffic else "*"
+    spread = f"{min(found.ratios):.2f} - {max(found.ratios):.2f}"
+    return ROW.format(name, f"{found.ratio:.2f}", spread, *shown)
+
+
+def note(file: Path, found: dict[str, Comparison], commit: str) -> None:
+    """Add the ratios to what `bench` wrote."""
+    results: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    for name, comparison in found.items():
+        spread = [min(comparison.ratios), max(comparison.ratios)]
+        entry = {"against": commit, "ratio": comparison.ratio, "ratio_spread": spread}
+        results.setdefault(name, {}).update(entry)
+    file.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="bench_ratio.py", description=__doc__.splitlines()[0])
+    parser.add_argument("commit", help="what to compare with")
+    parser.add_argument("case", nargs="*", help="cases (all)")
+    parser.add_argument("--rounds", type=int, default=5, help="pairs of runs of each case (5)")
+    parser.add_argument("--json", type=Path, help="file of `bench` to which the ratios are added")
+    parser.add_argument("--bench", type=Path, default=ROOT / "target/release/examples/bench")
+    options = parser.parse_args(words)
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds}: must be 1 or more")
+    return options
+
+
+def main() -> int:
+    """Build the other commit, compare, print a line per case."""
+    options = arguments()
+    try:
+        chosen = cases(options.bench, options.case)
+        other = build(options.commit, "bench")
+        with tempfile.TemporaryDirectory() as scratch:
+            here = runner("here", options.bench, True, Path(scratch))
+            found = compare_all(chosen, here, runner_of(other, Path(scratch)), options.rounds, other)
+    except CannotCompareError as error:
+        print(f"bench_ratio: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        note(options.json, found, other.commit)
+        print(f"ratios added to {options.json}")
+    return 0
+
+
+def compare_all(
+    chosen: Sequence[Case], here: Runner, there: Runner, rounds: int, other: OtherBuild
+) -> dict[str, Comparison]:
+    """Compare case by case, printing a line for each."""
+    print(f"Here: this checkout. There: {other.title}.")
+    print(f"{rounds} pairs of runs, in turns; speeds per second of CPU time, without setting up.")
+    print(head(), flush=True)
+    found = {}
+    for case in chosen:
+        try:
+            found[case.name] = compare(case, here, there, rounds)
+        except CannotRunError as error:
+            print(f"{case.name:<18} not compared: {error}", flush=True)
+            continue
+        print(line(case.name, found[case.name]), flush=True)
+    if not all(comparison.same_traffic for comparison in found.values()):
+        print("* another number of hops: results differ between the builds")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

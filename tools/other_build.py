@@ -1,0 +1,96 @@
+"""Examples of another commit, built in a work tree of its own and kept for the next time.
+
+Everything lies in `target/against/<commit>`: the user's checkout is never touched. `make clean`
+removes it with the rest; git then forgets the work tree by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+#: So many lines of a failed command are shown.
+LINES_SHOWN = 12
+
+
+class CannotCompareError(Exception):
+    """There is nothing to compare with, and why."""
+
+
+@dataclass(frozen=True)
+class OtherBuild:
+    """An example of another commit."""
+
+    #: The commit, abbreviated.
+    commit: str
+    subject: str
+    #: Its work tree.
+    tree: Path
+    program: Path
+
+    @property
+    def title(self) -> str:
+        """The commit with what it says of itself."""
+        return f"{self.commit} ({self.subject})"
+
+
+def build(commit: str, example: str) -> OtherBuild:
+    """Build `example` as it was at `commit`, in the release profile.
+
+    Raises :class:`CannotCompareError` where there is no such commit or example, or it does not build.
+    """
+    name = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
+    if name is None:
+        raise CannotCompareError(f"no commit `{commit}` in this repository; `git log --oneline` lists them")
+    short = name[:10]
+    tree = ROOT / "target" / "against" / short
+    _check_out(name, tree)
+    subject = _git("log", "-1", "--format=%s", name) or ""
+    target = tree / "target"
+    program = target / "release" / "examples" / example
+    print(f"Building `{example}` of {short} in {tree.relative_to(ROOT)} (the first time takes minutes) ...")
+    sys.stdout.flush()
+    command = [ROOT / "tools" / "with-rust", "cargo", "build", "--release", "--quiet"]
+    done = subprocess.run(
+        [*command, "-p", "silvan-scenario", "--example", example],
+        cwd=tree,
+        env={**os.environ, "CARGO_TARGET_DIR": str(target)},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise CannotCompareError(
+            f"`{example}` of {short} ({subject}) does not build:\n{last_lines(done.stderr)}"
+        )
+    return OtherBuild(short, subject, tree, program)
+
+
+def last_lines(text: str) -> str:
+    """Return the last lines of what a command printed, indented."""
+    return "\n".join(f"  {line}" for line in text.strip().splitlines()[-LINES_SHOWN:])
+
+
+def _check_out(name: str, tree: Path) -> None:
+    if (tree / ".git").exists():
+        return
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    # `--force`: git still lists the work tree if `make clean` removed it.
+    done = subprocess.run(
+        ["git", "worktree", "add", "--force", "--detach", "--quiet", tree, name],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise CannotCompareError(f"git makes no work tree in {tree}:\n{last_lines(done.stderr)}")
+
+
+def _git(*words: str) -> str | None:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,159 @@
+"""Looks for scenarios whose results differ between this build and that of another commit.
+
+    python tools/same.py COMMIT [--first 1] [--count 2000] [--out out/same]
+
+`make same AGAINST=COMMIT N=2000` does the like. Both builds run the scenarios that the swarm draws
+from seeds, and print a fingerprint of each. Where the two differ, the scenario that this build
+draws is written to a file and run by both: so a change of the drawing alone is no difference, and
+a scenario that only this build reads is none either. The exit status is 1 if results differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from other_build import ROOT, CannotCompareError, build, last_lines
+
+#: Seeds of a pair of processes: few enough for both cores to be busy until the end.
+CHUNK = 25
+#: So many differences are listed with what each build says.
+LISTED = 10
+SAME, DRAWN_OTHERWISE, REFUSED_THERE, DIFFERS = "same", "drawn otherwise", "refused there", "differs"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found of a seed, and what each build says of it."""
+
+    seed: int
+    kind: str
+    here: str
+    there: str
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """The example `swarm` of some commit."""
+
+    program: Path
+
+    def fingerprints(self, first: int, count: int) -> dict[int, str]:
+        """Return a line per seed; one that ends the process has a line that says so."""
+        lines: dict[int, str] = {}
+        seed = first
+        while seed < first + count:
+            done = self._ask("--fingerprints", str(seed), str(first + count - seed))
+            if done.returncode == 2:
+                raise CannotCompareError(f"{self.program} prints no fingerprints:\n{last_lines(done.stderr)}")
+            for one, _, rest in (line.partition(" ") for line in done.stdout.splitlines()):
+                lines[int(one)] = rest
+            seed = first + len(lines)
+            if seed < first + count:
+                lines[seed] = f"the process ended with status {done.returncode}"
+                seed += 1
+        return lines
+
+    def draw(self, seed: int, attempt: int) -> str:
+        """Return the scenario of a seed as TOML."""
+        return self._ask("--show", str(seed), str(attempt)).stdout
+
+    def fingerprint_of(self, file: Path) -> str | None:
+        """Return the line of a scenario file, or none if it is refused."""
+        done = self._ask("--fingerprint-of", str(file))
+        if done.returncode == 2:
+            return None
+        return done.stdout.strip() or f"the process ended with status {done.returncode}"
+
+    def _ask(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [str(self.program), *words]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def compare(first: int, count: int, here: Swarm, there: Swarm, out: Path) -> Iterator[Verdict]:
+    """Compare some seeds."""
+    own, other = here.fingerprints(first, count), there.fingerprints(first, count)
+    for seed, line in own.items():
+        if line == other[seed]:
+            yield Verdict(seed, SAME, line, line)
+        else:
+            yield look_closer(Verdict(seed, DIFFERS, line, other[seed]), here, there, out)
+
+
+def look_closer(found: Verdict, here: Swarm, there: Swarm, out: Path) -> Verdict:
+    """Have both builds run the scenario that this build draws, which is kept if results differ."""
+    attempt = found.here.partition(" ")[0]
+    if not attempt.isdigit():
+        return found
+    file = out / f"{found.seed}.toml"
+    file.write_text(here.draw(found.seed, int(attempt)))
+    own, other = here.fingerprint_of(file), there.fingerprint_of(file)
+    kind = REFUSED_THERE if other is None else DRAWN_OTHERWISE if own == other else DIFFERS
+    if kind != DIFFERS:
+        file.unlink()
+    return Verdict(found.seed, kind, own or "refused", other or "refused")
+
+
+def report(verdicts: Sequence[Verdict], here: Swarm, there: Swarm, out: Path) -> bool:
+    """Print what differs and how to run it again; return whether nothing does."""
+    differing = [verdict for verdict in verdicts if verdict.kind == DIFFERS]
+    for verdict in differing[:LISTED]:
+        print(f"seed {verdict.seed}\n  here   {verdict.here}\n  there  {verdict.there}")
+    if differing:
+        seeds = " ".join(str(verdict.seed) for verdict in differing)
+        print(f"results differ for {len(differing)} seeds: {seeds}")
+        print(f"their scenarios, as this build draws them, are in {out}; one again, here and there:")
+        for swarm in (here, there):
+            print(f"  {swarm.program} --fingerprint-of {out}/{differing[0].seed}.toml")
+    counts = Counter(verdict.kind for verdict in verdicts)
+    if counts[DRAWN_OTHERWISE]:
+        print(f"{counts[DRAWN_OTHERWISE]} seeds are drawn otherwise there; what is drawn here gives the same")
+    if counts[REFUSED_THERE]:
+        print(f"{counts[REFUSED_THERE]} seeds are not compared: there, the scenario of this build is refused")
+    compared = len(verdicts) - counts[REFUSED_THERE]
+    print(f"{compared} scenarios compared, {len(differing)} with other results")
+    return not differing
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="same.py", description=__doc__.splitlines()[0])
+    parser.add_argument("commit", help="what to compare with")
+    parser.add_argument("--first", type=int, default=1, help="first seed (1)")
+    parser.add_argument("--count", type=int, default=2000, help="number of seeds (2000)")
+    parser.add_argument("--out", type=Path, default=Path("out/same"), help="folder of scenarios that differ")
+    parser.add_argument("--swarm", type=Path, default=Path("target/release/examples/swarm"))
+    options = parser.parse_args(words)
+    if options.first < 0 or options.count < 1:
+        parser.error("--first must be 0 or more, --count 1 or more")
+    return options
+
+
+def main() -> int:
+    """Build the other commit, compare, print what differs."""
+    options = arguments()
+    try:
+        other = build(options.commit, "swarm")
+        here, there = Swarm(options.swarm), Swarm(other.program.relative_to(ROOT))
+        print(f"Here: this checkout. There: {other.title}.", flush=True)
+        options.out.mkdir(parents=True, exist_ok=True)
+        last = options.first + options.count
+        chunks = [(first, min(CHUNK, last - first)) for first in range(options.first, last, CHUNK)]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = pool.map(lambda chunk: list(compare(*chunk, here, there, options.out)), chunks)
+            verdicts = [verdict for some in found for verdict in some]
+    except CannotCompareError as error:
+        print(f"same: {error}", file=sys.stderr)
+        return 2
+    return 0 if report(verdicts, here, there, options.out) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
