@@ -1,5 +1,6 @@
 //! Whether all that was generated came out, of a scenario whose traffic has an end.
 
+use silvan_fabric::congestion::reaction::{Mvcm, Reaction};
 use silvan_fabric::outcome::{ClassSummary, Outcome};
 use silvan_fabric::traffic::{Arrivals, Flow, Pattern, Traffic};
 use silvan_scenario::Scenario;
@@ -10,6 +11,9 @@ pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let mut found = Vec::new();
     if summary.packets_inside > 0 {
         found.push(format!("{} packets are inside for ever", summary.packets_inside));
+    }
+    if may_need_longer(scenario) {
+        return found;
     }
     let triggered = |class: &str| match summary.triggers.iter().find(|trigger| trigger.class == class) {
         Some(trigger) => trigger.started_ns.map(|ns| ns * 1_000),
@@ -38,6 +42,20 @@ pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
         }
     }
     found
+}
+
+/// Whether flows may wait for a second between two packets (MVCM's waiting slots without their limit),
+/// in a run that is too short for what they have.
+fn may_need_longer(scenario: &Scenario) -> bool {
+    let spec = &scenario.spec;
+    let reaction = spec.congestion.parts(&spec.packet).reaction;
+    let totals =
+        spec.flow.iter().filter_map(|flow| flow.total).map(|total| total.0.div_ceil(spec.packet.mtu.0));
+    let each = spec.traffic.iter().filter_map(|traffic| traffic.packets_per_host);
+    // What has no total was generated within the drawn scenario's time, thousands of packets at most.
+    let packets = totals.chain(each).max().unwrap_or(1_000).max(1_000);
+    matches!(reaction, Reaction::Mvcm(Mvcm { limited: false, .. }))
+        && spec.duration.0 < packets * 1_000_000_000_000
 }
 
 /// Messages that a clock makes from `start` to before `stop`, of so many bytes each.
