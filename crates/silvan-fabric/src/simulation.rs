@@ -207,6 +207,7 @@ impl Simulation {
         Ok(())
     }
 
+    #[cold]
     fn last_instant(&mut self) -> Result<(), ModelError> {
         while let Some(event) = self.network.core.queue.pop_at(self.config.duration) {
             if matches!(unkey(event.key).0, Class::SwitchWake | Class::HostWake) {
@@ -221,7 +222,7 @@ impl Simulation {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, event: Event) -> Result<(), ModelError> {
         let (class, node, port) = unkey(event.key);
         let (node, port) = (node as usize, port as usize);

@@ -43,6 +43,18 @@ impl Switch {
     /// A packet's head has passed the switch's pipeline and is ready for arbitration.
     #[inline]
     pub fn accept(&mut self, core: &mut Core, input: usize, packet: PacketId) {
+        if let Self::Voq(switch) = self
+            && switch.ports.is_plain()
+        {
+            switch.ports.landed(core, input, packet);
+            switch.enqueue(core, input, packet);
+        } else {
+            self.accept_any(core, input, packet);
+        }
+    }
+
+    /// As [`Self::accept`], where routes are chosen, packets wait for their tails, or queues are others.
+    fn accept_any(&mut self, core: &mut Core, input: usize, packet: PacketId) {
         self.ports_mut().direct(core, input, packet);
         let wait =
             if self.ports().may_underrun { self.ports().waits_for_tail(core, input, packet) } else { None };

@@ -65,6 +65,12 @@ impl Ports {
         Self { node, lanes, channels, wiring, table, director, marker, full_space, marks, may_underrun }
     }
 
+    /// Whether a packet's output is that of the table, and it may leave as soon as its head is in.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.director.is_none() && !self.may_underrun
+    }
+
     /// Number of ports.
     #[inline]
     pub fn count(&self) -> usize {

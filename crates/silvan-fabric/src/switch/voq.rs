@@ -90,7 +90,7 @@ impl VoqSwitch {
     }
 
     /// The requesting input whose turn it is.
-    #[inline]
+    #[inline(always)]
     fn next(&self, lane: usize) -> Option<usize> {
         let OutputLane { requests, turn, .. } = self.lanes[lane];
         match self.beyond.get(lane) {
