@@ -46,7 +46,7 @@ fn nan(json: &Json, at: &str, fail: Fail<'_>) {
     }
 }
 
-fn column<'t>(table: &'t Rows, name: &str) -> Option<&'t Values> {
+pub fn column<'t>(table: &'t Rows, name: &str) -> Option<&'t Values> {
     table.columns.iter().find(|column| column.name == name).map(|column| &column.values)
 }
 

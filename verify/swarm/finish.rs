@@ -1,9 +1,11 @@
 //! Whether all that was generated came out, of a scenario whose traffic has an end.
 
-use silvan_fabric::congestion::reaction::{Mvcm, Reaction};
-use silvan_fabric::outcome::{ClassSummary, Outcome};
+use silvan_fabric::outcome::{ClassSummary, Outcome, Values};
 use silvan_fabric::traffic::{Arrivals, Flow, Pattern, Traffic};
 use silvan_scenario::Scenario;
+
+use crate::books::column;
+use crate::variants::LONG_S;
 
 /// What did not come out, in sentences. Nothing is expected of what waits for a trigger in vain.
 pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
@@ -12,7 +14,7 @@ pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     if summary.packets_inside > 0 {
         found.push(format!("{} packets are inside for ever", summary.packets_inside));
     }
-    if may_need_longer(scenario) {
+    if needs_longer(scenario, outcome) {
         return found;
     }
     let triggered = |class: &str| match summary.triggers.iter().find(|trigger| trigger.class == class) {
@@ -44,18 +46,14 @@ pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     found
 }
 
-/// Whether flows may wait for a second between two packets (MVCM's waiting slots without their limit),
-/// in a run that is too short for what they have.
-fn may_need_longer(scenario: &Scenario) -> bool {
-    let spec = &scenario.spec;
-    let reaction = spec.congestion.parts(&spec.packet).reaction;
-    let totals =
-        spec.flow.iter().filter_map(|flow| flow.total).map(|total| total.0.div_ceil(spec.packet.mtu.0));
-    let each = spec.traffic.iter().filter_map(|traffic| traffic.packets_per_host);
-    // What has no total was generated within the drawn scenario's time, thousands of packets at most.
-    let packets = totals.chain(each).max().unwrap_or(1_000).max(1_000);
-    matches!(reaction, Reaction::Mvcm(Mvcm { limited: false, .. }))
-        && spec.duration.0 < packets * 1_000_000_000_000
+/// Whether flows are still held back at the end of a run that could not be as long as it should: reactions
+/// without a limit (delays that grow with each mark, MVCM's waiting slots) can take any time.
+fn needs_longer(scenario: &Scenario, outcome: &Outcome) -> bool {
+    let network = outcome.tables.iter().find(|table| table.name == "network");
+    let throttled = network.and_then(|table| column(table, "throttled_flows"));
+    let left =
+        matches!(throttled, Some(Values::U32(counts)) if counts.last().is_some_and(|&count| count > 0));
+    left && scenario.spec.duration.0 < LONG_S * 1_000_000_000_000
 }
 
 /// Messages that a clock makes from `start` to before `stop`, of so many bytes each.

@@ -5,7 +5,7 @@ use silvan_scenario::Scenario;
 use toml::{Table, Value};
 
 /// Longer than anything drawn can take, and cheap: nothing happens in an idle network.
-const LONG_S: u64 = 3_000;
+pub const LONG_S: u64 = 3_000;
 
 fn entry<'t>(table: &'t mut Table, key: &str) -> Option<&'t mut Table> {
     table.entry(key).or_insert_with(|| Value::Table(Table::new())).as_table_mut()
