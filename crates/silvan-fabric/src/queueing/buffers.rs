@@ -316,9 +316,11 @@ impl Buffers {
         if role == Role::Normal
             && let Some(cams) = &self.cams
         {
+            // The head is this packet, or an earlier one for whichever output.
+            let may_match = if was_empty { !is_quiet } else { cams.has_lines(input) };
             if cams.may_detect(bytes) {
                 self.detect(packets, now, queue);
-            } else if if was_empty { !is_quiet } else { cams.has_lines(input) } {
+            } else if may_match {
                 self.reconsider(packets, now, queue);
             }
         }

@@ -8,10 +8,11 @@
 //! half a packet per turn.
 //!
 //! Therefore an output keeps a round. First come the inputs not served in it yet. While these are busy
-//! elsewhere, the others that ask take turns in their stead: that is charged to them in the next round, and the time given away is added up. An output stays idle for a busy input only if that is free again within a sixteenth of the
-//! time given away, divided by the number of the other inputs that ask. So at most about a sixteenth of
-//! an output's time is lost to that, and the packet at the head of a queue waits for no longer than some
-//! sixteen rounds.
+//! elsewhere, the others that ask take turns instead: that is charged to them in the next round, and the
+//! time given away is added up. An output stays idle for a busy input only if that is free again within a
+//! sixteenth of the time given away, divided by the number of the other inputs that ask. So at most about a
+//! sixteenth of an output's time is lost to that, and the packet at the head of a queue waits for no longer
+//! than some sixteen rounds.
 //!
 //! An output that is idle now and then (for want of packets, of credit, or stopped) loses little by
 //! waiting: what it does not send now it has time for later. So it also waits for half as long as it
