@@ -4,10 +4,12 @@
 //! picoseconds ([`Time`]), one total order of events that is intrinsic to the events
 //! ([`Event`]), and one random stream per owner and purpose ([`random::Stream`]).
 
+pub mod bins;
 pub mod cache;
 pub mod queue;
 pub mod random;
 pub mod units;
 
+pub use bins::Bins;
 pub use queue::{Event, EventQueue};
 pub use units::{Bytes, Rate, Time, UnitError};

@@ -1,5 +1,6 @@
 //! From topology, tables and configuration to a network that can run.
 
+mod apart;
 mod control;
 mod pause;
 mod queues;
@@ -19,9 +20,10 @@ use crate::core::{Announcements, Core, Notices};
 use crate::host::{Adapter, Host, HostSpec, Sizes};
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, key};
 use crate::measure::{LinkName, Meters, Series, Trees};
+use crate::outputs::Outputs;
 use crate::packet::Pool;
 use crate::routing::{self, Tables};
-use crate::simulation::ModelError;
+use crate::simulation::{Engine, ModelError};
 use crate::switch::{PortWiring, Ports, Switch};
 use crate::topology::{End, Link, MAX_SWITCH_PORTS, NodeRef, Topology};
 use crate::traffic::Pattern;
@@ -98,13 +100,18 @@ fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, what: &str) -> Resul
 }
 
 /// Builds the network; see [`crate::simulation::Simulation::new`].
-pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Result<Network, ModelError> {
+pub(crate) fn build(
+    topology: &Topology,
+    tables: &Tables,
+    config: &Config,
+    engine: Engine,
+) -> Result<Network, ModelError> {
     let builder = Builder::new(topology, tables, config)?;
     builder.check_routes()?;
     builder.check_crossbar()?;
     builder.check_ways()?;
     let (links, receiver) = builder.links()?;
-    let switches = builder.switches()?;
+    let mut switches = builder.switches()?;
     let mut hosts = builder.hosts()?;
     let mut classes = Vec::new();
     let mut is_destination = vec![false; topology.hosts.len()];
@@ -120,11 +127,17 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
     let series = Series::new(measure.interval, recorded, host_names, class_names, flows, names);
     let mut meters = Meters::new(classes, hosts.len());
     meters.is_awaited = triggers.next < u64::MAX;
+    // What waits for packets to be delivered starts with the packet that is the last one in the order of all
+    // hosts' events.
+    let is_ordered = engine == Engine::General || meters.is_awaited;
+    let plan = builder.outputs(&links, &receiver, &hosts);
+    let outputs = if is_ordered { None } else { Outputs::new(&plan, &mut switches) };
     let core = Core {
         now: Time::ZERO,
         queue: EventQueue::new(builder.event_spacing()),
         packets: Pool::default(),
         links,
+        outputs,
         meters,
         notices: Notices::default(),
         announcements: Announcements::default(),

@@ -5,6 +5,7 @@ use silvan_engine::{EventQueue, Time};
 
 use crate::link::{ChannelId, Class, Links, Way};
 use crate::measure::Meters;
+use crate::outputs::{Around, Outputs};
 use crate::packet::{Kind, PacketId, Pool};
 use crate::queueing::isolation::Notice;
 
@@ -78,6 +79,8 @@ pub(crate) struct Core {
     pub queue: EventQueue,
     pub packets: Pool,
     pub links: Links,
+    /// The outputs of switches, where they are run apart; then `links` has only what hosts send on.
+    pub outputs: Option<Outputs>,
     pub meters: Meters,
     /// Notifications on the wire.
     pub notices: Notices,
@@ -90,10 +93,96 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// See [`Links::has_some_credit`].
+    /// The outputs, and which of them sends on a channel; none if a host does, or a switch that is not
+    /// run output by output.
     #[inline(always)]
+    fn apart(&self, channel: ChannelId) -> Option<(&Outputs, usize)> {
+        let outputs = self.outputs.as_ref()?;
+        Some((outputs, outputs.sender(channel)?))
+    }
+
+    #[inline(always)]
+    fn apart_mut(&mut self, channel: ChannelId) -> Option<(&mut Outputs, usize)> {
+        let outputs = self.outputs.as_mut()?;
+        let output = outputs.sender(channel)?;
+        Some((outputs, output))
+    }
+
+    /// Has outputs do what is to be done in the current bin; see [`Outputs::run`]. Returns how much that
+    /// was.
+    #[inline]
+    pub fn run_outputs(&mut self, arrive_before: Time, decide_before: Time) -> u64 {
+        let Self { outputs, packets, queue, links, meters, .. } = self;
+        let Some(outputs) = outputs else { return 0 };
+        outputs.run(
+            &mut Around { packets, queue, links, meters, hosts_at: decide_before },
+            arrive_before,
+            decide_before,
+        );
+        let (hops, events) = outputs.take_counts();
+        links.packet_hops += hops;
+        events
+    }
+
+    /// Whether nothing will happen any more.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+            && self.dirty_hosts.is_empty()
+            && self.dirty_outputs.is_empty()
+            && self.outputs.as_ref().is_none_or(Outputs::is_idle)
+    }
+
+    /// See [`Links::has_some_credit`].
     pub fn has_some_credit(&mut self, channel: ChannelId, vl: u8, space: u32) -> bool {
-        self.links.has_some_credit(channel, vl, space, self.now)
+        let now = self.now;
+        match self.apart_mut(channel) {
+            Some((outputs, output)) => outputs.has_some_credit(output, vl, space, now),
+            None => self.links.has_some_credit(channel, vl, space, now),
+        }
+    }
+
+    /// See [`Links::sent_by`].
+    pub fn sent_by(&self, channel: ChannelId) -> u64 {
+        match self.apart(channel) {
+            Some((outputs, output)) => outputs.sent_by(output, self.now),
+            None => self.links.sent_by(channel, self.now),
+        }
+    }
+
+    /// See [`Links::outstanding`].
+    pub fn outstanding(&self, channel: ChannelId, vl: u8) -> u32 {
+        match self.apart(channel) {
+            Some((outputs, output)) => outputs.outstanding(output, vl, self.now),
+            None => self.links.outstanding(channel, vl, self.now),
+        }
+    }
+
+    /// See [`Links::is_stuck`].
+    pub fn is_stuck(&self, channel: ChannelId, vl: u8) -> bool {
+        match self.apart(channel) {
+            Some((outputs, output)) => outputs.is_stuck(output, vl),
+            None => self.links.is_stuck(channel, vl, self.now),
+        }
+    }
+
+    /// See [`Links::check_credits`].
+    #[cfg(debug_assertions)]
+    pub fn check_credits(&self, channel: ChannelId, vl: u8, buffered: u32) -> Result<(), String> {
+        match self.apart(channel) {
+            Some((outputs, output)) => outputs.check_credits(output, vl, buffered),
+            None => self.links.check_credits(channel, vl, buffered),
+        }
+    }
+
+    /// A packet left the wire for a host's buffer (for the books of debug builds).
+    #[inline]
+    pub fn landed_at_host(&mut self, way: Way, space: u32) {
+        #[cfg(debug_assertions)]
+        if let Some((outputs, output)) = self.apart_mut(way.0) {
+            outputs.landed_at_host(output, way.1, space);
+            return;
+        }
+        self.links.landed(way, space);
     }
 
     /// See [`Links::has_credit_or_wait`].
@@ -111,13 +200,21 @@ impl Core {
     /// See [`Links::send`].
     #[inline(always)]
     pub fn send(&mut self, channel: ChannelId, packet: PacketId) -> Time {
-        self.links.send(channel, packet, &mut self.packets, self.now, &mut self.queue)
+        let (end, arrival) = self.links.send(channel, packet, &mut self.packets[packet], self.now);
+        match &mut self.outputs {
+            None => self.queue.push(arrival),
+            Some(outputs) => outputs.enter(channel, packet, &self.packets, arrival.time),
+        }
+        end
     }
 
     /// See [`Links::release`].
     #[inline(always)]
     pub fn release(&mut self, way: Way, space: u32, time: Time) {
-        self.links.release(way, space, (time, self.now), &mut self.queue);
+        match self.apart_mut(way.0) {
+            Some((outputs, output)) => outputs.release(output, way.1, space, time),
+            None => self.links.release(way, space, (time, self.now, self.now), &mut self.queue),
+        }
     }
 
     /// Sends a notification of `bytes` to the node at the far end of a channel.

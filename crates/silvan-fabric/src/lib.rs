@@ -10,6 +10,7 @@
 //! | `link`, `packet` | what crosses between nodes: packets one way, credits the other |
 //! | `host` | adapters: queues per flow, injection, the sink |
 //! | `switch`, `port_set` | one file per architecture; sets of ports |
+//! | `outputs` | VOQ switches run output by output, in bins of time |
 //! | [`queueing`] | how buffers are divided into queues, and the isolation of congested flows |
 //! | `measure` | meters, time series, trees, the watchdog, invariants |
 //! | [`simulation`] | the run, built by `build` |
@@ -25,6 +26,7 @@ mod host;
 mod link;
 mod measure;
 pub mod outcome;
+mod outputs;
 mod packet;
 mod port_set;
 pub mod queueing;

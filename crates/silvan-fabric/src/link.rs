@@ -5,7 +5,6 @@
 //! returning credit waits in the channel until the sender looks, and an event is spent on it
 //! only if the sender is known to wait for it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -13,17 +12,17 @@ use silvan_engine::cache::prefetch;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Event, EventQueue, Rate, Time};
 
-use crate::packet::{PacketId, Pool};
+use crate::packet::{Packet, PacketId};
 
 mod key;
-mod lane;
 mod pause;
+mod returns;
 
-use lane::{Lane, NO_SPILL, RETURNING};
 use pause::Pauses;
 
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use pause::Thresholds;
+pub(crate) use returns::{Returns, Spills};
 
 /// Index into [`Links::channels`].
 pub(crate) type ChannelId = u32;
@@ -43,6 +42,32 @@ pub(crate) struct Channel {
     pub sent_bytes: u64,
     arrival_key: u32,
     wake_key: u32,
+}
+
+/// Credits of one virtual lane of a channel, in bytes. One cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Lane {
+    available: u32,
+    /// The credit that the sender waits for; zero if it waits for none.
+    wanted: u32,
+    returns: Returns,
+}
+
+impl Lane {
+    fn new(capacity: u32) -> Self {
+        Self { available: capacity, wanted: 0, returns: Returns::default() }
+    }
+}
+
+/// What is to be known of a link besides its credits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkKind {
+    pub rate: Rate,
+    pub pace: BytePace,
+    pub delay: Time,
+    /// From the start of sending until the head may leave the switch at the far end.
+    pub head_delay: Time,
 }
 
 /// What many channels have in common.
@@ -123,8 +148,8 @@ pub(crate) struct Links {
     kind_of: Vec<u16>,
     kinds: Vec<Kind>,
     lanes: Vec<Lane>,
-    /// Returning credits that found no place in their lane, in order of time.
-    spills: Vec<VecDeque<(Time, u32)>>,
+    /// Returning credits that found no place in their lane.
+    spills: Spills,
     /// Receive buffer per lane.
     capacities: Vec<u32>,
     lane_count: usize,
@@ -210,6 +235,31 @@ impl Links {
     #[inline]
     fn kind(&self, id: ChannelId) -> &Kind {
         &self.kinds[usize::from(self.kind_of[id as usize])]
+    }
+
+    /// Whether receivers give credits for buffers that are not divided.
+    pub fn is_plain(&self) -> bool {
+        self.divided.is_none() && self.pauses.is_none()
+    }
+
+    /// All kinds of links.
+    pub fn kinds(&self) -> impl ExactSizeIterator<Item = LinkKind> + '_ {
+        self.kinds.iter().map(|&Kind { rate, pace, delay, head_delay, .. }| LinkKind {
+            rate,
+            pace,
+            delay,
+            head_delay,
+        })
+    }
+
+    /// Which of [`Self::kinds`] a channel's link is.
+    pub fn kind_index(&self, id: ChannelId) -> usize {
+        usize::from(self.kind_of[id as usize])
+    }
+
+    /// Receive buffer of an undivided virtual lane.
+    pub fn capacity(&self, id: ChannelId, vl: u8) -> u32 {
+        self.capacities[id as usize * self.lane_count + usize::from(vl)]
     }
 
     /// A channel's data rate.
@@ -324,55 +374,7 @@ impl Links {
     #[inline(always)]
     fn collect(&mut self, index: usize, now: Time) {
         let lane = &mut self.lanes[index];
-        lane.collect(now);
-        if lane.spill != NO_SPILL {
-            self.collect_spill(index, now);
-        }
-    }
-
-    /// Books what is back of a lane's spilled credits, and takes the next ones into the lane.
-    #[inline(never)]
-    fn collect_spill(&mut self, index: usize, now: Time) {
-        let lane = &mut self.lanes[index];
-        let spill = &mut self.spills[lane.spill as usize];
-        while usize::from(lane.count) < RETURNING
-            && let Some((time, space)) = spill.pop_front()
-        {
-            // They are later than all that the lane holds, so none is back before those.
-            if time <= now {
-                lane.available += space;
-            } else {
-                lane.add(time, space);
-            }
-        }
-    }
-
-    /// Adds a returning credit to a lane.
-    #[inline]
-    fn add(&mut self, index: usize, time: Time, space: u32) {
-        if let Some(over) = self.lanes[index].add(time, space) {
-            self.spill(index, over);
-        }
-    }
-
-    #[inline(never)]
-    fn spill(&mut self, index: usize, entry: (Time, u32)) {
-        let lane = &mut self.lanes[index];
-        if lane.spill == NO_SPILL {
-            lane.spill = self.spills.len() as u32;
-            self.spills.push(VecDeque::new());
-        }
-        let spill = &mut self.spills[lane.spill as usize];
-        // A host frees its buffer in order, a switch nearly so: the place is near the end.
-        let mut place = spill.len();
-        while place > 0 && spill[place - 1].0 > entry.0 {
-            place -= 1;
-        }
-        spill.insert(place, entry);
-    }
-
-    fn spilled(&self, index: usize) -> Option<&VecDeque<(Time, u32)>> {
-        self.spills.get(self.lanes[index].spill as usize)
+        lane.available += lane.returns.collect(now, &mut self.spills);
     }
 
     /// When the credit that a lane's sender waits for is back, if it is on its way.
@@ -381,7 +383,8 @@ impl Links {
         if let Some(pauses) = &self.pauses {
             return pauses.opens_at(index);
         }
-        self.lanes[index].ready_at(self.spilled(index))
+        let Lane { available, wanted, returns } = &self.lanes[index];
+        returns.ready_at(*available, *wanted, &self.spills)
     }
 
     /// Whether credit is there; if not, sees to it that the sender is woken when it may be.
@@ -434,17 +437,15 @@ impl Links {
     }
 
     /// Puts a packet on the wire. The sender has seen to it that the channel is free and that
-    /// there is credit. Returns when its tail has left.
+    /// there is credit. Returns when its tail has left, and its arrival.
     #[inline(always)]
     pub fn send(
         &mut self,
         id: ChannelId,
         packet_id: PacketId,
-        packets: &mut Pool,
+        packet: &mut Packet,
         now: Time,
-        queue: &mut EventQueue,
-    ) -> Time {
-        let packet = &mut packets[packet_id];
+    ) -> (Time, Event) {
         let index = self.lane_index(id, packet.vl, packet.dst);
         if self.pauses.is_some() {
             // What is back is booked when it is needed, which without credits is here.
@@ -467,11 +468,10 @@ impl Links {
         channel.sent_bytes += u64::from(packet.size);
         self.packet_hops += 1;
         let arrival = if kind.to_host { channel.free_at + kind.delay } else { now + kind.head_delay };
-        queue.push(Event { time: arrival, key: channel.arrival_key, data: packet_id });
         if let Some(pauses) = &mut self.pauses {
             pauses.fills(index, arrival + kind.delay, packet.space);
         }
-        channel.free_at
+        (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id })
     }
 
     /// Puts a notification of `bytes` on the wire, ahead of all packets that wait for it: link-level
@@ -499,13 +499,14 @@ impl Links {
         self.kind(id).pace.time(bytes)
     }
 
-    /// The receiver frees `space` at `time` (now or soon); the credit travels back.
+    /// The receiver frees `space` at `time` (now or soon); the credit travels back. The sender may be
+    /// ahead of the receiver: whatever it was to be woken for before `passed` it has been.
     #[inline(always)]
     pub fn release(
         &mut self,
         (id, vl, dst): Way,
         space: u32,
-        (time, now): (Time, Time),
+        (time, now, passed): (Time, Time, Time),
         queue: &mut EventQueue,
     ) {
         let back = time + self.kind(id).delay;
@@ -513,19 +514,22 @@ impl Links {
         let lane = &self.lanes[index];
         let is_wanted = lane.wanted > 0;
         // Booking what is back can wait until the room is needed, unless somebody waits for it.
-        if is_wanted || usize::from(lane.count) == RETURNING {
+        if is_wanted || lane.returns.is_full() {
             self.collect(index, now);
         }
         if let (true, Some(pauses)) = (is_wanted, &mut self.pauses) {
             pauses.advance(index, now);
         }
-        self.add(index, back, space);
+        self.lanes[index].returns.add(back, space, &mut self.spills);
         if let Some(pauses) = &mut self.pauses {
             pauses.drains(index, back, space);
         }
         // What comes back now may come back before what was booked earlier.
-        if is_wanted {
-            self.wake_with_credit(id, index, queue);
+        if is_wanted
+            && let Some(ready) = self.ready_at(index)
+            && ready >= passed
+        {
+            self.wake(id, ready, queue);
         }
     }
 
@@ -553,9 +557,7 @@ impl Links {
 
     /// The credits on their way back to a lane's sender.
     fn returning(&self, index: usize) -> impl Iterator<Item = (Time, u32)> {
-        let lane = &self.lanes[index];
-        let own = (0..usize::from(lane.count)).map(|at| (lane.times[at], lane.spaces[at]));
-        own.chain(self.spilled(index).into_iter().flatten().copied())
+        self.lanes[index].returns.iter(&self.spills)
     }
 
     /// Checks that the sender's credit, what is in flight, what is `buffered` and what returns
@@ -636,7 +638,7 @@ mod tests {
         assert!(!links.has_credit_or_wait(way, 64, Time(10), &mut queue));
         assert_eq!(queue.pop().map(|event| event.time), Some(Time(20)));
         assert!(links.take_wake(0, Time(20)));
-        links.release(way, 64, (Time(30), Time(25)), &mut queue);
+        links.release(way, 64, (Time(30), Time(25), Time(25)), &mut queue);
         assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
     }
 
@@ -653,7 +655,7 @@ mod tests {
             let (mut model, mut now) = (Vec::new(), 0);
             for (wait, later, space) in steps {
                 now += wait;
-                links.release((0, 0, 0), space, (Time(now + later), Time(now)), &mut queue);
+                links.release((0, 0, 0), space, (Time(now + later), Time(now), Time(now)), &mut queue);
                 model.push((now + later, space));
                 let back: u32 = model.iter().filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
                 prop_assert!(links.has_credit((0, 0, 0), back, Time(now)));

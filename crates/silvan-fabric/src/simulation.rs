@@ -52,6 +52,16 @@ pub enum ModelError {
     },
 }
 
+/// How a run is done. The results are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// Output by output where the network allows it.
+    #[default]
+    Fastest,
+    /// All events in their order.
+    General,
+}
+
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
@@ -93,10 +103,26 @@ impl Simulation {
     /// # Errors
     /// [`ModelError::Configuration`] where topology, tables and configuration do not fit.
     pub fn new(topology: &Topology, tables: &Tables, config: &Config) -> Result<Self, ModelError> {
-        let mut network = build(topology, tables, config)?;
+        Self::with_engine(topology, tables, config, Engine::default())
+    }
+
+    /// As [`Self::new`], with the choice of how the run is done.
+    ///
+    /// # Errors
+    /// As of [`Self::new`].
+    pub fn with_engine(
+        topology: &Topology,
+        tables: &Tables,
+        config: &Config,
+        engine: Engine,
+    ) -> Result<Self, ModelError> {
+        let mut network = build(topology, tables, config, engine)?;
         let core = &mut network.core;
         let first = config.measure.interval.min(config.duration);
         core.queue.push(Event { time: first, key: key(Class::Sample, 0, 0), data: 0 });
+        if let Some(outputs) = &mut core.outputs {
+            outputs.expect_look(first);
+        }
         core.queue.push(Event { time: config.warmup, key: key(Class::Warmup, 0, 0), data: 0 });
         for host in &mut network.hosts {
             host.start(core);
@@ -120,7 +146,12 @@ impl Simulation {
     /// [`ModelError::Deadlock`] and [`ModelError::Broken`].
     pub fn advance(&mut self, events: u64) -> Result<Progress, ModelError> {
         let target = self.events.saturating_add(events);
+        let is_apart = self.network.core.outputs.is_some();
         while !self.done && self.events < target {
+            if is_apart {
+                self.bin()?;
+                continue;
+            }
             if self.network.core.queue.is_turn_over() && self.network.core.queue.turn_wheel() && self.is_large
             {
                 self.foresee();
@@ -128,17 +159,54 @@ impl Simulation {
             let next = self.network.core.queue.next_time();
             match next {
                 Some(time) if time <= self.config.duration => self.instant(time)?,
-                _ => {
-                    self.network.core.now = self.config.duration;
-                    if !self.is_cut {
-                        self.look_for_stall()?;
-                    }
-                    self.done = true;
-                }
+                _ => self.end()?,
             }
         }
         let now = self.network.core.now;
         Ok(Progress { now, end: self.config.duration, events: self.events, done: self.done })
+    }
+
+    /// Nothing more happens.
+    fn end(&mut self) -> Result<(), ModelError> {
+        self.network.core.now = self.config.duration;
+        if !self.is_cut {
+            self.look_for_stall()?;
+        }
+        self.done = true;
+        Ok(())
+    }
+
+    /// What happens in the next bin of time, where outputs are run apart: first to hosts, in the order of
+    /// their events, then to outputs. None of them acts on another one within a bin, but that hosts
+    /// give credit to outputs, which come after them.
+    fn bin(&mut self) -> Result<(), ModelError> {
+        let duration = self.config.duration;
+        let core = &mut self.network.core;
+        let next = core.queue.next_time();
+        let Some(outputs) = &mut core.outputs else { return Ok(()) };
+        let of_hosts = next.map(|time| outputs.bin_of(time));
+        let next_bin = [of_hosts, outputs.next_bin()].into_iter().flatten().min();
+        let Some(bin) = next_bin.filter(|&bin| bin <= outputs.bin_of(duration)) else { return self.end() };
+        outputs.begin(bin);
+        let end = outputs.end_of_bin();
+        while let Some(time) = self.network.core.queue.next_time()
+            && time < end
+            && time <= duration
+        {
+            self.instant(time)?;
+        }
+        if duration < end {
+            self.run_outputs_until(duration);
+            self.is_cut |= self.network.core.outputs.as_ref().is_some_and(|outputs| !outputs.is_idle());
+            return self.end();
+        }
+        self.events += self.network.core.run_outputs(end, end);
+        Ok(())
+    }
+
+    /// Has outputs do what comes before somebody looks at a time of this bin.
+    fn run_outputs_until(&mut self, time: Time) {
+        self.events += self.network.core.run_outputs(time + Time(1), time);
     }
 
     /// Looks at the events to come and has what they will touch brought into the cache: first
@@ -281,6 +349,7 @@ impl Simulation {
     }
 
     fn sample(&mut self) -> Result<(), ModelError> {
+        self.run_outputs_until(self.network.core.now);
         self.look_for_stall()?;
         let Network { core, hosts, switches, series, trees, receiver, .. } = &mut self.network;
         hosts.iter_mut().for_each(|host| host.count_drained(core));
@@ -289,6 +358,9 @@ impl Simulation {
         let next = core.now + series.interval;
         if next <= self.config.duration {
             core.queue.push(Event { time: next, key: key(Class::Sample, 0, 0), data: 0 });
+        }
+        if let Some(outputs) = &mut core.outputs {
+            outputs.expect_look(next.min(self.config.duration));
         }
         self.check_all()?;
         self.watch()
@@ -352,7 +424,7 @@ impl Simulation {
     /// Looks whether anything waits although no event is pending.
     fn look_for_stall(&self) -> Result<(), ModelError> {
         let Network { core, hosts, .. } = &self.network;
-        if !core.queue.is_empty() || !core.dirty_hosts.is_empty() || !core.dirty_outputs.is_empty() {
+        if !core.is_idle() {
             return Ok(());
         }
         let Some(waiting) = left_waiting(core, hosts, &self.hosts) else { return Ok(()) };

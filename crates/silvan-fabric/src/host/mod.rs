@@ -246,7 +246,7 @@ impl Host {
         let packet = core.packets[id];
         core.packets.remove(id);
         let way = (self.into, packet.vl, packet.dst);
-        core.links.landed(way, packet.space);
+        core.landed_at_host(way, packet.space);
         match packet.kind {
             Kind::Data => {
                 let head_at = core.now.saturating_sub(packet.tail_lag);

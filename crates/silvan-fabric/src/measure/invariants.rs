@@ -20,7 +20,7 @@ pub(crate) fn check_channel(
     for vl in 0..core.links.lane_count() {
         let buffered =
             far.map_or(0, |(switch, input)| switches[switch as usize].buffered(core, input, usize::from(vl)));
-        core.links.check_credits(channel, vl, buffered)?;
+        core.check_credits(channel, vl, buffered)?;
     }
     Ok(())
 }

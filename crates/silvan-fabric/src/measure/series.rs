@@ -194,13 +194,13 @@ impl Series {
             let mut lanes = 1;
             if let Some((switch, output)) = link.switch {
                 let switch = &switches[switch as usize];
-                let ports = switch.ports();
-                (marks, queued, lanes) = (ports.marks[output], switch.queued_bytes(output), ports.lanes);
-                congested = (0..lanes).any(|vl| ports.marker.state(output * lanes + vl).0);
+                lanes = switch.ports().lanes;
+                queued = switch.queued_bytes(core, output);
+                (marks, congested) = switch.marks(core, output);
             }
             all_congested += u32::from(congested);
             if self.with_links {
-                let sent_bytes = core.links.sent_by(link.channel, core.now);
+                let sent_bytes = core.sent_by(link.channel);
                 let sent = sent_bytes - last.0;
                 rows.time_ns.push(ns(core.now));
                 rows.link.push(index as u32);
@@ -209,7 +209,7 @@ impl Series {
                 // Whole bytes and picoseconds may make a busy link's share a little more than 1.
                 rows.utilisation.push((sent as f64 / whole).min(1.0));
                 rows.queued.push(queued);
-                let outstanding = |vl| core.links.outstanding(link.channel, vl as u8, core.now);
+                let outstanding = |vl| core.outstanding(link.channel, vl as u8);
                 rows.downstream.push((0..lanes).map(outstanding).sum());
                 rows.marks.push((marks - last.1) as u32);
                 rows.congested.push(u32::from(congested));

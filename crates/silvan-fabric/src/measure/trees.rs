@@ -81,7 +81,7 @@ impl Trees {
             self.state[at] = Part::Free;
             let Some((switch, output)) = link.switch else { continue };
             let (switch, ports) = (&switches[switch as usize], switches[switch as usize].ports());
-            let queued = switch.queued_bytes(output);
+            let queued = switch.queued_bytes(core, output);
             if queued == 0 {
                 continue;
             }

@@ -27,7 +27,7 @@ pub(crate) fn find_deadlock(
         for (output, wiring) in ports.wiring.iter().enumerate() {
             let Some(wiring) = wiring else { continue };
             for vl in 0..ports.lanes {
-                if core.links.is_stuck(wiring.out, vl as u8, core.now) {
+                if core.is_stuck(wiring.out, vl as u8) {
                     stuck.insert((index as u32, output, vl));
                 }
             }

@@ -17,6 +17,8 @@ mod voq;
 use silvan_engine::cache::prefetch_lines;
 
 use crate::core::Core;
+#[cfg(debug_assertions)]
+use crate::outputs::Outputs;
 use crate::packet::PacketId;
 use crate::queueing::isolation::Cams;
 
@@ -37,6 +39,12 @@ pub(crate) enum Switch {
     Queued(Box<QueuedSwitch>),
     Cioq(Box<CioqSwitch>),
     Fcfs(Box<FcfsSwitch>),
+    /// A VOQ switch whose outputs are run apart: those of [`crate::core::Core::outputs`] from `first` on. It
+    /// has no events of its own.
+    Apart {
+        ports: Box<Ports>,
+        first: u32,
+    },
 }
 
 impl Switch {
@@ -59,7 +67,7 @@ impl Switch {
         let wait =
             if self.ports().may_underrun { self.ports().waits_for_tail(core, input, packet) } else { None };
         match self {
-            Self::Voq(_) | Self::Fcfs(_) => {}
+            Self::Voq(_) | Self::Fcfs(_) | Self::Apart { .. } => {}
             Self::Queued(switch) => switch.note_tail(core, packet),
             Self::Cioq(switch) => switch.note_tail(core, packet),
         }
@@ -84,7 +92,7 @@ impl Switch {
         match self {
             Self::Voq(switch) => switch.foresee_arrival(core, input, packet),
             Self::Queued(switch) => switch.foresee_arrival(core, input, packet),
-            Self::Cioq(_) | Self::Fcfs(_) => {}
+            Self::Cioq(_) | Self::Fcfs(_) | Self::Apart { .. } => {}
         }
     }
 
@@ -94,7 +102,7 @@ impl Switch {
         match self {
             Self::Voq(switch) => switch.foresee_wake(core, output),
             Self::Queued(switch) => switch.foresee_wake(core, output),
-            Self::Cioq(_) | Self::Fcfs(_) => {}
+            Self::Cioq(_) | Self::Fcfs(_) | Self::Apart { .. } => {}
         }
     }
 
@@ -107,6 +115,7 @@ impl Switch {
             Self::Queued(switch) => switch.enqueue(core, input, packet),
             Self::Cioq(switch) => switch.enqueue(core, input, packet),
             Self::Fcfs(switch) => switch.enqueue(core, input, packet),
+            Self::Apart { .. } => {}
         }
     }
 
@@ -118,6 +127,7 @@ impl Switch {
             Self::Queued(switch) => switch.wake(core, output),
             Self::Cioq(switch) => switch.wake(core, output),
             Self::Fcfs(switch) => switch.wake(core, output),
+            Self::Apart { .. } => {}
         }
     }
 
@@ -130,6 +140,7 @@ impl Switch {
             Self::Queued(switch) => switch.settle(core, output),
             Self::Cioq(switch) => switch.settle(core, output),
             Self::Fcfs(switch) => switch.settle(core, output),
+            Self::Apart { .. } => {}
         }
     }
 
@@ -143,7 +154,7 @@ impl Switch {
     /// The CAMs, where there are special queues.
     pub fn cams(&self) -> Option<&Cams> {
         match self {
-            Self::Voq(_) | Self::Cioq(_) | Self::Fcfs(_) => None,
+            Self::Voq(_) | Self::Cioq(_) | Self::Fcfs(_) | Self::Apart { .. } => None,
             Self::Queued(switch) => switch.buffers.cams.as_ref(),
         }
     }
@@ -156,6 +167,7 @@ impl Switch {
             Self::Queued(switch) => &switch.ports,
             Self::Cioq(switch) => &switch.ports,
             Self::Fcfs(switch) => &switch.ports,
+            Self::Apart { ports, .. } => ports,
         }
     }
 
@@ -166,16 +178,36 @@ impl Switch {
             Self::Queued(switch) => &mut switch.ports,
             Self::Cioq(switch) => &mut switch.ports,
             Self::Fcfs(switch) => &mut switch.ports,
+            Self::Apart { ports, .. } => ports,
         }
     }
 
+    /// Data packets marked at an output so far, each where it was marked first, and whether the output is in
+    /// the congestion state on some virtual lane.
+    pub fn marks(&self, core: &Core, output: usize) -> (u64, bool) {
+        if let (Self::Apart { first, .. }, Some(outputs)) = (self, &core.outputs) {
+            return outputs.state(*first as usize + output);
+        }
+        let ports = self.ports();
+        let mut lanes = output * ports.lanes..(output + 1) * ports.lanes;
+        (ports.marks[output], lanes.any(|lane| ports.marker.is_congested(lane)))
+    }
+
+    /// The first of its outputs among those that are run apart.
+    pub fn first_output(&self) -> u32 {
+        if let Self::Apart { first, .. } = self { *first } else { 0 }
+    }
+
     /// Bytes in the queues that feed an output.
-    pub fn queued_bytes(&self, output: usize) -> u32 {
+    pub fn queued_bytes(&self, core: &Core, output: usize) -> u32 {
         match self {
             Self::Voq(switch) => switch.queued_bytes(output),
             Self::Queued(switch) => switch.queued_bytes(output),
             Self::Cioq(switch) => switch.queued_bytes(output),
             Self::Fcfs(switch) => switch.queued_bytes(output),
+            Self::Apart { first, .. } => {
+                core.outputs.as_ref().map_or(0, |outputs| outputs.queued_bytes(*first as usize + output))
+            }
         }
     }
 
@@ -187,6 +219,13 @@ impl Switch {
             Self::Queued(switch) => switch.buffers.space(&core.packets, input, vl),
             Self::Cioq(switch) => switch.buffers.space(&core.packets, input, vl),
             Self::Fcfs(switch) => switch.buffered(core, input, vl),
+            Self::Apart { ports, first } => {
+                let all = *first as usize..*first as usize + ports.count();
+                let of = |outputs: &Outputs| {
+                    all.map(|output| outputs.buffered(output, (vl, input), &core.packets)).sum()
+                };
+                core.outputs.as_ref().map_or(0, of)
+            }
         }
     }
 
@@ -198,6 +237,11 @@ impl Switch {
             Self::Queued(switch) => switch.buffers.heads(&core.packets, input, vl),
             Self::Cioq(switch) => switch.buffers.heads(&core.packets, input, vl),
             Self::Fcfs(switch) => switch.heads(input, vl),
+            Self::Apart { ports, first } => {
+                let Some(outputs) = &core.outputs else { return Vec::new() };
+                let asks = |output: &usize| outputs.is_asked(*first as usize + output, (vl, input));
+                (0..ports.count()).filter(asks).collect()
+            }
         }
     }
 }

@@ -201,6 +201,11 @@ impl FecnRule {
         port.above || sum > self.least || !self.bounded
     }
 
+    /// No fill of all queues up to this concerns a port that was not above the threshold.
+    pub fn least(&self) -> u32 {
+        self.least
+    }
+
     /// Whether the fill of single queues is held against the threshold.
     pub fn needs_queues(&self) -> bool {
         self.mapping == FillMapping::Each

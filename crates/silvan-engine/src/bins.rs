@@ -1,0 +1,165 @@
+//! A ring of time bins: what is to be done in each stretch of time, in no order within it.
+//!
+//! Whoever acts on others only after some time, the lookahead, need not know in which order things happen
+//! within less than that: each of the others has all that concerns it when its bin comes. So bins are no
+//! wider than the lookahead, and nothing is sorted but what one unit finds in one bin.
+
+use crate::units::Time;
+
+/// Items by the bin of their time. Bins are numbered from time zero; those of the ring are the current one
+/// and those after it.
+#[derive(Debug)]
+pub struct Bins<T> {
+    shift: u32,
+    ring: Box<[Vec<T>]>,
+    /// One bit per bin: is it non-empty?
+    occupied: Box<[u64]>,
+    /// Number of the current bin.
+    current: u64,
+    /// Items in the ring.
+    len: usize,
+}
+
+impl<T> Bins<T> {
+    /// `count` bins, rounded up to a power of two of at least 64, each `2^shift` picoseconds wide.
+    #[must_use]
+    pub fn new(shift: u32, count: usize) -> Self {
+        let count = count.next_power_of_two().max(64);
+        Self {
+            shift,
+            ring: (0..count).map(|_| Vec::new()).collect(),
+            occupied: vec![0; count / 64].into(),
+            current: 0,
+            len: 0,
+        }
+    }
+
+    /// Number of bins in the ring.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// The place in the ring of a bin.
+    #[inline]
+    #[must_use]
+    pub fn slot(&self, bin: u64) -> usize {
+        bin as usize & (self.ring.len() - 1)
+    }
+
+    /// The bin of a time: the current one for times before it, the last one for times beyond the ring.
+    #[inline]
+    #[must_use]
+    pub fn bin(&self, time: Time) -> u64 {
+        (time.0 >> self.shift).clamp(self.current, self.current + (self.ring.len() as u64 - 1))
+    }
+
+    /// Adds an item to a bin of the ring.
+    #[inline]
+    pub fn push(&mut self, bin: u64, item: T) {
+        debug_assert!(bin >= self.current && bin - self.current < self.ring.len() as u64);
+        let slot = self.slot(bin);
+        self.ring[slot].push(item);
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+        self.len += 1;
+    }
+
+    /// Whether all bins are empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Makes a bin the current one; those before it must be empty.
+    #[inline]
+    pub fn turn_to(&mut self, bin: u64) {
+        self.current = bin;
+    }
+
+    /// The first bin from the current one on that is not empty.
+    #[must_use]
+    pub fn next(&self) -> Option<u64> {
+        if self.len == 0 {
+            return None;
+        }
+        let start = self.slot(self.current);
+        let words = self.occupied.len();
+        let first = self.occupied[start / 64] & (u64::MAX << (start % 64));
+        let (word, bits) = if first != 0 {
+            (start / 64, first)
+        } else {
+            // Once around, back to the lower bits of the first word.
+            let next = (1..=words).map(|step| (start / 64 + step) % words);
+            next.map(|word| (word, self.occupied[word])).find(|(_, bits)| *bits != 0)?
+        };
+        let slot = word * 64 + bits.trailing_zeros() as usize;
+        Some(self.current + (slot.wrapping_sub(start) & (self.ring.len() - 1)) as u64)
+    }
+
+    /// Exchanges the items of the current bin for an empty list.
+    #[inline]
+    pub fn take(&mut self, empty: &mut Vec<T>) {
+        debug_assert!(empty.is_empty());
+        let slot = self.slot(self.current);
+        self.len -= self.ring[slot].len();
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        std::mem::swap(&mut self.ring[slot], empty);
+    }
+
+    /// All items, bin by bin in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.ring.iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn times_beyond_the_ring_come_in_its_last_bin() {
+        let mut bins = Bins::new(4, 64);
+        bins.turn_to(10);
+        assert_eq!(bins.bin(Time(3)), 10);
+        assert_eq!(bins.bin(Time(16 * 12 + 5)), 12);
+        assert_eq!(bins.bin(Time(1 << 30)), 10 + 63);
+        bins.push(10 + 63, ());
+        assert_eq!(bins.next(), Some(10 + 63));
+    }
+
+    proptest! {
+        /// Against a plain list: what goes in comes out in the bin of its time, bin after bin.
+        #[test]
+        fn items_come_out_in_their_bins(
+            steps in prop::collection::vec((0u64..3, prop::collection::vec(0u64..900, 0..4)), 1..200),
+        ) {
+            let mut bins = Bins::new(3, 128);
+            let (mut model, mut out) = (Vec::new(), Vec::new());
+            for (skip, delays) in steps {
+                let Some(bin) = bins.next().or(Some(bins.current)) else { continue };
+                bins.turn_to(bin);
+                let due: Vec<u64> = {
+                    let mut list = Vec::new();
+                    bins.take(&mut list);
+                    list
+                };
+                let mut expected: Vec<u64> = model.iter().copied().filter(|time| time >> 3 == bin).collect();
+                prop_assert!(model.iter().all(|time| time >> 3 >= bin), "none is left behind");
+                model.retain(|time| time >> 3 != bin);
+                let mut found = due.clone();
+                (found.sort_unstable(), expected.sort_unstable());
+                prop_assert_eq!(found, expected);
+                out.extend(due);
+                if bins.is_empty() {
+                    bins.turn_to(bin + skip);
+                }
+                for delay in delays {
+                    let time = (bins.current << 3) + delay;
+                    bins.push(bins.bin(Time(time)), time);
+                    model.push(time);
+                }
+            }
+        }
+    }
+}

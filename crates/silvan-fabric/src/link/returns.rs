@@ -1,0 +1,145 @@
+//! The sender's account of one virtual lane: the credits that are on their way back to it.
+
+use std::collections::VecDeque;
+
+use silvan_engine::Time;
+
+/// Returning credits that a [`Returns`] holds itself.
+pub(super) const HELD: usize = 4;
+
+/// A lane that never had more returning credits than it holds itself.
+const NO_SPILL: u32 = u32::MAX;
+
+/// Returning credits that found no place in their [`Returns`], in order of time, for those that ever needed it.
+pub(crate) type Spills = Vec<VecDeque<(Time, u32)>>;
+
+/// Space being freed downstream: when the sender learns of it, and how much. In order of time. Few at a time,
+/// as what is back is booked when another finds no place; the latest ones beyond what fits here are in
+/// [`Spills`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Returns {
+    times: [Time; HELD],
+    spaces: [u32; HELD],
+    count: u8,
+    /// Which of the [`Spills`] is this lane's, from the first time it needs one.
+    spill: u32,
+}
+
+impl Default for Returns {
+    fn default() -> Self {
+        Self { times: [Time::ZERO; HELD], spaces: [0; HELD], count: 0, spill: NO_SPILL }
+    }
+}
+
+impl Returns {
+    #[inline]
+    fn len(&self) -> usize {
+        usize::from(self.count).min(HELD)
+    }
+
+    /// Whether one more finds no place here.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.len() == HELD
+    }
+
+    /// Takes out what is back by now, and gives its sum.
+    #[inline(always)]
+    pub fn collect(&mut self, now: Time, spills: &mut Spills) -> u32 {
+        let count = self.len();
+        let (mut sum, mut back) = (0, 0);
+        while back < count && self.times[back] <= now {
+            sum += self.spaces[back];
+            back += 1;
+        }
+        for at in back..count {
+            self.times[at - back] = self.times[at];
+            self.spaces[at - back] = self.spaces[at];
+        }
+        self.count -= back as u8;
+        if self.spill == NO_SPILL { sum } else { sum + self.collect_spill(now, spills) }
+    }
+
+    /// As [`Self::collect`], of what found no place; takes the next ones in.
+    #[inline(never)]
+    fn collect_spill(&mut self, now: Time, spills: &mut Spills) -> u32 {
+        let spill = &mut spills[self.spill as usize];
+        let mut sum = 0;
+        while self.len() < HELD
+            && let Some((time, space)) = spill.pop_front()
+        {
+            // They are later than all that are held, so none is back before those.
+            if time <= now {
+                sum += space;
+            } else {
+                self.insert(time, space);
+            }
+        }
+        sum
+    }
+
+    /// Adds a credit that is back at a given time.
+    #[inline]
+    pub fn add(&mut self, time: Time, space: u32, spills: &mut Spills) {
+        if let Some(over) = self.insert(time, space) {
+            self.add_spill(over, spills);
+        }
+    }
+
+    /// Adds a credit; returns the one that found no place.
+    #[inline]
+    fn insert(&mut self, time: Time, space: u32) -> Option<(Time, u32)> {
+        let mut over = None;
+        let mut place = self.len();
+        if place == HELD {
+            let last = (self.times[HELD - 1], self.spaces[HELD - 1]);
+            if last.0 <= time {
+                return Some((time, space));
+            }
+            over = Some(last);
+            place = HELD - 1;
+        } else {
+            self.count += 1;
+        }
+        while place > 0 && self.times[place - 1] > time {
+            self.times[place] = self.times[place - 1];
+            self.spaces[place] = self.spaces[place - 1];
+            place -= 1;
+        }
+        self.times[place] = time;
+        self.spaces[place] = space;
+        over
+    }
+
+    #[inline(never)]
+    fn add_spill(&mut self, entry: (Time, u32), spills: &mut Spills) {
+        if self.spill == NO_SPILL {
+            self.spill = spills.len() as u32;
+            spills.push(VecDeque::new());
+        }
+        let spill = &mut spills[self.spill as usize];
+        // A host frees its buffer in order, a switch nearly so: the place is near the end.
+        let mut place = spill.len();
+        while place > 0 && spill[place - 1].0 > entry.0 {
+            place -= 1;
+        }
+        spill.insert(place, entry);
+    }
+
+    /// When there will be `wanted` bytes of credit, if `available` are there now and the rest is on its way.
+    #[inline]
+    pub fn ready_at(&self, available: u32, wanted: u32, spills: &Spills) -> Option<Time> {
+        let mut sum = available;
+        let mut enough = |(time, space): (Time, u32)| {
+            sum += space;
+            (sum >= wanted).then_some(time)
+        };
+        self.iter(spills).find_map(&mut enough)
+    }
+
+    /// All of them, in order of time.
+    pub fn iter<'s>(&'s self, spills: &'s Spills) -> impl Iterator<Item = (Time, u32)> + 's {
+        let held = (0..self.len()).map(|at| (self.times[at], self.spaces[at]));
+        held.chain(spills.get(self.spill as usize).into_iter().flatten().copied())
+    }
+}

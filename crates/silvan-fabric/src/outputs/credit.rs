@@ -1,0 +1,73 @@
+//! Credit of outputs.
+
+use silvan_engine::Time;
+
+use super::Bank;
+use super::port::OutputLane;
+use crate::link::{Returns, Spills};
+
+impl OutputLane {
+    /// Whether there is so much credit at a time.
+    #[inline(always)]
+    pub fn has_credit(&mut self, space: u32, now: Time, returns: &mut Returns, spills: &mut Spills) -> bool {
+        self.available >= space || {
+            self.available += returns.collect(now, spills);
+            self.available >= space
+        }
+    }
+}
+
+impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
+    /// When an output's credit suffices for a packet that lacks it now, if that is known. It is woken then.
+    #[inline(never)]
+    pub(super) fn wait_for_credit(&mut self, output: usize, vl: usize, space: u32) -> Option<Time> {
+        let at = output * LANES + vl;
+        let lane = &mut self.ports[output].lanes[vl];
+        let wanted = &mut self.wanted[at];
+        // Another packet may have had its turn, and wait since.
+        *wanted = if lane.short { space.min(*wanted) } else { space };
+        (lane.blocked, lane.short) = (space, true);
+        self.returns[at].ready_at(lane.available, *wanted, &self.spills)
+    }
+
+    /// Credit for an output is back at a time, which is after all that has been decided.
+    ///
+    /// It is booked at once if the output will have had credit for whatever it can send before it is back,
+    /// and for two full packets besides, which is what the marking rule asks for at most (a third one may
+    /// begin at the last moment): then nobody can tell the difference.
+    #[inline(always)]
+    pub(super) fn credit(&mut self, output: usize, vl: usize, back: Time, space: u32) {
+        let port = &mut self.ports[output];
+        let lane = &mut port.lanes[vl];
+        let kind = &self.kinds[usize::from(port.kind)];
+        let until_back = back.0 - (self.bin << self.shift);
+        if u64::from(lane.available) * kind.least_ps >= until_back + kind.room_ps && back <= self.next_look {
+            lane.available += space;
+        } else {
+            self.credit_exactly(output, vl, back, space);
+        }
+    }
+
+    /// As [`Self::credit`], booked when it is back.
+    #[inline(never)]
+    fn credit_exactly(&mut self, output: usize, vl: usize, back: Time, space: u32) {
+        let at = output * LANES + vl;
+        let port = &mut self.ports[output];
+        let lane = &mut port.lanes[vl];
+        let returns = &mut self.returns[at];
+        if lane.short || returns.is_full() {
+            // The output may yet decide something at any time of this bin.
+            lane.available += returns.collect(Time(self.bin << self.shift), &mut self.spills);
+        }
+        returns.add(back, space, &mut self.spills);
+        if lane.short
+            && let Some(ready) = returns.ready_at(lane.available, self.wanted[at], &self.spills)
+        {
+            let ready = ready.max(port.free_at);
+            if ready < port.ready_at {
+                port.ready_at = ready;
+                self.plan(output, ready);
+            }
+        }
+    }
+}

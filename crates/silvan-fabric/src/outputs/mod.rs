@@ -1,0 +1,232 @@
+//! The outputs of VOQ switches, each by itself: the fast way to run the most usual networks.
+//!
+//! At a VOQ switch (Paper I, 3.1; see [`crate::switch`]) no output reads or changes what another one does:
+//! only the packets that arrive for it and the credits for its own link matter to it. So the unit here is an
+//! output, not a switch, and all outputs of a network lie in one array.
+//!
+//! ```text
+//!            bin of time                 one output
+//!  arrivals  [ o | o | o | o ] --->  heads of its queues, requests, credit, turn  ---> arrival in a later bin
+//!  planned   [ output | ... ]  --->  decides                                      ---> credit for who sent it
+//! ```
+//!
+//! Whatever an output does reaches another one no sooner than after the *lookahead*: a link's delay and the
+//! switch's latency for a packet, its transmission and the delay for a credit. Time is therefore cut into
+//! [bins](silvan_engine::Bins) no wider than that. When a bin's turn comes, everything that arrives in it is
+//! known, and outputs are dealt with one after the other in any order, each on its own clock: its arrivals
+//! in order of time and input, and between them what it decides. The results are those of
+//! [`crate::switch::VoqSwitch`], which handles all events of the network in their order, to the last bit.
+//!
+//! [`Bank::fits`](build) says which networks can be run this way.
+
+mod build;
+mod credit;
+mod look;
+mod port;
+mod run;
+
+use std::sync::Arc;
+
+use silvan_engine::units::BytePace;
+use silvan_engine::{Bins, EventQueue, Rate, Time};
+
+use crate::congestion::marking::{FecnRule, PortVl};
+use crate::link::{ChannelId, Links, Returns, Spills};
+use crate::measure::Meters;
+use crate::packet::{Fifo, PacketId, Pool};
+pub(crate) use build::Plan;
+use port::Port;
+
+/// What outputs act on besides each other.
+pub(crate) struct Around<'a> {
+    pub packets: &'a mut Pool,
+    pub queue: &'a mut EventQueue,
+    /// The links that hosts send on.
+    pub links: &'a mut Links,
+    pub meters: &'a mut Meters,
+    /// Hosts have done all that was to be done before this time.
+    pub hosts_at: Time,
+}
+
+/// A packet's head on its way to an output, by value.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct Arrival {
+    output: u32,
+    packet: PacketId,
+    /// When it is ready for arbitration: the lower bits, the bin has the others.
+    when: u32,
+    dst: u32,
+    size: u16,
+    space: u16,
+    input: u8,
+    vl: u8,
+}
+
+/// What many links have in common.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    rate: Rate,
+    pace: BytePace,
+    delay: Time,
+    /// From the start of sending until the head may leave the next switch.
+    head_delay: Time,
+    /// The packet size asked for last and its span.
+    memo: (u32, Time),
+    /// No byte of space is spent faster than one in so many picoseconds.
+    least_ps: u64,
+    /// What so many picoseconds of spending take, by which credit must exceed what can be spent.
+    room_ps: u64,
+}
+
+/// Who sends to an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Feeder {
+    Output(u32),
+    Host(ChannelId),
+}
+
+/// Where a host's packets come in.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// The first port of the switch.
+    first: u32,
+    row: u32,
+    input: u8,
+}
+
+/// All outputs of a network, with so many virtual lanes, and with or without a marking rule.
+#[derive(Debug)]
+pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
+    arrivals: Bins<Arrival>,
+    planned: Bins<u32>,
+    /// Bits of a bin's width in picoseconds.
+    shift: u32,
+    /// The current bin.
+    bin: u64,
+    /// Credit that is back after this time is not booked before it is: somebody looks.
+    next_look: Time,
+    ports: Box<[Port<LANES>]>,
+    /// Packets behind the heads: `[(port * LANES + vl) * width + input]`.
+    queues: Box<[Fifo]>,
+    /// Inputs of the largest switch.
+    width: usize,
+    /// `[port * LANES + vl]`.
+    returns: Box<[Returns]>,
+    spills: Spills,
+    /// The least credit that some packet has been waiting for since the last one was sent.
+    wanted: Box<[u32]>,
+    /// Receive buffer per virtual lane.
+    capacities: Box<[u32]>,
+    feeders: Box<[Feeder]>,
+    /// Output port by destination, a forwarding table after the other.
+    routes: Box<[u8]>,
+    kinds: Vec<Kind>,
+    /// Per channel: the output that sends on it; [`NONE`] for a host's.
+    output_of: Box<[u32]>,
+    /// Per channel that a host sends on.
+    entries: Box<[Option<Entry>]>,
+    rule: Option<Arc<FecnRule>>,
+    /// No fill up to this concerns the rule, while it was never above.
+    least: u32,
+    full_space: u32,
+    markers: Box<[PortVl]>,
+    /// Data packets marked per output.
+    marks: Box<[u64]>,
+    hops: u64,
+    events: u64,
+    /// Lists that are empty between calls.
+    at_hand: Vec<Arrival>,
+    to_decide: Vec<u32>,
+    several: Vec<(u32, u32, u8, u32)>,
+    #[cfg(debug_assertions)]
+    in_flight: Box<[u32]>,
+}
+
+/// No output.
+const NONE: u32 = u32::MAX;
+
+/// The outputs of a network whose switches are run output by output.
+#[derive(Debug)]
+pub(crate) enum Outputs {
+    One(Box<Bank<1, false>>),
+    OneMarking(Box<Bank<1, true>>),
+    Two(Box<Bank<2, false>>),
+    TwoMarking(Box<Bank<2, true>>),
+}
+
+/// Does the same with whatever bank it is.
+macro_rules! with_bank {
+    ($outputs:expr, $bank:ident => $what:expr) => {
+        match $outputs {
+            Outputs::One($bank) => $what,
+            Outputs::OneMarking($bank) => $what,
+            Outputs::Two($bank) => $what,
+            Outputs::TwoMarking($bank) => $what,
+        }
+    };
+}
+use with_bank;
+
+impl Outputs {
+    /// The earliest bin in which something is to be done here.
+    pub fn next_bin(&self) -> Option<u64> {
+        with_bank!(self, bank => bank.next_bin())
+    }
+
+    /// Begins with a bin: what hosts do from now on happens in it.
+    #[inline]
+    pub fn begin(&mut self, bin: u64) {
+        with_bank!(self, bank => bank.begin(bin));
+    }
+
+    /// The bin of a time.
+    #[inline]
+    pub fn bin_of(&self, time: Time) -> u64 {
+        with_bank!(self, bank => time.0 >> bank.shift)
+    }
+
+    /// When the current bin is over.
+    #[inline]
+    pub fn end_of_bin(&self) -> Time {
+        with_bank!(self, bank => bank.end())
+    }
+
+    /// Does what is to be done in the current bin: what arrives before one time, and what is decided before
+    /// another.
+    #[inline]
+    pub fn run(&mut self, around: &mut Around, arrive_before: Time, decide_before: Time) {
+        with_bank!(self, bank => bank.run(around, arrive_before, decide_before));
+    }
+
+    /// Somebody will look at what is on its way at this time.
+    pub fn expect_look(&mut self, time: Time) {
+        with_bank!(self, bank => bank.next_look = time);
+    }
+
+    /// A host has begun to send a packet, whose head is ready for arbitration at a time.
+    #[inline]
+    pub fn enter(&mut self, channel: ChannelId, id: PacketId, packets: &Pool, when: Time) {
+        with_bank!(self, bank => bank.enter(channel, id, packets, when));
+    }
+
+    /// The output that sends on a channel; none for a host's.
+    #[inline]
+    pub fn sender(&self, channel: ChannelId) -> Option<usize> {
+        with_bank!(self, bank => bank.sender(channel))
+    }
+
+    /// A host frees space at a time, from now on; the credit travels back to the output.
+    #[inline]
+    pub fn release(&mut self, output: usize, vl: u8, space: u32, time: Time) {
+        with_bank!(self, bank => {
+            let delay = bank.kinds[usize::from(bank.ports[output].kind)].delay;
+            bank.credit(output, usize::from(vl), time + delay, space);
+        });
+    }
+
+    /// What was counted since the last call: packets that were sent, and things that were done.
+    pub fn take_counts(&mut self) -> (u64, u64) {
+        with_bank!(self, bank => (std::mem::take(&mut bank.hops), std::mem::take(&mut bank.events)))
+    }
+}
