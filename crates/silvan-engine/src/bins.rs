@@ -148,7 +148,8 @@ mod tests {
                 prop_assert!(model.iter().all(|time| time >> 3 >= bin), "none is left behind");
                 model.retain(|time| time >> 3 != bin);
                 let mut found = due.clone();
-                (found.sort_unstable(), expected.sort_unstable());
+                found.sort_unstable();
+                expected.sort_unstable();
                 prop_assert_eq!(found, expected);
                 out.extend(due);
                 if bins.is_empty() {

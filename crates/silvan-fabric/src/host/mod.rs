@@ -14,6 +14,8 @@ mod adapter;
 mod announce;
 mod control;
 mod flows;
+mod look;
+mod solo;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use crate::congestion::reaction::{ControlLevel, Rule, State};
 use crate::core::Core;
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
-use crate::traffic::source::Source;
+use crate::traffic::source::{Message, Source};
 
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;
@@ -106,6 +108,9 @@ pub(crate) struct Host {
     pub sizes: Sizes,
     pub injection: Limiter,
     pub sources: Vec<Source>,
+    /// Whether one message is all that it ever has to send, and that message; see [`solo`].
+    is_solo: bool,
+    on_hand: Option<Message>,
     flows: FlowTable,
     /// Virtual lane per destination, where the service level does not decide it.
     pub lane_of: Option<Arc<[u8]>>,
@@ -130,17 +135,6 @@ pub(crate) struct Host {
     undrained: VecDeque<(Time, Packet)>,
     /// Control state per service level, where that is the level of control.
     pub sl_states: Box<[State; 16]>,
-}
-
-/// What a source has generated for a destination and not sent yet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Waiting {
-    pub class: u16,
-    pub destination: u32,
-    /// Payload.
-    pub bytes: u64,
-    /// Whether it waits anywhere: for its turn, its time, a credit, or an acknowledgement.
-    pub is_listed: bool,
 }
 
 /// Everything a host needs to know at construction.
@@ -180,6 +174,8 @@ impl Host {
             lanes: spec.lanes,
             control_lane: spec.control_lane,
             sources: Vec::new(),
+            is_solo: false,
+            on_hand: None,
             notification: spec.notification,
             reaction: spec.reaction,
             validates: spec.validates,
@@ -230,6 +226,7 @@ impl Host {
 
     /// The first wake-up: when the earliest source starts.
     pub fn start(&mut self, core: &mut Core) {
+        self.is_solo = self.is_solo() && !core.links.is_divided();
         if let Some(due) = self.sources.iter().filter_map(Source::due).min() {
             core.wake(self.out, due);
         }
@@ -361,7 +358,11 @@ impl Host {
             core.wake(self.out, self.injection.free_at);
             return;
         }
-        let attempt = self.draw_and_send(core, blocked_lanes);
+        let attempt = if self.is_solo {
+            self.send_solo(core, blocked_lanes)
+        } else {
+            self.draw_and_send(core, blocked_lanes)
+        };
         // Flows that were drawn just now may have been announced.
         if attempt != Attempt::Sent && self.send_control(core, &mut blocked_lanes) {
             core.wake(self.out, core.free_at(self.out));
@@ -527,41 +528,56 @@ impl Host {
         left.min(u64::from(self.sizes.mtu)) as u32
     }
 
+    /// A packet of a message of a source, with so much payload.
+    #[inline(always)]
+    fn data_packet(
+        &self,
+        now: Time,
+        (source, message): (u16, &Message),
+        payload: u32,
+        last: bool,
+        vl: u8,
+    ) -> Packet {
+        let Source { class, sl, .. } = self.sources[usize::from(source)];
+        let size = payload + self.sizes.header;
+        Packet {
+            created: message.created,
+            injected: now,
+            tail_lag: Time::ZERO,
+            payload,
+            size,
+            space: self.sizes.space(size),
+            src: self.id,
+            dst: message.destination,
+            next: NO_PACKET,
+            out: 0,
+            class,
+            source,
+            kind: Kind::Data,
+            sl,
+            vl,
+            fecn: false,
+            validated: false,
+            becn: false,
+            last,
+        }
+    }
+
     fn send_packet(&mut self, core: &mut Core, id: FlowId) {
         let payload = self.next_payload(id);
         let Flow { source, destination, .. } = *self.flows.get(id);
         let vl = self.lane(usize::from(source), destination);
         self.flows.serve(source);
         let flow = self.flows.get_mut(id);
-        let source = &mut self.sources[usize::from(flow.source)];
         let Some(message) = flow.messages.first_mut() else { return };
         message.left -= u64::from(payload);
-        let last = message.left == 0;
-        let size = payload + self.sizes.header;
-        let packet = Packet {
-            created: message.created,
-            injected: core.now,
-            tail_lag: Time::ZERO,
-            payload,
-            size,
-            space: self.sizes.space(size),
-            src: self.id,
-            dst: flow.destination,
-            next: NO_PACKET,
-            out: 0,
-            class: source.class,
-            source: flow.source,
-            kind: Kind::Data,
-            sl: source.sl,
-            vl,
-            fecn: false,
-            validated: false,
-            becn: false,
-            last,
-        };
-        if last && let Some(message) = flow.messages.pop() {
-            source.finished(&message);
+        let (message, last) = (*message, message.left == 0);
+        let packet = self.data_packet(core.now, (source, &message), payload, last, vl);
+        if last {
+            self.flows.get_mut(id).messages.pop();
+            self.sources[usize::from(source)].finished(&message);
         }
+        let size = packet.size;
         let packet_id = core.packets.insert(packet);
         let through = self.injection.pass(core.now, size);
         let end = match &mut self.adapter {
@@ -626,57 +642,12 @@ impl Host {
     fn next_look(&self, core: &Core, attempt: Attempt) -> Option<Time> {
         // Those that were held while another was sent may have lost what they waited for to that one.
         let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
-        if attempt == Attempt::Sent && waits {
+        if attempt == Attempt::Sent && (waits || self.on_hand.is_some()) {
             Some(core.now)
         } else {
             let draws = self.sources.iter().filter_map(|source| source.next_draw(core.now));
             let probe = self.announcer.as_ref().and_then(|announcer| announcer.next_probe());
             draws.chain(self.flows.next_release()).chain(probe).min()
         }
-    }
-
-    /// How hard a source's flow to a destination is held back; see [`Rule::strength`].
-    pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
-        let Some(rule) = &self.reaction else { return 0 };
-        let sl = self.sources[usize::from(source)].sl;
-        match rule.level() {
-            ControlLevel::Sl => rule.strength(&self.sl_states[usize::from(sl)], sl, now),
-            ControlLevel::Qp => match self.flows.find(source, destination) {
-                Some(id) => rule.strength(&self.flows.get(id).control, sl, now),
-                None => rule.strength(&rule.fresh(sl), sl, now),
-            },
-        }
-    }
-
-    /// What has been generated and not sent yet.
-    pub fn waiting(&self) -> impl Iterator<Item = Waiting> {
-        self.flows.with_messages().map(|(flow, is_listed)| {
-            let source = &self.sources[usize::from(flow.source)];
-            let bytes = flow.messages.iter().map(|message| message.left).sum();
-            Waiting { class: source.class, destination: flow.destination, bytes, is_listed }
-        })
-    }
-
-    /// The packets that arrived and are not drained yet.
-    pub fn undrained(&self) -> impl Iterator<Item = &Packet> {
-        self.undrained.iter().map(|(_, packet)| packet)
-    }
-
-    /// Packets in the output buffer.
-    pub fn buffered(&self, core: &Core) -> Vec<PacketId> {
-        let lanes = 0..usize::from(self.lanes);
-        let of =
-            |adapter: &Adapter| lanes.flat_map(|vl| adapter.buffers.waiting(&core.packets, 0, vl)).collect();
-        self.adapter.as_deref().map(of).unwrap_or_default()
-    }
-
-    /// Control packets that wait to be sent.
-    pub fn control_waiting(&self) -> usize {
-        self.control.len()
-    }
-
-    /// Flows held back by their delay or window now.
-    pub fn throttled_flows(&self) -> usize {
-        self.flows.throttled()
     }
 }

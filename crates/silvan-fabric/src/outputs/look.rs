@@ -3,6 +3,7 @@
 use silvan_engine::Time;
 
 use super::{Bank, Outputs, with_bank};
+#[cfg(debug_assertions)]
 use crate::packet::Pool;
 
 impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {

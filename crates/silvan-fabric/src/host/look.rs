@@ -1,0 +1,73 @@
+//! What measurement and checks ask of hosts.
+
+use silvan_engine::Time;
+
+use super::{Adapter, Host};
+use crate::congestion::reaction::ControlLevel;
+use crate::core::Core;
+use crate::packet::{Packet, PacketId};
+
+/// What a source has generated for a destination and not sent yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    pub class: u16,
+    pub destination: u32,
+    /// Payload.
+    pub bytes: u64,
+    /// Whether it waits anywhere: for its turn, its time, a credit, or an acknowledgement.
+    pub is_listed: bool,
+}
+
+impl Host {
+    /// How hard a source's flow to a destination is held back; see [`Rule::strength`].
+    pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
+        let Some(rule) = &self.reaction else { return 0 };
+        let sl = self.sources[usize::from(source)].sl;
+        match rule.level() {
+            ControlLevel::Sl => rule.strength(&self.sl_states[usize::from(sl)], sl, now),
+            ControlLevel::Qp => match self.flows.find(source, destination) {
+                Some(id) => rule.strength(&self.flows.get(id).control, sl, now),
+                None => rule.strength(&rule.fresh(sl), sl, now),
+            },
+        }
+    }
+
+    /// What has been generated and not sent yet.
+    pub fn waiting(&self) -> impl Iterator<Item = Waiting> {
+        let of_flows = self.flows.with_messages().map(|(flow, is_listed)| {
+            let source = &self.sources[usize::from(flow.source)];
+            let bytes = flow.messages.iter().map(|message| message.left).sum();
+            Waiting { class: source.class, destination: flow.destination, bytes, is_listed }
+        });
+        let on_hand = self.on_hand.iter().map(|message| Waiting {
+            class: self.sources[0].class,
+            destination: message.destination,
+            bytes: message.left,
+            is_listed: true,
+        });
+        of_flows.chain(on_hand)
+    }
+
+    /// The packets that arrived and are not drained yet.
+    pub fn undrained(&self) -> impl Iterator<Item = &Packet> {
+        self.undrained.iter().map(|(_, packet)| packet)
+    }
+
+    /// Packets in the output buffer.
+    pub fn buffered(&self, core: &Core) -> Vec<PacketId> {
+        let lanes = 0..usize::from(self.lanes);
+        let of =
+            |adapter: &Adapter| lanes.flat_map(|vl| adapter.buffers.waiting(&core.packets, 0, vl)).collect();
+        self.adapter.as_deref().map(of).unwrap_or_default()
+    }
+
+    /// Control packets that wait to be sent.
+    pub fn control_waiting(&self) -> usize {
+        self.control.len()
+    }
+
+    /// Flows held back by their delay or window now.
+    pub fn throttled_flows(&self) -> usize {
+        self.flows.throttled()
+    }
+}

@@ -1,0 +1,57 @@
+//! A host with a single source that always has something to send, and no reaction that holds it back: it has
+//! one message on hand, and needs neither flows nor turns.
+
+use super::{Attempt, Host};
+use crate::core::Core;
+use crate::traffic::source::{Chooser, Clock, Message, Source};
+
+impl Host {
+    /// Whether one message on hand is all that this host ever has.
+    pub(super) fn is_solo(&self) -> bool {
+        let is_simple = |source: &Source| {
+            matches!(source.clock, Clock::Saturating) && !matches!(source.chooser, Chooser::Forest(_))
+        };
+        let is_free = self.reaction.is_none() && self.announcer.is_none() && self.adapter.is_none();
+        is_free && matches!(&*self.sources, [source] if is_simple(source))
+    }
+
+    /// Sends the next packet of the message on hand, after drawing one if there is none.
+    pub(super) fn send_solo(&mut self, core: &mut Core, blocked_lanes: u16) -> Attempt {
+        let message = match self.on_hand {
+            Some(message) => message,
+            None => {
+                let source = &mut self.sources[0];
+                if !source.wants_to_draw(core.now) {
+                    return Attempt::Idle;
+                }
+                let message = source.draw(core.now);
+                core.meters.generated(source.class, message.left);
+                message
+            }
+        };
+        self.on_hand = Some(message);
+        let Message { destination, left, .. } = message;
+        let vl = self.lane(0, destination);
+        let payload = left.min(u64::from(self.sizes.mtu)) as u32;
+        let size = payload + self.sizes.header;
+        if blocked_lanes >> vl & 1 == 1
+            || !core.has_credit_or_wait((self.out, vl, destination), self.sizes.space(size))
+        {
+            return Attempt::Blocked;
+        }
+        let left = left - u64::from(payload);
+        let packet = self.data_packet(core.now, (0, &message), payload, left == 0, vl);
+        core.meters.injected(&packet);
+        let id = core.packets.insert(packet);
+        self.injection.pass(core.now, size);
+        core.send(self.out, id);
+        if left == 0 {
+            self.on_hand = None;
+            self.sources[0].finished(&message);
+            self.injection.free_at += self.message_overhead;
+        } else {
+            self.on_hand = Some(Message { left, ..message });
+        }
+        Attempt::Sent
+    }
+}
