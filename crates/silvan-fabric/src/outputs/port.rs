@@ -70,10 +70,12 @@ pub(super) struct Port<const L: usize> {
     pub peer: u32,
     /// Where the far switch's forwarding table begins; [`TO_HOST`] if a host is at the far end.
     pub row: u32,
+    /// When the first packet of the last bin in which some did arrived: the lower bits.
+    pub stamp: u32,
     /// The bin in whose list it is, as a place in the ring.
     pub planned: u16,
-    /// The bin in which a packet arrived last, and in the lowest bit whether another one did before.
-    pub stamp: u16,
+    /// Whether packets arrive in that bin whose order matters.
+    pub several: bool,
     /// Which of [`super::Bank::kinds`] its link is.
     pub kind: u8,
     /// Virtual lanes with packets for it, one bit each.
@@ -113,8 +115,9 @@ impl<const L: usize> Port<L> {
             keys: u32::MAX,
             peer: 0,
             row: TO_HOST,
-            planned: UNPLANNED,
             stamp: 0,
+            planned: UNPLANNED,
+            several: false,
             kind: 0,
             waiting: 0,
             turn: 0,

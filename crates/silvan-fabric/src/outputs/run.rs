@@ -130,22 +130,25 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             });
         }
         self.events += arrivals.len() as u64;
-        let stamp = (self.bin as u16) << 1;
+        // Those that arrive at one instant change nothing for each other, unless the marking rule counts the
+        // inputs.
+        let counts_inputs = MARKS && self.least == 0;
+        let (start, width) = (self.start().0 as u32, 1u32 << self.shift);
         for (at, arrival) in arrivals.iter().enumerate() {
             if let Some(next) = arrivals.get(at + AHEAD) {
                 prefetch_lines::<_, 2>(&self.ports, next.output as usize);
             }
             let port = &mut self.ports[arrival.output as usize];
-            port.stamp = if port.stamp & !1 == stamp { stamp | 1 } else { stamp };
+            if port.stamp.wrapping_sub(start) < width {
+                port.several |= counts_inputs || port.stamp != arrival.when;
+            } else {
+                (port.stamp, port.several) = (arrival.when, false);
+            }
         }
         for (at, arrival) in arrivals.iter().enumerate() {
-            if self.ports[arrival.output as usize].stamp & 1 == 1 {
-                self.several.push((
-                    arrival.output,
-                    arrival.when.wrapping_sub(self.start().0 as u32),
-                    arrival.input,
-                    at as u32,
-                ));
+            if self.ports[arrival.output as usize].several {
+                let since = arrival.when.wrapping_sub(start);
+                self.several.push((arrival.output, since, arrival.input, at as u32));
             } else {
                 self.land(around, arrival);
             }
