@@ -14,7 +14,7 @@ use crate::switch::{Ports, Switch};
 
 /// Bins are no wider than this, in bits of picoseconds: wider ones hold several arrivals for an output, which
 /// have to be sorted.
-const WIDEST: u32 = 14;
+const WIDEST: u32 = 16;
 /// Bins in which something may be planned, at least.
 const BINS: u64 = 256;
 
