@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
-use silvan_fabric::simulation::{ModelError, Simulation};
+use silvan_fabric::simulation::{Engine, ModelError, Simulation};
 use silvan_scenario::Scenario;
 use toml::Table;
 
@@ -110,14 +110,19 @@ pub fn of_seed(seed: u64) -> Result<Option<Case>, (Table, String)> {
 
 /// Runs a scenario to its end.
 pub fn run(scenario: &Scenario) -> Run {
-    match guarded(|| advance(scenario)) {
+    run_with(scenario, Engine::default())
+}
+
+/// Runs a scenario to its end, in the way that is given.
+pub fn run_with(scenario: &Scenario, engine: Engine) -> Run {
+    match guarded(|| advance(scenario, engine)) {
         Ok(run) => run,
         Err(panic) => Run { end: End::Failed("panic", panic), outcome: None },
     }
 }
 
-fn advance(scenario: &Scenario) -> Run {
-    let mut simulation = match scenario.simulation() {
+fn advance(scenario: &Scenario, engine: Engine) -> Run {
+    let mut simulation = match scenario.simulation_with(engine) {
         Ok(simulation) => simulation,
         Err(error) => return Run { end: End::Explained("refused", error.to_string()), outcome: None },
     };

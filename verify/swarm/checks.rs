@@ -1,10 +1,11 @@
 //! What must hold of every scenario; see `docs/verification.md`, "The swarm".
 
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
-use silvan_scenario::Scenario;
+use silvan_fabric::simulation::Engine;
+use silvan_scenario::{Scenario, Threads};
 use toml::Table;
 
-use crate::case::{Case, End, Hash, Run, digest, digest_of, read, read_text, run, summary};
+use crate::case::{Case, End, Hash, Run, digest, digest_of, read, read_text, run, run_with, summary};
 use crate::{books, finish, variants};
 
 /// What does not hold.
@@ -15,12 +16,14 @@ pub struct Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 16] = [
+pub const CHECKS: [&str; 18] = [
     "panic",
     "broken",
     "deadlock",
     "stalled",
     "repeat",
+    "engine",
+    "threads",
     "resolved",
     "measure",
     "order",
@@ -152,6 +155,12 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
         findings.made.push("repeat");
         same(&base, &run(scenario), "repeat", &mut findings);
     }
+    if wanted.has("engine") || wanted.has("threads") {
+        apart(&base, scenario, wanted, &mut findings);
+        if let Ok(Ok(plain)) = read(&variants::plain(table, scenario)) {
+            apart(&run(&plain), &plain, wanted, &mut findings);
+        }
+    }
     if wanted.has("resolved") {
         findings.made.push("resolved");
         resolved(&base, scenario, &mut findings);
@@ -190,6 +199,28 @@ fn same(base: &Run, other: &Run, check: &'static str, findings: &mut Findings) {
         format!("{} events, then {}", one.summary.events, two.summary.events)
     });
     findings.ensure(one.account == two.account, check, || "the account differs".to_owned());
+}
+
+/// Where outputs are run apart: the same as with all events in their order, and with some number of threads.
+fn apart(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &mut Findings) {
+    if !scenario.simulation().is_ok_and(|simulation| simulation.partitions().is_some()) {
+        return;
+    }
+    if wanted.has("engine") {
+        findings.made.push("engine");
+        let mut other = run_with(scenario, Engine::General);
+        if let (Some(one), Some(other)) = (&base.outcome, &mut other.outcome) {
+            other.summary.events = one.summary.events;
+        }
+        same(base, &other, "engine", findings);
+    }
+    if wanted.has("threads") {
+        findings.made.push("threads");
+        let mut other = scenario.clone();
+        let counts = [2, 3, 5, 7];
+        other.spec.threads = Threads::Count(counts[(scenario.spec.seed % 4) as usize]);
+        same(base, &run(&other), "threads", findings);
+    }
 }
 
 fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {

@@ -78,6 +78,47 @@ pub fn reordered(table: &Table, scenario: &Scenario) -> Option<Table> {
     changed.then_some(other)
 }
 
+/// One whose outputs can be run apart, unless its links differ in rate: VOQ switches, credits, one or two
+/// virtual lanes, nothing that waits for deliveries, and one of the usual ways to manage congestion.
+pub fn plain(table: &Table, scenario: &Scenario) -> Table {
+    let mut other = table.clone();
+    for key in ["flow_control", "adaptive_routing", "lanes", "congestion"] {
+        other.remove(key);
+    }
+    let seed = scenario.spec.seed;
+    if seed.is_multiple_of(2)
+        && let Some(lanes) = entry(&mut other, "lanes")
+    {
+        lanes.insert("count".to_owned(), Value::from(2));
+        if seed.is_multiple_of(4) {
+            lanes.insert("control".to_owned(), Value::from(1));
+        }
+    }
+    if let Some(switch) = entry(&mut other, "switch") {
+        switch.retain(|key, _| matches!(key, "buffer" | "latency"));
+    }
+    for key in ["flow", "traffic"] {
+        let entries = other.get_mut(key).and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten().filter_map(Value::as_table_mut) {
+            entry.remove("start_after_packets");
+        }
+    }
+    // Fills that a few packets reach, so that much is marked.
+    let fills = ["sum", "sum-per-input"];
+    if !seed.is_multiple_of(3)
+        && let Some(congestion) = entry(&mut other, "congestion")
+        && let Some(marking) = entry(congestion, "marking")
+    {
+        marking.insert("kind".to_owned(), Value::from("fecn"));
+        marking.insert("threshold".to_owned(), Value::from(15));
+        marking.insert("fill".to_owned(), Value::from(fills[(seed / 3 % 2) as usize]));
+        if let Some(reaction) = entry(congestion, "reaction") {
+            reaction.insert("kind".to_owned(), Value::from("cct"));
+        }
+    }
+    other
+}
+
 /// The same with an end to all traffic, and the time to come to it.
 pub fn drained(table: &Table, scenario: &Scenario) -> Table {
     let mut other = table.clone();

@@ -4,6 +4,7 @@
 //! picoseconds ([`Time`]), one total order of events that is intrinsic to the events
 //! ([`Event`]), and one random stream per owner and purpose ([`random::Stream`]).
 
+pub mod barrier;
 pub mod bins;
 pub mod cache;
 pub mod queue;

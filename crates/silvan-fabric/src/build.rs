@@ -20,7 +20,6 @@ use crate::core::{Announcements, Core, Notices};
 use crate::host::{Adapter, Host, HostSpec, Sizes};
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, key};
 use crate::measure::{LinkName, Meters, Series, Trees};
-use crate::outputs::Outputs;
 use crate::packet::Pool;
 use crate::routing::{self, Tables};
 use crate::simulation::{Engine, ModelError};
@@ -46,6 +45,8 @@ pub(crate) struct Network {
     pub groups: Vec<Group>,
     /// Traffic that waits for packets to be delivered.
     pub triggers: Triggers,
+    /// No partition acts on another one sooner than after this.
+    pub lookahead: Time,
 }
 
 /// Hosts with something in common.
@@ -62,6 +63,20 @@ type Receiver = Option<(u32, usize)>;
 
 // A topology that is fine can run.
 const _: () = assert!(MAX_SWITCH_PORTS as u32 == MAX_PORTS);
+
+impl Network {
+    /// Counts what hosts have drained by now, and adds up what partitions have counted.
+    pub fn count_drained(&mut self) {
+        let Self { core, hosts, .. } = self;
+        for host in hosts {
+            match core.parts.get_mut(usize::from(host.part)) {
+                Some(part) => host.count_drained(part),
+                None => host.count_drained(core),
+            }
+        }
+        core.gather();
+    }
+}
 
 struct Builder<'a> {
     topology: &'a Topology,
@@ -130,19 +145,11 @@ pub(crate) fn build(
     // What waits for packets to be delivered starts with the packet that is the last one in the order of all
     // hosts' events.
     let is_ordered = engine == Engine::General || meters.is_awaited;
-    let plan = builder.outputs(&links, &receiver, &hosts);
-    let outputs = if is_ordered { None } else { Outputs::new(&plan, &mut switches) };
-    let core = Core {
-        now: Time::ZERO,
-        queue: EventQueue::new(builder.event_spacing()),
-        packets: Pool::default(),
-        links,
-        outputs,
-        meters,
-        notices: Notices::default(),
-        announcements: Announcements::default(),
-        dirty_outputs: Vec::new(),
-        dirty_hosts: Vec::new(),
+    let mut core = builder.core(links, meters);
+    let lookahead = if is_ordered {
+        Time::NEVER
+    } else {
+        builder.run_apart(&mut core, &mut hosts, &mut switches, &receiver)?
     };
     let groups = builder.groups();
     Ok(Network {
@@ -156,6 +163,7 @@ pub(crate) fn build(
         is_destination,
         groups,
         triggers,
+        lookahead,
     })
 }
 
@@ -191,6 +199,24 @@ impl<'a> Builder<'a> {
             builder.forests.push(forest);
         }
         Ok(builder)
+    }
+
+    fn core(&self, links: Links, meters: Meters) -> Core {
+        Core {
+            now: Time::ZERO,
+            queue: EventQueue::new(self.event_spacing()),
+            packets: Pool::default(),
+            links,
+            outputs: None,
+            meters,
+            notices: Notices::default(),
+            announcements: Announcements::default(),
+            dirty_outputs: Vec::new(),
+            dirty_hosts: Vec::new(),
+            rest: None,
+            parts: Vec::new(),
+            part_of: Box::default(),
+        }
     }
 
     fn full_space(&self) -> u32 {

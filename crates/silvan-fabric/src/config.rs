@@ -40,6 +40,8 @@ pub struct Config {
     pub traffic: Vec<Traffic>,
     /// See [`Measure`].
     pub measure: Measure,
+    /// Threads that may work at the run, where its network allows more than one.
+    pub threads: u16,
 }
 
 impl Config {

@@ -6,7 +6,7 @@ use silvan_engine::{EventQueue, Time};
 use crate::link::{ChannelId, Class, Links, Way};
 use crate::measure::Meters;
 use crate::outputs::{Around, Outputs};
-use crate::packet::{Kind, PacketId, Pool};
+use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::queueing::isolation::Notice;
 
 /// Notifications on the wire. Places are reused.
@@ -72,7 +72,7 @@ impl Announcements {
     }
 }
 
-/// The common ground of all nodes.
+/// The common ground of all nodes of a partition, or of the network where there is one.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub now: Time,
@@ -88,11 +88,34 @@ pub(crate) struct Core {
     pub announcements: Announcements,
     /// Switches and outputs that may have something to send at this instant.
     pub dirty_outputs: Vec<(u32, u32)>,
-    /// Hosts that may have something to send at this instant.
+    /// Hosts that may have something to send at this instant, by their places in the partition.
     pub dirty_hosts: Vec<u32>,
+    /// Where somebody looked in the middle of a bin: hosts have not decided yet at that time.
+    pub rest: Option<Time>,
+    /// The partitions, where there are several: all that happens does so there, and this one only adds up.
+    pub parts: Vec<Core>,
+    /// Per channel, where there are several partitions: that of its sender.
+    pub part_of: Box<[u16]>,
 }
 
 impl Core {
+    /// The state of a partition: this, where there is one.
+    pub fn part(&self, part: u16) -> &Self {
+        self.parts.get(usize::from(part)).unwrap_or(self)
+    }
+
+    /// The state of the partition whose host or switch sends on a channel.
+    pub fn owner(&self, channel: ChannelId) -> &Self {
+        self.part_of.get(channel as usize).map_or(self, |&part| self.part(part))
+    }
+
+    fn owner_mut(&mut self, channel: ChannelId) -> &mut Self {
+        match self.part_of.get(channel as usize) {
+            Some(&part) => &mut self.parts[usize::from(part)],
+            None => self,
+        }
+    }
+
     /// The outputs, and which of them sends on a channel; none if a host does, or a switch that is not
     /// run output by output.
     #[inline(always)]
@@ -114,11 +137,8 @@ impl Core {
     pub fn run_outputs(&mut self, arrive_before: Time, decide_before: Time) -> u64 {
         let Self { outputs, packets, queue, links, meters, .. } = self;
         let Some(outputs) = outputs else { return 0 };
-        outputs.run(
-            &mut Around { packets, queue, links, meters, hosts_at: decide_before },
-            arrive_before,
-            decide_before,
-        );
+        let around = &mut Around { packets, queue, links, meters, hosts_at: decide_before };
+        outputs.run(around, arrive_before, decide_before);
         let (hops, events) = outputs.take_counts();
         links.packet_hops += hops;
         events
@@ -130,47 +150,96 @@ impl Core {
             && self.dirty_hosts.is_empty()
             && self.dirty_outputs.is_empty()
             && self.outputs.as_ref().is_none_or(Outputs::is_idle)
+            && self.parts.iter().all(Self::is_idle)
+    }
+
+    /// All packets inside the network.
+    pub fn packets(&self) -> impl Iterator<Item = &Packet> {
+        std::iter::once(self).chain(&self.parts).flat_map(|core| {
+            let sent = core.outputs.iter().flat_map(Outputs::sent_elsewhere);
+            core.packets.iter().chain(sent)
+        })
+    }
+
+    /// How many packets are inside the network.
+    pub fn alive(&self) -> usize {
+        let own = |core: &Self| {
+            core.packets.alive() + core.outputs.iter().flat_map(Outputs::sent_elsewhere).count()
+        };
+        std::iter::once(self).chain(&self.parts).map(own).sum()
+    }
+
+    /// Somebody will look at a time.
+    pub fn expect_look(&mut self, time: Time) {
+        let parts = self.parts.iter_mut().filter_map(|part| part.outputs.as_mut());
+        self.outputs.iter_mut().chain(parts).for_each(|outputs| outputs.expect_look(time));
+    }
+
+    /// Adds the latencies that partitions have counted; once, at the end.
+    pub fn gather_latencies(&mut self) {
+        self.meters.gather_latencies(self.parts.iter().map(|part| &part.meters));
+    }
+
+    /// A packet that overtook another of its flow, in words.
+    #[cfg(debug_assertions)]
+    pub fn out_of_order(&self) -> Option<&String> {
+        let parts = self.parts.iter().find_map(|part| part.meters.out_of_order.as_ref());
+        self.meters.out_of_order.as_ref().or(parts)
+    }
+
+    /// Adds up what the partitions have counted.
+    pub fn gather(&mut self) {
+        if self.parts.is_empty() {
+            return;
+        }
+        self.meters.gather(self.parts.iter_mut().map(|part| &mut part.meters));
+        self.links.packet_hops = self.parts.iter().map(|part| part.links.packet_hops).sum();
     }
 
     /// See [`Links::has_some_credit`].
     pub fn has_some_credit(&mut self, channel: ChannelId, vl: u8, space: u32) -> bool {
         let now = self.now;
-        match self.apart_mut(channel) {
+        let owner = self.owner_mut(channel);
+        match owner.apart_mut(channel) {
             Some((outputs, output)) => outputs.has_some_credit(output, vl, space, now),
-            None => self.links.has_some_credit(channel, vl, space, now),
+            None => owner.links.has_some_credit(channel, vl, space, now),
         }
     }
 
     /// See [`Links::sent_by`].
     pub fn sent_by(&self, channel: ChannelId) -> u64 {
-        match self.apart(channel) {
+        let owner = self.owner(channel);
+        match owner.apart(channel) {
             Some((outputs, output)) => outputs.sent_by(output, self.now),
-            None => self.links.sent_by(channel, self.now),
+            None => owner.links.sent_by(channel, self.now),
         }
     }
 
     /// See [`Links::outstanding`].
     pub fn outstanding(&self, channel: ChannelId, vl: u8) -> u32 {
-        match self.apart(channel) {
+        let owner = self.owner(channel);
+        match owner.apart(channel) {
             Some((outputs, output)) => outputs.outstanding(output, vl, self.now),
-            None => self.links.outstanding(channel, vl, self.now),
+            None => owner.links.outstanding(channel, vl, self.now),
         }
     }
 
     /// See [`Links::is_stuck`].
     pub fn is_stuck(&self, channel: ChannelId, vl: u8) -> bool {
-        match self.apart(channel) {
+        let owner = self.owner(channel);
+        match owner.apart(channel) {
             Some((outputs, output)) => outputs.is_stuck(output, vl),
-            None => self.links.is_stuck(channel, vl, self.now),
+            None => owner.links.is_stuck(channel, vl, self.now),
         }
     }
 
     /// See [`Links::check_credits`].
     #[cfg(debug_assertions)]
     pub fn check_credits(&self, channel: ChannelId, vl: u8, buffered: u32) -> Result<(), String> {
-        match self.apart(channel) {
+        let owner = self.owner(channel);
+        match owner.apart(channel) {
             Some((outputs, output)) => outputs.check_credits(output, vl, buffered),
-            None => self.links.check_credits(channel, vl, buffered),
+            None => owner.links.check_credits(channel, vl, buffered),
         }
     }
 

@@ -126,7 +126,7 @@ pub(crate) struct ChannelSpec {
 }
 
 /// The lanes of networks whose receive buffers are divided.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Divided {
     /// Per channel.
     divisions: Vec<Division>,
@@ -141,7 +141,7 @@ struct Divided {
 }
 
 /// All channels of the network.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Links {
     channels: Vec<Channel>,
     /// Index into `kinds` per channel.
@@ -240,6 +240,11 @@ impl Links {
     /// Whether receivers give credits for buffers that are not divided.
     pub fn is_plain(&self) -> bool {
         self.divided.is_none() && self.pauses.is_none()
+    }
+
+    /// Gives a host that sends on a channel another number, by which it is woken.
+    pub fn renumber(&mut self, id: ChannelId, host: u32) {
+        self.channels[id as usize].wake_key = key(Class::HostWake, host, 0);
     }
 
     /// All kinds of links.

@@ -83,6 +83,9 @@ pub struct Simulation {
     hosts: Vec<String>,
     events: u64,
     next_watch: Time,
+    /// Where outputs are run apart, the end of the current interval; else there is an event of it.
+    next_sample: Option<Time>,
+    is_apart: bool,
     done: bool,
     /// Whether the end came before decisions that were due.
     is_cut: bool,
@@ -119,13 +122,22 @@ impl Simulation {
         let mut network = build(topology, tables, config, engine)?;
         let core = &mut network.core;
         let first = config.measure.interval.min(config.duration);
-        core.queue.push(Event { time: first, key: key(Class::Sample, 0, 0), data: 0 });
-        if let Some(outputs) = &mut core.outputs {
-            outputs.expect_look(first);
+        let is_apart = core.outputs.is_some() || !core.parts.is_empty();
+        if !is_apart {
+            core.queue.push(Event { time: first, key: key(Class::Sample, 0, 0), data: 0 });
         }
-        core.queue.push(Event { time: config.warmup, key: key(Class::Warmup, 0, 0), data: 0 });
+        let warmup = Event { time: config.warmup, key: key(Class::Warmup, 0, 0), data: 0 };
+        if core.parts.is_empty() {
+            core.queue.push(warmup);
+        }
+        core.parts.iter_mut().for_each(|part| part.queue.push(warmup));
+        core.expect_look(first);
         for host in &mut network.hosts {
-            host.start(core);
+            let part = core.parts.get_mut(usize::from(host.part));
+            match part {
+                Some(part) => host.start(part),
+                None => host.start(core),
+            }
         }
         let ports: usize = network.switches.iter().map(|switch| switch.ports().count()).sum();
         Ok(Self {
@@ -135,9 +147,17 @@ impl Simulation {
             hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
             events: 0,
             next_watch: Self::WATCH_INTERVAL,
+            is_apart,
+            next_sample: is_apart.then_some(first),
             done: false,
             is_cut: false,
         })
+    }
+
+    /// Partitions that are run by a thread each; none where all events are handled in their order.
+    #[must_use]
+    pub fn partitions(&self) -> Option<usize> {
+        self.is_apart.then(|| self.network.core.parts.len().max(1))
     }
 
     /// Processes about `events` events, or fewer if the end comes first.
@@ -146,10 +166,9 @@ impl Simulation {
     /// [`ModelError::Deadlock`] and [`ModelError::Broken`].
     pub fn advance(&mut self, events: u64) -> Result<Progress, ModelError> {
         let target = self.events.saturating_add(events);
-        let is_apart = self.network.core.outputs.is_some();
         while !self.done && self.events < target {
-            if is_apart {
-                self.bin()?;
+            if self.is_apart {
+                self.advance_apart(target)?;
                 continue;
             }
             if self.network.core.queue.is_turn_over() && self.network.core.queue.turn_wheel() && self.is_large
@@ -174,39 +193,6 @@ impl Simulation {
         }
         self.done = true;
         Ok(())
-    }
-
-    /// What happens in the next bin of time, where outputs are run apart: first to hosts, in the order of
-    /// their events, then to outputs. None of them acts on another one within a bin, but that hosts
-    /// give credit to outputs, which come after them.
-    fn bin(&mut self) -> Result<(), ModelError> {
-        let duration = self.config.duration;
-        let core = &mut self.network.core;
-        let next = core.queue.next_time();
-        let Some(outputs) = &mut core.outputs else { return Ok(()) };
-        let of_hosts = next.map(|time| outputs.bin_of(time));
-        let next_bin = [of_hosts, outputs.next_bin()].into_iter().flatten().min();
-        let Some(bin) = next_bin.filter(|&bin| bin <= outputs.bin_of(duration)) else { return self.end() };
-        outputs.begin(bin);
-        let end = outputs.end_of_bin();
-        while let Some(time) = self.network.core.queue.next_time()
-            && time < end
-            && time <= duration
-        {
-            self.instant(time)?;
-        }
-        if duration < end {
-            self.run_outputs_until(duration);
-            self.is_cut |= self.network.core.outputs.as_ref().is_some_and(|outputs| !outputs.is_idle());
-            return self.end();
-        }
-        self.events += self.network.core.run_outputs(end, end);
-        Ok(())
-    }
-
-    /// Has outputs do what comes before somebody looks at a time of this bin.
-    fn run_outputs_until(&mut self, time: Time) {
-        self.events += self.network.core.run_outputs(time + Time(1), time);
     }
 
     /// Looks at the events to come and has what they will touch brought into the cache: first
@@ -349,19 +335,16 @@ impl Simulation {
     }
 
     fn sample(&mut self) -> Result<(), ModelError> {
-        self.run_outputs_until(self.network.core.now);
         self.look_for_stall()?;
+        self.network.count_drained();
         let Network { core, hosts, switches, series, trees, receiver, .. } = &mut self.network;
-        hosts.iter_mut().for_each(|host| host.count_drained(core));
         series.sample(core, hosts, switches);
         trees.sample(core, (switches, hosts), &series.links, &series.flows, receiver);
         let next = core.now + series.interval;
-        if next <= self.config.duration {
+        if next <= self.config.duration && !self.is_apart {
             core.queue.push(Event { time: next, key: key(Class::Sample, 0, 0), data: 0 });
         }
-        if let Some(outputs) = &mut core.outputs {
-            outputs.expect_look(next.min(self.config.duration));
-        }
+        core.expect_look(next.min(self.config.duration));
         self.check_all()?;
         self.watch()
     }
@@ -438,8 +421,9 @@ impl Simulation {
     /// [`ModelError::Broken`] where traffic was lost.
     pub fn finish(mut self) -> Result<Outcome, ModelError> {
         {
+            self.network.count_drained();
             let Network { core, hosts, switches, series, .. } = &mut self.network;
-            hosts.iter_mut().for_each(|host| host.count_drained(core));
+            core.gather_latencies();
             series.sample(core, hosts, switches);
             check_traffic(core, hosts).map_err(|what| ModelError::Broken { now: core.now, what })?;
         }
@@ -624,5 +608,6 @@ pub fn jain(shares: &[f64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
 
+mod apart;
 #[cfg(test)]
 mod tests;

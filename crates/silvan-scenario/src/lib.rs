@@ -27,6 +27,7 @@ mod schema;
 mod shape;
 mod source;
 pub mod spec;
+mod threads;
 mod validate;
 
 pub use error::ScenarioError;
@@ -37,3 +38,4 @@ pub use reference::reference;
 pub use report::{LinkLoad, Report};
 pub use scenario::Scenario;
 pub use schema::schema;
+pub use threads::Threads;

@@ -7,7 +7,7 @@ use silvan_fabric::config::Config;
 use silvan_fabric::congestion::Parts;
 use silvan_fabric::routing::Tables;
 use silvan_fabric::routing::adaptive::AdaptiveTables;
-use silvan_fabric::simulation::Simulation;
+use silvan_fabric::simulation::{Engine, Simulation};
 use silvan_fabric::topology::Topology;
 use toml::Table;
 
@@ -155,6 +155,14 @@ impl Scenario {
     /// As [`Scenario::build`]; and tables that can deadlock, unless `routing.allow_deadlock` is
     /// set.
     pub fn simulation(&self) -> Result<Simulation, ScenarioError> {
+        self.simulation_with(Engine::default())
+    }
+
+    /// As [`Scenario::simulation`], with the choice of how the run is done.
+    ///
+    /// # Errors
+    /// As of [`Scenario::simulation`].
+    pub fn simulation_with(&self, engine: Engine) -> Result<Simulation, ScenarioError> {
         let (topology, tables, config) = self.build()?;
         if !self.spec.routing.allow_deadlock
             && let Some(cycle) = network::deadlock(&topology, &tables)
@@ -165,7 +173,7 @@ impl Scenario {
             );
             return Err(self.locate(Fault::new("routing.kind", what)));
         }
-        Simulation::new(&topology, &tables, &config)
+        Simulation::with_engine(&topology, &tables, &config, engine)
             .map_err(|error| ScenarioError::of_file(self.origin(), error.to_string()))
     }
 
@@ -194,6 +202,7 @@ impl Scenario {
             flows: spec.flow,
             traffic: spec.traffic,
             measure: spec.measure,
+            threads: spec.threads.count(),
         }
     }
 

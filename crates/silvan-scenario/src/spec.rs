@@ -14,6 +14,8 @@ use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::topology::TopologySpec;
 use silvan_fabric::traffic::{Flow, Traffic};
 
+use crate::threads::Threads;
+
 const fn first_seed() -> u64 {
     1
 }
@@ -75,6 +77,10 @@ pub struct Spec {
     /// What is recorded over time.
     #[serde(default)]
     pub measure: Measure,
+    /// Threads that may work at the run: a number from 1 to 256, or "auto" for as many as the machine has
+    /// cores. The results are the same with any number.
+    #[serde(default, skip_serializing_if = "Threads::is_one")]
+    pub threads: Threads,
 }
 
 /// A generated topology, or one read from a file.

@@ -1,15 +1,60 @@
 //! Switches whose outputs are run apart.
 
-use super::{Builder, Receiver};
+use silvan_engine::Time;
+
+use super::{Builder, Receiver, wrong};
 use crate::congestion::Notification;
 use crate::congestion::marking::Marking;
+use crate::core::Core;
 use crate::host::Host;
 use crate::link::Links;
-use crate::outputs::Plan;
+use crate::outputs::{Outputs, Partition, Plan};
+use crate::simulation::ModelError;
+use crate::switch::Switch;
 use crate::topology::{End, Link, NodeRef};
 use crate::traffic::source::Source;
 
 impl Builder<'_> {
+    /// Has the outputs of switches run apart, in as many partitions as there are to be threads, if the network
+    /// allows it. Returns how long it takes before a partition acts on another one.
+    pub(super) fn run_apart(
+        &self,
+        core: &mut Core,
+        hosts: &mut [Host],
+        switches: &mut Vec<Switch>,
+        receivers: &[Receiver],
+    ) -> Result<Time, ModelError> {
+        let plan = self.outputs(&core.links, receivers, hosts);
+        if !Outputs::fits(&plan, switches) {
+            return Ok(Time::NEVER);
+        }
+        let threads = usize::from(self.config.threads.max(1));
+        let partition = Partition::new(threads, &plan, switches, hosts.len());
+        let mut outputs = Outputs::new(&plan, &partition, switches);
+        if partition.count == 1 {
+            core.outputs = outputs.pop();
+            return Ok(partition.lookahead);
+        }
+        for (host, &(part, place)) in hosts.iter_mut().zip(&partition.of_host) {
+            (host.part, host.place) = (part, place);
+        }
+        let mut part_of = vec![0; receivers.len()];
+        for (channel, _, from, _) in self.directed() {
+            part_of[channel as usize] = match from.node {
+                NodeRef::Host(host) => partition.of_host[host as usize].0,
+                NodeRef::Switch(switch) => partition.of_switch[switch as usize],
+            };
+        }
+        for outputs in outputs {
+            let meters = core.meters.fresh().ok_or_else(|| wrong("latencies cannot be counted"))?;
+            let mut links = core.links.clone();
+            hosts.iter().for_each(|host| links.renumber(host.out, host.place));
+            core.parts.push(Core { outputs: Some(outputs), ..self.core(links, meters) });
+        }
+        core.part_of = part_of.into();
+        Ok(partition.lookahead)
+    }
+
     /// What the outputs need to know.
     pub(super) fn outputs<'p>(
         &self,
@@ -29,6 +74,7 @@ impl Builder<'_> {
         Plan {
             links,
             receivers,
+            hosts_from: hosts.iter().map(|host| (host.out, host.id)).collect(),
             hosts_at: self.directed().filter_map(host_at).collect(),
             lanes: self.config.lanes.count,
             full_space: self.full_space(),

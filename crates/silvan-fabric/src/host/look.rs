@@ -56,8 +56,10 @@ impl Host {
     /// Packets in the output buffer.
     pub fn buffered(&self, core: &Core) -> Vec<PacketId> {
         let lanes = 0..usize::from(self.lanes);
-        let of =
-            |adapter: &Adapter| lanes.flat_map(|vl| adapter.buffers.waiting(&core.packets, 0, vl)).collect();
+        let of = |adapter: &Adapter| {
+            let packets = &core.part(self.part).packets;
+            lanes.flat_map(|vl| adapter.buffers.waiting(packets, 0, vl)).collect()
+        };
         self.adapter.as_deref().map(of).unwrap_or_default()
     }
 

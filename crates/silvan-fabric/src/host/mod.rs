@@ -96,6 +96,8 @@ pub(crate) struct Host {
     pub drain: Limiter,
     /// Its index among the hosts.
     pub id: u32,
+    /// Its index among those of its partition.
+    pub place: u32,
     /// The channel it sends on.
     pub out: ChannelId,
     /// The channel it receives from.
@@ -105,6 +107,8 @@ pub(crate) struct Host {
     pub control_lane: Option<u8>,
     pub notification: Notification,
     dirty: bool,
+    /// The partition that it belongs to.
+    pub part: u16,
     pub sizes: Sizes,
     pub injection: Limiter,
     pub sources: Vec<Source>,
@@ -165,6 +169,8 @@ impl Host {
         }
         Self {
             id: spec.id,
+            place: spec.id,
+            part: 0,
             out: spec.out,
             into: spec.into,
             injection: Limiter::new(spec.injection),
@@ -212,7 +218,7 @@ impl Host {
     pub fn wake(&mut self, core: &mut Core) {
         if !self.dirty {
             self.dirty = true;
-            core.dirty_hosts.push(self.id);
+            core.dirty_hosts.push(self.place);
         }
     }
 
@@ -288,7 +294,7 @@ impl Host {
         }
         self.undrained.push_back((done, *packet));
         if core.meters.is_awaited {
-            core.queue.push(Event { time: done, key: key(Class::HostDrained, self.id, 0), data: 0 });
+            core.queue.push(Event { time: done, key: key(Class::HostDrained, self.place, 0), data: 0 });
         }
     }
 

@@ -83,7 +83,7 @@ impl Receiver {
 }
 
 /// The receivers of all lanes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pauses {
     lanes: Vec<Receiver>,
 }

@@ -14,7 +14,7 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
     let meters = &core.meters;
     let mut found: Vec<u64> = meters.classes.iter().map(|class| class.delivered_bytes).collect();
     let (mut data, mut control, mut marked) = (0u64, 0u64, 0u64);
-    for packet in core.packets.iter() {
+    for packet in core.packets() {
         if packet.kind == Kind::Data {
             data += 1;
             marked += u64::from(packet.fecn);
@@ -31,7 +31,7 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
         }
         for id in host.buffered(core) {
             // Counted as injected when they leave the host.
-            data -= u64::from(core.packets[id].kind == Kind::Data);
+            data -= u64::from(core.part(host.part).packets[id].kind == Kind::Data);
         }
         for waiting in host.waiting() {
             if !waiting.is_listed {
@@ -104,8 +104,8 @@ pub(crate) fn left_waiting(core: &Core, hosts: &[Host], names: &[String]) -> Opt
             add(&|| format!("{} control packets at {}", host.control_waiting(), name(host.id)));
         }
     }
-    if core.packets.alive() > 0 {
-        add(&|| format!("{} packets inside the network", core.packets.alive()));
+    if core.alive() > 0 {
+        add(&|| format!("{} packets inside the network", core.alive()));
     }
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!list.is_empty()).then(|| list.join(", ") + &more)

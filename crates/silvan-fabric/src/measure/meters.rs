@@ -121,6 +121,13 @@ impl Latency {
         self.max_ps = self.max_ps.max(span.0);
     }
 
+    fn add(&mut self, other: &Self) {
+        // The bounds are the same, so nothing is too large.
+        let _ = self.histogram.add(&other.histogram);
+        self.sum_ps += other.sum_ps;
+        self.max_ps = self.max_ps.max(other.max_ps);
+    }
+
     /// A quantile in nanoseconds, within the histogram's 1 %, and no more than the largest.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
         self.histogram.value_at_quantile(quantile).min(self.max_ps / 1_000)
@@ -181,6 +188,72 @@ impl Meters {
             order: rustc_hash::FxHashMap::default(),
             #[cfg(debug_assertions)]
             out_of_order: None,
+        }
+    }
+
+    /// The same counters, at zero.
+    pub fn fresh(&self) -> Option<Self> {
+        let classes = self.classes.iter().map(|class| ClassMeter::new(class.name.clone()));
+        Some(Self::new(classes.collect::<Option<_>>()?, self.received_bytes.len()))
+    }
+
+    /// Sets these counters to the sums of those of all partitions. What belongs to the current interval moves
+    /// here; latencies stay, see [`Self::gather_latencies`].
+    pub fn gather<'a>(&mut self, parts: impl Iterator<Item = &'a mut Self>) {
+        let hosts = self.received_bytes.len();
+        for (at, part) in parts.enumerate() {
+            if at == 0 {
+                self.reset(hosts);
+            }
+            self.warm |= part.warm;
+            self.packets_injected += part.packets_injected;
+            self.packets_delivered += part.packets_delivered;
+            self.control_injected += part.control_injected;
+            self.control_delivered += part.control_delivered;
+            self.fecn_marks += part.fecn_marks;
+            self.validations += part.validations;
+            self.becn_received += part.becn_received;
+            for (sums, own) in [
+                (&mut self.received_bytes, &part.received_bytes),
+                (&mut self.sent_bytes, &part.sent_bytes),
+                (&mut self.received_warmup, &part.received_warmup),
+                (&mut self.sent_warmup, &part.sent_warmup),
+            ] {
+                sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+            }
+            for (sum, own) in self.classes.iter_mut().zip(&mut part.classes) {
+                sum.generated_bytes += own.generated_bytes;
+                sum.injected_bytes += own.injected_bytes;
+                sum.delivered_bytes += own.delivered_bytes;
+                sum.warmup_bytes += own.warmup_bytes;
+                sum.last_delivery = sum.last_delivery.max(own.last_delivery);
+                sum.interval.add(&std::mem::take(&mut own.interval));
+            }
+        }
+    }
+
+    fn reset(&mut self, hosts: usize) {
+        let classes = std::mem::take(&mut self.classes);
+        #[cfg(debug_assertions)]
+        let out_of_order = self.out_of_order.take();
+        *self = Self::new(classes, hosts);
+        #[cfg(debug_assertions)]
+        {
+            self.out_of_order = out_of_order;
+        }
+        for class in &mut self.classes {
+            (class.generated_bytes, class.injected_bytes) = (0, 0);
+            (class.delivered_bytes, class.warmup_bytes) = (0, 0);
+        }
+    }
+
+    /// Adds the latencies of the partitions.
+    pub fn gather_latencies<'a>(&mut self, parts: impl Iterator<Item = &'a Self>) {
+        for part in parts {
+            for (sum, own) in self.classes.iter_mut().zip(&part.classes) {
+                sum.since_generation.add(&own.since_generation);
+                sum.since_injection.add(&own.since_injection);
+            }
         }
     }
 

@@ -151,7 +151,7 @@ impl Series {
         row.becn.push(counters[2] - row.last[2]);
         row.throttled.push(hosts.iter().map(|host| host.throttled_flows() as u32).sum());
         row.congested.push(congested);
-        row.inside.push(core.packets.alive() as u64);
+        row.inside.push(core.alive() as u64);
         row.last = counters;
         self.isolation.sample(core.now, hosts, switches);
         self.classes.sample(core.now, core.now - self.last_time, &mut core.meters.classes);

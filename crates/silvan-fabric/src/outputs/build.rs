@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use silvan_engine::{Bins, Time};
 
-use super::port::{MAX_INPUTS, MAX_LANES, Port, UNPLANNED};
-use super::{Bank, Entry, Feeder, Kind, NONE, Outputs};
+use super::port::{MAX_INPUTS, MAX_LANES, Port, REMOTE, UNPLANNED};
+use super::{Bank, Entry, Feeder, Kind, Mail, NONE, Outputs, Partition, Remote, Sender};
 use crate::congestion::marking::{FecnRule, Marker, PortVl};
 use crate::link::{ChannelId, LinkKind, Links, Returns};
 use crate::packet::Fifo;
@@ -25,6 +25,8 @@ pub(crate) struct Plan<'a> {
     pub receivers: &'a [Option<(u32, usize)>],
     /// The host at each channel's far end, where one is.
     pub hosts_at: FxHashMap<ChannelId, u32>,
+    /// The channel that each host sends on.
+    pub hosts_from: Vec<(ChannelId, u32)>,
     pub lanes: u8,
     /// Bytes that the largest packet occupies in a buffer.
     pub full_space: u32,
@@ -63,21 +65,19 @@ impl Plan<'_> {
             && switches.iter().all(is_plain)
     }
 
+    /// The time that the smallest packet takes on the fastest link.
+    pub fn least_span(&self) -> Time {
+        self.links.kinds().map(|link| link.pace.time(self.smallest)).min().unwrap_or(Time::NEVER)
+    }
+
     /// See [`Reach`]; none where that allows no bins.
     fn reach(&self) -> Option<Reach> {
-        let (mut span, mut delay, mut reach) =
-            (Time::NEVER, Time::NEVER, Reach { least: Time::NEVER, most: Time::ZERO });
-        let kinds: Vec<LinkKind> = self.links.kinds().collect();
-        for (channel, receiver) in (0..).zip(self.receivers) {
-            let link = &kinds[self.links.kind_index(channel)];
-            span = span.min(link.pace.time(self.smallest));
-            delay = delay.min(link.delay);
-            if receiver.is_some() {
-                reach.least = reach.least.min(link.head_delay);
-                reach.most = reach.most.max(link.head_delay);
-            }
+        let mut reach = Reach { least: Time::NEVER, most: Time::ZERO };
+        let span = self.least_span();
+        for link in self.links.kinds() {
+            reach.least = reach.least.min(link.head_delay).min(span + link.delay);
+            reach.most = reach.most.max(link.head_delay);
         }
-        reach.least = reach.least.min(span + delay);
         let shift = reach.shift();
         (shift > 5 && reach.most.0 >> shift < 1 << 14).then_some(reach)
     }
@@ -94,61 +94,62 @@ impl Reach {
 }
 
 impl Outputs {
-    /// The outputs of the switches, if the network can be run this way: the switches keep what does not change.
-    pub fn new(plan: &Plan, switches: &mut Vec<Switch>) -> Option<Self> {
-        if switches.is_empty() || !plan.fits(switches) {
-            return None;
-        }
-        let reach = plan.reach()?;
-        let mut first = 0;
-        let parts: Vec<Ports> = std::mem::take(switches)
-            .into_iter()
-            .filter_map(|switch| match switch {
-                Switch::Voq(switch) => Some(switch.ports),
-                _ => None,
-            })
-            .collect();
-        let mut builder = Builder::new(plan, reach);
-        for mut ports in parts {
+    /// Whether the network can be run this way.
+    pub fn fits(plan: &Plan, switches: &[Switch]) -> bool {
+        !switches.is_empty() && plan.fits(switches) && plan.reach().is_some()
+    }
+
+    /// The outputs of the switches, for each partition, of a network that fits. The switches keep what does not
+    /// change.
+    pub fn new(plan: &Plan, partition: &Partition, switches: &mut Vec<Switch>) -> Vec<Self> {
+        let Some(reach) = plan.reach() else { return Vec::new() };
+        let mut builder = Builder::new(plan, partition, reach);
+        let mut next = vec![0; partition.count];
+        for (index, switch) in std::mem::take(switches).into_iter().enumerate() {
+            let Switch::Voq(switch) = switch else { continue };
+            let mut ports = switch.ports;
             builder.add(&mut ports);
-            let count = ports.count() as u32;
-            switches.push(Switch::Apart { ports: Box::new(ports), first });
-            first += count;
+            let part = partition.of_switch[index];
+            let first = next[usize::from(part)];
+            next[usize::from(part)] += ports.count() as u32;
+            switches.push(Switch::Apart { ports: Box::new(ports), part, first });
         }
-        let marks = builder.rule.is_some();
-        Some(match (plan.lanes, marks) {
-            (1, false) => Self::One(Box::new(builder.bank(switches))),
-            (1, true) => Self::OneMarking(Box::new(builder.bank(switches))),
-            (_, false) => Self::Two(Box::new(builder.bank(switches))),
-            (_, true) => Self::TwoMarking(Box::new(builder.bank(switches))),
-        })
+        let routes = Arc::from(std::mem::take(&mut builder.routes));
+        (0..partition.count as u16).map(|part| builder.outputs(part, &routes, switches)).collect()
     }
 }
 
 struct Builder<'a> {
     plan: &'a Plan<'a>,
+    partition: &'a Partition,
     reach: Reach,
     rule: Option<Arc<FecnRule>>,
-    markers: Vec<PortVl>,
+    /// Per switch.
+    markers: Vec<Box<[PortVl]>>,
+    /// All forwarding tables, one after the other.
     routes: Vec<u8>,
-    /// Where each forwarding table begins, by its address: switches that route alike share one.
+    /// Where each begins, by its address: switches that route alike share one.
     known: FxHashMap<usize, u32>,
-    /// Per switch: where its table begins.
+    /// The same per switch.
     rows: Vec<u32>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(plan: &'a Plan<'a>, reach: Reach) -> Self {
-        let known = FxHashMap::default();
-        Self { plan, reach, rule: None, markers: Vec::new(), routes: Vec::new(), known, rows: Vec::new() }
+    fn new(plan: &'a Plan<'a>, partition: &'a Partition, reach: Reach) -> Self {
+        let (markers, routes, known, rows) = Default::default();
+        Self { plan, partition, reach, rule: None, markers, routes, known, rows }
     }
 
     /// Takes the marking rule and the forwarding table of a switch.
     fn add(&mut self, ports: &mut Ports) {
-        if let Marker::Fecn { rule, ports: markers } = std::mem::replace(&mut ports.marker, Marker::None) {
-            self.rule = Some(rule);
-            self.markers.extend(markers);
-        }
+        let markers = match std::mem::replace(&mut ports.marker, Marker::None) {
+            Marker::Fecn { rule, ports } => {
+                self.rule = Some(rule);
+                ports
+            }
+            _ => Box::default(),
+        };
+        self.markers.push(markers);
         let table = ports.table();
         let routes = &mut self.routes;
         let row = *self.known.entry(table.as_ptr() as usize).or_insert_with(|| {
@@ -158,6 +159,15 @@ impl<'a> Builder<'a> {
             row
         });
         self.rows.push(row);
+    }
+
+    fn outputs(&mut self, part: u16, routes: &Arc<[u8]>, switches: &[Switch]) -> Outputs {
+        match (self.plan.lanes, self.rule.is_some()) {
+            (1, false) => Outputs::One(Box::new(self.bank(part, routes, switches))),
+            (1, true) => Outputs::OneMarking(Box::new(self.bank(part, routes, switches))),
+            (_, false) => Outputs::Two(Box::new(self.bank(part, routes, switches))),
+            (_, true) => Outputs::TwoMarking(Box::new(self.bank(part, routes, switches))),
+        }
     }
 
     fn kinds(&self) -> Vec<Kind> {
@@ -181,57 +191,113 @@ impl<'a> Builder<'a> {
         self.plan.links.kinds().map(kind).collect()
     }
 
-    fn bank<const LANES: usize, const MARKS: bool>(self, switches: &[Switch]) -> Bank<LANES, MARKS> {
-        let plan = self.plan;
-        let firsts: Vec<u32> = switches.iter().map(Switch::first_output).collect();
-        let count: usize = switches.iter().map(|switch| switch.ports().count()).sum();
-        let width = switches.iter().map(|switch| switch.ports().count()).max().unwrap_or(0);
-        let channels = plan.receivers.len();
-        let (mut output_of, mut entries) = (vec![NONE; channels], vec![None; channels]);
-        let mut ports = Vec::with_capacity(count);
-        let mut capacities = Vec::with_capacity(count * LANES);
-        for (&first, switch) in firsts.iter().zip(switches) {
+    /// Where a packet goes that is sent on a channel to a switch, and the partition of that switch.
+    fn entry(&self, switches: &[Switch], (far, input): (u32, usize)) -> (u16, Entry) {
+        let (part, first) = switches[far as usize].apart().unwrap_or_default();
+        (part, Entry { first, row: self.rows[far as usize], input: input as u8 })
+    }
+
+    /// The ports of a partition's switches, and the switches of other partitions that they send to.
+    fn ports<const LANES: usize>(&self, part: u16, switches: &[Switch]) -> (Vec<Port<LANES>>, Vec<Remote>) {
+        let (mut ports, mut remotes) = (Vec::new(), Vec::new());
+        for switch in own(switches, part) {
             for (number, wiring) in switch.ports().wiring.iter().enumerate() {
                 let mut port = Port::<LANES>::new(number as u8);
-                let channel = wiring.map(|wiring| wiring.out);
-                if let Some(channel) = channel {
-                    output_of[channel as usize] = first + number as u32;
-                    port.kind = plan.links.kind_index(channel) as u8;
-                    match plan.receivers[channel as usize] {
-                        Some((far, input)) => {
-                            (port.peer, port.row) = (firsts[far as usize], self.rows[far as usize]);
-                            port.input = input as u8;
+                if let Some(channel) = wiring.map(|wiring| wiring.out) {
+                    port.kind = self.plan.links.kind_index(channel) as u8;
+                    match self.plan.receivers[channel as usize].map(|far| self.entry(switches, far)) {
+                        Some((there, entry)) if there == part => {
+                            (port.peer, port.row, port.input) = (entry.first, entry.row, entry.input);
                         }
-                        None => port.peer = plan.hosts_at.get(&channel).copied().unwrap_or(NONE),
+                        Some((there, entry)) => {
+                            (port.peer, port.row) = (remotes.len() as u32, REMOTE);
+                            remotes.push(Remote { part: there, entry });
+                        }
+                        None => {
+                            let host = self.plan.hosts_at.get(&channel).copied().unwrap_or(NONE);
+                            port.peer =
+                                self.partition.of_host.get(host as usize).map_or(NONE, |place| place.1);
+                        }
                     }
-                }
-                for (vl, lane) in port.lanes.iter_mut().enumerate() {
-                    lane.available = channel.map_or(0, |channel| plan.links.capacity(channel, vl as u8));
-                    capacities.push(lane.available);
+                    for (vl, lane) in port.lanes.iter_mut().enumerate() {
+                        lane.available = self.plan.links.capacity(channel, vl as u8);
+                    }
                 }
                 ports.push(port);
             }
         }
-        for (channel, receiver) in plan.receivers.iter().enumerate() {
-            if let (NONE, Some((far, input))) = (output_of[channel], receiver) {
-                let (first, row) = (firsts[*far as usize], self.rows[*far as usize]);
-                entries[channel] = Some(Entry { first, row, input: *input as u8 });
+        (ports, remotes)
+    }
+
+    /// Who sends to each input of a partition, and those of them that are outputs of others.
+    fn feeders(&self, part: u16, switches: &[Switch]) -> (Box<[Feeder]>, Vec<Sender>) {
+        let mut output_of = vec![None; self.plan.receivers.len()];
+        for switch in switches {
+            let Some((part, first)) = switch.apart() else { continue };
+            for (output, wiring) in (first..).zip(switch.ports().wiring.iter()) {
+                if let Some(wiring) = wiring {
+                    output_of[wiring.out as usize] = Some((part, output));
+                }
             }
         }
-        let inputs = switches.iter().flat_map(|switch| switch.ports().wiring.iter());
-        let feeder = |into: ChannelId| match output_of.get(into as usize) {
-            Some(&output) if output != NONE => Feeder::Output(output),
-            _ => Feeder::Host(into),
+        let kinds: Vec<LinkKind> = self.plan.links.kinds().collect();
+        let mut senders = Vec::new();
+        let inputs = own(switches, part).flat_map(|switch| switch.ports().wiring.iter());
+        let feeders = inputs.map(|wiring| {
+            let into = wiring.map_or(ChannelId::MAX, |wiring| wiring.into);
+            match output_of.get(into as usize).copied().flatten() {
+                None => Feeder::Host(into),
+                Some((there, output)) if there == part => Feeder::Output(output),
+                Some((there, output)) => {
+                    let delay = kinds[self.plan.links.kind_index(into)].delay;
+                    senders.push(Sender { part: there, output, delay });
+                    Feeder::Remote(senders.len() as u32 - 1)
+                }
+            }
+        });
+        (feeders.collect(), senders)
+    }
+
+    fn bank<const LANES: usize, const MARKS: bool>(
+        &mut self,
+        part: u16,
+        routes: &Arc<[u8]>,
+        switches: &[Switch],
+    ) -> Bank<LANES, MARKS> {
+        let channels = self.plan.receivers.len();
+        let (ports, remotes) = self.ports::<LANES>(part, switches);
+        let (feeders, senders) = self.feeders(part, switches);
+        let count = ports.len();
+        let width = own(switches, part).map(|switch| switch.ports().count()).max().unwrap_or(0);
+        let mut output_of = vec![NONE; channels];
+        let wirings = own(switches, part).flat_map(|switch| switch.ports().wiring.iter());
+        for (output, wiring) in (0..).zip(wirings) {
+            if let Some(wiring) = wiring {
+                output_of[wiring.out as usize] = output;
+            }
+        }
+        // Those of outputs of other partitions are never asked for.
+        let entry = |far: &Option<(u32, usize)>| {
+            let (there, entry) = self.entry(switches, (*far)?);
+            (there == part).then_some(entry)
         };
-        let feeders =
-            inputs.map(|wiring| feeder(wiring.map_or(ChannelId::MAX, |wiring| wiring.into))).collect();
-        debug_assert!(self.reach.bins() < usize::from(UNPLANNED));
+        let entries = self.plan.receivers.iter().map(entry).collect();
+        let mut markers = Vec::new();
+        for (index, &there) in self.partition.of_switch.iter().enumerate() {
+            if there == part {
+                markers.extend(std::mem::take(&mut self.markers[index]));
+            }
+        }
+        let lanes = |port: &Port<LANES>| port.lanes.map(|lane| lane.available);
+        let (shift, bins) = (self.reach.shift(), self.reach.bins());
+        debug_assert!(bins < usize::from(UNPLANNED));
         Bank {
-            arrivals: Bins::new(self.reach.shift(), self.reach.bins()),
-            planned: Bins::new(self.reach.shift(), self.reach.bins()),
-            shift: self.reach.shift(),
+            arrivals: Bins::new(shift, bins),
+            planned: Bins::new(shift, bins),
+            shift,
             bin: 0,
             next_look: Time::ZERO,
+            capacities: ports.iter().flat_map(lanes).collect(),
             ports: ports.into(),
             queues: vec![Fifo::default(); count * LANES * width].into(),
             width,
@@ -240,16 +306,18 @@ impl<'a> Builder<'a> {
             wanted: vec![0; count * LANES].into(),
             #[cfg(debug_assertions)]
             in_flight: vec![0; count * LANES].into(),
-            capacities: capacities.into(),
             feeders,
+            senders: senders.into(),
+            remotes: remotes.into(),
+            mail: (0..self.partition.count).map(|_| Mail::default()).collect(),
             kinds: self.kinds(),
-            routes: self.routes.into(),
+            routes: Arc::clone(routes),
             output_of: output_of.into(),
-            entries: entries.into(),
+            entries,
             least: self.rule.as_ref().map_or(u32::MAX, |rule| rule.least()),
-            rule: self.rule,
-            full_space: plan.full_space,
-            markers: self.markers.into(),
+            rule: self.rule.clone(),
+            full_space: self.plan.full_space,
+            markers: markers.into(),
             marks: vec![0; count].into(),
             hops: 0,
             events: 0,
@@ -258,4 +326,9 @@ impl<'a> Builder<'a> {
             several: Vec::new(),
         }
     }
+}
+
+/// The switches of a partition.
+fn own(switches: &[Switch], part: u16) -> impl Iterator<Item = &Switch> {
+    switches.iter().filter(move |switch| switch.apart().is_some_and(|(there, _)| there == part))
 }

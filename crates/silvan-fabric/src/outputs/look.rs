@@ -8,7 +8,7 @@ use crate::packet::Pool;
 
 impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     fn is_idle(&self) -> bool {
-        self.arrivals.is_empty() && self.planned.is_empty()
+        self.arrivals.is_empty() && self.planned.is_empty() && self.mail.iter().all(super::Mail::is_empty)
     }
 
     fn queued_bytes(&self, output: usize) -> u32 {
@@ -80,6 +80,8 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             super::Feeder::Output(feeder) => {
                 self.in_flight[feeder as usize * LANES + usize::from(arrival.vl)] -= space;
             }
+            // The books of links between partitions are not kept.
+            super::Feeder::Remote(_) => {}
             super::Feeder::Host(channel) => around.links.landed((channel, arrival.vl, arrival.dst), space),
         }
     }

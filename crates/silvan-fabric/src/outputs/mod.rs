@@ -22,6 +22,8 @@
 mod build;
 mod credit;
 mod look;
+mod mail;
+mod partition;
 mod port;
 mod run;
 
@@ -35,6 +37,8 @@ use crate::link::{ChannelId, Links, Returns, Spills};
 use crate::measure::Meters;
 use crate::packet::{Fifo, PacketId, Pool};
 pub(crate) use build::Plan;
+pub(crate) use mail::Mail;
+pub(crate) use partition::Partition;
 use port::Port;
 
 /// What outputs act on besides each other.
@@ -84,6 +88,8 @@ struct Kind {
 enum Feeder {
     Output(u32),
     Host(ChannelId),
+    /// One of [`Bank::senders`].
+    Remote(u32),
 }
 
 /// Where a host's packets come in.
@@ -95,7 +101,22 @@ struct Entry {
     input: u8,
 }
 
-/// All outputs of a network, with so many virtual lanes, and with or without a marking rule.
+/// An output of another partition, with the delay of its link.
+#[derive(Debug, Clone, Copy)]
+struct Sender {
+    part: u16,
+    output: u32,
+    delay: Time,
+}
+
+/// A switch of another partition.
+#[derive(Debug, Clone, Copy)]
+struct Remote {
+    part: u16,
+    entry: Entry,
+}
+
+/// All outputs of a network or of a partition, with so many virtual lanes, and with or without a marking rule.
 #[derive(Debug)]
 pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     arrivals: Bins<Arrival>,
@@ -120,10 +141,16 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     capacities: Box<[u32]>,
     feeders: Box<[Feeder]>,
     /// Output port by destination, a forwarding table after the other.
-    routes: Box<[u8]>,
+    routes: Arc<[u8]>,
     kinds: Vec<Kind>,
     /// Per channel: the output that sends on it; [`NONE`] for a host's.
     output_of: Box<[u32]>,
+    /// Switches of other partitions, as outputs know them.
+    remotes: Box<[Remote]>,
+    /// Outputs of other partitions that send here.
+    senders: Box<[Sender]>,
+    /// Per partition: what is to be sent there.
+    mail: Box<[Mail]>,
     /// Per channel that a host sends on.
     entries: Box<[Option<Entry>]>,
     rule: Option<Arc<FecnRule>>,

@@ -66,9 +66,10 @@ pub(super) struct Port<const L: usize> {
     pub sent_bytes: u64,
     /// Of each of `heads` its input and lane, a byte each.
     keys: u32,
-    /// At the far end: the first port of the switch, or the host.
+    /// At the far end: the first port of the switch, or the host's place in its partition.
     pub peer: u32,
-    /// Where the far switch's forwarding table begins; [`TO_HOST`] if a host is at the far end.
+    /// Where the far switch's forwarding table begins; [`TO_HOST`] if a host is at the far end, [`REMOTE`] if
+    /// `peer` is a place in [`super::Bank::remotes`].
     pub row: u32,
     /// When the first packet of the last bin in which some did arrived: the lower bits.
     pub stamp: u32,
@@ -92,6 +93,8 @@ pub(super) struct Port<const L: usize> {
 
 /// No forwarding table at the far end, but a host.
 pub(super) const TO_HOST: u32 = u32::MAX;
+/// No forwarding table known here.
+pub(super) const REMOTE: u32 = u32::MAX - 1;
 
 /// The first of four bytes that is `key`, or 4.
 #[inline(always)]

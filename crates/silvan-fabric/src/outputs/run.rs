@@ -3,8 +3,8 @@
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::{Event, Time};
 
-use super::port::{Head, OutputLane, TO_HOST, UNPLANNED};
-use super::{Around, Arrival, Bank, Feeder};
+use super::port::{Head, OutputLane, REMOTE, TO_HOST, UNPLANNED};
+use super::{Around, Arrival, Bank, Feeder, Remote, Sender};
 use crate::congestion::marking::Fill;
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, PacketId, Pool};
@@ -73,6 +73,18 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         debug_assert!(when >= self.end(), "no sooner than after the lookahead");
         let arrival = Arrival { output, packet, when: when.0 as u32, dst, size, space, input, vl };
         self.arrivals.push(when.0 >> self.shift, arrival);
+    }
+
+    /// As [`Self::arrive`], at a switch of another partition.
+    #[inline(never)]
+    fn arrive_elsewhere(&mut self, around: &mut Around, remote: u32, head: Head, vl: u8, when: Time) {
+        let Remote { part, entry } = self.remotes[remote as usize];
+        let Head { packet, dst, size, space } = head;
+        let output = entry.first + u32::from(self.routes[entry.row as usize + dst as usize]);
+        let arrival =
+            Arrival { output, packet, when: when.0 as u32, dst, size, space, input: entry.input, vl };
+        self.mail[usize::from(part)].send(when, arrival, around.packets[packet]);
+        around.packets.remove(packet);
     }
 
     /// Notes that an output wants to decide at a time, if it is not to be asked before that anyway.
@@ -386,6 +398,8 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             around.packets[head.packet].tail_lag = span;
             let event = Event { time: end + delay, key: key(Class::HostArrival, peer, 0), data: head.packet };
             around.queue.push(event);
+        } else if row == REMOTE {
+            self.arrive_elsewhere(around, peer, head, vl as u8, now + head_delay);
         } else {
             self.arrive((peer, row, far_input), head, vl as u8, now + head_delay);
         }
@@ -394,6 +408,10 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
                 let feeder = feeder as usize;
                 let delay = self.kinds[usize::from(self.ports[feeder].kind)].delay;
                 self.credit(feeder, vl, end + delay, space);
+            }
+            Feeder::Remote(sender) => {
+                let Sender { part, output, delay } = self.senders[sender as usize];
+                self.mail[usize::from(part)].credit(output, vl as u8, end + delay, space);
             }
             Feeder::Host(channel) => {
                 around.links.release(

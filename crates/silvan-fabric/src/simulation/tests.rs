@@ -41,8 +41,9 @@ fn run() -> Simulation {
         flows: vec![flow],
         traffic: Vec::new(),
         measure: Measure { interval: Time::from_us(10), ..Measure::default() },
+        threads: 1,
     };
-    Simulation::new(&topology, &tables, &config).unwrap()
+    Simulation::with_engine(&topology, &tables, &config, Engine::General).unwrap()
 }
 
 fn to_the_end(mut simulation: Simulation) -> Result<Outcome, ModelError> {

@@ -39,10 +39,11 @@ pub(crate) enum Switch {
     Queued(Box<QueuedSwitch>),
     Cioq(Box<CioqSwitch>),
     Fcfs(Box<FcfsSwitch>),
-    /// A VOQ switch whose outputs are run apart: those of [`crate::core::Core::outputs`] from `first` on. It
-    /// has no events of its own.
+    /// A VOQ switch whose outputs are run apart: those of a partition's [`Outputs`] from `first` on. It has no
+    /// events of its own.
     Apart {
         ports: Box<Ports>,
+        part: u16,
         first: u32,
     },
 }
@@ -185,17 +186,19 @@ impl Switch {
     /// Data packets marked at an output so far, each where it was marked first, and whether the output is in
     /// the congestion state on some virtual lane.
     pub fn marks(&self, core: &Core, output: usize) -> (u64, bool) {
-        if let (Self::Apart { first, .. }, Some(outputs)) = (self, &core.outputs) {
-            return outputs.state(*first as usize + output);
+        if let Some((part, first)) = self.apart()
+            && let Some(outputs) = &core.part(part).outputs
+        {
+            return outputs.state(first as usize + output);
         }
         let ports = self.ports();
         let mut lanes = output * ports.lanes..(output + 1) * ports.lanes;
         (ports.marks[output], lanes.any(|lane| ports.marker.is_congested(lane)))
     }
 
-    /// The first of its outputs among those that are run apart.
-    pub fn first_output(&self) -> u32 {
-        if let Self::Apart { first, .. } = self { *first } else { 0 }
+    /// Where its outputs are run apart, its partition and the first of its outputs there.
+    pub fn apart(&self) -> Option<(u16, u32)> {
+        if let Self::Apart { part, first, .. } = self { Some((*part, *first)) } else { None }
     }
 
     /// Bytes in the queues that feed an output.
@@ -205,9 +208,11 @@ impl Switch {
             Self::Queued(switch) => switch.queued_bytes(output),
             Self::Cioq(switch) => switch.queued_bytes(output),
             Self::Fcfs(switch) => switch.queued_bytes(output),
-            Self::Apart { first, .. } => {
-                core.outputs.as_ref().map_or(0, |outputs| outputs.queued_bytes(*first as usize + output))
-            }
+            Self::Apart { part, first, .. } => core
+                .part(*part)
+                .outputs
+                .as_ref()
+                .map_or(0, |outputs| outputs.queued_bytes(*first as usize + output)),
         }
     }
 
@@ -219,7 +224,8 @@ impl Switch {
             Self::Queued(switch) => switch.buffers.space(&core.packets, input, vl),
             Self::Cioq(switch) => switch.buffers.space(&core.packets, input, vl),
             Self::Fcfs(switch) => switch.buffered(core, input, vl),
-            Self::Apart { ports, first } => {
+            Self::Apart { ports, part, first } => {
+                let core = core.part(*part);
                 let all = *first as usize..*first as usize + ports.count();
                 let of = |outputs: &Outputs| {
                     all.map(|output| outputs.buffered(output, (vl, input), &core.packets)).sum()
@@ -237,8 +243,8 @@ impl Switch {
             Self::Queued(switch) => switch.buffers.heads(&core.packets, input, vl),
             Self::Cioq(switch) => switch.buffers.heads(&core.packets, input, vl),
             Self::Fcfs(switch) => switch.heads(input, vl),
-            Self::Apart { ports, first } => {
-                let Some(outputs) = &core.outputs else { return Vec::new() };
+            Self::Apart { ports, part, first } => {
+                let Some(outputs) = core.part(*part).outputs.as_ref() else { return Vec::new() };
                 let asks = |output: &usize| outputs.is_asked(*first as usize + output, (vl, input));
                 (0..ports.count()).filter(asks).collect()
             }

@@ -38,6 +38,7 @@ pub fn config(duration: Time) -> Config {
         flows: Vec::new(),
         traffic: Vec::new(),
         measure: Measure { interval: us(100), ..Measure::default() },
+        threads: 1,
     }
 }
 

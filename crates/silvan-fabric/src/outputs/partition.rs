@@ -1,0 +1,116 @@
+//! Partitions: which thread has which switches and hosts.
+
+use silvan_engine::Time;
+
+use super::Plan;
+use crate::switch::Switch;
+
+/// Who belongs to which partition. A host belongs to that of its switch: only switches act on each other from
+/// one partition to another.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub count: usize,
+    /// Per switch.
+    pub of_switch: Vec<u16>,
+    /// Per host: its partition, and its place among the hosts there.
+    pub of_host: Vec<(u16, u32)>,
+    /// No switch acts on one of another partition sooner than after this.
+    pub lookahead: Time,
+}
+
+impl Partition {
+    /// At most `count` partitions, and no more than there are switches with hosts; fewer where the switch that a
+    /// host sends to and the one that it receives from would be in different ones.
+    pub fn new(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {
+        let mut count = count;
+        loop {
+            let partition = Self::of_runs(count, plan, switches, hosts);
+            if partition.count == 1 || partition.keeps_hosts_together(plan) {
+                return partition;
+            }
+            count = partition.count - 1;
+        }
+    }
+
+    /// Whether each host sends to a switch of its own partition.
+    fn keeps_hosts_together(&self, plan: &Plan) -> bool {
+        plan.hosts_from.iter().all(|(channel, host)| {
+            let first = plan.receivers[*channel as usize];
+            first.is_none_or(|(switch, _)| self.of_switch[switch as usize] == self.of_host[*host as usize].0)
+        })
+    }
+
+    /// Of each level of the network a run of switches with about as many ports as the others have.
+    fn of_runs(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {
+        let levels = levels(plan, switches);
+        let leaves = levels.first().map_or(1, Vec::len);
+        let count = count.clamp(1, leaves.clamp(1, usize::from(u16::MAX)));
+        let mut of_switch = vec![0; switches.len()];
+        for level in &levels {
+            let ports = |&switch: &usize| switches[switch].ports().count();
+            let all: usize = level.iter().map(ports).sum();
+            let mut before = 0;
+            for switch in level {
+                of_switch[*switch] = (before * count / all.max(1)) as u16;
+                before += ports(switch);
+            }
+        }
+        let mut part_of = vec![0; hosts];
+        for (switch, part) in switches.iter().zip(&of_switch) {
+            for wiring in switch.ports().wiring.iter().flatten() {
+                if let Some(&host) = plan.hosts_at.get(&wiring.out) {
+                    part_of[host as usize] = *part;
+                }
+            }
+        }
+        let mut known = vec![0; count];
+        let place = |part: u16| {
+            let next: &mut u32 = &mut known[usize::from(part)];
+            *next += 1;
+            (part, *next - 1)
+        };
+        let of_host = part_of.into_iter().map(place).collect();
+        let lookahead = lookahead(plan, switches, &of_switch);
+        Self { count, of_switch, of_host, lookahead }
+    }
+}
+
+/// The switches by their distance from hosts, those with hosts first.
+fn levels(plan: &Plan, switches: &[Switch]) -> Vec<Vec<usize>> {
+    let mut levels: Vec<Vec<usize>> = Vec::new();
+    let mut is_known = vec![false; switches.len()];
+    let has_hosts =
+        |switch: &usize| switches[*switch].ports().wiring.iter().flatten().any(|port| port.faces_host);
+    let mut next: Vec<usize> = (0..switches.len()).filter(has_hosts).collect();
+    while !next.is_empty() {
+        next.iter().for_each(|&switch| is_known[switch] = true);
+        let ports = next.iter().flat_map(|&switch| switches[switch].ports().wiring.iter().flatten());
+        let far = ports.filter_map(|port| plan.receivers[port.out as usize]);
+        let mut beyond: Vec<usize> =
+            far.map(|(switch, _)| switch as usize).filter(|&switch| !is_known[switch]).collect();
+        beyond.sort_unstable();
+        beyond.dedup();
+        levels.push(std::mem::replace(&mut next, beyond));
+    }
+    let rest: Vec<usize> = (0..switches.len()).filter(|&switch| !is_known[switch]).collect();
+    levels.push(rest);
+    levels
+}
+
+/// The least time in which a switch acts on one of another partition: by a packet, or by the credit for one.
+fn lookahead(plan: &Plan, switches: &[Switch], of_switch: &[u16]) -> Time {
+    let span = plan.least_span();
+    let kinds: Vec<_> = plan.links.kinds().collect();
+    let mut least = Time::NEVER;
+    for (switch, part) in switches.iter().zip(of_switch) {
+        for wiring in switch.ports().wiring.iter().flatten() {
+            if let Some((far, _)) = plan.receivers[wiring.out as usize]
+                && of_switch[far as usize] != *part
+            {
+                let link = &kinds[plan.links.kind_index(wiring.out)];
+                least = least.min(link.head_delay).min(span + link.delay);
+            }
+        }
+    }
+    least
+}
