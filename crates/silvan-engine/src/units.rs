@@ -388,6 +388,13 @@ impl Rate {
     }
 }
 
+/// The time that some bytes take: whole picoseconds, and the rest in parts of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanParts {
+    whole: u64,
+    rest: u64,
+}
+
 impl BytePace {
     /// A pace of zero: any number of bytes in no time (an unlimited drain, say).
     pub const INSTANT: Self = Self { num: 0, den: 1 };
@@ -405,6 +412,29 @@ impl BytePace {
                 Time(product.div_ceil(u128::from(self.den)) as u64)
             }
         }
+    }
+
+    /// What `bytes` take, to be added up by [`Self::add_parts`].
+    #[must_use]
+    pub fn parts(self, bytes: u32) -> SpanParts {
+        match u64::from(bytes).checked_mul(self.num) {
+            Some(product) => SpanParts { whole: product / self.den, rest: product % self.den },
+            None => {
+                let product = u128::from(bytes) * u128::from(self.num);
+                let den = u128::from(self.den);
+                SpanParts { whole: (product / den) as u64, rest: (product % den) as u64 }
+            }
+        }
+    }
+
+    /// As [`Self::time_carrying`], of bytes whose [`Self::parts`] are known: without a division.
+    #[inline]
+    #[must_use]
+    pub fn add_parts(self, parts: SpanParts, carry: &mut u64) -> Time {
+        let rest = parts.rest + *carry;
+        let over = rest >= self.den;
+        *carry = if over { rest - self.den } else { rest };
+        Time(parts.whole + u64::from(over))
     }
 
     /// The time that `bytes` take, with the part of a picosecond left over from earlier calls
@@ -515,6 +545,11 @@ mod tests {
         let odd = Rate(13_333_333_333).pace();
         assert_eq!(odd.time(1 << 30), Time(644_245_094_417));
         assert_eq!(odd.time_carrying(1 << 30, &mut 0), Time(644_245_094_416));
+        let (mut one, mut other) = (0, 0);
+        for bytes in [1 << 30, 1, 2048, 1 << 30, 64, 64] {
+            let added = odd.add_parts(odd.parts(bytes), &mut one);
+            assert_eq!((added, one), (odd.time_carrying(bytes, &mut other), other), "{bytes} bytes");
+        }
     }
 
     proptest! {
