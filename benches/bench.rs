@@ -123,8 +123,30 @@ const CASES: &[Case] = &[
         scenario: "scenarios/routes-512.toml",
         overrides: &[("switch.arbitration", "fcfs"), ("duration", "1 ms"), ("warmup", "0 s")],
     },
-    // Cases on two threads belong here, once a run can have them; `tools/bench_ratio.py` must then
-    // compare their wall time, since the CPU time is that of both threads.
+    // By wall time: `tools/bench_ratio.py` has the other build do these with one thread.
+    Case {
+        name: "uniform_4096_2_threads",
+        scenario: "scenarios/uniform-648.toml",
+        overrides: &[
+            ("topology.kind", "k-ary-n-tree"),
+            ("topology.k", "16"),
+            ("topology.n", "3"),
+            ("duration", "0.6 ms"),
+            ("measure.links", "false"),
+            ("threads", "2"),
+        ],
+    },
+    Case {
+        name: "uniform_11664_2_threads",
+        scenario: "scenarios/uniform-648.toml",
+        overrides: &[
+            ("topology.kind", "three-level-fat-tree"),
+            ("topology.radix", "36"),
+            ("duration", "0.3 ms"),
+            ("measure.links", "false"),
+            ("threads", "2"),
+        ],
+    },
 ];
 
 /// A mechanism against the trees of the largest network that it was studied in.
@@ -235,7 +257,7 @@ fn run_all(target: &str, wanted: &[&str]) -> Result<(), Box<dyn Error>> {
     wanted.iter().try_for_each(|name| case_named(name).map(drop))?;
     let mut results = serde_json::Map::new();
     println!(
-        "{:<18} {:>14} {:>12} {:>9} {:>11} {:>8}",
+        "{:<24} {:>14} {:>12} {:>9} {:>11} {:>8}",
         "case", "packet-hops/s", "events/s", "wall s", "events/hold", "RSS MB"
     );
     for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.contains(&case.name)) {
@@ -246,7 +268,7 @@ fn run_all(target: &str, wanted: &[&str]) -> Result<(), Box<dyn Error>> {
         let value: Value = serde_json::from_slice(&output.stdout)?;
         let number = |key: &str| value[key].as_f64().unwrap_or(f64::NAN);
         println!(
-            "{:<18} {:>12.2} M {:>10.2} M {:>9.2} {:>11.2} {:>8.1}",
+            "{:<24} {:>12.2} M {:>10.2} M {:>9.2} {:>11.2} {:>8.1}",
             case.name,
             number("packet_hops_per_s") * 1e-6,
             number("events_per_s") * 1e-6,

@@ -6,7 +6,8 @@
 checkout, in turns: here, there, there, here, and so on, so that a drift of the machine acts on
 both. What counts is packet-hops per second of CPU time, without the time to set up, which a
 run of two simulated microseconds measures: other programs on the machine then matter less, and so
-does a change that makes a few packets more or less of the same scenario.
+does a change that makes a few packets more or less of the same scenario. A case on several threads counts
+by wall time, and the other build, which may know no threads, does it with one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from other_build import ROOT, CannotCompareError, OtherBuild, build
 
 #: Long enough for a scenario to be valid, short enough for next to nothing to happen.
 SET_UP_ONLY = ("duration=2 us", "warmup=0 s", "measure.interval=2 us")
-ROW = "{:<18} {:>6} {:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}"
+#: The override by which a case has several threads.
+THREADS = "threads="
+ROW = "{:<24} {:>6} {:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}"
 
 
 class CannotRunError(Exception):
@@ -43,6 +46,15 @@ class Case:
     scenario: Path
     overrides: tuple[str, ...]
 
+    @property
+    def has_threads(self) -> bool:
+        """Whether several threads work at it."""
+        return any(word.startswith(THREADS) for word in self.overrides)
+
+    def on_one_thread(self) -> Case:
+        """Return the same for one thread."""
+        return replace(self, overrides=tuple(w for w in self.overrides if not w.startswith(THREADS)))
+
 
 @dataclass(frozen=True)
 class Run:
@@ -50,21 +62,22 @@ class Run:
 
     hops: int
     events: int
-    cpu_s: float
+    #: Of CPU time, or of wall time where threads work at it.
+    seconds: float
 
     def without(self, set_up: Run) -> Run:
         """Return what was done after setting up."""
-        cpu_s = max(self.cpu_s - set_up.cpu_s, 1e-9)
-        return Run(self.hops - set_up.hops, self.events - set_up.events, cpu_s)
+        seconds = max(self.seconds - set_up.seconds, 1e-9)
+        return Run(self.hops - set_up.hops, self.events - set_up.events, seconds)
 
     @property
     def hops_per_s(self) -> float:
-        """Packet-hops per second of CPU time."""
-        return self.hops / self.cpu_s
+        """Packet-hops per second."""
+        return self.hops / self.seconds
 
 
-#: Runs a case with further overrides.
-Runner = Callable[[Case, Sequence[str]], Run]
+#: Runs a case with further overrides, and measures CPU time or wall time.
+Runner = Callable[[Case, Sequence[str], bool], Run]
 
 
 @dataclass(frozen=True)
@@ -91,13 +104,14 @@ class Comparison:
 
 def compare(case: Case, here: Runner, there: Runner, rounds: int) -> Comparison:
     """Run a case on both builds, in turns."""
-    base_here, base_there = here(case, SET_UP_ONLY), there(case, SET_UP_ONLY)
+    by_wall, alone = case.has_threads, case.on_one_thread()
+    base_here, base_there = here(case, SET_UP_ONLY, by_wall), there(alone, SET_UP_ONLY, by_wall)
     pairs = []
     for is_swapped in turns(rounds):
         if is_swapped:
-            other, own = there(case, ()), here(case, ())
+            other, own = there(alone, (), by_wall), here(case, (), by_wall)
         else:
-            own, other = here(case, ()), there(case, ())
+            own, other = here(case, (), by_wall), there(alone, (), by_wall)
         pairs.append((own.without(base_here), other.without(base_there)))
     return Comparison(pairs)
 
@@ -110,19 +124,20 @@ def turns(rounds: int) -> Iterator[bool]:
 def runner(who: str, program: Path, knows_files: bool, scratch: Path) -> Runner:
     """Return what runs cases by the example `bench` of some commit; messages call it `who`."""
 
-    def run(case: Case, more: Sequence[str]) -> Run:
+    def run(case: Case, more: Sequence[str], by_wall: bool) -> Run:
         words = (*case.overrides, *more)
         if knows_files:
-            return measured(who, [str(program), "--file", str(case.scenario), *words], ROOT)
+            return measured(who, [str(program), "--file", str(case.scenario), *words], ROOT, by_wall)
         # Its case `trees_1024` takes the scenario as it is; an override keeps its reference loop out.
         shutil.copy(case.scenario, scratch / "scenarios" / "trees-1024.toml")
-        return measured(who, [str(program), "--one", "trees_1024", *words, f"name={case.name}"], scratch)
+        command = [str(program), "--one", "trees_1024", *words, f"name={case.name}"]
+        return measured(who, command, scratch, by_wall)
 
     return run
 
 
-def measured(who: str, command: Sequence[str], folder: Path) -> Run:
-    """Run a process of `bench` and read what it did, and its CPU time."""
+def measured(who: str, command: Sequence[str], folder: Path, by_wall: bool) -> Run:
+    """Run a process of `bench` and read what it did, and its CPU time or the wall time of the run."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -131,7 +146,7 @@ def measured(who: str, command: Sequence[str], folder: Path) -> Run:
         raise CannotRunError(f"{who}, {said[0]}")
     result = json.loads(done.stdout)
     cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return Run(result["packet_hops"], result["events"], cpu_s)
+    return Run(result["packet_hops"], result["events"], result["wall_s"] if by_wall else cpu_s)
 
 
 def runner_of(other: OtherBuild, scratch: Path) -> Runner:
@@ -225,14 +240,15 @@ def compare_all(
 ) -> dict[str, Comparison]:
     """Compare case by case, printing a line for each."""
     print(f"Here: this checkout. There: {other.title}.")
-    print(f"{rounds} pairs of runs, in turns; speeds per second of CPU time, without setting up.")
+    print(f"{rounds} pairs of runs, in turns; speeds per second of CPU time (of wall time for cases on")
+    print("several threads, which the other build does with one), without setting up.")
     print(head(), flush=True)
     found = {}
     for case in chosen:
         try:
             found[case.name] = compare(case, here, there, rounds)
         except CannotRunError as error:
-            print(f"{case.name:<18} not compared: {error}", flush=True)
+            print(f"{case.name:<24} not compared: {error}", flush=True)
             continue
         print(line(case.name, found[case.name]), flush=True)
     if not all(comparison.same_traffic for comparison in found.values()):

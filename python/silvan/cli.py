@@ -111,12 +111,21 @@ def run(
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results.")] = None,
     as_json: AsJson = False,
     plot: Annotated[bool, typer.Option("--plot", help="Draw figures too, in the folder of --out.")] = False,
+    threads: Annotated[
+        str | None,
+        typer.Option(
+            "--threads",
+            metavar="N",
+            help="Threads that may work at it, or `auto`; results are the same. As the scenario says, else 1.",
+        ),
+    ] = None,
     progress: ShowProgress = None,
 ) -> None:
     """Run a scenario and say what happened."""
     if plot and out is None:
         raise typer.BadParameter("needs a folder for the figures: --out DIR", param_hint="--plot")
-    loaded = silvan.Scenario.load(scenario, overrides(settings))
+    given = overrides(settings) | ({} if threads is None else {"threads": threads})
+    loaded = silvan.Scenario.load(scenario, given)
     if out is not None:
         # Better now than after an hour.
         _folder.refuse_foreign(out)

@@ -14,7 +14,8 @@ CASE = Case("case", ROOT / "scenarios" / "star.toml", ("seed=2",))
 
 
 def runner(name, order, set_up, run):
-    def go(case, more):
+    def go(case, more, by_wall):
+        assert by_wall == (case.name == "threads")
         order.append(name if not more else f"{name} set-up")
         return set_up if more else run
 
@@ -30,6 +31,19 @@ def test_builds_take_turns_and_setting_up_does_not_count():
     assert found.pairs == [(Run(400, 800, 2.0), Run(400, 800, 4.0))] * 4
     assert found.ratio == 2.0
     assert found.same_traffic
+
+
+def test_a_case_on_threads_is_measured_by_the_clock_and_done_by_one_thread_there(tmp_path):
+    case = Case("threads", CASE.scenario, ("seed=2", "threads=2"))
+    own = script(tmp_path / "own", 'case "$*" in *threads=2*) ;; *) exit 1 ;; esac', "echo '{\"packet_hops\": 9, \"events\": 9, \"wall_s\": 2.0}'")
+    old = script(tmp_path / "old", 'case "$*" in *threads*) exit 1 ;; esac', "echo '{\"packet_hops\": 9, \"events\": 9, \"wall_s\": 3.0}'")
+    here = bench_ratio.runner("here", own, True, tmp_path)
+    there = bench_ratio.runner("there", old, True, tmp_path)
+    assert here(case, (), True).seconds == 2.0
+    assert there(case.on_one_thread(), (), True).seconds == 3.0
+    order = []
+    runs = [runner(name, order, Run(0, 0, 0.0), Run(4, 4, 1.0)) for name in "AB"]
+    assert bench_ratio.compare(case, *runs, 2).ratio == 1.0
 
 
 def test_the_ratio_is_the_median_of_pairs_and_other_traffic_is_marked():
@@ -60,9 +74,9 @@ def test_a_build_that_knows_no_files_runs_them_as_a_case_of_its_own(tmp_path):
         '[ "$*" = "--one trees_1024 seed=2 duration=1 us name=case" ] || { echo "got $*" >&2; exit 1; }',
         f"cmp scenarios/trees-1024.toml '{CASE.scenario}' && echo '{counts}'",
     )
-    run = bench_ratio.runner("there", program, False, tmp_path)(CASE, ["duration=1 us"])
+    run = bench_ratio.runner("there", program, False, tmp_path)(CASE, ["duration=1 us"], False)
     assert (run.hops, run.events) == (7, 9)
-    assert run.cpu_s >= 0
+    assert run.seconds >= 0
 
 
 def test_a_case_that_one_build_cannot_run_is_no_error(tmp_path, capsys):

@@ -203,7 +203,7 @@ fn same(base: &Run, other: &Run, check: &'static str, findings: &mut Findings) {
 
 /// Where outputs are run apart: the same as with all events in their order, and with some number of threads.
 fn apart(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &mut Findings) {
-    if !scenario.simulation().is_ok_and(|simulation| simulation.partitions().is_some()) {
+    if !scenario.simulation().is_ok_and(|simulation| simulation.partitions().is_ok()) {
         return;
     }
     if wanted.has("engine") {

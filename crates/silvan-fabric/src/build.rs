@@ -45,8 +45,15 @@ pub(crate) struct Network {
     pub groups: Vec<Group>,
     /// Traffic that waits for packets to be delivered.
     pub triggers: Triggers,
-    /// No partition acts on another one sooner than after this.
-    pub lookahead: Time,
+    pub apart: Apart,
+}
+
+/// Whether the outputs of switches are run apart.
+pub(crate) enum Apart {
+    /// They are: no partition acts on another one sooner than after this.
+    Partitions { lookahead: Time },
+    /// They are not, and why, in words.
+    No(&'static str),
 }
 
 /// Hosts with something in common.
@@ -65,6 +72,11 @@ type Receiver = Option<(u32, usize)>;
 const _: () = assert!(MAX_SWITCH_PORTS as u32 == MAX_PORTS);
 
 impl Network {
+    /// Whether outputs are run apart.
+    pub fn is_apart(&self) -> bool {
+        matches!(self.apart, Apart::Partitions { .. })
+    }
+
     /// Counts what hosts have drained by now, and adds up what partitions have counted.
     pub fn count_drained(&mut self) {
         let Self { core, hosts, .. } = self;
@@ -142,14 +154,12 @@ pub(crate) fn build(
     let series = Series::new(measure.interval, recorded, host_names, class_names, flows, names);
     let mut meters = Meters::new(classes, hosts.len());
     meters.is_awaited = triggers.next < u64::MAX;
-    // What waits for packets to be delivered starts with the packet that is the last one in the order of all
-    // hosts' events.
-    let is_ordered = engine == Engine::General || meters.is_awaited;
     let mut core = builder.core(links, meters);
-    let lookahead = if is_ordered {
-        Time::NEVER
-    } else {
-        builder.run_apart(&mut core, &mut hosts, &mut switches, &receiver)?
+    let apart = match engine {
+        Engine::General => Apart::No("it was asked to be"),
+        // What waits starts with the packet that is the last one in the order of all hosts' events.
+        Engine::Fastest if core.meters.is_awaited => Apart::No("traffic waits for packets to be delivered"),
+        Engine::Fastest => builder.run_apart(&mut core, &mut hosts, &mut switches, &receiver)?,
     };
     let groups = builder.groups();
     Ok(Network {
@@ -163,7 +173,7 @@ pub(crate) fn build(
         is_destination,
         groups,
         triggers,
-        lookahead,
+        apart,
     })
 }
 

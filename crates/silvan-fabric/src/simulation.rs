@@ -3,7 +3,7 @@
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
 
-use crate::build::{Network, build};
+use crate::build::{Apart, Network, build};
 use crate::config::Config;
 use crate::congestion::reaction::Reaction;
 use crate::link::{Class, key, unkey};
@@ -85,7 +85,6 @@ pub struct Simulation {
     next_watch: Time,
     /// Where outputs are run apart, the end of the current interval; else there is an event of it.
     next_sample: Option<Time>,
-    is_apart: bool,
     done: bool,
     /// Whether the end came before decisions that were due.
     is_cut: bool,
@@ -120,9 +119,9 @@ impl Simulation {
         engine: Engine,
     ) -> Result<Self, ModelError> {
         let mut network = build(topology, tables, config, engine)?;
+        let is_apart = network.is_apart();
         let core = &mut network.core;
         let first = config.measure.interval.min(config.duration);
-        let is_apart = core.outputs.is_some() || !core.parts.is_empty();
         if !is_apart {
             core.queue.push(Event { time: first, key: key(Class::Sample, 0, 0), data: 0 });
         }
@@ -147,17 +146,21 @@ impl Simulation {
             hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
             events: 0,
             next_watch: Self::WATCH_INTERVAL,
-            is_apart,
             next_sample: is_apart.then_some(first),
             done: false,
             is_cut: false,
         })
     }
 
-    /// Partitions that are run by a thread each; none where all events are handled in their order.
-    #[must_use]
-    pub fn partitions(&self) -> Option<usize> {
-        self.is_apart.then(|| self.network.core.parts.len().max(1))
+    /// Partitions, each of which a thread of its own works at.
+    ///
+    /// # Errors
+    /// Why one thread handles all events in their order, in words.
+    pub fn partitions(&self) -> Result<usize, &'static str> {
+        match self.network.apart {
+            Apart::Partitions { .. } => Ok(self.network.core.parts.len().max(1)),
+            Apart::No(why) => Err(why),
+        }
     }
 
     /// Processes about `events` events, or fewer if the end comes first.
@@ -167,7 +170,7 @@ impl Simulation {
     pub fn advance(&mut self, events: u64) -> Result<Progress, ModelError> {
         let target = self.events.saturating_add(events);
         while !self.done && self.events < target {
-            if self.is_apart {
+            if self.network.is_apart() {
                 self.advance_apart(target)?;
                 continue;
             }
@@ -337,11 +340,12 @@ impl Simulation {
     fn sample(&mut self) -> Result<(), ModelError> {
         self.look_for_stall()?;
         self.network.count_drained();
+        let is_apart = self.network.is_apart();
         let Network { core, hosts, switches, series, trees, receiver, .. } = &mut self.network;
         series.sample(core, hosts, switches);
         trees.sample(core, (switches, hosts), &series.links, &series.flows, receiver);
         let next = core.now + series.interval;
-        if next <= self.config.duration && !self.is_apart {
+        if next <= self.config.duration && !is_apart {
             core.queue.push(Event { time: next, key: key(Class::Sample, 0, 0), data: 0 });
         }
         core.expect_look(next.min(self.config.duration));

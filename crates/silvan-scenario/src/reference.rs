@@ -121,11 +121,12 @@ fn value_type(root: &Value, schema: &Value) -> String {
         return if schema.get("items").is_some() { "tables" } else { "table" }.to_owned();
     }
     let variants = choices(root, schema);
-    let words: Vec<String> = variants.iter().flat_map(|v| words(v)).collect();
-    if !words.is_empty() {
-        return words.join(", ");
+    let listed: Vec<String> = variants.iter().flat_map(|variant| words(variant)).collect();
+    let others = variants.iter().filter(|variant| words(variant).is_empty());
+    let mut kinds: Vec<String> = others.map(|variant| simple_type(root, variant)).collect();
+    if !listed.is_empty() {
+        kinds.push(listed.join(", "));
     }
-    let kinds: Vec<String> = variants.iter().map(|variant| simple_type(root, variant)).collect();
     kinds.join(" or ")
 }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::congestion::round_trip::RoundTrip;
 use silvan_fabric::routing::{Analysis, Tables, analyse};
+use silvan_fabric::simulation::Simulation;
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::forest::{Placement, Role};
 use silvan_fabric::traffic::{Forest, Pattern, Traffic};
@@ -109,6 +110,21 @@ pub struct LinkLoad {
     pub mean: f64,
 }
 
+/// Threads that are asked for and have nothing to do.
+fn threads(topology: &Topology, tables: &Tables, config: &Config) -> Option<String> {
+    let asked = config.threads;
+    if asked <= 1 {
+        return None;
+    }
+    match Simulation::new(topology, tables, config).ok()?.partitions() {
+        Err(why) => Some(format!("threads = {asked}: one thread works at this run, as {why}")),
+        Ok(parts) if parts < usize::from(asked) => Some(format!(
+            "threads = {asked}: {parts} work at this run; its network has no more parts that hosts share"
+        )),
+        Ok(_) => None,
+    }
+}
+
 /// Writes the report of a scenario that is built already.
 pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, config: &Config) -> Report {
     let spec = &scenario.spec;
@@ -117,6 +133,7 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
     let mut warnings = scenario.notes.clone();
     warnings.extend(late(spec));
     warnings.extend(config.announced_packets());
+    warnings.extend(threads(topology, tables, config));
     Report {
         name: spec.name.clone(),
         topology: topology.name.clone(),

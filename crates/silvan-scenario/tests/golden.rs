@@ -2,17 +2,47 @@
 //! hold the release build to the same file.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use silvan_scenario::Scenario;
+use silvan_fabric::outcome::Outcome;
+use silvan_fabric::simulation::Engine;
+use silvan_scenario::{Scenario, Threads};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/golden")
+}
+
+fn busy(threads: u16, engine: Engine, slice: u64) -> Outcome {
+    let mut scenario = Scenario::load(folder().join("busy.toml"), &[]).unwrap();
+    scenario.spec.threads = Threads::Count(threads);
+    let mut simulation = scenario.simulation_with(engine).unwrap();
+    let parts = simulation.partitions();
+    assert_eq!(parts.is_ok(), engine == Engine::Fastest, "it is there to try this: {parts:?}");
+    while !simulation.advance(slice).unwrap().done {}
+    simulation.finish().unwrap()
+}
+
+/// Whoever does it: one thread or several, in slices of any length, or one that handles all events of the
+/// network in their order.
+#[test]
+fn the_busy_run_is_the_same_on_any_number_of_threads() {
+    let one = busy(1, Engine::Fastest, 1 << 16);
+    let text = |outcome: &Outcome| serde_json::to_string_pretty(&outcome.summary).unwrap();
+    for (threads, slice) in [(2, 1 << 16), (3, 1_000), (5, 77_777), (7, u64::MAX)] {
+        let other = busy(threads, Engine::Fastest, slice);
+        assert_eq!(text(&other), text(&one), "{threads} threads");
+        assert_eq!((&other.tables, &other.account), (&one.tables, &one.account), "{threads} threads");
+    }
+    let mut general = busy(1, Engine::General, 1 << 16);
+    general.summary.events = one.summary.events;
+    assert_eq!(text(&general), text(&one));
+    assert_eq!((&general.tables, &general.account), (&one.tables, &one.account));
+}
 
 #[test]
 fn the_busy_run_gives_the_pinned_summary() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/golden");
-    let mut simulation = Scenario::load(folder.join("busy.toml"), &[]).unwrap().simulation().unwrap();
-    while !simulation.advance(1 << 16).unwrap().done {}
-    let summary = serde_json::to_string_pretty(&simulation.finish().unwrap().summary).unwrap() + "\n";
-    let file = folder.join("busy.json");
+    let summary = serde_json::to_string_pretty(&busy(1, Engine::Fastest, 1 << 16).summary).unwrap() + "\n";
+    let file = folder().join("busy.json");
     if std::env::var_os("SILVAN_UPDATE").is_some() {
         std::fs::write(&file, &summary).unwrap();
     }

@@ -1,8 +1,7 @@
 //! Switches whose outputs are run apart.
 
-use silvan_engine::Time;
-
 use super::{Builder, Receiver, wrong};
+use crate::build::Apart;
 use crate::congestion::Notification;
 use crate::congestion::marking::Marking;
 use crate::core::Core;
@@ -16,24 +15,24 @@ use crate::traffic::source::Source;
 
 impl Builder<'_> {
     /// Has the outputs of switches run apart, in as many partitions as there are to be threads, if the network
-    /// allows it. Returns how long it takes before a partition acts on another one.
+    /// allows it. Returns how many there are, or why there are none, in words.
     pub(super) fn run_apart(
         &self,
         core: &mut Core,
         hosts: &mut [Host],
         switches: &mut Vec<Switch>,
         receivers: &[Receiver],
-    ) -> Result<Time, ModelError> {
+    ) -> Result<Apart, ModelError> {
         let plan = self.outputs(&core.links, receivers, hosts);
-        if !Outputs::fits(&plan, switches) {
-            return Ok(Time::NEVER);
+        if let Err(why) = Outputs::fits(&plan, switches) {
+            return Ok(Apart::No(why));
         }
         let threads = usize::from(self.config.threads.max(1));
         let partition = Partition::new(threads, &plan, switches, hosts.len());
         let mut outputs = Outputs::new(&plan, &partition, switches);
         if partition.count == 1 {
             core.outputs = outputs.pop();
-            return Ok(partition.lookahead);
+            return Ok(Apart::Partitions { lookahead: partition.lookahead });
         }
         for (host, &(part, place)) in hosts.iter_mut().zip(&partition.of_host) {
             (host.part, host.place) = (part, place);
@@ -52,7 +51,7 @@ impl Builder<'_> {
             core.parts.push(Core { outputs: Some(outputs), ..self.core(links, meters) });
         }
         core.part_of = part_of.into();
-        Ok(partition.lookahead)
+        Ok(Apart::Partitions { lookahead: partition.lookahead })
     }
 
     /// What the outputs need to know.

@@ -15,6 +15,8 @@ use crate::switch::{Ports, Switch};
 /// Bins are no wider than this, in bits of picoseconds: wider ones hold several arrivals for an output, which
 /// have to be sorted.
 const WIDEST: u32 = 16;
+/// Ports from which on it pays to look ahead.
+const MANY_PORTS: usize = 5_000;
 /// Bins in which something may be planned, at least.
 const BINS: u64 = 256;
 
@@ -42,27 +44,30 @@ struct Reach {
 }
 
 impl Plan<'_> {
-    /// Whether an output needs nothing but its arrivals and credits: VOQ switches of up to 63 ports, one or
-    /// two virtual lanes, credits for undivided buffers, routes by table alone, links as fast as those that
-    /// feed them, no more than 255 kinds of links, and none of them without delay.
-    fn fits(&self, switches: &[Switch]) -> bool {
-        let is_plain = |switch: &Switch| match switch {
-            Switch::Voq(switch) => {
-                let ports = &switch.ports;
-                let marking = match &ports.marker {
-                    Marker::None => true,
-                    Marker::Fecn { rule, .. } => !rule.needs_queues(),
-                    Marker::Buffers(_) => false,
-                };
-                ports.is_plain() && ports.count() <= MAX_INPUTS && marking
-            }
-            _ => false,
-        };
-        usize::from(self.lanes) <= MAX_LANES
-            && self.full_space <= u32::from(u16::MAX)
-            && self.links.is_plain()
-            && self.links.kinds().len() < 256
-            && switches.iter().all(is_plain)
+    /// Whether an output needs nothing but its arrivals and credits.
+    ///
+    /// # Errors
+    /// What it needs besides, in words.
+    fn fits(&self, switches: &[Switch]) -> Result<(), &'static str> {
+        let are = |is: fn(&Ports) -> bool| switches.iter().all(|switch| is(switch.ports()));
+        let of_links = |is: fn(&LinkKind) -> bool| self.links.kinds().all(|kind| is(&kind));
+        let needs = [
+            (
+                !switches.iter().all(|switch| matches!(switch, Switch::Voq(_))),
+                "its switches decide as a whole",
+            ),
+            (!are(|ports| ports.director.is_none()), "its flows are announced to switches"),
+            (!self.links.is_plain(), "its buffers are divided, or stop their senders"),
+            (usize::from(self.lanes) > MAX_LANES, "it has more than two virtual lanes"),
+            (!are(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 63 ports"),
+            (!are(|ports| !ports.may_underrun), "a link is faster than another one that feeds it"),
+            (!are(has_usual_marking), "its marking rule looks at more than the sum of an output's queues"),
+            (self.full_space > u32::from(u16::MAX), "its packets are larger than 65,535 bytes"),
+            (self.links.kinds().len() > 255, "its links differ in more than 255 ways"),
+            (!of_links(|kind| kind.head_delay > Time::ZERO), "a link has no delay"),
+            (self.reach().is_none(), "the delays of its links differ too much, or are too short"),
+        ];
+        needs.into_iter().find(|(is_needed, _)| *is_needed).map_or(Ok(()), |(_, why)| Err(why))
     }
 
     /// The time that the smallest packet takes on the fastest link.
@@ -83,6 +88,15 @@ impl Plan<'_> {
     }
 }
 
+/// Whether switches mark by FECN with the sum of an output's queues, or not at all.
+fn has_usual_marking(ports: &Ports) -> bool {
+    match &ports.marker {
+        Marker::None => true,
+        Marker::Fecn { rule, .. } => !rule.needs_queues(),
+        _ => false,
+    }
+}
+
 impl Reach {
     fn shift(&self) -> u32 {
         self.least.0.max(1).ilog2().min(WIDEST)
@@ -95,8 +109,11 @@ impl Reach {
 
 impl Outputs {
     /// Whether the network can be run this way.
-    pub fn fits(plan: &Plan, switches: &[Switch]) -> bool {
-        !switches.is_empty() && plan.fits(switches) && plan.reach().is_some()
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn fits(plan: &Plan, switches: &[Switch]) -> Result<(), &'static str> {
+        plan.fits(switches)
     }
 
     /// The outputs of the switches, for each partition, of a network that fits. The switches keep what does not
@@ -321,6 +338,7 @@ impl<'a> Builder<'a> {
             marks: vec![0; count].into(),
             hops: 0,
             events: 0,
+            is_large: count > MANY_PORTS,
             at_hand: Vec::new(),
             to_decide: Vec::new(),
             several: Vec::new(),

@@ -10,15 +10,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use silvan_engine::barrier::Barrier;
+use silvan_engine::cache::prefetch_lines;
 use silvan_engine::{Event, Time};
 
 use super::{ModelError, Simulation};
-use crate::build::Network;
+use crate::build::{Apart, Network};
 use crate::core::Core;
 use crate::host::Host;
 use crate::link::{Class, key, unkey};
 use crate::outputs::Mail;
 
+/// Hosts from which on it pays to look ahead.
+const MANY_HOSTS: usize = 1_000;
 /// No bin.
 const NEVER: u64 = u64::MAX;
 
@@ -50,10 +53,15 @@ impl<H: BorrowMut<Host>> Part<'_, H> {
             self.core.rest = None;
             events += self.instant(time);
         }
-        while let Some(time) = self.core.queue.next_time()
-            && time < end.min(cut)
-        {
-            events += self.instant(time);
+        loop {
+            if self.core.queue.is_turn_over() && self.core.queue.turn_wheel() && self.hosts.len() > MANY_HOSTS
+            {
+                self.foresee();
+            }
+            match self.core.queue.next_time() {
+                Some(time) if time < end.min(cut) => events += self.instant(time),
+                _ => break,
+            }
         }
         if cut >= end {
             return events + self.core.run_outputs(end, end);
@@ -66,6 +74,32 @@ impl<H: BorrowMut<Host>> Part<'_, H> {
             events += self.handle(event);
         }
         events + self.core.run_outputs(cut + Time(1), cut)
+    }
+
+    /// Looks at the events to come and has what they will touch brought into the cache: first packets and
+    /// links, then, once these are there, what the current events will find through them.
+    fn foresee(&self) {
+        let core = &*self.core;
+        for event in core.queue.staged() {
+            let (class, host, _) = unkey(event.key);
+            match class {
+                Class::HostArrival => {
+                    core.packets.foresee(event.data);
+                    prefetch_lines::<_, 1>(self.hosts, host as usize);
+                }
+                Class::HostWake => {
+                    core.links.foresee_channel(event.data);
+                    prefetch_lines::<_, 5>(self.hosts, host as usize);
+                }
+                _ => {}
+            }
+        }
+        for event in core.queue.current() {
+            let (class, host, _) = unkey(event.key);
+            if class == Class::HostWake {
+                self.hosts[host as usize].borrow().foresee_wake(core);
+            }
+        }
     }
 
     /// All that happens to hosts at one instant.
@@ -230,7 +264,9 @@ impl Simulation {
     pub(super) fn advance_apart(&mut self, target: u64) -> Result<(), ModelError> {
         let duration = self.config.duration;
         let cut = self.next_sample.map_or(duration, |time| time.min(duration));
-        let Network { core, hosts, lookahead, .. } = &mut self.network;
+        let Network { core, hosts, apart: Apart::Partitions { lookahead }, .. } = &mut self.network else {
+            return Ok(());
+        };
         let is_there = if core.parts.is_empty() {
             let mut part = Part { core, hosts: hosts.as_mut_slice() };
             let last = part.core.outputs.as_ref().map_or(0, |outputs| outputs.bin_of(cut));

@@ -193,7 +193,7 @@ impl Switch {
         }
         let ports = self.ports();
         let mut lanes = output * ports.lanes..(output + 1) * ports.lanes;
-        (ports.marks[output], lanes.any(|lane| ports.marker.is_congested(lane)))
+        (ports.marks[output], lanes.any(|lane| ports.marker.state(lane).0))
     }
 
     /// Where its outputs are run apart, its partition and the first of its outputs there.

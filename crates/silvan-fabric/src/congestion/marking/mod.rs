@@ -103,11 +103,11 @@ impl Marker {
         }
     }
 
-    /// Whether a lane of an output is in the congestion state.
-    pub fn is_congested(&self, lane: usize) -> bool {
+    /// Whether the output is in the congestion state, and how often it entered it.
+    pub fn state(&self, lane: usize) -> (bool, u64) {
         match self {
-            Self::None | Self::Buffers(_) => false,
-            Self::Fecn { ports, .. } => ports[lane].is_congested(),
+            Self::None | Self::Buffers(_) => (false, 0),
+            Self::Fecn { ports, .. } => (ports[lane].is_congested(), u64::from(ports[lane].entered)),
         }
     }
 }
