@@ -15,8 +15,6 @@ use crate::switch::{Ports, Switch};
 /// Bins are no wider than this, in bits of picoseconds: wider ones hold several arrivals for an output, which
 /// have to be sorted.
 const WIDEST: u32 = 16;
-/// Ports from which on it pays to look ahead.
-const MANY_PORTS: usize = 5_000;
 /// Bins in which something may be planned, at least.
 const BINS: u64 = 256;
 
@@ -338,7 +336,6 @@ impl<'a> Builder<'a> {
             marks: vec![0; count].into(),
             hops: 0,
             events: 0,
-            is_large: count > MANY_PORTS,
             at_hand: Vec::new(),
             to_decide: Vec::new(),
             several: Vec::new(),

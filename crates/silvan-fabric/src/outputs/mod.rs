@@ -162,8 +162,6 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     marks: Box<[u64]>,
     hops: u64,
     events: u64,
-    /// Whether the ports do not fit the cache that is close to a core.
-    is_large: bool,
     /// Lists that are empty between calls.
     at_hand: Vec<Arrival>,
     to_decide: Vec<u32>,

@@ -109,13 +109,8 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         self.planned.take(&mut planned);
         let slot = self.planned.slot(self.bin) as u16;
         for (at, &output) in planned.iter().enumerate() {
-            if let Some(&next) = planned.get(at + 2 * AHEAD) {
+            if let Some(&next) = planned.get(at + AHEAD) {
                 prefetch_lines::<_, 2>(&self.ports, next as usize);
-            }
-            if self.is_large
-                && let Some(&next) = planned.get(at + AHEAD)
-            {
-                self.foresee(next as usize);
             }
             let output = output as usize;
             if self.ports[output].planned != slot {
@@ -131,26 +126,6 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         }
         planned.clear();
         self.to_decide = planned;
-    }
-
-    /// An output decides soon: has what it will touch beyond itself brought into the cache, where it sends to
-    /// a switch what came from one.
-    #[inline(always)]
-    fn foresee(&self, output: usize) {
-        let port = &self.ports[output];
-        let OutputLane { requests, turn, .. } = port.lanes[0];
-        if requests == 0 {
-            return;
-        }
-        let input = next_of(requests, turn);
-        if let Some(Feeder::Output(feeder)) = self.feeders.get(output - usize::from(port.number) + input) {
-            prefetch_lines::<_, 2>(&self.ports, *feeder as usize);
-        }
-        if let Some(place) = port.find(0, input)
-            && port.row < REMOTE
-        {
-            prefetch_lines::<_, 1>(&self.routes, port.row as usize + port.head(place).dst as usize);
-        }
     }
 
     fn run_arrivals(&mut self, around: &mut Around, before: Time) {
