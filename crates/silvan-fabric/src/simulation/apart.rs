@@ -10,7 +10,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use silvan_engine::barrier::Barrier;
-use silvan_engine::cache::prefetch_lines;
 use silvan_engine::{Event, Time};
 
 use super::{ModelError, Simulation};
@@ -20,8 +19,6 @@ use crate::host::Host;
 use crate::link::{Class, key, unkey};
 use crate::outputs::Mail;
 
-/// Hosts from which on it pays to look ahead.
-const MANY_HOSTS: usize = 1_000;
 /// No bin.
 const NEVER: u64 = u64::MAX;
 
@@ -53,15 +50,10 @@ impl<H: BorrowMut<Host>> Part<'_, H> {
             self.core.rest = None;
             events += self.instant(time);
         }
-        loop {
-            if self.core.queue.is_turn_over() && self.core.queue.turn_wheel() && self.hosts.len() > MANY_HOSTS
-            {
-                self.foresee();
-            }
-            match self.core.queue.next_time() {
-                Some(time) if time < end.min(cut) => events += self.instant(time),
-                _ => break,
-            }
+        while let Some(time) = self.core.queue.next_time()
+            && time < end.min(cut)
+        {
+            events += self.instant(time);
         }
         if cut >= end {
             return events + self.core.run_outputs(end, end);
@@ -74,32 +66,6 @@ impl<H: BorrowMut<Host>> Part<'_, H> {
             events += self.handle(event);
         }
         events + self.core.run_outputs(cut + Time(1), cut)
-    }
-
-    /// Looks at the events to come and has what they will touch brought into the cache: first packets and
-    /// links, then, once these are there, what the current events will find through them.
-    fn foresee(&self) {
-        let core = &*self.core;
-        for event in core.queue.staged() {
-            let (class, host, _) = unkey(event.key);
-            match class {
-                Class::HostArrival => {
-                    core.packets.foresee(event.data);
-                    prefetch_lines::<_, 1>(self.hosts, host as usize);
-                }
-                Class::HostWake => {
-                    core.links.foresee_channel(event.data);
-                    prefetch_lines::<_, 5>(self.hosts, host as usize);
-                }
-                _ => {}
-            }
-        }
-        for event in core.queue.current() {
-            let (class, host, _) = unkey(event.key);
-            if class == Class::HostWake {
-                self.hosts[host as usize].borrow().foresee_wake(core);
-            }
-        }
     }
 
     /// All that happens to hosts at one instant.
