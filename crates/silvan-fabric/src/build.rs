@@ -154,6 +154,7 @@ pub(crate) fn build(
     let series = Series::new(measure.interval, recorded, host_names, class_names, flows, names);
     let mut meters = Meters::new(classes, hosts.len());
     meters.is_awaited = triggers.next < u64::MAX;
+    meters.warmup = config.warmup;
     let mut core = builder.core(links, meters);
     let apart = match engine {
         Engine::General => Apart::No("it was asked to be"),
@@ -223,6 +224,7 @@ impl<'a> Builder<'a> {
             announcements: Announcements::default(),
             dirty_outputs: Vec::new(),
             dirty_hosts: Vec::new(),
+            next_look: Time::ZERO,
             rest: None,
             parts: Vec::new(),
             part_of: Box::default(),

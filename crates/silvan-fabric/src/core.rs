@@ -90,6 +90,8 @@ pub(crate) struct Core {
     pub dirty_outputs: Vec<(u32, u32)>,
     /// Hosts that may have something to send at this instant, by their places in the partition.
     pub dirty_hosts: Vec<u32>,
+    /// When somebody looks next, where outputs are run apart.
+    pub next_look: Time,
     /// Where somebody looked in the middle of a bin: hosts have not decided yet at that time.
     pub rest: Option<Time>,
     /// The partitions, where there are several: all that happens does so there, and this one only adds up.
@@ -118,13 +120,11 @@ impl Core {
 
     /// The outputs, and which of them sends on a channel; none if a host does, or a switch that is not
     /// run output by output.
-    #[inline(always)]
     fn apart(&self, channel: ChannelId) -> Option<(&Outputs, usize)> {
         let outputs = self.outputs.as_ref()?;
         Some((outputs, outputs.sender(channel)?))
     }
 
-    #[inline(always)]
     fn apart_mut(&mut self, channel: ChannelId) -> Option<(&mut Outputs, usize)> {
         let outputs = self.outputs.as_mut()?;
         let output = outputs.sender(channel)?;
@@ -169,10 +169,13 @@ impl Core {
         std::iter::once(self).chain(&self.parts).map(own).sum()
     }
 
-    /// Somebody will look at a time.
+    /// Somebody will look at a time, unless the warm-up ends before.
     pub fn expect_look(&mut self, time: Time) {
-        let parts = self.parts.iter_mut().filter_map(|part| part.outputs.as_mut());
-        self.outputs.iter_mut().chain(parts).for_each(|outputs| outputs.expect_look(time));
+        self.next_look = time;
+        let warmup = self.meters.warmup;
+        let first = if self.meters.warm { time } else { time.min(warmup) };
+        self.outputs.iter_mut().for_each(|outputs| outputs.expect_look(first));
+        self.parts.iter_mut().for_each(|part| part.expect_look(time));
     }
 
     /// Adds the latencies that partitions have counted; once, at the end.
@@ -243,17 +246,6 @@ impl Core {
         }
     }
 
-    /// A packet left the wire for a host's buffer (for the books of debug builds).
-    #[inline]
-    pub fn landed_at_host(&mut self, way: Way, space: u32) {
-        #[cfg(debug_assertions)]
-        if let Some((outputs, output)) = self.apart_mut(way.0) {
-            outputs.landed_at_host(output, way.1, space);
-            return;
-        }
-        self.links.landed(way, space);
-    }
-
     /// See [`Links::has_credit_or_wait`].
     #[inline(always)]
     pub fn has_credit_or_wait(&mut self, way: Way, space: u32) -> bool {
@@ -280,10 +272,7 @@ impl Core {
     /// See [`Links::release`].
     #[inline(always)]
     pub fn release(&mut self, way: Way, space: u32, time: Time) {
-        match self.apart_mut(way.0) {
-            Some((outputs, output)) => outputs.release(output, way.1, space, time),
-            None => self.links.release(way, space, (time, self.now, self.now), &mut self.queue),
-        }
+        self.links.release(way, space, (time, self.now, self.now), &mut self.queue);
     }
 
     /// Sends a notification of `bytes` to the node at the far end of a channel.

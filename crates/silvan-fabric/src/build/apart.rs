@@ -1,5 +1,8 @@
 //! Switches whose outputs are run apart.
 
+use silvan_engine::Rate;
+use silvan_engine::units::BytePace;
+
 use super::{Builder, Receiver, wrong};
 use crate::build::Apart;
 use crate::congestion::Notification;
@@ -73,6 +76,8 @@ impl Builder<'_> {
         Plan {
             links,
             receivers,
+            drain: self.config.host.drain_rate.map_or(BytePace::INSTANT, Rate::pace),
+            acknowledges: parts.notification != Notification::Cnp,
             hosts_from: hosts.iter().map(|host| (host.out, host.id)).collect(),
             hosts_at: self.directed().filter_map(host_at).collect(),
             lanes: self.config.lanes.count,

@@ -73,7 +73,7 @@ impl Limiter {
 
     /// Lets `bytes` pass, at `start` or when those before have passed; returns when they are through.
     #[inline]
-    fn pass(&mut self, start: Time, bytes: u32) -> Time {
+    pub fn pass(&mut self, start: Time, bytes: u32) -> Time {
         if self.memo.0 != bytes {
             self.memo = (bytes, self.pace.parts(bytes));
         }
@@ -255,30 +255,18 @@ impl Host {
     pub fn receive(&mut self, core: &mut Core, id: PacketId) {
         let packet = core.packets[id];
         core.packets.remove(id);
-        let way = (self.into, packet.vl, packet.dst);
-        core.landed_at_host(way, packet.space);
+        let done = self.take_in(core, &packet);
+        if packet.kind != Kind::Data {
+            core.meters.control_delivered += 1;
+        }
         match packet.kind {
             Kind::Data => {
-                let head_at = core.now.saturating_sub(packet.tail_lag);
-                let done = self.drain.pass(head_at, packet.size).max(core.now);
-                core.release(way, packet.space, done);
-                core.meters.check_order(&packet, core.now);
                 self.deliver(core, &packet, done);
                 self.acknowledge(core, &packet);
             }
-            Kind::SetUp | Kind::Probe | Kind::TearDown => {
-                core.release(way, packet.space, core.now);
-                core.meters.control_delivered += 1;
-                self.send_back(core, &packet);
-            }
-            Kind::Reply => {
-                core.release(way, packet.space, core.now);
-                core.meters.control_delivered += 1;
-                self.came_back(core, &packet);
-            }
+            Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(core, &packet),
+            Kind::Reply => self.came_back(core, &packet),
             Kind::Cnp | Kind::Ack => {
-                core.release(way, packet.space, core.now);
-                core.meters.control_delivered += 1;
                 core.meters.becn_received += u64::from(packet.becn);
                 let windows = !matches!(self.reaction, None | Some(Rule::Cct(_)));
                 if packet.becn || windows {
@@ -288,6 +276,25 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// Takes a packet into the input buffer, and lets its credit return when it has been drained; returns when
+    /// that is. Where outputs are run apart, the one that sent it has done so.
+    #[inline]
+    fn take_in(&mut self, core: &mut Core, packet: &Packet) -> Time {
+        if core.outputs.is_some() {
+            return core.now + packet.tail_lag;
+        }
+        let way = (self.into, packet.vl, packet.dst);
+        core.links.landed(way, packet.space);
+        let mut done = core.now;
+        if packet.kind == Kind::Data {
+            let head_at = core.now.saturating_sub(packet.tail_lag);
+            done = self.drain.pass(head_at, packet.size).max(core.now);
+            core.meters.check_order(packet, core.now);
+        }
+        core.release(way, packet.space, done);
+        done
     }
 
     /// Counts a packet as delivered when the host has drained it, which may be later. An event is

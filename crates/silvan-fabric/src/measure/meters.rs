@@ -86,6 +86,8 @@ pub(crate) struct Meters {
     pub received_warmup: Vec<u64>,
     pub sent_warmup: Vec<u64>,
     pub warm: bool,
+    /// What is delivered after this time is after the warm-up.
+    pub warmup: Time,
     pub packets_injected: u64,
     pub packets_delivered: u64,
     /// Whether somebody waits for so many packets to be delivered.
@@ -173,6 +175,7 @@ impl Meters {
             received_warmup: vec![0; hosts],
             sent_warmup: vec![0; hosts],
             warm: false,
+            warmup: Time::ZERO,
             packets_injected: 0,
             packets_delivered: 0,
             is_awaited: false,
@@ -194,7 +197,8 @@ impl Meters {
     /// The same counters, at zero.
     pub fn fresh(&self) -> Option<Self> {
         let classes = self.classes.iter().map(|class| ClassMeter::new(class.name.clone()));
-        Some(Self::new(classes.collect::<Option<_>>()?, self.received_bytes.len()))
+        let meters = Self::new(classes.collect::<Option<_>>()?, self.received_bytes.len());
+        Some(Self { warmup: self.warmup, ..meters })
     }
 
     /// Sets these counters to the sums of those of all partitions. What belongs to the current interval moves
@@ -236,7 +240,7 @@ impl Meters {
         let classes = std::mem::take(&mut self.classes);
         #[cfg(debug_assertions)]
         let out_of_order = self.out_of_order.take();
-        *self = Self::new(classes, hosts);
+        *self = Self { warmup: self.warmup, ..Self::new(classes, hosts) };
         #[cfg(debug_assertions)]
         {
             self.out_of_order = out_of_order;
@@ -290,7 +294,7 @@ impl Meters {
         class.delivered_bytes += u64::from(packet.payload);
         class.last_delivery = class.last_delivery.max(done);
         class.interval.count(packet, done);
-        if self.warm {
+        if done > self.warmup {
             class.since_generation.record(done - packet.created);
             class.since_injection.record(done - packet.injected);
         }

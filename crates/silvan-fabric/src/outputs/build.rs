@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, Time};
 
 use super::port::{MAX_INPUTS, MAX_LANES, Port, REMOTE, UNPLANNED};
 use super::{Bank, Entry, Feeder, Kind, Mail, NONE, Outputs, Partition, Remote, Sender};
 use crate::congestion::marking::{FecnRule, Marker, PortVl};
+use crate::host::Limiter;
 use crate::link::{ChannelId, LinkKind, Links, Returns};
 use crate::packet::Fifo;
 use crate::switch::{Ports, Switch};
@@ -27,6 +29,10 @@ pub(crate) struct Plan<'a> {
     pub hosts_at: FxHashMap<ChannelId, u32>,
     /// The channel that each host sends on.
     pub hosts_from: Vec<(ChannelId, u32)>,
+    /// How fast hosts drain their input buffers.
+    pub drain: BytePace,
+    /// Whether hosts answer packets that are not marked.
+    pub acknowledges: bool,
     pub lanes: u8,
     /// Bytes that the largest packet occupies in a buffer.
     pub full_space: u32,
@@ -321,6 +327,14 @@ impl<'a> Builder<'a> {
             wanted: vec![0; count * LANES].into(),
             #[cfg(debug_assertions)]
             in_flight: vec![0; count * LANES].into(),
+            sinks: self
+                .partition
+                .of_host
+                .iter()
+                .filter(|place| place.0 == part)
+                .map(|_| Limiter::new(self.plan.drain))
+                .collect(),
+            acknowledges: self.plan.acknowledges,
             feeders,
             senders: senders.into(),
             remotes: remotes.into(),

@@ -144,13 +144,4 @@ impl Outputs {
     pub fn check_credits(&self, output: usize, vl: u8, buffered: u32) -> Result<(), String> {
         with_bank!(self, bank => bank.check_credits(output, usize::from(vl), buffered))
     }
-
-    /// A packet of an output has arrived at a host (for the books of debug builds).
-    #[cfg(debug_assertions)]
-    pub fn landed_at_host(&mut self, output: usize, vl: u8, space: u32) {
-        with_bank!(self, bank => {
-            let at = output * bank.ports[output].lanes.len() + usize::from(vl);
-            bank.in_flight[at] -= space;
-        });
-    }
 }

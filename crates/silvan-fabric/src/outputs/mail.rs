@@ -49,7 +49,7 @@ impl Mail {
 }
 
 impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
-    fn deliver(&mut self, mail: &mut Mail, packets: &mut Pool) {
+    fn collect(&mut self, mail: &mut Mail, packets: &mut Pool) {
         for (when, mut arrival, packet) in mail.arrivals.drain(..) {
             arrival.packet = packets.insert(packet);
             self.arrivals.push(when.0 >> self.shift, arrival);
@@ -74,8 +74,8 @@ impl Outputs {
     }
 
     /// Takes in what another partition sent.
-    pub fn deliver(&mut self, mail: &mut Mail, packets: &mut Pool) {
-        with_bank!(self, bank => bank.deliver(mail, packets));
+    pub fn collect(&mut self, mail: &mut Mail, packets: &mut Pool) {
+        with_bank!(self, bank => bank.collect(mail, packets));
     }
 
     /// How many bins may pass between two exchanges of mail, where there is a lookahead.

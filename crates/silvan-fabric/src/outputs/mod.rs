@@ -33,6 +33,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, EventQueue, Rate, Time};
 
 use crate::congestion::marking::{FecnRule, PortVl};
+use crate::host::Limiter;
 use crate::link::{ChannelId, Links, Returns, Spills};
 use crate::measure::Meters;
 use crate::packet::{Fifo, PacketId, Pool};
@@ -147,6 +148,10 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     output_of: Box<[u32]>,
     /// Switches of other partitions, as outputs know them.
     remotes: Box<[Remote]>,
+    /// What hosts drain their input buffers at, by their places.
+    sinks: Box<[Limiter]>,
+    /// Whether hosts answer packets that are not marked.
+    acknowledges: bool,
     /// Outputs of other partitions that send here.
     senders: Box<[Sender]>,
     /// Per partition: what is to be sent there.
@@ -241,15 +246,6 @@ impl Outputs {
     #[inline]
     pub fn sender(&self, channel: ChannelId) -> Option<usize> {
         with_bank!(self, bank => bank.sender(channel))
-    }
-
-    /// A host frees space at a time, from now on; the credit travels back to the output.
-    #[inline]
-    pub fn release(&mut self, output: usize, vl: u8, space: u32, time: Time) {
-        with_bank!(self, bank => {
-            let delay = bank.kinds[usize::from(bank.ports[output].kind)].delay;
-            bank.credit(output, usize::from(vl), time + delay, space);
-        });
     }
 
     /// What was counted since the last call: packets that were sent, and things that were done.

@@ -360,6 +360,37 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         }
     }
 
+    /// A packet's head and tail reach a host at these times. What the host does with the packet is known:
+    /// when it will have drained it, and so when its credit is back. If it neither answers it nor anybody looks
+    /// before, the packet is delivered at once.
+    #[inline(always)]
+    fn deliver(
+        &mut self,
+        around: &mut Around,
+        (output, vl): (usize, usize),
+        (host, head): (u32, Head),
+        (head_at, tail_at): (Time, Time),
+    ) {
+        let packet = &mut around.packets[head.packet];
+        let is_data = packet.kind == Kind::Data;
+        let mut done = tail_at;
+        if is_data {
+            done = self.sinks[host as usize].pass(head_at, packet.size).max(tail_at);
+            around.meters.check_order(packet, tail_at);
+        }
+        if is_data && !packet.fecn && !self.acknowledges && done <= self.next_look {
+            self.events += 1;
+            around.meters.delivered(packet, done);
+            around.packets.remove(head.packet);
+        } else {
+            packet.tail_lag = done - tail_at;
+            let event = Event { time: tail_at, key: key(Class::HostArrival, host, 0), data: head.packet };
+            around.queue.push(event);
+        }
+        let delay = self.kinds[usize::from(self.ports[output].kind)].delay;
+        self.credit(output, vl, done + delay, u32::from(head.space));
+    }
+
     /// Puts a packet on the wire, and lets the credit for its space return.
     #[inline(always)]
     fn transmit(
@@ -384,7 +415,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             self.wanted[output * LANES + vl] = 0;
         }
         #[cfg(debug_assertions)]
-        {
+        if port.row != TO_HOST {
             self.in_flight[output * LANES + vl] += space;
         }
         let end = now + span;
@@ -395,9 +426,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let (peer, row, far_input, feeder) =
             (port.peer, port.row, port.input, output - usize::from(port.number) + input);
         if row == TO_HOST {
-            around.packets[head.packet].tail_lag = span;
-            let event = Event { time: end + delay, key: key(Class::HostArrival, peer, 0), data: head.packet };
-            around.queue.push(event);
+            self.deliver(around, (output, vl), (peer, head), (now + delay, end + delay));
         } else if row == REMOTE {
             self.arrive_elsewhere(around, peer, head, vl as u8, now + head_delay);
         } else {

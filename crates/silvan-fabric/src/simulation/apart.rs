@@ -100,6 +100,7 @@ impl<H: BorrowMut<Host>> Part<'_, H> {
             Class::Warmup => {
                 self.hosts.iter_mut().for_each(|host| host.borrow_mut().count_drained(core));
                 core.meters.end_warmup();
+                core.expect_look(core.next_look);
             }
             // Traffic that waits for deliveries, notices and switches with events of their own are not run
             // this way.
@@ -160,7 +161,7 @@ impl Board {
             if let Ok(mut mail) = self.mail[turn][other * parts + me].lock()
                 && !mail.is_empty()
             {
-                outputs.deliver(&mut mail, packets);
+                outputs.collect(&mut mail, packets);
             }
         }
     }
