@@ -378,11 +378,10 @@ impl Host {
             core.wake(self.out, self.injection.free_at);
             return;
         }
-        let attempt = if self.is_solo {
-            self.send_solo(core, blocked_lanes)
-        } else {
-            self.draw_and_send(core, blocked_lanes)
-        };
+        if self.is_solo {
+            return self.settle_solo(core, blocked_lanes);
+        }
+        let attempt = self.draw_and_send(core, blocked_lanes);
         // Flows that were drawn just now may have been announced.
         if attempt != Attempt::Sent && self.send_control(core, &mut blocked_lanes) {
             core.wake(self.out, core.free_at(self.out));
@@ -662,7 +661,7 @@ impl Host {
     fn next_look(&self, core: &Core, attempt: Attempt) -> Option<Time> {
         // Those that were held while another was sent may have lost what they waited for to that one.
         let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
-        if attempt == Attempt::Sent && (waits || self.on_hand.is_some()) {
+        if attempt == Attempt::Sent && waits {
             Some(core.now)
         } else {
             let draws = self.sources.iter().filter_map(|source| source.next_draw(core.now));

@@ -15,8 +15,23 @@ impl Host {
         is_free && matches!(&*self.sources, [source] if is_simple(source))
     }
 
+    /// Sends a packet, if that may be, and sees to it that the host is asked again.
+    pub(super) fn settle_solo(&mut self, core: &mut Core, blocked_lanes: u16) {
+        let now = core.now;
+        let next = match self.send_solo(core, blocked_lanes) {
+            // The credit announces itself.
+            Attempt::Blocked => return,
+            Attempt::Sent if self.on_hand.is_some() || !self.control.is_empty() => Some(now),
+            Attempt::Sent => self.sources[0].next_draw(now),
+            Attempt::Idle => self.sources[0].next_draw(now).filter(|next| *next > now),
+        };
+        if let Some(next) = next {
+            core.wake(self.out, next.max(core.free_at(self.out)).max(self.injection.free_at));
+        }
+    }
+
     /// Sends the next packet of the message on hand, after drawing one if there is none.
-    pub(super) fn send_solo(&mut self, core: &mut Core, blocked_lanes: u16) -> Attempt {
+    fn send_solo(&mut self, core: &mut Core, blocked_lanes: u16) -> Attempt {
         let message = match self.on_hand {
             Some(message) => message,
             None => {
