@@ -116,7 +116,7 @@ def run(
         typer.Option(
             "--threads",
             metavar="N",
-            help="Threads that may work at it, or `auto`; results are the same. As the scenario says, else 1.",
+            help="Threads that may work at it, or `auto`: results are the same. Else as the scenario says.",
         ),
     ] = None,
     progress: ShowProgress = None,

@@ -35,8 +35,16 @@ def test_builds_take_turns_and_setting_up_does_not_count():
 
 def test_a_case_on_threads_is_measured_by_the_clock_and_done_by_one_thread_there(tmp_path):
     case = Case("threads", CASE.scenario, ("seed=2", "threads=2"))
-    own = script(tmp_path / "own", 'case "$*" in *threads=2*) ;; *) exit 1 ;; esac', "echo '{\"packet_hops\": 9, \"events\": 9, \"wall_s\": 2.0}'")
-    old = script(tmp_path / "old", 'case "$*" in *threads*) exit 1 ;; esac', "echo '{\"packet_hops\": 9, \"events\": 9, \"wall_s\": 3.0}'")
+    own = script(
+        tmp_path / "own",
+        'case "$*" in *threads=2*) ;; *) exit 1 ;; esac',
+        'echo \'{"packet_hops": 9, "events": 9, "wall_s": 2.0}\'',
+    )
+    old = script(
+        tmp_path / "old",
+        'case "$*" in *threads*) exit 1 ;; esac',
+        'echo \'{"packet_hops": 9, "events": 9, "wall_s": 3.0}\'',
+    )
     here = bench_ratio.runner("here", own, True, tmp_path)
     there = bench_ratio.runner("there", old, True, tmp_path)
     assert here(case, (), True).seconds == 2.0

@@ -44,6 +44,60 @@ def test_a_run_prints_json(small):
     assert answer["account"]
 
 
+TREE = """
+name = "tree"
+duration = "100 us"
+[topology]
+kind = "k-ary-n-tree"
+k = 4
+n = 2
+[measure]
+interval = "20 us"
+[[traffic]]
+pattern = { kind = "uniform" }
+"""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    file = tmp_path / "tree.toml"
+    file.write_text(TREE)
+    return file
+
+
+def test_threads_change_nothing_but_the_time(tree, tmp_path):
+    for threads in ("1", "2", "3", "auto"):
+        done = invoke("run", tree, "--out", tmp_path / threads, "--threads", threads)
+        assert done.exit_code == 0, done.output
+    one = silvan.load(tmp_path / "1")
+    assert one.summary["packets_delivered"] > 1_000
+    for threads in ("2", "3", "auto"):
+        # All files but those that say how the run was done.
+        for file in (tmp_path / "1").iterdir():
+            if file.name not in ("provenance.json", "scenario.toml"):
+                assert (tmp_path / threads / file.name).read_bytes() == file.read_bytes(), file.name
+    done = command("run", tree, "--threads", "0")
+    assert done.returncode == 1
+    assert "threads = 0: must be 1 to 256" in done.stderr
+
+
+def test_check_says_why_threads_have_nothing_to_do(tree):
+    def warnings(*settings):
+        words = [word for setting in settings for word in ("--set", setting)]
+        return json.loads(invoke("check", tree, "--json", *words).output)["warnings"]
+
+    assert not warnings("threads=4")
+    assert warnings("threads=5") == [
+        "threads = 5: 4 work at this run; its network has no more parts that hosts share"
+    ]
+    assert warnings("threads=2", "switch.architecture=iq") == [
+        "threads = 2: one thread works at this run, as its switches decide as a whole"
+    ]
+    assert warnings("threads=2", "lanes.count=4") == [
+        "threads = 2: one thread works at this run, as it has more than two virtual lanes"
+    ]
+
+
 def test_a_run_is_written_and_drawn(small, tmp_path):
     out = tmp_path / "out"
     done = invoke("run", small, "--out", out, "--plot")
