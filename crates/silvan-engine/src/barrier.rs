@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Looks at a counter before a thread lets others run meanwhile.
+/// Looks at a counter before a thread lets others run meanwhile, where each has a core.
 const SPINS: u32 = 1 << 12;
 
 /// Where threads wait for each other. Steps take microseconds, so they look again and again; where there are
@@ -13,6 +13,7 @@ pub struct Barrier {
     arrived: AtomicUsize,
     step: AtomicUsize,
     is_broken: AtomicBool,
+    spins: u32,
 }
 
 /// One of the threads has panicked: the others must not wait for it.
@@ -24,7 +25,10 @@ impl Barrier {
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let (arrived, step) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { threads, arrived, step, is_broken: AtomicBool::new(false) }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        // Without a core for each, those that wait keep the others from working.
+        let spins = if threads <= cores { SPINS } else { 0 };
+        Self { threads, arrived, step, is_broken: AtomicBool::new(false), spins }
     }
 
     /// Waits until all threads are here. What one wrote before, all can read after it.
@@ -43,7 +47,7 @@ impl Barrier {
                     return Err(Broken);
                 }
                 looks = looks.saturating_add(1);
-                if looks < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
+                if looks < self.spins { std::hint::spin_loop() } else { std::thread::yield_now() }
             }
         }
         if self.is_broken.load(Ordering::Relaxed) { Err(Broken) } else { Ok(()) }

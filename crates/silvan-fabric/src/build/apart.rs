@@ -18,7 +18,7 @@ use crate::traffic::source::Source;
 
 impl Builder<'_> {
     /// Has the outputs of switches run apart, in as many partitions as there are to be threads, if the network
-    /// allows it. Returns how many there are, or why there are none, in words.
+    /// allows it; else says why not.
     pub(super) fn run_apart(
         &self,
         core: &mut Core,

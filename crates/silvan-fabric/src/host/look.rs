@@ -19,7 +19,8 @@ pub(crate) struct Waiting {
 }
 
 impl Host {
-    /// How hard a source's flow to a destination is held back; see [`Rule::strength`].
+    /// How hard a source's flow to a destination is held back; see
+    /// [`crate::congestion::reaction::Rule::strength`].
     pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
         let Some(rule) = &self.reaction else { return 0 };
         let sl = self.sources[usize::from(source)].sl;

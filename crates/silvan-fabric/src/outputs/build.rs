@@ -120,8 +120,8 @@ impl Outputs {
         plan.fits(switches)
     }
 
-    /// The outputs of the switches, for each partition, of a network that fits. The switches keep what does not
-    /// change.
+    /// The outputs of the switches, for each partition, of a network that fits. The switches keep what does
+    /// not change.
     pub fn new(plan: &Plan, partition: &Partition, switches: &mut Vec<Switch>) -> Vec<Self> {
         let Some(reach) = plan.reach() else { return Vec::new() };
         let mut builder = Builder::new(plan, partition, reach);

@@ -5,19 +5,19 @@
 //! output, not a switch, and all outputs of a network lie in one array.
 //!
 //! ```text
-//!            bin of time                 one output
-//!  arrivals  [ o | o | o | o ] --->  heads of its queues, requests, credit, turn  ---> arrival in a later bin
-//!  planned   [ output | ... ]  --->  decides                                      ---> credit for who sent it
+//!            bin of time             one output
+//!  arrivals  [ o | o | o | o ] -->  heads of its queues, requests, credit, turn --> arrival in a later bin
+//!  planned   [ output | ... ]  -->  decides                                     --> credit for who sent it
 //! ```
 //!
 //! Whatever an output does reaches another one no sooner than after the *lookahead*: a link's delay and the
 //! switch's latency for a packet, its transmission and the delay for a credit. Time is therefore cut into
 //! [bins](silvan_engine::Bins) no wider than that. When a bin's turn comes, everything that arrives in it is
-//! known, and outputs are dealt with one after the other in any order, each on its own clock: its arrivals
-//! in order of time and input, and between them what it decides. The results are those of
+//! known, and outputs are run one after the other in any order, each in its own time: its arrivals in order
+//! of time and input, and between them what it decides. The results are those of
 //! [`crate::switch::VoqSwitch`], which handles all events of the network in their order, to the last bit.
 //!
-//! [`Bank::fits`](build) says which networks can be run this way.
+//! [`Outputs::fits`] says which networks can be run this way.
 
 mod build;
 mod credit;
@@ -117,7 +117,7 @@ struct Remote {
     entry: Entry,
 }
 
-/// All outputs of a network or of a partition, with so many virtual lanes, and with or without a marking rule.
+/// All outputs of a network or of a partition, with so many virtual lanes, with or without a marking rule.
 #[derive(Debug)]
 pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     arrivals: Bins<Arrival>,

@@ -19,8 +19,8 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// At most `count` partitions, and no more than there are switches with hosts; fewer where the switch that a
-    /// host sends to and the one that it receives from would be in different ones.
+    /// At most `count` partitions, and no more than there are switches with hosts; fewer where the switch that
+    /// a host sends to and the one that it receives from would be in different ones.
     pub fn new(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {
         let mut count = count;
         loop {

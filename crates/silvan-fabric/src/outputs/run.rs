@@ -59,6 +59,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         (output != super::NONE).then_some(output as usize)
     }
 
+    /// See [`super::Outputs::enter`].
     pub(super) fn enter(&mut self, channel: ChannelId, id: PacketId, packets: &Pool, when: Time) {
         let Some(entry) = self.entries[channel as usize] else { return };
         let packet = &packets[id];
@@ -128,6 +129,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         self.to_decide = planned;
     }
 
+    /// What arrives in the current bin before a time.
     fn run_arrivals(&mut self, around: &mut Around, before: Time) {
         let mut arrivals = std::mem::take(&mut self.at_hand);
         self.arrivals.take(&mut arrivals);
@@ -187,6 +189,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         self.enqueue(around, output, now, arrival);
     }
 
+    /// A packet waits for an output from now on.
     #[inline(always)]
     fn enqueue(&mut self, around: &mut Around, output: usize, now: Time, arrival: &Arrival) {
         let Arrival { packet, dst, size, space, input, vl, .. } = *arrival;
@@ -361,8 +364,8 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     }
 
     /// A packet's head and tail reach a host at these times. What the host does with the packet is known:
-    /// when it will have drained it, and so when its credit is back. If it neither answers it nor anybody looks
-    /// before, the packet is delivered at once.
+    /// when it will have drained it, and so when its credit is back. If it neither answers it nor anybody
+    /// looks before, the packet is delivered at once.
     #[inline(always)]
     fn deliver(
         &mut self,
