@@ -93,6 +93,9 @@ def test_check_says_why_threads_have_nothing_to_do(tree):
     assert warnings("threads=2", "switch.architecture=iq") == [
         "threads = 2: one thread works at this run, as its switches decide as a whole"
     ]
+    assert warnings("threads=2", "host.queues=single") == [
+        "threads = 2: one thread works at this run, as its hosts have output buffers"
+    ]
     assert warnings("threads=2", "lanes.count=4") == [
         "threads = 2: one thread works at this run, as it has more than two virtual lanes"
     ]

@@ -105,11 +105,6 @@ impl<T> Bins<T> {
         self.occupied[slot / 64] &= !(1 << (slot % 64));
         std::mem::swap(&mut self.ring[slot], empty);
     }
-
-    /// All items, bin by bin in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.ring.iter().flatten()
-    }
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub(crate) struct Core {
     pub queue: EventQueue,
     pub packets: Pool,
     pub links: Links,
-    /// The outputs of switches, where they are run apart; then `links` has only what hosts send on.
+    /// The outputs of switches, where they are run apart; then only hosts use `links`.
     pub outputs: Option<Outputs>,
     pub meters: Meters,
     /// Notifications on the wire.

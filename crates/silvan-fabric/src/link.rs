@@ -505,7 +505,7 @@ impl Links {
     }
 
     /// The receiver frees `space` at `time` (now or soon); the credit travels back. The sender may be
-    /// ahead of the receiver: whatever it was to be woken for before `passed` it has been.
+    /// ahead of the receiver: it is not woken for a time before `passed`.
     #[inline(always)]
     pub fn release(
         &mut self,

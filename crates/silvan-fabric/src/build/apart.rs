@@ -82,6 +82,8 @@ impl Builder<'_> {
             hosts_at: self.directed().filter_map(host_at).collect(),
             lanes: self.config.lanes.count,
             full_space: self.full_space(),
+            control_space: self.sizes.space(self.sizes.control),
+            have_adapters: hosts.iter().any(|host| host.adapter.is_some()),
             smallest: if quiet { data } else { data.min(self.sizes.control) }.max(1),
             credit_block: self.sizes.credit_block,
         }

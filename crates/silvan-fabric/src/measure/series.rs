@@ -201,7 +201,8 @@ impl Series {
             all_congested += u32::from(congested);
             if self.with_links {
                 let sent_bytes = core.sent_by(link.channel);
-                let sent = sent_bytes - last.0;
+                // A run that is stopped early may be ahead of its clock here and there.
+                let sent = sent_bytes.saturating_sub(last.0);
                 rows.time_ns.push(ns(core.now));
                 rows.link.push(index as u32);
                 rows.sent.push(sent);

@@ -36,6 +36,10 @@ pub(crate) struct Plan<'a> {
     pub lanes: u8,
     /// Bytes that the largest packet occupies in a buffer.
     pub full_space: u32,
+    /// Bytes that a control packet occupies.
+    pub control_space: u32,
+    /// Whether hosts have output buffers: these look at more times than their link asks for.
+    pub have_adapters: bool,
     /// Bytes of the smallest packet on the wire.
     pub smallest: u32,
     pub credit_block: u32,
@@ -54,7 +58,7 @@ impl Plan<'_> {
     /// What it needs besides, in words.
     fn fits(&self, switches: &[Switch]) -> Result<(), &'static str> {
         let are = |is: fn(&Ports) -> bool| switches.iter().all(|switch| is(switch.ports()));
-        let of_links = |is: fn(&LinkKind) -> bool| self.links.kinds().all(|kind| is(&kind));
+        let tables: u64 = switches.iter().map(|switch| switch.ports().table().len() as u64).sum();
         let needs = [
             (
                 !switches.iter().all(|switch| matches!(switch, Switch::Voq(_))),
@@ -62,13 +66,15 @@ impl Plan<'_> {
             ),
             (!are(|ports| ports.director.is_none()), "its flows are announced to switches"),
             (!self.links.is_plain(), "its buffers are divided, or stop their senders"),
+            (self.have_adapters, "its hosts have output buffers"),
             (usize::from(self.lanes) > MAX_LANES, "it has more than two virtual lanes"),
-            (!are(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 63 ports"),
+            (!are(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 64 ports"),
             (!are(|ports| !ports.may_underrun), "a link is faster than another one that feeds it"),
             (!are(has_usual_marking), "its marking rule looks at more than the sum of an output's queues"),
-            (self.full_space > u32::from(u16::MAX), "its packets are larger than 65,535 bytes"),
+            (self.full_space > u32::from(u16::MAX), "its packets occupy more than 65,535 bytes"),
+            (self.control_space > self.full_space, "its control packets are larger than others"),
+            (tables > u64::from(u32::MAX), "its forwarding tables are too large"),
             (self.links.kinds().len() > 255, "its links differ in more than 255 ways"),
-            (!of_links(|kind| kind.head_delay > Time::ZERO), "a link has no delay"),
             (self.reach().is_none(), "the delays of its links differ too much, or are too short"),
         ];
         needs.into_iter().find(|(is_needed, _)| *is_needed).map_or(Ok(()), |(_, why)| Err(why))

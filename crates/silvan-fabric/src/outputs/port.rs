@@ -7,7 +7,7 @@ use crate::packet::{Packet, PacketId};
 /// Packets at the heads of queues that a [`Port`] holds by value.
 const HEADS: usize = 4;
 /// Inputs of a switch at most, so that an input and a virtual lane fit a byte and none of these is [`FREE`].
-pub(super) const MAX_INPUTS: usize = 63;
+pub(super) const MAX_INPUTS: usize = 64;
 /// Virtual lanes at most.
 pub(super) const MAX_LANES: usize = 2;
 /// No head here.

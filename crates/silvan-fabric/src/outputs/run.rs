@@ -418,7 +418,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             self.wanted[output * LANES + vl] = 0;
         }
         #[cfg(debug_assertions)]
-        if port.row != TO_HOST {
+        if port.row < REMOTE {
             self.in_flight[output * LANES + vl] += space;
         }
         let end = now + span;

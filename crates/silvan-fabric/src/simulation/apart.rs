@@ -1,9 +1,8 @@
 //! Runs whose outputs are run apart: bin after bin of time, by one thread or by several.
 //!
-//! Within a bin, hosts come first, in the order of their events, then outputs. None of them acts on another one
-//! within a bin, but that hosts give credit to outputs, which come after them. Partitions act on each other
-//! only after their lookahead: a thread has one, does all bins that are no longer than that together, and
-//! exchanges mail with the others.
+//! Within a bin, hosts come first, in the order of their events, then outputs: none of them acts on another one
+//! within a bin. Partitions act on each other only after their lookahead: a thread has one, does all bins that
+//! are no longer than that together, and exchanges mail with the others.
 
 use std::borrow::BorrowMut;
 use std::sync::Mutex;
@@ -84,18 +83,17 @@ impl<H: BorrowMut<Host>> Part<'_, H> {
         events
     }
 
-    /// Returns how much was done: the end of the warm-up, which all partitions have, does not count.
+    /// Returns how much was done. The end of the warm-up, which all partitions have, does not count, nor do
+    /// wake-ups: a look in the middle of a bin may add some that find nothing to do.
     fn handle(&mut self, event: Event) -> u64 {
         let (class, host, _) = unkey(event.key);
         let core = &mut *self.core;
         match class {
             Class::HostArrival => self.hosts[host as usize].borrow_mut().receive(core, event.data),
             Class::HostWake => {
-                // One that came to be too late has no part in what happens.
-                if !core.links.take_wake(event.data, core.now) {
-                    return 0;
+                if core.links.take_wake(event.data, core.now) {
+                    self.hosts[host as usize].borrow_mut().woken(core);
                 }
-                self.hosts[host as usize].borrow_mut().woken(core);
             }
             Class::Warmup => {
                 self.hosts.iter_mut().for_each(|host| host.borrow_mut().count_drained(core));
@@ -106,7 +104,7 @@ impl<H: BorrowMut<Host>> Part<'_, H> {
             // this way.
             _ => debug_assert!(false, "{class:?} where outputs are run apart"),
         }
-        u64::from(class != Class::Warmup)
+        u64::from(class == Class::HostArrival)
     }
 }
 
@@ -251,6 +249,7 @@ impl Simulation {
             let events = target.saturating_sub(self.events);
             let (is_there, done) = run_parts(core, hosts, *lookahead, cut, events);
             self.events += done;
+            core.now = core.parts.iter().map(|part| part.now).max().unwrap_or(core.now);
             is_there
         };
         if is_there { self.look(cut) } else { Ok(()) }
@@ -289,6 +288,8 @@ fn run_parts(core: &mut Core, hosts: &mut [Host], lookahead: Time, cut: Time, ev
     let goal = Goal { cut, last: outputs.bin_of(cut), events, step: outputs.bins_in(lookahead) };
     let board = Board::new(count);
     let results: Vec<(bool, u64)> = std::thread::scope(|scope| {
+        // Where the system allows no more threads, those that are there must not wait for ever.
+        let _guard = board.barrier.guard();
         let threads: Vec<_> = core
             .parts
             .iter_mut()
