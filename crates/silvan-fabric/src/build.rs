@@ -81,10 +81,7 @@ impl Network {
     pub fn count_drained(&mut self) {
         let Self { core, hosts, .. } = self;
         for host in hosts {
-            match core.parts.get_mut(usize::from(host.part)) {
-                Some(part) => host.count_drained(part),
-                None => host.count_drained(core),
-            }
+            host.count_drained(core.part_mut(host.part));
         }
         core.gather();
     }

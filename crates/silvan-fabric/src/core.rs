@@ -106,6 +106,11 @@ impl Core {
         self.parts.get(usize::from(part)).unwrap_or(self)
     }
 
+    /// See [`Self::part`].
+    pub fn part_mut(&mut self, part: u16) -> &mut Self {
+        if self.parts.is_empty() { self } else { &mut self.parts[usize::from(part)] }
+    }
+
     /// The state of the partition whose host or switch sends on a channel.
     pub fn owner(&self, channel: ChannelId) -> &Self {
         self.part_of.get(channel as usize).map_or(self, |&part| self.part(part))
@@ -113,7 +118,7 @@ impl Core {
 
     fn owner_mut(&mut self, channel: ChannelId) -> &mut Self {
         match self.part_of.get(channel as usize) {
-            Some(&part) => &mut self.parts[usize::from(part)],
+            Some(&part) => self.part_mut(part),
             None => self,
         }
     }

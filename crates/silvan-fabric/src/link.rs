@@ -60,35 +60,26 @@ impl Lane {
     }
 }
 
-/// What is to be known of a link besides its credits.
+/// What many channels have in common.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkKind {
     pub rate: Rate,
     pub pace: BytePace,
-    pub delay: Time,
-    /// From the start of sending until the head may leave the switch at the far end.
-    pub head_delay: Time,
-}
-
-/// What many channels have in common.
-#[derive(Debug, Clone, Copy)]
-struct Kind {
-    rate: Rate,
-    pace: BytePace,
     /// Propagation.
-    delay: Time,
+    pub delay: Time,
     /// From the start of sending to the arrival event, for a switch (propagation and the
     /// switch's latency); a host's arrival event is at the tail.
-    head_delay: Time,
+    pub head_delay: Time,
     to_host: bool,
     /// The packet size asked for last and its span: most packets are of one size, and rates
     /// that do not divide evenly make the span a division.
     memo: (u32, Time),
 }
 
-impl Kind {
-    #[inline]
-    fn span(&mut self, bytes: u32) -> Time {
+impl LinkKind {
+    /// The time that a packet takes.
+    #[inline(always)]
+    pub fn span(&mut self, bytes: u32) -> Time {
         if self.memo.0 != bytes {
             self.memo = (bytes, self.pace.time(bytes));
         }
@@ -146,7 +137,7 @@ pub(crate) struct Links {
     channels: Vec<Channel>,
     /// Index into `kinds` per channel.
     kind_of: Vec<u16>,
-    kinds: Vec<Kind>,
+    kinds: Vec<LinkKind>,
     lanes: Vec<Lane>,
     /// Returning credits that found no place in their lane.
     spills: Spills,
@@ -169,12 +160,12 @@ impl Links {
     /// A sentence, where the links differ in more ways than can be told apart.
     pub fn new(specs: &[ChannelSpec], lane_count: u8) -> Result<Self, String> {
         let lane_count = usize::from(lane_count);
-        let mut kinds: Vec<Kind> = Vec::new();
+        let mut kinds: Vec<LinkKind> = Vec::new();
         let mut known = FxHashMap::default();
         let mut kind_of = Vec::with_capacity(specs.len());
         for spec in specs {
             let index = *known.entry((spec.rate.0, spec.delay, spec.to_host)).or_insert_with(|| {
-                kinds.push(Kind {
+                kinds.push(LinkKind {
                     rate: spec.rate,
                     pace: spec.rate.pace(),
                     delay: spec.delay,
@@ -233,7 +224,7 @@ impl Links {
     }
 
     #[inline]
-    fn kind(&self, id: ChannelId) -> &Kind {
+    fn kind(&self, id: ChannelId) -> &LinkKind {
         &self.kinds[usize::from(self.kind_of[id as usize])]
     }
 
@@ -248,13 +239,8 @@ impl Links {
     }
 
     /// All kinds of links.
-    pub fn kinds(&self) -> impl ExactSizeIterator<Item = LinkKind> + '_ {
-        self.kinds.iter().map(|&Kind { rate, pace, delay, head_delay, .. }| LinkKind {
-            rate,
-            pace,
-            delay,
-            head_delay,
-        })
+    pub fn kinds(&self) -> &[LinkKind] {
+        &self.kinds
     }
 
     /// Which of [`Self::kinds`] a channel's link is.
@@ -409,13 +395,16 @@ impl Links {
         // share a part of the memory): the one that needs least can go first.
         let lane = &mut self.lanes[index];
         lane.wanted = if lane.wanted == 0 { space } else { lane.wanted.min(space) };
-        self.wake_with_credit(id, index, queue);
+        self.wake_with_credit(id, index, Time::ZERO, queue);
     }
 
-    /// Wakes the sender that waits for a credit when it is back, if it is on its way.
+    /// Wakes the sender that waits for a credit when it is back, if it is on its way and not back before
+    /// `passed`.
     #[inline(never)]
-    fn wake_with_credit(&mut self, id: ChannelId, index: usize, queue: &mut EventQueue) {
-        if let Some(time) = self.ready_at(index) {
+    fn wake_with_credit(&mut self, id: ChannelId, index: usize, passed: Time, queue: &mut EventQueue) {
+        if let Some(time) = self.ready_at(index)
+            && time >= passed
+        {
             self.wake(id, time, queue);
         }
     }
@@ -530,11 +519,8 @@ impl Links {
             pauses.drains(index, back, space);
         }
         // What comes back now may come back before what was booked earlier.
-        if is_wanted
-            && let Some(ready) = self.ready_at(index)
-            && ready >= passed
-        {
-            self.wake(id, ready, queue);
+        if is_wanted {
+            self.wake_with_credit(id, index, passed, queue);
         }
     }
 

@@ -125,6 +125,13 @@ impl FromIterator<usize> for PortSet {
     }
 }
 
+/// The first bit at or after `turn` that is set, going round.
+#[inline(always)]
+pub(crate) fn next_of(bits: u64, turn: u16) -> Option<usize> {
+    let ahead = bits & (u64::MAX << (turn % 64));
+    (bits != 0).then(|| (if ahead == 0 { bits } else { ahead }).trailing_zeros() as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -157,5 +164,12 @@ mod tests {
             one.iter().for_each(|&port| rest.remove(port));
             prop_assert_eq!(rest, PortSet::EMPTY);
         }
+    }
+
+    #[test]
+    fn a_turn_past_the_only_request_wraps() {
+        assert_eq!([0, 1, 2, 4].map(|turn| next_of(0b1011, turn).unwrap()), [0, 1, 3, 0]);
+        assert_eq!(next_of(0b10, 5), Some(1));
+        assert_eq!(next_of(0, 3), None);
     }
 }

@@ -132,11 +132,7 @@ impl Simulation {
         core.parts.iter_mut().for_each(|part| part.queue.push(warmup));
         core.expect_look(first);
         for host in &mut network.hosts {
-            let part = core.parts.get_mut(usize::from(host.part));
-            match part {
-                Some(part) => host.start(part),
-                None => host.start(core),
-            }
+            host.start(core.part_mut(host.part));
         }
         let ports: usize = network.switches.iter().map(|switch| switch.ports().count()).sum();
         Ok(Self {
@@ -345,7 +341,9 @@ impl Simulation {
         series.sample(core, hosts, switches);
         trees.sample(core, (switches, hosts), &series.links, &series.flows, receiver);
         let next = core.now + series.interval;
-        if next <= self.config.duration && !is_apart {
+        let goes_on = next <= self.config.duration;
+        self.next_sample = (is_apart && goes_on).then_some(next);
+        if goes_on && !is_apart {
             core.queue.push(Event { time: next, key: key(Class::Sample, 0, 0), data: 0 });
         }
         core.expect_look(next.min(self.config.duration));

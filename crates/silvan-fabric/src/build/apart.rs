@@ -27,7 +27,7 @@ impl Builder<'_> {
         receivers: &[Receiver],
     ) -> Result<Apart, ModelError> {
         let plan = self.outputs(&core.links, receivers, hosts);
-        if let Err(why) = Outputs::fits(&plan, switches) {
+        if let Err(why) = plan.fits(switches) {
             return Ok(Apart::No(why));
         }
         let threads = usize::from(self.config.threads.max(1));

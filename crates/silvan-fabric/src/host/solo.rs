@@ -15,7 +15,7 @@ impl Host {
         is_free && matches!(&*self.sources, [source] if is_simple(source))
     }
 
-    /// Sends a packet, if that may be, and sees to it that the host is asked again.
+    /// Sends a packet, if one may be sent, and plans when the host is asked again.
     pub(super) fn settle_solo(&mut self, core: &mut Core, blocked_lanes: u16) {
         let now = core.now;
         let next = match self.send_solo(core, blocked_lanes) {

@@ -56,7 +56,7 @@ impl Plan<'_> {
     ///
     /// # Errors
     /// What it needs besides, in words.
-    fn fits(&self, switches: &[Switch]) -> Result<(), &'static str> {
+    pub fn fits(&self, switches: &[Switch]) -> Result<(), &'static str> {
         let are = |is: fn(&Ports) -> bool| switches.iter().all(|switch| is(switch.ports()));
         let tables: u64 = switches.iter().map(|switch| switch.ports().table().len() as u64).sum();
         let needs = [
@@ -82,7 +82,7 @@ impl Plan<'_> {
 
     /// The time that the smallest packet takes on the fastest link.
     pub fn least_span(&self) -> Time {
-        self.links.kinds().map(|link| link.pace.time(self.smallest)).min().unwrap_or(Time::NEVER)
+        self.links.kinds().iter().map(|link| link.pace.time(self.smallest)).min().unwrap_or(Time::NEVER)
     }
 
     /// See [`Reach`]; none where that allows no bins.
@@ -118,14 +118,6 @@ impl Reach {
 }
 
 impl Outputs {
-    /// Whether the network can be run this way.
-    ///
-    /// # Errors
-    /// Why not, in words.
-    pub fn fits(plan: &Plan, switches: &[Switch]) -> Result<(), &'static str> {
-        plan.fits(switches)
-    }
-
     /// The outputs of the switches, for each partition, of a network that fits. The switches keep what does
     /// not change.
     pub fn new(plan: &Plan, partition: &Partition, switches: &mut Vec<Switch>) -> Vec<Self> {
@@ -199,23 +191,16 @@ impl<'a> Builder<'a> {
 
     fn kinds(&self) -> Vec<Kind> {
         let Plan { smallest, credit_block, full_space, .. } = *self.plan;
-        let kind = |link: LinkKind| {
+        let kind = |link: &LinkKind| {
             // A packet occupies whole credit blocks: space is spent faster than the wire takes bytes, at
             // most by as much as by packets of the smallest size and all but a byte of a block besides.
             let span = link.pace.time(smallest).0.saturating_sub(1);
             let least_ps = span / u64::from(smallest + credit_block - 1);
-            Kind {
-                rate: link.rate,
-                pace: link.pace,
-                delay: link.delay,
-                head_delay: link.head_delay,
-                memo: (0, Time::ZERO),
-                least_ps,
-                // Without a bound on the pace nothing is booked early.
-                room_ps: if least_ps == 0 { u64::MAX / 2 } else { 3 * u64::from(full_space) * least_ps },
-            }
+            // Without a bound on the pace nothing is booked early.
+            let room_ps = if least_ps == 0 { u64::MAX / 2 } else { 3 * u64::from(full_space) * least_ps };
+            Kind { link: *link, least_ps, room_ps }
         };
-        self.plan.links.kinds().map(kind).collect()
+        self.plan.links.kinds().iter().map(kind).collect()
     }
 
     /// Where a packet goes that is sent on a channel to a switch, and the partition of that switch.
@@ -267,7 +252,7 @@ impl<'a> Builder<'a> {
                 }
             }
         }
-        let kinds: Vec<LinkKind> = self.plan.links.kinds().collect();
+        let kinds = self.plan.links.kinds();
         let mut senders = Vec::new();
         let inputs = own(switches, part).flat_map(|switch| switch.ports().wiring.iter());
         let feeders = inputs.map(|wiring| {

@@ -22,7 +22,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
 
     fn sent_by(&self, output: usize, now: Time) -> u64 {
         let port = &self.ports[output];
-        let rate = self.kinds[usize::from(port.kind)].rate;
+        let rate = self.kinds[usize::from(port.kind)].link.rate;
         port.sent_bytes.saturating_sub(rate.bytes_in(port.free_at.saturating_sub(now)))
     }
 

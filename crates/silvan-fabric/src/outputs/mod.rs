@@ -17,7 +17,7 @@
 //! of time and input, and between them what it decides. The results are those of
 //! [`crate::switch::VoqSwitch`], which handles all events of the network in their order, to the last bit.
 //!
-//! [`Outputs::fits`] says which networks can be run this way.
+//! [`Plan::fits`] says which networks can be run this way.
 
 mod build;
 mod credit;
@@ -29,12 +29,11 @@ mod run;
 
 use std::sync::Arc;
 
-use silvan_engine::units::BytePace;
-use silvan_engine::{Bins, EventQueue, Rate, Time};
+use silvan_engine::{Bins, EventQueue, Time};
 
 use crate::congestion::marking::{FecnRule, PortVl};
 use crate::host::Limiter;
-use crate::link::{ChannelId, Links, Returns, Spills};
+use crate::link::{ChannelId, LinkKind, Links, Returns, Spills};
 use crate::measure::Meters;
 use crate::packet::{Fifo, PacketId, Pool};
 pub(crate) use build::Plan;
@@ -68,19 +67,13 @@ struct Arrival {
     vl: u8,
 }
 
-/// What many links have in common.
+/// What many links have in common, and what tells when credit is booked early.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
-    rate: Rate,
-    pace: BytePace,
-    delay: Time,
-    /// From the start of sending until the head may leave the next switch.
-    head_delay: Time,
-    /// The packet size asked for last and its span.
-    memo: (u32, Time),
+    link: LinkKind,
     /// No byte of space is spent faster than one in so many picoseconds.
     least_ps: u64,
-    /// What so many picoseconds of spending take, by which credit must exceed what can be spent.
+    /// In this time the space of three full packets can be spent, and no more.
     room_ps: u64,
 }
 
@@ -93,7 +86,7 @@ enum Feeder {
     Remote(u32),
 }
 
-/// Where a host's packets come in.
+/// Where the packets of a channel come in.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     /// The first port of the switch.
@@ -126,7 +119,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     shift: u32,
     /// The current bin.
     bin: u64,
-    /// Credit that is back after this time is not booked before it is: somebody looks.
+    /// When somebody looks: what happens later is not booked before it does.
     next_look: Time,
     ports: Box<[Port<LANES>]>,
     /// Packets behind the heads: `[(port * LANES + vl) * width + input]`.

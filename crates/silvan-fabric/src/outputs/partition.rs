@@ -100,7 +100,7 @@ fn levels(plan: &Plan, switches: &[Switch]) -> Vec<Vec<usize>> {
 /// The least time in which a switch acts on one of another partition: by a packet, or by the credit for one.
 fn lookahead(plan: &Plan, switches: &[Switch], of_switch: &[u16]) -> Time {
     let span = plan.least_span();
-    let kinds: Vec<_> = plan.links.kinds().collect();
+    let kinds = plan.links.kinds();
     let mut least = Time::NEVER;
     for (switch, part) in switches.iter().zip(of_switch) {
         for wiring in switch.ports().wiring.iter().flatten() {

@@ -8,17 +8,10 @@ use super::{Around, Arrival, Bank, Feeder, Remote, Sender};
 use crate::congestion::marking::Fill;
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, PacketId, Pool};
-use crate::port_set::PortSet;
+use crate::port_set::{PortSet, next_of};
 
 /// How far ahead outputs are brought into the cache.
 const AHEAD: usize = 6;
-
-/// The first bit at or after `turn` that is set, going round; some must be set.
-#[inline(always)]
-fn next_of(bits: u64, turn: u8) -> usize {
-    let ahead = bits & (u64::MAX << (turn % 64));
-    (if ahead == 0 { bits } else { ahead }).trailing_zeros() as usize
-}
 
 impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     #[inline]
@@ -284,10 +277,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let port = &mut self.ports[output];
         port.lanes[vl].blocked = 0;
         let OutputLane { requests, turn, .. } = port.lanes[vl];
-        if requests == 0 {
-            return Err(Time::NEVER);
-        }
-        let input = next_of(requests, turn);
+        let Some(input) = next_of(requests, u16::from(turn)) else { return Err(Time::NEVER) };
         let place = port.find(vl, input);
         let queue = (output * LANES + vl) * self.width + input;
         let head = match place {
@@ -390,7 +380,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             let event = Event { time: tail_at, key: key(Class::HostArrival, host, 0), data: head.packet };
             around.queue.push(event);
         }
-        let delay = self.kinds[usize::from(self.ports[output].kind)].delay;
+        let delay = self.kinds[usize::from(self.ports[output].kind)].link.delay;
         self.credit(output, vl, done + delay, u32::from(head.space));
     }
 
@@ -406,11 +396,8 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     ) {
         let (size, space) = (u32::from(head.size), u32::from(head.space));
         let port = &mut self.ports[output];
-        let kind = &mut self.kinds[usize::from(port.kind)];
-        if kind.memo.0 != size {
-            kind.memo = (size, kind.pace.time(size));
-        }
-        let (span, delay, head_delay) = (kind.memo.1, kind.delay, kind.head_delay);
+        let link = &mut self.kinds[usize::from(port.kind)].link;
+        let (span, delay, head_delay) = (link.span(size), link.delay, link.head_delay);
         let lane = &mut port.lanes[vl];
         lane.available -= space;
         if lane.short {
@@ -438,7 +425,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         match self.feeders[feeder] {
             Feeder::Output(feeder) => {
                 let feeder = feeder as usize;
-                let delay = self.kinds[usize::from(self.ports[feeder].kind)].delay;
+                let delay = self.kinds[usize::from(self.ports[feeder].kind)].link.delay;
                 self.credit(feeder, vl, end + delay, space);
             }
             Feeder::Remote(sender) => {

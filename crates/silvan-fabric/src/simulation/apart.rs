@@ -260,10 +260,7 @@ impl Simulation {
         let core = &mut self.network.core;
         core.now = time;
         core.parts.iter_mut().for_each(|part| part.now = time);
-        core.gather();
         if self.next_sample == Some(time) {
-            let next = time + self.network.series.interval;
-            self.next_sample = (next <= self.config.duration).then_some(next);
             self.events += 1;
             self.sample()?;
         }

@@ -17,7 +17,7 @@ use crate::congestion::marking::Fill;
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::packet::{Fifo, Packet, PacketId};
-use crate::port_set::PortSet;
+use crate::port_set::{PortSet, next_of};
 use crate::switch::Ports;
 
 /// One output and virtual lane: what waits for it and whose turn it is.
@@ -63,13 +63,6 @@ pub(crate) struct VoqSwitch {
     lanes: Box<[OutputLane]>,
     /// Requests of the inputs from the 65th on, per output and lane; empty for smaller switches.
     beyond: Box<[[u64; 3]]>,
-}
-
-/// The first bit at or after `turn` that is set, going round.
-#[inline]
-fn next_of(bits: u64, turn: u16) -> Option<usize> {
-    let ahead = bits & (u64::MAX << (turn % 64));
-    (bits != 0).then(|| (if ahead == 0 { bits } else { ahead }).trailing_zeros() as usize)
 }
 
 impl VoqSwitch {
@@ -281,17 +274,5 @@ impl VoqSwitch {
     /// See [`super::Switch::heads`].
     pub fn heads(&self, input: usize, vl: usize) -> Vec<usize> {
         self.queues_of(input, vl).filter(|(_, queue)| !queue.is_empty()).map(|(output, _)| output).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_turn_past_the_only_request_wraps() {
-        assert_eq!([0, 1, 2, 4].map(|turn| next_of(0b1011, turn).unwrap()), [0, 1, 3, 0]);
-        assert_eq!(next_of(0b10, 5), Some(1));
-        assert_eq!(next_of(0, 3), None);
     }
 }
