@@ -3,68 +3,113 @@
 /// Words of a set.
 const WORDS: usize = 4;
 
+/// Some of the ports of a switch: [`Ports64`] where it has no more than 64, else [`Ports256`].
+pub(crate) trait PortSet: Copy + Default + Eq + std::fmt::Debug {
+    /// The set of one port.
+    fn of(port: usize) -> Self;
+    fn insert(&mut self, port: usize);
+    fn remove(&mut self, port: usize);
+    fn contains(self, port: usize) -> bool;
+    fn is_empty(self) -> bool;
+    /// Number of ports.
+    fn count(self) -> u32;
+    /// Those that are in both.
+    fn and(self, other: Self) -> Self;
+    /// Those that are in one of them.
+    fn or(self, other: Self) -> Self;
+    /// Those that are not in the other.
+    fn without(self, other: Self) -> Self;
+    /// The first port at or after `turn`, going round.
+    fn next(self, turn: u16) -> Option<usize>;
+    /// The ports in order.
+    fn iter(self) -> impl Iterator<Item = usize>;
+    /// The same as a set of any ports.
+    fn widen(self) -> Ports256;
+}
+
+/// Some of the ports of a switch, which has at most 64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Ports64(u64);
+
+impl PortSet for Ports64 {
+    #[inline]
+    fn of(port: usize) -> Self {
+        Self(1 << (port % 64))
+    }
+
+    #[inline]
+    fn insert(&mut self, port: usize) {
+        self.0 |= 1 << (port % 64);
+    }
+
+    #[inline]
+    fn remove(&mut self, port: usize) {
+        self.0 &= !(1 << (port % 64));
+    }
+
+    #[inline]
+    fn contains(self, port: usize) -> bool {
+        self.0 >> (port % 64) & 1 == 1
+    }
+
+    #[inline]
+    fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline]
+    fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    #[inline]
+    fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    #[inline]
+    fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[inline]
+    fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    #[inline]
+    fn next(self, turn: u16) -> Option<usize> {
+        next_of(self.0, turn)
+    }
+
+    #[inline]
+    fn iter(self) -> impl Iterator<Item = usize> {
+        let mut bits = self.0;
+        std::iter::from_fn(move || {
+            let port = bits.trailing_zeros() as usize;
+            (bits != 0).then(|| {
+                bits &= bits - 1;
+                port
+            })
+        })
+    }
+
+    fn widen(self) -> Ports256 {
+        Ports256([self.0, 0, 0, 0])
+    }
+}
+
 /// Some of the ports of a switch, which has at most 256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct PortSet([u64; WORDS]);
+pub(crate) struct Ports256([u64; WORDS]);
 
-impl PortSet {
+impl Ports256 {
     pub const EMPTY: Self = Self([0; WORDS]);
-
-    /// The set of one port.
-    pub fn of(port: usize) -> Self {
-        let mut set = Self::EMPTY;
-        set.insert(port);
-        set
-    }
 
     /// The set with these bits, the first 64 ports in the first word.
     #[inline]
     pub fn from_words(words: [u64; WORDS]) -> Self {
         Self(words)
-    }
-
-    #[inline]
-    pub fn insert(&mut self, port: usize) {
-        self.0[port / 64] |= 1 << (port % 64);
-    }
-
-    #[inline]
-    pub fn remove(&mut self, port: usize) {
-        self.0[port / 64] &= !(1 << (port % 64));
-    }
-
-    #[inline]
-    pub fn contains(&self, port: usize) -> bool {
-        self.0[port / 64] >> (port % 64) & 1 == 1
-    }
-
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.iter().fold(0, |all, word| all | word) == 0
-    }
-
-    /// Number of ports.
-    #[inline]
-    pub fn count(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
-    }
-
-    /// Those that are in both.
-    #[inline]
-    pub fn and(self, other: Self) -> Self {
-        self.zip(other, |a, b| a & b)
-    }
-
-    /// Those that are in one of them.
-    #[inline]
-    pub fn or(self, other: Self) -> Self {
-        self.zip(other, |a, b| a | b)
-    }
-
-    /// Those that are not in the other.
-    #[inline]
-    pub fn without(self, other: Self) -> Self {
-        self.zip(other, |a, b| a & !b)
     }
 
     #[inline]
@@ -77,10 +122,55 @@ impl PortSet {
     fn is_small(&self) -> bool {
         self.0[1] | self.0[2] | self.0[3] == 0
     }
+}
 
-    /// The first port at or after `turn`, going round.
+impl PortSet for Ports256 {
+    fn of(port: usize) -> Self {
+        std::iter::once(port).collect()
+    }
+
     #[inline]
-    pub fn next(&self, turn: u16) -> Option<usize> {
+    fn insert(&mut self, port: usize) {
+        self.0[port / 64] |= 1 << (port % 64);
+    }
+
+    #[inline]
+    fn remove(&mut self, port: usize) {
+        self.0[port / 64] &= !(1 << (port % 64));
+    }
+
+    #[inline]
+    fn contains(self, port: usize) -> bool {
+        self.0[port / 64] >> (port % 64) & 1 == 1
+    }
+
+    #[inline]
+    fn is_empty(self) -> bool {
+        self.0.iter().fold(0, |all, word| all | word) == 0
+    }
+
+    #[inline]
+    fn count(self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    #[inline]
+    fn and(self, other: Self) -> Self {
+        self.zip(other, |a, b| a & b)
+    }
+
+    #[inline]
+    fn or(self, other: Self) -> Self {
+        self.zip(other, |a, b| a | b)
+    }
+
+    #[inline]
+    fn without(self, other: Self) -> Self {
+        self.zip(other, |a, b| a & !b)
+    }
+
+    #[inline]
+    fn next(self, turn: u16) -> Option<usize> {
         let first = usize::from(turn) / 64;
         let ahead = self.0[first] & (u64::MAX << (turn % 64));
         if ahead != 0 {
@@ -96,9 +186,8 @@ impl PortSet {
         })
     }
 
-    /// The ports in order.
     #[inline]
-    pub fn iter(self) -> impl Iterator<Item = usize> {
+    fn iter(self) -> impl Iterator<Item = usize> {
         let last = if self.is_small() { 0 } else { WORDS - 1 };
         let mut word = 0;
         let mut bits = self.0[0];
@@ -115,14 +204,28 @@ impl PortSet {
             Some(port)
         })
     }
+
+    fn widen(self) -> Self {
+        self
+    }
 }
 
-impl FromIterator<usize> for PortSet {
+impl FromIterator<usize> for Ports256 {
     fn from_iter<I: IntoIterator<Item = usize>>(ports: I) -> Self {
-        let mut set = Self::EMPTY;
-        ports.into_iter().for_each(|port| set.insert(port));
-        set
+        collect(ports)
     }
+}
+
+impl FromIterator<usize> for Ports64 {
+    fn from_iter<I: IntoIterator<Item = usize>>(ports: I) -> Self {
+        collect(ports)
+    }
+}
+
+fn collect<S: PortSet>(ports: impl IntoIterator<Item = usize>) -> S {
+    let mut set = S::default();
+    ports.into_iter().for_each(|port| set.insert(port));
+    set
 }
 
 /// The first bit at or after `turn` that is set, going round.
@@ -140,29 +243,37 @@ mod tests {
 
     use super::*;
 
+    /// The set of some ports of `0..most`, beside that of others, is what the standard library's are.
+    fn check<S: PortSet>(most: usize, one: &BTreeSet<usize>, other: &BTreeSet<usize>, turn: usize) {
+        let set: S = collect(one.iter().copied());
+        let with: S = collect(other.iter().copied());
+        assert!(set.iter().eq(one.iter().copied()));
+        assert!(set.widen().iter().eq(one.iter().copied()));
+        assert_eq!(set.count() as usize, one.len());
+        assert_eq!(set.is_empty(), one.is_empty());
+        assert!((0..most).all(|port| set.contains(port) == one.contains(&port)));
+        let ports = |set: BTreeSet<usize>| collect::<S>(set);
+        assert_eq!(set.and(with), ports(one & other));
+        assert_eq!(set.or(with), ports(one | other));
+        assert_eq!(set.without(with), ports(one - other));
+        let next = one.range(turn..).chain(one.range(..turn)).next().copied();
+        assert_eq!(set.next(turn as u16), next);
+        let mut rest = set;
+        one.iter().for_each(|&port| rest.remove(port));
+        assert_eq!(rest, S::default());
+        assert_eq!(S::of(turn), ports([turn].into()));
+    }
+
     proptest! {
         #[test]
         fn they_are_sets(
             one in prop::collection::btree_set(0usize..256, 0..12),
             other in prop::collection::btree_set(0usize..256, 0..12),
-            turn in 0u16..256,
+            turn in 0usize..256,
         ) {
-            let set: PortSet = one.iter().copied().collect();
-            let with: PortSet = other.iter().copied().collect();
-            prop_assert!(set.iter().eq(one.iter().copied()));
-            prop_assert_eq!(set.count() as usize, one.len());
-            prop_assert_eq!(set.is_empty(), one.is_empty());
-            prop_assert!((0..256).all(|port| set.contains(port) == one.contains(&port)));
-            let ports = |set: BTreeSet<usize>| set.into_iter().collect::<PortSet>();
-            prop_assert_eq!(set.and(with), ports(&one & &other));
-            prop_assert_eq!(set.or(with), ports(&one | &other));
-            prop_assert_eq!(set.without(with), ports(&one - &other));
-            let from = usize::from(turn);
-            let next = one.range(from..).chain(one.range(..from)).next().copied();
-            prop_assert_eq!(set.next(turn), next);
-            let mut rest = set;
-            one.iter().for_each(|&port| rest.remove(port));
-            prop_assert_eq!(rest, PortSet::EMPTY);
+            check::<Ports256>(256, &one, &other, turn);
+            let few = |ports: &BTreeSet<usize>| ports.iter().map(|port| port % 64).collect();
+            check::<Ports64>(64, &few(&one), &few(&other), turn % 64);
         }
     }
 

@@ -9,6 +9,7 @@ use crate::config::{Arbitration, Architecture, Assignment};
 use crate::congestion::Mechanism;
 use crate::host::Adapter;
 use crate::link::Division;
+use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Routes, Shape};
 use crate::queueing::isolation::{Cams, Rule};
 use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};
@@ -102,26 +103,50 @@ impl Builder<'_> {
         if architecture == Architecture::Voq && plain {
             return Switch::Voq(VoqSwitch::new(ports));
         }
+        match (architecture, ports.count() <= 64) {
+            (Architecture::Cioq, true) => Switch::Cioq(self.cioq(ports, special, output_lane)),
+            (Architecture::Cioq, false) => Switch::LargeCioq(self.cioq(ports, special, output_lane)),
+            (_, true) => Switch::Queued(self.queued(ports, special)),
+            (_, false) => Switch::LargeQueued(self.queued(ports, special)),
+        }
+    }
+
+    /// The queues of a switch.
+    fn buffers<S: PortSet>(&self, ports: &Ports, special: Option<&Arc<Rule>>) -> Buffers<S> {
+        let (config, mechanism) = (&self.config.switch, self.mechanism());
         let (count, lanes) = (ports.count(), ports.lanes);
         let cams = special.map(|rule| Cams::new(Arc::clone(rule), count, count, lanes, true));
-        let organisation = Organisation::new(queues, config.queue_count);
+        let organisation = Organisation::new(self.queues(), config.queue_count);
+        let control_first = config.control_first(mechanism);
         let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
         let routes =
             if ports.director.is_some() { Routes::Packet } else { Routes::Table(Arc::clone(ports.table())) };
-        let buffers = Buffers::new(shape, routes, cams);
-        let arbiter = match architecture {
-            Architecture::Cioq => {
-                let crossbar = config.crossbar.unwrap_or_else(|| Rate(2 * self.fastest().0)).pace();
-                let switch = CioqSwitch::new(ports, buffers, crossbar, output_lane);
-                return Switch::Cioq(Box::new(switch));
-            }
-            Architecture::Voq => Arbiter::RoundRobin(RoundRobin::new(&ports, !shared)),
-            Architecture::Iq => {
-                Arbiter::Islip(Islip::new(&ports, config.islip_iterations, buffers.is_fifo()))
-            }
+        Buffers::new(shape, routes, cams)
+    }
+
+    /// A switch with buffers at inputs and outputs.
+    fn cioq<S: PortSet>(
+        &self,
+        ports: Ports,
+        special: Option<&Arc<Rule>>,
+        output_lane: u32,
+    ) -> Box<CioqSwitch<S>> {
+        let crossbar = self.config.switch.crossbar.unwrap_or_else(|| Rate(2 * self.fastest().0)).pace();
+        let buffers = self.buffers(&ports, special);
+        Box::new(CioqSwitch::new(ports, buffers, crossbar, output_lane))
+    }
+
+    /// A switch with buffers at inputs alone, in any queues.
+    fn queued<S: PortSet>(&self, ports: Ports, special: Option<&Arc<Rule>>) -> Box<QueuedSwitch<S>> {
+        let (config, mechanism) = (&self.config.switch, self.mechanism());
+        let shared = config.memory(mechanism) == Memory::Shared;
+        let buffers = self.buffers(&ports, special);
+        let arbiter = if config.architecture(mechanism) == Architecture::Iq {
+            Arbiter::Islip(Islip::new(&ports, config.islip_iterations, buffers.is_fifo()))
+        } else {
+            Arbiter::RoundRobin(RoundRobin::new(&ports, !shared))
         };
-        let crossbar = config.crossbar.map(Rate::pace);
-        Switch::Queued(Box::new(QueuedSwitch::new(ports, buffers, arbiter, crossbar)))
+        Box::new(QueuedSwitch::new(ports, buffers, arbiter, config.crossbar.map(Rate::pace)))
     }
 
     fn fastest(&self) -> Rate {

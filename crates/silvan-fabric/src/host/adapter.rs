@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use super::{Attempt, Host};
 use crate::core::Core;
 use crate::packet::Kind;
+use crate::port_set::Ports64;
 use crate::queueing::Organisation;
 use crate::queueing::buffers::Buffers;
 use crate::queueing::isolation::Cams;
@@ -21,7 +22,7 @@ use crate::queueing::isolation::Cams;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Adapter {
-    pub buffers: Buffers,
+    pub buffers: Buffers<Ports64>,
     organisation: Organisation,
     /// Memory of each part: the whole, or that of one queue where it is divided.
     part: u32,
@@ -31,7 +32,7 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    pub fn new(buffers: Buffers, organisation: Organisation, part: u32) -> Self {
+    pub fn new(buffers: Buffers<Ports64>, organisation: Organisation, part: u32) -> Self {
         Self { buffers, organisation, part, used: FxHashMap::default(), lane_turn: 0 }
     }
 

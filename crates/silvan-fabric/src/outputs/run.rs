@@ -8,7 +8,7 @@ use super::{Around, Arrival, Bank, Feeder, Remote, Sender};
 use crate::congestion::marking::Fill;
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, PacketId, Pool};
-use crate::port_set::{PortSet, next_of};
+use crate::port_set::{Ports256, next_of};
 
 /// How far ahead outputs are brought into the cache.
 const AHEAD: usize = 6;
@@ -225,7 +225,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let packets = if port.free_at <= now { 2 } else { 1 };
         let space = packets * self.full_space;
         let lane = &mut port.lanes[vl];
-        let inputs = PortSet::from_words([lane.requests, 0, 0, 0]);
+        let inputs = Ports256::from_words([lane.requests, 0, 0, 0]);
         let fill = Fill { input: 0, queue: 0, sum: lane.sum, inputs };
         rule.fill_changed(marker, &fill, || lane.has_credit(space, now, returns, spills));
         lane.above = rule.is_concerned(marker, 0);

@@ -77,20 +77,20 @@ impl Member for Queue {
 
 /// What waits for an output.
 #[derive(Debug, Clone, Copy, Default)]
-struct Demand {
+struct Demand<S> {
     /// Input ports with someone waiting.
-    requests: PortSet,
+    requests: S,
     /// Bytes, in whichever queue.
     sum: u32,
 }
 
 /// Output ports on a virtual lane.
 #[derive(Debug, Clone, Copy, Default)]
-struct Wanted {
+struct Wanted<S> {
     /// Those that someone waits for.
-    asked_for: PortSet,
+    asked_for: S,
     /// Those with bytes waiting.
-    filled: PortSet,
+    filled: S,
 }
 
 /// A packet moved from a normal to a special queue: input and output port, virtual lane, and its
@@ -157,7 +157,7 @@ impl Routes {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Buffers {
+pub(crate) struct Buffers<S> {
     shape: Shape,
     routes: Routes,
     /// Per input its control queue, its fixed normal queues and its special ones; then those of
@@ -171,15 +171,15 @@ pub(crate) struct Buffers {
     /// `[output * ports + input port]`
     rings: Box<[Ring]>,
     /// Per output.
-    demand: Box<[Demand]>,
+    demand: Box<[Demand<S>]>,
     /// Per virtual lane.
-    wanted: Box<[Wanted]>,
+    wanted: Box<[Wanted<S>]>,
     parked: Vec<Vec<QueueId>>,
     pub cams: Option<Cams>,
     pub changes: Changes,
 }
 
-impl Buffers {
+impl<S: PortSet> Buffers<S> {
     pub fn new(shape: Shape, routes: Routes, cams: Option<Cams>) -> Self {
         let Shape { inputs, outputs, lanes, organisation, .. } = shape;
         let normal = organisation.fixed(outputs);
@@ -219,20 +219,20 @@ impl Buffers {
 
     /// Input ports with someone waiting for an output.
     #[inline]
-    pub fn requests(&self, output: usize) -> PortSet {
+    pub fn requests(&self, output: usize) -> S {
         self.demand[output].requests
     }
 
     /// Output ports that someone waits for on a virtual lane.
     #[inline]
-    pub fn asked_for(&self, vl: usize) -> PortSet {
+    pub fn asked_for(&self, vl: usize) -> S {
         self.wanted[vl].asked_for
     }
 
     /// Output ports with bytes waiting.
     #[inline]
-    pub fn filled(&self) -> PortSet {
-        self.wanted.iter().fold(PortSet::EMPTY, |all, of_lane| all.or(of_lane.filled))
+    pub fn filled(&self) -> S {
+        self.wanted.iter().fold(S::default(), |all, of_lane| all.or(of_lane.filled))
     }
 
     /// Has what a packet touches that comes in at an input port, for an output port and a destination,
@@ -252,9 +252,9 @@ impl Buffers {
     }
 
     /// Input ports of the queues that stand aside at an output.
-    pub fn aside(&self, output: usize) -> PortSet {
+    pub fn aside(&self, output: usize) -> S {
         let port = |&queue: &QueueId| usize::from(self.queues[queue as usize].port);
-        self.parked[output].iter().map(port).collect()
+        self.parked[output].iter().map(port).fold(S::default(), |all, port| all.or(S::of(port)))
     }
 
     /// The queue whose turn it is among those of an input port that wait for an output.

@@ -90,21 +90,21 @@ struct Output {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct CioqSwitch {
+pub(crate) struct CioqSwitch<S> {
     pub ports: Ports,
-    pub buffers: Buffers,
+    pub buffers: Buffers<S>,
     inputs: Box<[Input]>,
     /// The inputs whose read port was not free when that was looked at last.
-    busy: PortSet,
+    busy: S,
     outputs: Box<[Output]>,
-    rounds: Rounds,
+    rounds: Rounds<S>,
     crossbar: BytePace,
     /// Memory of an output per virtual lane.
     output_lane: u32,
 }
 
-impl CioqSwitch {
-    pub fn new(ports: Ports, buffers: Buffers, crossbar: BytePace, output_lane: u32) -> Self {
+impl<S: PortSet> CioqSwitch<S> {
+    pub fn new(ports: Ports, buffers: Buffers<S>, crossbar: BytePace, output_lane: u32) -> Self {
         let (count, lanes) = (ports.count(), ports.lanes);
         let input = |_| Input { used: Used::new(lanes), read_free: Time::ZERO };
         let output = |_| Output {
@@ -120,7 +120,7 @@ impl CioqSwitch {
         let rounds = Rounds::new(count * lanes, !buffers.is_fifo());
         let inputs = (0..count).map(input).collect();
         let outputs = (0..count).map(output).collect();
-        Self { ports, buffers, inputs, busy: PortSet::EMPTY, outputs, rounds, crossbar, output_lane }
+        Self { ports, buffers, inputs, busy: S::default(), outputs, rounds, crossbar, output_lane }
     }
 
     /// A packet's lag turns into the time at which its tail is in, which moving it must wait for.
@@ -177,7 +177,7 @@ impl CioqSwitch {
         let sum = self.buffers.sum(lane) + self.outputs[output].bytes;
         if self.ports.is_concerned(lane, sum) {
             let queue = self.buffers.telling_bytes(input, output, vl, dst);
-            let inputs = self.buffers.requests(lane);
+            let inputs = self.buffers.requests(lane).widen();
             self.ports.fill_changed(core, output, vl, &Fill { input, queue, sum, inputs });
         }
     }
@@ -304,7 +304,7 @@ impl CioqSwitch {
             return None;
         }
         let free_at = |input: usize| self.inputs[input].read_free;
-        let asking = (asking, PortSet::EMPTY);
+        let asking = (asking, S::default());
         let choice = self.rounds.choice_of_free(lane, asking, self.busy, core.now, free_at);
         let input = choice.next(self.outputs[output].turn[vl])?;
         let queue = self.buffers.front(lane, input)?;
@@ -343,7 +343,7 @@ impl CioqSwitch {
         let (channel, now, lanes) = (self.ports.out(output), core.now, self.ports.lanes);
         let state = &self.outputs[output];
         let requests = (output * lanes..(output + 1) * lanes).map(|lane| self.buffers.requests(lane));
-        let asking = requests.fold(PortSet::EMPTY, PortSet::or);
+        let asking = requests.fold(S::default(), S::or);
         let asked = !asking.is_empty();
         let mut at = Time::NEVER;
         let mut consider = |time: Time| {
@@ -368,5 +368,16 @@ impl CioqSwitch {
         let lanes = self.ports.lanes;
         let waiting: u32 = (output * lanes..(output + 1) * lanes).map(|lane| self.buffers.sum(lane)).sum();
         waiting + self.outputs[output].bytes
+    }
+
+    /// See [`super::Switch::buffered`].
+    #[cfg(debug_assertions)]
+    pub fn buffered(&self, core: &Core, input: usize, vl: usize) -> u32 {
+        self.buffers.space(&core.packets, input, vl)
+    }
+
+    /// See [`super::Switch::heads`].
+    pub fn heads(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
+        self.buffers.heads(&core.packets, input, vl)
     }
 }

@@ -11,7 +11,7 @@ use super::Ports;
 use crate::congestion::marking::Fill;
 use crate::core::Core;
 use crate::packet::PacketId;
-use crate::port_set::PortSet;
+use crate::port_set::Ports256;
 
 /// One virtual lane of an output: packets and the inputs whose memory they are in.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl FcfsSwitch {
         let lane = output * self.ports.lanes + vl;
         let sum = self.lanes[lane].bytes;
         if self.ports.is_concerned(lane, sum) {
-            let fill = Fill { input, queue: sum, sum, inputs: PortSet::EMPTY };
+            let fill = Fill { input, queue: sum, sum, inputs: Ports256::EMPTY };
             self.ports.fill_changed(core, output, vl, &fill);
         }
     }
@@ -127,7 +127,7 @@ impl FcfsSwitch {
     }
 
     /// The outputs that packets of an input wait for.
-    pub fn heads(&self, input: usize, vl: usize) -> Vec<usize> {
+    pub fn heads(&self, _core: &Core, input: usize, vl: usize) -> Vec<usize> {
         let mut outputs: Vec<usize> = self.of_input(input, vl).map(|(output, _)| output).collect();
         outputs.sort_unstable();
         outputs.dedup();

@@ -20,14 +20,16 @@ use crate::queueing::buffers::QueueId;
 
 /// The state of the matching.
 #[derive(Debug)]
-pub(crate) struct Islip {
+pub(crate) struct Islip<S> {
     iterations: u8,
     /// When each input's read port is free, and the channel that it is to be asked on then.
     read_free: Box<[(Time, ChannelId)]>,
     /// The inputs whose read port was not free when that was looked at last.
-    busy: PortSet,
+    busy: S,
+    /// The outputs whose link was not free when that was looked at last.
+    sending: S,
     grant: Box<[u16]>,
-    rounds: Rounds,
+    rounds: Rounds<S>,
     accept: Box<[u16]>,
     lane_turn: usize,
     dirty: bool,
@@ -43,14 +45,15 @@ struct Match {
     queue: QueueId,
 }
 
-impl Islip {
+impl<S: PortSet> Islip<S> {
     /// `is_fifo`: see [`crate::queueing::buffers::Buffers::is_fifo`].
     pub fn new(ports: &Ports, iterations: u8, is_fifo: bool) -> Self {
         let count = ports.count();
         Self {
             iterations,
             read_free: vec![(Time::ZERO, 0); count].into(),
-            busy: PortSet::EMPTY,
+            busy: S::default(),
+            sending: S::default(),
             grant: vec![0; count].into(),
             rounds: Rounds::new(count * ports.lanes, !is_fifo),
             accept: vec![0; count].into(),
@@ -88,13 +91,25 @@ impl Islip {
         distance(output) < distance(other)
     }
 
-    /// Looks which read ports are free by now.
-    fn refresh(&mut self, now: Time) {
+    /// Looks which read ports and links are free by now.
+    #[inline]
+    fn refresh(&mut self, core: &Core, ports: &Ports) {
         for input in self.busy.iter() {
-            if self.read_free[input].0 <= now {
+            if self.read_free[input].0 <= core.now {
                 self.busy.remove(input);
             }
         }
+        for output in self.sending.iter() {
+            if core.free_at(ports.out(output)) <= core.now {
+                self.sending.remove(output);
+            }
+        }
+    }
+
+    /// Something has been put on an output's link.
+    #[inline]
+    pub fn sends(&mut self, output: usize) {
+        self.sending.insert(output);
     }
 
     fn accepted(&mut self, pair: &Match) {
@@ -104,14 +119,14 @@ impl Islip {
     }
 }
 
-impl QueuedSwitch {
+impl<S: PortSet> QueuedSwitch<S> {
     /// Matches free inputs to free outputs, lets them send, and sees to it that the switch is asked
     /// again.
     pub(super) fn settle_matching(&mut self, core: &mut Core) {
         let lanes = self.ports.lanes;
         let Arbiter::Islip(state) = &mut self.arbiter else { return };
         state.dirty = false;
-        state.refresh(core.now);
+        state.refresh(core, &self.ports);
         let (first, iterations) = (state.lane_turn, state.iterations.max(1));
         state.lane_turn = if first + 1 == lanes { 0 } else { first + 1 };
         let mut matches = std::mem::take(&mut state.matches);
@@ -141,10 +156,8 @@ impl QueuedSwitch {
     /// One iteration of request, grant and accept among the free inputs and outputs, in the order of
     /// the inputs.
     fn match_once(&mut self, core: &mut Core, vl: usize, first: bool, accepted: &mut Vec<Match>) {
-        for output in self.buffers.asked_for(vl).iter() {
-            if core.free_at(self.ports.out(output)) > core.now {
-                continue;
-            }
+        let Arbiter::Islip(state) = &self.arbiter else { return };
+        for output in self.buffers.asked_for(vl).without(state.sending).iter() {
             let Some(offer) = self.grant(core, (output, vl)) else { continue };
             let Arbiter::Islip(state) = &self.arbiter else { break };
             match accepted.iter_mut().find(|known| known.input == offer.input) {
@@ -195,6 +208,7 @@ impl QueuedSwitch {
         let lane = output * self.ports.lanes + vl;
         if let Arbiter::Islip(state) = &mut self.arbiter {
             state.read_free[input] = (read, channel);
+            state.sends(output);
             if read > core.now {
                 state.busy.insert(input);
             }
@@ -206,12 +220,9 @@ impl QueuedSwitch {
     fn plan(&mut self, core: &mut Core) {
         let Arbiter::Islip(state) = &self.arbiter else { return };
         let filled = self.buffers.filled();
-        for output in filled.iter() {
+        for output in filled.and(state.sending).iter() {
             let channel = self.ports.out(output);
-            let free_at = core.free_at(channel);
-            if free_at > core.now {
-                core.wake(channel, free_at);
-            }
+            core.wake(channel, core.free_at(channel));
         }
         if !filled.is_empty() {
             for input in state.busy.iter() {

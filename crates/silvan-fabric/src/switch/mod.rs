@@ -20,6 +20,7 @@ use crate::core::Core;
 #[cfg(debug_assertions)]
 use crate::outputs::Outputs;
 use crate::packet::PacketId;
+use crate::port_set::{Ports64, Ports256};
 use crate::queueing::isolation::Cams;
 
 pub(crate) use cioq::CioqSwitch;
@@ -35,9 +36,11 @@ pub(crate) use voq::VoqSwitch;
 #[derive(Debug)]
 pub(crate) enum Switch {
     Voq(VoqSwitch),
-    /// Boxed, as it is so much larger that the others would lie far apart.
-    Queued(Box<QueuedSwitch>),
-    Cioq(Box<CioqSwitch>),
+    /// Boxed, as it is so much larger that the others would lie far apart. Up to 64 ports, or more.
+    Queued(Box<QueuedSwitch<Ports64>>),
+    LargeQueued(Box<QueuedSwitch<Ports256>>),
+    Cioq(Box<CioqSwitch<Ports64>>),
+    LargeCioq(Box<CioqSwitch<Ports256>>),
     Fcfs(Box<FcfsSwitch>),
     /// A VOQ switch whose outputs are run apart: those of a partition's [`Outputs`] from `first` on. It has no
     /// events of its own.
@@ -46,6 +49,21 @@ pub(crate) enum Switch {
         part: u16,
         first: u32,
     },
+}
+
+/// Does the same with a switch of whichever architecture, but with one whose outputs are run apart.
+macro_rules! with_switch {
+    ($switch:expr, $name:ident => $then:expr, $apart:pat => $otherwise:expr) => {
+        match $switch {
+            Switch::Voq($name) => $then,
+            Switch::Queued($name) => $then,
+            Switch::LargeQueued($name) => $then,
+            Switch::Cioq($name) => $then,
+            Switch::LargeCioq($name) => $then,
+            Switch::Fcfs($name) => $then,
+            $apart => $otherwise,
+        }
+    };
 }
 
 impl Switch {
@@ -70,7 +88,9 @@ impl Switch {
         match self {
             Self::Voq(_) | Self::Fcfs(_) | Self::Apart { .. } => {}
             Self::Queued(switch) => switch.note_tail(core, packet),
+            Self::LargeQueued(switch) => switch.note_tail(core, packet),
             Self::Cioq(switch) => switch.note_tail(core, packet),
+            Self::LargeCioq(switch) => switch.note_tail(core, packet),
         }
         if let Some((time, key)) = wait {
             core.queue.push(silvan_engine::Event { time, key, data: packet });
@@ -82,8 +102,10 @@ impl Switch {
     /// Something happens soon: has the state that all ports share brought into the cache.
     #[inline]
     pub fn foresee(&self) {
-        if let Self::Queued(switch) = self {
-            prefetch_lines::<_, 12>(std::slice::from_ref(&**switch), 0);
+        match self {
+            Self::Queued(switch) => prefetch_lines::<_, 12>(std::slice::from_ref(&**switch), 0),
+            Self::LargeQueued(switch) => prefetch_lines::<_, 12>(std::slice::from_ref(&**switch), 0),
+            _ => {}
         }
     }
 
@@ -93,7 +115,8 @@ impl Switch {
         match self {
             Self::Voq(switch) => switch.foresee_arrival(core, input, packet),
             Self::Queued(switch) => switch.foresee_arrival(core, input, packet),
-            Self::Cioq(_) | Self::Fcfs(_) | Self::Apart { .. } => {}
+            Self::LargeQueued(switch) => switch.foresee_arrival(core, input, packet),
+            _ => {}
         }
     }
 
@@ -103,7 +126,8 @@ impl Switch {
         match self {
             Self::Voq(switch) => switch.foresee_wake(core, output),
             Self::Queued(switch) => switch.foresee_wake(core, output),
-            Self::Cioq(_) | Self::Fcfs(_) | Self::Apart { .. } => {}
+            Self::LargeQueued(switch) => switch.foresee_wake(core, output),
+            _ => {}
         }
     }
 
@@ -111,76 +135,49 @@ impl Switch {
     #[inline]
     pub fn enqueue(&mut self, core: &mut Core, input: usize, packet: PacketId) {
         self.ports().landed(core, input, packet);
-        match self {
-            Self::Voq(switch) => switch.enqueue(core, input, packet),
-            Self::Queued(switch) => switch.enqueue(core, input, packet),
-            Self::Cioq(switch) => switch.enqueue(core, input, packet),
-            Self::Fcfs(switch) => switch.enqueue(core, input, packet),
-            Self::Apart { .. } => {}
-        }
+        with_switch!(self, switch => switch.enqueue(core, input, packet), Self::Apart { .. } => {});
     }
 
     /// An output may be able to send again: it is free, or has credits.
     #[inline]
     pub fn wake(&mut self, core: &mut Core, output: usize) {
-        match self {
-            Self::Voq(switch) => switch.wake(core, output),
-            Self::Queued(switch) => switch.wake(core, output),
-            Self::Cioq(switch) => switch.wake(core, output),
-            Self::Fcfs(switch) => switch.wake(core, output),
-            Self::Apart { .. } => {}
-        }
+        with_switch!(self, switch => switch.wake(core, output), Self::Apart { .. } => {});
     }
 
     /// Decides what leaves an output (or the whole switch, if it decides for all outputs
     /// together) at this instant.
     #[inline]
     pub fn settle(&mut self, core: &mut Core, output: usize) {
-        match self {
-            Self::Voq(switch) => switch.settle(core, output),
-            Self::Queued(switch) => switch.settle(core, output),
-            Self::Cioq(switch) => switch.settle(core, output),
-            Self::Fcfs(switch) => switch.settle(core, output),
-            Self::Apart { .. } => {}
-        }
+        with_switch!(self, switch => switch.settle(core, output), Self::Apart { .. } => {});
     }
 
     /// A notification about a CAM line of the next node came in at a port.
     pub fn notice(&mut self, core: &mut Core, port: usize, id: u32) {
-        if let Self::Queued(switch) = self {
-            switch.notice(core, port, id);
+        match self {
+            Self::Queued(switch) => switch.notice(core, port, id),
+            Self::LargeQueued(switch) => switch.notice(core, port, id),
+            _ => {}
         }
     }
 
     /// The CAMs, where there are special queues.
     pub fn cams(&self) -> Option<&Cams> {
         match self {
-            Self::Voq(_) | Self::Cioq(_) | Self::Fcfs(_) | Self::Apart { .. } => None,
             Self::Queued(switch) => switch.buffers.cams.as_ref(),
+            Self::LargeQueued(switch) => switch.buffers.cams.as_ref(),
+            _ => None,
         }
     }
 
     /// What all architectures share.
     #[inline]
     pub fn ports(&self) -> &Ports {
-        match self {
-            Self::Voq(switch) => &switch.ports,
-            Self::Queued(switch) => &switch.ports,
-            Self::Cioq(switch) => &switch.ports,
-            Self::Fcfs(switch) => &switch.ports,
-            Self::Apart { ports, .. } => ports,
-        }
+        with_switch!(self, switch => &switch.ports, Self::Apart { ports, .. } => ports)
     }
 
     #[inline]
     fn ports_mut(&mut self) -> &mut Ports {
-        match self {
-            Self::Voq(switch) => &mut switch.ports,
-            Self::Queued(switch) => &mut switch.ports,
-            Self::Cioq(switch) => &mut switch.ports,
-            Self::Fcfs(switch) => &mut switch.ports,
-            Self::Apart { ports, .. } => ports,
-        }
+        with_switch!(self, switch => &mut switch.ports, Self::Apart { ports, .. } => ports)
     }
 
     /// Data packets marked at an output so far, each where it was marked first, and whether the output is in
@@ -203,51 +200,32 @@ impl Switch {
 
     /// Bytes in the queues that feed an output.
     pub fn queued_bytes(&self, core: &Core, output: usize) -> u32 {
-        match self {
-            Self::Voq(switch) => switch.queued_bytes(output),
-            Self::Queued(switch) => switch.queued_bytes(output),
-            Self::Cioq(switch) => switch.queued_bytes(output),
-            Self::Fcfs(switch) => switch.queued_bytes(output),
-            Self::Apart { part, first, .. } => core
-                .part(*part)
-                .outputs
-                .as_ref()
-                .map_or(0, |outputs| outputs.queued_bytes(*first as usize + output)),
-        }
+        with_switch!(self, switch => switch.queued_bytes(output), Self::Apart { part, first, .. } => {
+            let outputs = core.part(*part).outputs.as_ref();
+            outputs.map_or(0, |outputs| outputs.queued_bytes(*first as usize + output))
+        })
     }
 
     /// Buffer space in use at an input on a virtual lane, found by walking its queues.
     #[cfg(debug_assertions)]
     pub fn buffered(&self, core: &Core, input: usize, vl: usize) -> u32 {
-        match self {
-            Self::Voq(switch) => switch.buffered(core, input, vl),
-            Self::Queued(switch) => switch.buffers.space(&core.packets, input, vl),
-            Self::Cioq(switch) => switch.buffers.space(&core.packets, input, vl),
-            Self::Fcfs(switch) => switch.buffered(core, input, vl),
-            Self::Apart { ports, part, first } => {
-                let core = core.part(*part);
-                let all = *first as usize..*first as usize + ports.count();
-                let of = |outputs: &Outputs| {
-                    all.map(|output| outputs.buffered(output, (vl, input), &core.packets)).sum()
-                };
-                core.outputs.as_ref().map_or(0, of)
-            }
-        }
+        with_switch!(self, switch => switch.buffered(core, input, vl), Self::Apart { ports, part, first } => {
+            let core = core.part(*part);
+            let all = *first as usize..*first as usize + ports.count();
+            let of = |outputs: &Outputs| {
+                all.map(|output| outputs.buffered(output, (vl, input), &core.packets)).sum()
+            };
+            core.outputs.as_ref().map_or(0, of)
+        })
     }
 
     /// The outputs that the packets at the heads of an input's queues ask for: space is freed
     /// there as soon as one of them sends.
     pub fn heads(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
-        match self {
-            Self::Voq(switch) => switch.heads(input, vl),
-            Self::Queued(switch) => switch.buffers.heads(&core.packets, input, vl),
-            Self::Cioq(switch) => switch.buffers.heads(&core.packets, input, vl),
-            Self::Fcfs(switch) => switch.heads(input, vl),
-            Self::Apart { ports, part, first } => {
-                let Some(outputs) = core.part(*part).outputs.as_ref() else { return Vec::new() };
-                let asks = |output: &usize| outputs.is_asked(*first as usize + output, (vl, input));
-                (0..ports.count()).filter(asks).collect()
-            }
-        }
+        with_switch!(self, switch => switch.heads(core, input, vl), Self::Apart { ports, part, first } => {
+            let Some(outputs) = core.part(*part).outputs.as_ref() else { return Vec::new() };
+            let asks = |output: &usize| outputs.is_asked(*first as usize + output, (vl, input));
+            (0..ports.count()).filter(asks).collect()
+        })
     }
 }

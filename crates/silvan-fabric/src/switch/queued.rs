@@ -19,29 +19,30 @@ use crate::congestion::marking::Fill;
 use crate::core::Core;
 use crate::link::Class;
 use crate::packet::PacketId;
+use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Moved, QueueId};
 
 /// How it is decided who sends.
 #[derive(Debug)]
-pub(crate) enum Arbiter {
+pub(crate) enum Arbiter<S> {
     /// A read port per queue.
-    RoundRobin(RoundRobin),
+    RoundRobin(RoundRobin<S>),
     /// One read port per input.
-    Islip(Islip),
+    Islip(Islip<S>),
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct QueuedSwitch {
+pub(crate) struct QueuedSwitch<S> {
     pub ports: Ports,
-    pub buffers: Buffers,
-    pub arbiter: Arbiter,
+    pub buffers: Buffers<S>,
+    pub arbiter: Arbiter<S>,
     /// Rate of an input's read port, if not that of the link.
     crossbar: Option<BytePace>,
 }
 
-impl QueuedSwitch {
-    pub fn new(ports: Ports, buffers: Buffers, arbiter: Arbiter, crossbar: Option<BytePace>) -> Self {
+impl<S: PortSet> QueuedSwitch<S> {
+    pub fn new(ports: Ports, buffers: Buffers<S>, arbiter: Arbiter<S>, crossbar: Option<BytePace>) -> Self {
         Self { ports, buffers, arbiter, crossbar }
     }
 
@@ -131,6 +132,9 @@ impl QueuedSwitch {
             let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
             let bytes = cams.wire_size(&notice.message);
             core.notify(wiring.out, class, notice, bytes);
+            if let Arbiter::Islip(islip) = &mut self.arbiter {
+                islip.sends(port);
+            }
         }
     }
 
@@ -147,7 +151,7 @@ impl QueuedSwitch {
     fn fill_matters(&mut self, core: &mut Core, changed: Moved, sum: u32) {
         let Moved { input, output, vl, dst } = changed;
         let queue = self.buffers.telling_bytes(input, output, vl, dst);
-        let inputs = self.buffers.requests(output * self.ports.lanes + vl);
+        let inputs = self.buffers.requests(output * self.ports.lanes + vl).widen();
         self.ports.fill_changed(core, output, vl, &Fill { input, queue, sum, inputs });
     }
 
@@ -248,5 +252,16 @@ impl QueuedSwitch {
     pub fn queued_bytes(&self, output: usize) -> u32 {
         let lanes = self.ports.lanes;
         (output * lanes..(output + 1) * lanes).map(|lane| self.buffers.sum(lane)).sum()
+    }
+
+    /// See [`super::Switch::buffered`].
+    #[cfg(debug_assertions)]
+    pub fn buffered(&self, core: &Core, input: usize, vl: usize) -> u32 {
+        self.buffers.space(&core.packets, input, vl)
+    }
+
+    /// See [`super::Switch::heads`].
+    pub fn heads(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
+        self.buffers.heads(&core.packets, input, vl)
     }
 }

@@ -28,15 +28,15 @@ struct Output {
 
 /// The state of the outputs.
 #[derive(Debug)]
-pub(crate) struct RoundRobin {
+pub(crate) struct RoundRobin<S> {
     /// Per output and virtual lane.
     lanes: Box<[Lane]>,
     outputs: Box<[Output]>,
     /// Where packets for other destinations may overtake those that lack credit.
-    rounds: Option<Rounds>,
+    rounds: Option<Rounds<S>>,
 }
 
-impl RoundRobin {
+impl<S: PortSet> RoundRobin<S> {
     pub fn new(ports: &Ports, divided: bool) -> Self {
         let (count, lanes) = (ports.count(), ports.lanes);
         Self {
@@ -47,7 +47,7 @@ impl RoundRobin {
     }
 
     /// The input whose turn it is.
-    pub fn next(&self, lane: usize, requests: PortSet) -> Option<usize> {
+    pub fn next(&self, lane: usize, requests: S) -> Option<usize> {
         requests.next(self.lanes[lane].turn)
     }
 
@@ -84,7 +84,7 @@ impl RoundRobin {
     }
 }
 
-impl QueuedSwitch {
+impl<S: PortSet> QueuedSwitch<S> {
     /// Lets one output send, if it can, and sees to it that it is asked again.
     pub(super) fn settle_output(&mut self, core: &mut Core, output: usize) {
         let lanes = self.ports.lanes;

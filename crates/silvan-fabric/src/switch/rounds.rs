@@ -31,11 +31,11 @@ const PATIENCE: u64 = 16;
 
 /// A round of one output and virtual lane.
 #[derive(Debug, Clone, Copy, Default)]
-struct Round {
+struct Round<S> {
     /// Inputs that were served in it.
-    served: PortSet,
+    served: S,
     /// Inputs that were served out of turn, which is charged to the next round.
-    ahead: PortSet,
+    ahead: S,
     /// The input to look at first for one out of turn: these take turns of their own.
     next_out: u16,
     /// Time for which inputs were served out of turn.
@@ -48,7 +48,7 @@ struct Round {
     waits_since: Option<Time>,
 }
 
-impl Round {
+impl<S> Round<S> {
     /// For how long the output waits for a busy input, where so many others ask.
     fn patience(&self, now: Time, others: u32) -> Time {
         let idle = self.idle + self.gap(now);
@@ -64,21 +64,21 @@ impl Round {
 
 /// The rounds of a switch, per output and virtual lane.
 #[derive(Debug)]
-pub(crate) struct Rounds {
-    lanes: Box<[Round]>,
+pub(crate) struct Rounds<S> {
+    lanes: Box<[Round<S>]>,
     /// Whether inputs have several queues, so that outputs may have to wait for one.
     is_patient: bool,
 }
 
-impl Rounds {
+impl<S: PortSet> Rounds<S> {
     pub fn new(lanes: usize, is_patient: bool) -> Self {
         Self { lanes: vec![Round::default(); lanes].into(), is_patient }
     }
 
     /// Which of the inputs that ask to choose from, where none is ever busy: those not served in this
     /// round, or all if these only `stand_aside`.
-    pub fn choice(&mut self, lane: usize, asking: PortSet, stand_aside: PortSet) -> PortSet {
-        self.choice_of_free(lane, (asking, stand_aside), PortSet::EMPTY, Time::ZERO, |_| Time::ZERO)
+    pub fn choice(&mut self, lane: usize, asking: S, stand_aside: S) -> S {
+        self.choice_of_free(lane, (asking, stand_aside), S::default(), Time::ZERO, |_| Time::ZERO)
     }
 
     /// Which of the inputs that ask to choose from: those that are not `busy` and were not served in this
@@ -90,11 +90,11 @@ impl Rounds {
     pub fn choice_of_free(
         &mut self,
         lane: usize,
-        (asking, stand_aside): (PortSet, PortSet),
-        busy: PortSet,
+        (asking, stand_aside): (S, S),
+        busy: S,
         now: Time,
         free_at: impl Fn(usize) -> Time,
-    ) -> PortSet {
+    ) -> S {
         let round = &mut self.lanes[lane];
         let all = asking.or(stand_aside);
         // Whoever is charged may be all there is.
@@ -115,17 +115,17 @@ impl Rounds {
     fn out_of_turn(
         &mut self,
         lane: usize,
-        (asking, in_turn): (PortSet, PortSet),
-        busy: PortSet,
+        (asking, in_turn): (S, S),
+        busy: S,
         now: Time,
         free_at: impl Fn(usize) -> Time,
-    ) -> PortSet {
+    ) -> S {
         let round = &mut self.lanes[lane];
         let patience = round.patience(now, asking.count().saturating_sub(1));
         let is_short = |input: usize| free_at(input).saturating_sub(now) <= patience;
         if self.is_patient && in_turn.iter().any(is_short) {
             round.waits_since.get_or_insert(now);
-            return PortSet::EMPTY;
+            return S::default();
         }
         let free = asking.without(busy);
         let rest = free.without(round.ahead);
@@ -133,7 +133,7 @@ impl Rounds {
         if in_turn.is_empty() {
             return rest;
         }
-        rest.next(round.next_out).map_or(PortSet::EMPTY, PortSet::of)
+        rest.next(round.next_out).map_or(S::default(), S::of)
     }
 
     /// Notes that an input is served from now until then.
@@ -154,15 +154,21 @@ impl Rounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port_set::Ports64;
 
     const SPAN: (Time, Time) = (Time::ZERO, Time(1_600));
 
-    fn mask(bits: u64) -> PortSet {
-        PortSet::from_words([bits, 0, 0, 0])
+    fn mask(bits: u64) -> Ports64 {
+        (0..64).filter(|port| bits >> port & 1 == 1).collect()
     }
 
     /// The choice of those that ask, for inputs that are free at a time.
-    fn choose(rounds: &mut Rounds, asking: u64, now: Time, free_at: impl Fn(usize) -> Time) -> PortSet {
+    fn choose(
+        rounds: &mut Rounds<Ports64>,
+        asking: u64,
+        now: Time,
+        free_at: impl Fn(usize) -> Time,
+    ) -> Ports64 {
         let busy = (0..64).filter(|&input| free_at(input) > now).collect();
         rounds.choice_of_free(0, (mask(asking), mask(0)), busy, now, free_at)
     }

@@ -17,7 +17,7 @@ use crate::congestion::marking::Fill;
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::packet::{Fifo, Packet, PacketId};
-use crate::port_set::{PortSet, next_of};
+use crate::port_set::{PortSet, Ports256, next_of};
 use crate::switch::Ports;
 
 /// One output and virtual lane: what waits for it and whose turn it is.
@@ -88,7 +88,7 @@ impl VoqSwitch {
         let OutputLane { requests, turn, .. } = self.lanes[lane];
         match self.beyond.get(lane) {
             None => next_of(requests, turn),
-            Some(&[a, b, c]) => PortSet::from_words([requests, a, b, c]).next(turn),
+            Some(&[a, b, c]) => Ports256::from_words([requests, a, b, c]).next(turn),
         }
     }
 
@@ -161,7 +161,7 @@ impl VoqSwitch {
         let queue = self.queue_bytes.get(lane * self.ports.count() + input).copied().unwrap_or(0);
         let state = &self.lanes[lane];
         let [a, b, c] = self.beyond.get(lane).copied().unwrap_or_default();
-        let inputs = PortSet::from_words([state.requests, a, b, c]);
+        let inputs = Ports256::from_words([state.requests, a, b, c]);
         let fill = Fill { input, queue, sum: state.sum, inputs };
         self.ports.fill_changed(core, output, vl, &fill);
     }
@@ -272,7 +272,7 @@ impl VoqSwitch {
     }
 
     /// See [`super::Switch::heads`].
-    pub fn heads(&self, input: usize, vl: usize) -> Vec<usize> {
+    pub fn heads(&self, _core: &Core, input: usize, vl: usize) -> Vec<usize> {
         self.queues_of(input, vl).filter(|(_, queue)| !queue.is_empty()).map(|(output, _)| output).collect()
     }
 }

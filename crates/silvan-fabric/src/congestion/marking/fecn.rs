@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
-use crate::port_set::PortSet;
+use crate::port_set::{PortSet, Ports256};
 
 /// Parameters of a switch's congestion manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -139,7 +139,7 @@ pub(crate) struct Fill {
     /// Bytes in all queues that feed the output now.
     pub sum: u32,
     /// Inputs with packets for the output now.
-    pub inputs: PortSet,
+    pub inputs: Ports256,
 }
 
 impl Fecn {
