@@ -131,7 +131,7 @@ impl Host {
                 let Some(id) = adapter.buffers.head(queue) else { break };
                 let (dst, space) = (core.packets[id].dst, core.packets[id].space);
                 if core.has_credit_or_wait((out, vl, dst), space) {
-                    adapter.buffers.take(&mut core.packets, core.now, queue);
+                    adapter.buffers.take(&mut core.packets, core.now, queue, 0);
                     adapter.buffers.changes.clear();
                     adapter.left(vl, dst, space);
                     adapter.lane_turn = (vl + 1) % lanes;

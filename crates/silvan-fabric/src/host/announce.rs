@@ -207,7 +207,7 @@ impl Host {
         let (vl, dst, space) = (core.packets[id].vl, core.packets[id].dst, core.packets[id].space);
         if let Some(adapter) = &mut self.adapter {
             adapter.admit(vl, dst, space);
-            adapter.buffers.store(&mut core.packets, core.now, 0, id);
+            adapter.buffers.store(&mut core.packets, core.now, (0, 0), id);
             adapter.buffers.changes.clear();
         }
     }

@@ -602,7 +602,7 @@ impl Host {
         let end = match &mut self.adapter {
             Some(adapter) => {
                 adapter.admit(vl, packet.dst, packet.space);
-                adapter.buffers.store(&mut core.packets, core.now, 0, packet_id);
+                adapter.buffers.store(&mut core.packets, core.now, (0, 0), packet_id);
                 adapter.buffers.changes.clear();
                 through
             }

@@ -103,6 +103,17 @@ pub(crate) struct Moved {
     pub dst: u32,
 }
 
+/// What became of a packet that came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// It waits behind others of its queue.
+    Behind,
+    /// It is the first of its queue, which waits for the packet's output now.
+    First,
+    /// Whatever [`Changes`] tell.
+    Otherwise,
+}
+
 /// What changed in a node's buffers and concerns others.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
@@ -115,6 +126,11 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.moved.is_empty() && self.notices.is_empty()
+    }
+
     /// Forgets all of them.
     pub fn clear(&mut self) {
         self.asked.clear();
@@ -291,13 +307,18 @@ impl<S: PortSet> Buffers<S> {
         id
     }
 
-    /// Stores a packet that came in at an input port.
-    pub fn store(&mut self, packets: &mut Pool, now: Time, port: usize, id: PacketId) {
+    /// Stores a packet that came in at an input port, for output port `to`.
+    pub fn store(
+        &mut self,
+        packets: &mut Pool,
+        now: Time,
+        (port, to): (usize, usize),
+        id: PacketId,
+    ) -> Stored {
         let packet = &packets[id];
         let (vl, dst, size, kind) = (usize::from(packet.vl), packet.dst, packet.size, packet.kind);
         let lanes = self.shape.lanes;
-        let (input, to) = (port * lanes + vl, self.route(packet));
-        let output = to * lanes + vl;
+        let (input, output) = (port * lanes + vl, to * lanes + vl);
         let queue = self.queue_for(input, to, dst, kind);
         self.demand[output].sum += size;
         self.wanted[vl].filled.insert(to);
@@ -308,32 +329,42 @@ impl<S: PortSet> Buffers<S> {
         let (role, bytes) = (state.role, state.bytes);
         let is_quiet = self.cams.as_ref().is_none_or(|cams| cams.is_quiet(input, output));
         // As things mostly are: no queue but this one changes.
+        let mut stored = if was_empty { Stored::First } else { Stored::Behind };
         if was_empty && is_quiet {
             self.sit(queue, output, port);
         } else if was_empty {
+            stored = Stored::Otherwise;
             self.head_changed(packets, now, queue);
         }
-        if role == Role::Normal
-            && let Some(cams) = &self.cams
-        {
-            // The head is this packet, or an earlier one for whichever output.
-            let may_match = if was_empty { !is_quiet } else { cams.has_lines(input) };
-            if cams.may_detect(bytes) {
-                self.detect(packets, now, queue);
-            } else if may_match {
-                self.reconsider(packets, now, queue);
-            }
+        let Some(cams) = &self.cams else { return stored };
+        if role != Role::Normal {
+            return stored;
         }
+        // The head is this packet, or an earlier one for whichever output.
+        let may_match = if was_empty { !is_quiet } else { cams.has_lines(input) };
+        let may_detect = cams.may_detect(bytes);
+        if !may_detect && !may_match {
+            return stored;
+        }
+        if stored == Stored::First {
+            self.changes.asked.push((output, port));
+        }
+        if may_detect {
+            self.detect(packets, now, queue);
+        } else {
+            self.reconsider(packets, now, queue);
+        }
+        Stored::Otherwise
     }
 
-    /// Takes the packet at the head of a queue out, which leaves now.
-    pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
+    /// Takes the packet at the head of a queue out, which leaves now for an output port. Where the next one
+    /// of the queue simply takes its place, [`Changes`] do not tell: that output is asked again anyway.
+    pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, output: usize) {
         let state = &mut self.queues[queue as usize];
         let Some(id) = state.fifo.pop(packets) else { return };
         let (dst, size) = (packets[id].dst, packets[id].size);
         state.bytes -= size;
         let (role, bytes, input, vl) = (state.role, state.bytes, state.input as usize, usize::from(state.vl));
-        let output = self.route(&packets[id]);
         let sum = &mut self.demand[output * self.shape.lanes + vl].sum;
         *sum -= size;
         if *sum == 0 {
@@ -465,7 +496,6 @@ impl<S: PortSet> Buffers<S> {
         if self.rings[output * self.shape.inputs + port].is_single() {
             let to = self.routes.of(&packets[id]) * self.shape.lanes + usize::from(state.vl);
             if to == output && self.cams.as_ref().is_none_or(|cams| cams.is_quiet(input, output)) {
-                self.changes.asked.push((output, port));
                 return;
             }
         }
@@ -507,6 +537,7 @@ impl<S: PortSet> Buffers<S> {
             return;
         }
         self.sit(queue, output, port);
+        self.changes.asked.push((output, port));
     }
 
     /// Adds a queue to the ring of its input port at an output.
@@ -524,7 +555,6 @@ impl<S: PortSet> Buffers<S> {
         self.demand[output].requests.insert(port);
         let to = self.port_of(output);
         self.wanted[vl].asked_for.insert(to);
-        self.changes.asked.push((output, port));
     }
 
     /// The port of an output that is numbered with its virtual lane.

@@ -22,7 +22,7 @@ use crate::congestion::marking::{Arrival, Fill, Marker};
 use crate::core::Core;
 use crate::packet::{Fifo, Kind, PacketId};
 use crate::port_set::PortSet;
-use crate::queueing::buffers::{Buffers, QueueId};
+use crate::queueing::buffers::{Buffers, QueueId, Stored};
 
 /// What is in use of a port's memory: per virtual lane, and for how long still by the packet that is
 /// leaving it.
@@ -133,7 +133,9 @@ impl<S: PortSet> CioqSwitch<S> {
         let (vl, space, dst) = (usize::from(packet.vl), packet.space, packet.dst);
         let output = self.ports.route_of(packet);
         self.inputs[input].used.add(vl, space);
-        self.buffers.store(&mut core.packets, core.now, input, id);
+        if self.buffers.store(&mut core.packets, core.now, (input, output), id) == Stored::First {
+            self.buffers.changes.asked.push((output * self.ports.lanes + vl, input));
+        }
         self.arrived(core, (input, vl), id);
         self.fill_changed(core, (input, output), vl, dst);
         self.ask_all(core);
@@ -317,7 +319,7 @@ impl<S: PortSet> CioqSwitch<S> {
         let Some(id) = self.buffers.head(queue) else { return };
         let packet = &core.packets[id];
         let (dst, size, space, tail) = (packet.dst, packet.size, packet.space, packet.tail_lag);
-        self.buffers.take(&mut core.packets, core.now, queue);
+        self.buffers.take(&mut core.packets, core.now, queue, output);
         let end = (core.now + self.crossbar.time(size)).max(tail);
         let from = &mut self.inputs[input];
         from.read_free = end;

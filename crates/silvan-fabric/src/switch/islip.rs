@@ -15,6 +15,7 @@ use super::queued::{Arbiter, QueuedSwitch};
 use super::rounds::Rounds;
 use crate::core::Core;
 use crate::link::ChannelId;
+use crate::packet::PacketId;
 use crate::port_set::PortSet;
 use crate::queueing::buffers::QueueId;
 
@@ -42,7 +43,8 @@ pub(crate) struct Islip<S> {
 struct Match {
     input: usize,
     output: usize,
-    queue: QueueId,
+    /// The queue, and the packet at its head.
+    head: (QueueId, PacketId),
 }
 
 impl<S: PortSet> Islip<S> {
@@ -189,7 +191,7 @@ impl<S: PortSet> QueuedSwitch<S> {
             while let Some(input) = left.next(start) {
                 left.remove(input);
                 match self.candidate(core, (output, vl), input) {
-                    Ok(queue) => return Some(Match { input, output, queue }),
+                    Ok(head) => return Some(Match { input, output, head }),
                     // It stands aside for want of credit: it is none of those to wait for.
                     Err(0) => any_left = true,
                     Err(_) => return None,
@@ -202,8 +204,8 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     fn send(&mut self, core: &mut Core, vl: usize, pair: Match) {
-        let Match { input, output, queue } = pair;
-        let (read, end) = self.serve(core, (input, output, vl), queue);
+        let Match { input, output, head } = pair;
+        let (read, end) = self.serve(core, (input, output, vl), head);
         let channel = self.ports.out(output);
         let lane = output * self.ports.lanes + vl;
         if let Arbiter::Islip(state) = &mut self.arbiter {

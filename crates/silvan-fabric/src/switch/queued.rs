@@ -20,7 +20,7 @@ use crate::core::Core;
 use crate::link::Class;
 use crate::packet::PacketId;
 use crate::port_set::PortSet;
-use crate::queueing::buffers::{Buffers, Moved, QueueId};
+use crate::queueing::buffers::{Buffers, Moved, QueueId, Stored};
 
 /// How it is decided who sends.
 #[derive(Debug)]
@@ -50,9 +50,13 @@ impl<S: PortSet> QueuedSwitch<S> {
         let packet = &core.packets[id];
         let (vl, dst) = (usize::from(packet.vl), packet.dst);
         let output = self.ports.route_of(packet);
-        self.buffers.store(&mut core.packets, core.now, input, id);
+        let stored = self.buffers.store(&mut core.packets, core.now, (input, output), id);
         self.fill_changed(core, Moved { input, output, vl, dst });
-        self.spread(core);
+        match stored {
+            Stored::Behind => {}
+            Stored::First => self.ask(core, output * self.ports.lanes + vl, input),
+            Stored::Otherwise => self.spread(core),
+        }
     }
 
     /// See [`super::Switch::foresee_arrival`].
@@ -99,6 +103,13 @@ impl<S: PortSet> QueuedSwitch<S> {
     /// Tells marking rule, arbitration and neighbours what changed in the buffers.
     #[inline]
     fn spread(&mut self, core: &mut Core) {
+        if !self.buffers.changes.is_empty() {
+            self.spread_all(core);
+        }
+    }
+
+    #[inline(never)]
+    fn spread_all(&mut self, core: &mut Core) {
         self.mark_moved(core);
         for at in 0..self.buffers.changes.asked.len() {
             let (lane, input) = self.buffers.changes.asked[at];
@@ -204,7 +215,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         core: &mut Core,
         (output, vl): (usize, usize),
         input: usize,
-    ) -> Result<QueueId, u32> {
+    ) -> Result<(QueueId, PacketId), u32> {
         let lane = output * self.ports.lanes + vl;
         let channel = self.ports.out(output);
         loop {
@@ -212,7 +223,7 @@ impl<S: PortSet> QueuedSwitch<S> {
             let id = self.buffers.head(queue).ok_or(0u32)?;
             let (dst, space) = (core.packets[id].dst, core.packets[id].space);
             if core.has_credit_or_wait((channel, vl as u8, dst), space) {
-                return Ok(queue);
+                return Ok((queue, id));
             }
             if !core.links.is_divided() {
                 return Err(space);
@@ -227,11 +238,10 @@ impl<S: PortSet> QueuedSwitch<S> {
         &mut self,
         core: &mut Core,
         (input, output, vl): (usize, usize, usize),
-        queue: QueueId,
+        (queue, id): (QueueId, PacketId),
     ) -> (Time, Time) {
-        let Some(id) = self.buffers.head(queue) else { return (core.now, core.now) };
         let (dst, size, tail) = (core.packets[id].dst, core.packets[id].size, core.packets[id].tail_lag);
-        self.buffers.take(&mut core.packets, core.now, queue);
+        self.buffers.take(&mut core.packets, core.now, queue, output);
         self.fill_changed(core, Moved { input, output, vl, dst });
         let read = self.crossbar.map(|pace| (core.now + pace.time(size)).max(tail));
         let end = self.ports.transmit(core, (input, output), id, read);

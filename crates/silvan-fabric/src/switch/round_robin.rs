@@ -118,7 +118,7 @@ impl<S: PortSet> QueuedSwitch<S> {
             }
             let Some(input) = state.next(lane, requests) else { return false };
             match self.candidate(core, (output, vl), input) {
-                Ok(queue) => {
+                Ok(head) => {
                     let next = if input + 1 == self.ports.count() { 0 } else { input as u16 + 1 };
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
                         state.lanes[lane].turn = next;
@@ -127,7 +127,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                             rounds.served(lane, input, (core.now, core.now));
                         }
                     }
-                    let (_, end) = self.serve(core, (input, output, vl), queue);
+                    let (_, end) = self.serve(core, (input, output, vl), head);
                     if self.queued_bytes(output) > 0 {
                         core.wake(self.ports.out(output), end);
                     }
