@@ -32,6 +32,17 @@ impl Head {
     }
 }
 
+/// What arrives at an output in a bin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Company {
+    /// One packet.
+    Alone,
+    /// Packets whose order does not matter, all at one time.
+    Together,
+    /// Packets whose order matters.
+    Several,
+}
+
 /// One virtual lane of an output: what waits for it, whose turn it is, and the credit it has.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -75,8 +86,8 @@ pub(super) struct Port<const L: usize> {
     pub stamp: u32,
     /// The bin in whose list it is, as a place in the ring.
     pub planned: u16,
-    /// Whether packets arrive in that bin whose order matters.
-    pub several: bool,
+    /// How many packets arrive in that bin.
+    pub company: Company,
     /// Which of [`super::Bank::kinds`] its link is.
     pub kind: u8,
     /// Virtual lanes with packets for it, one bit each.
@@ -120,7 +131,7 @@ impl<const L: usize> Port<L> {
             row: TO_HOST,
             stamp: 0,
             planned: UNPLANNED,
-            several: false,
+            company: Company::Alone,
             kind: 0,
             waiting: 0,
             turn: 0,

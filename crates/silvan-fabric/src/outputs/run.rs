@@ -3,7 +3,7 @@
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::{Event, Time};
 
-use super::port::{Head, OutputLane, REMOTE, TO_HOST, UNPLANNED};
+use super::port::{Company, Head, OutputLane, REMOTE, TO_HOST, UNPLANNED};
 use super::{Around, Arrival, Bank, Feeder, Remote, Sender};
 use crate::congestion::marking::Fill;
 use crate::link::{ChannelId, Class, key};
@@ -98,7 +98,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
 
     /// See [`super::Outputs::run`].
     pub(super) fn run(&mut self, around: &mut Around, arrive_before: Time, decide_before: Time) {
-        self.run_arrivals(around, arrive_before);
+        self.run_arrivals(around, arrive_before, decide_before);
         let mut planned = std::mem::take(&mut self.to_decide);
         self.planned.take(&mut planned);
         let slot = self.planned.slot(self.bin) as u16;
@@ -122,8 +122,8 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         self.to_decide = planned;
     }
 
-    /// What arrives in the current bin before a time.
-    fn run_arrivals(&mut self, around: &mut Around, before: Time) {
+    /// What arrives in the current bin before a time, and what of it leaves at once, before another.
+    fn run_arrivals(&mut self, around: &mut Around, before: Time, decide_before: Time) {
         let mut arrivals = std::mem::take(&mut self.at_hand);
         self.arrivals.take(&mut arrivals);
         if before < self.end() {
@@ -147,24 +147,28 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             }
             let port = &mut self.ports[arrival.output as usize];
             if port.stamp.wrapping_sub(start) < width {
-                port.several |= counts_inputs || port.stamp != arrival.when;
+                let in_order = counts_inputs || port.stamp != arrival.when;
+                let company = if in_order { Company::Several } else { Company::Together };
+                port.company = port.company.max(company);
             } else {
-                (port.stamp, port.several) = (arrival.when, false);
+                (port.stamp, port.company) = (arrival.when, Company::Alone);
             }
         }
         for (at, arrival) in arrivals.iter().enumerate() {
-            if self.ports[arrival.output as usize].several {
-                let since = arrival.when.wrapping_sub(start);
-                self.several.push((arrival.output, since, arrival.input, at as u32));
-            } else {
-                self.land(around, arrival);
+            match self.ports[arrival.output as usize].company {
+                Company::Alone => self.land(around, arrival, decide_before),
+                Company::Together => self.land(around, arrival, Time::ZERO),
+                Company::Several => {
+                    let since = arrival.when.wrapping_sub(start);
+                    self.several.push((arrival.output, since, arrival.input, at as u32));
+                }
             }
         }
         if !self.several.is_empty() {
             let mut several = std::mem::take(&mut self.several);
             several.sort_unstable();
             for &(_, _, _, at) in &several {
-                self.land(around, &arrivals[at as usize]);
+                self.land(around, &arrivals[at as usize], Time::ZERO);
             }
             several.clear();
             self.several = several;
@@ -173,13 +177,43 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         self.at_hand = arrivals;
     }
 
-    /// A packet arrives at an output, which first decides what it had to before.
+    /// A packet arrives at an output, which first decides what it had to before. If nothing else waits there,
+    /// the packet may leave at once, before a time.
     #[inline(always)]
-    fn land(&mut self, around: &mut Around, arrival: &Arrival) {
+    fn land(&mut self, around: &mut Around, arrival: &Arrival, leave_before: Time) {
         let now = self.time(arrival.when);
         let output = arrival.output as usize;
         self.decide(around, output, now);
-        self.enqueue(around, output, now, arrival);
+        if !(now < leave_before && self.pass_on(around, output, now, arrival)) {
+            self.enqueue(around, output, now, arrival);
+        }
+    }
+
+    /// Sends a packet that has just arrived where no other waits or arrives at this time, if there is credit
+    /// and the marking rule is not concerned: what [`Self::enqueue`] and [`Self::settle`] would do.
+    #[inline(always)]
+    fn pass_on(&mut self, around: &mut Around, output: usize, now: Time, arrival: &Arrival) -> bool {
+        let Arrival { packet, dst, size, space, input, vl, .. } = *arrival;
+        let vl = usize::from(vl) % LANES;
+        let port = &mut self.ports[output];
+        let lane = &mut port.lanes[vl];
+        let is_idle = port.waiting == 0 && port.free_at <= now;
+        if !is_idle || MARKS && (u32::from(size) > self.least || lane.above) {
+            return false;
+        }
+        let returns = &mut self.returns[output * LANES + vl];
+        if !lane.has_credit(u32::from(space), now, returns, &mut self.spills) {
+            return false;
+        }
+        lane.turn = input + 1;
+        if LANES > 1 {
+            port.turn = if vl + 1 == LANES { 0 } else { vl as u8 + 1 };
+        }
+        self.events += 1;
+        #[cfg(debug_assertions)]
+        self.landed(around, output, usize::from(input), arrival);
+        self.transmit(around, output, (vl, usize::from(input)), Head { packet, dst, size, space }, now);
+        true
     }
 
     /// A packet waits for an output from now on.
