@@ -120,7 +120,9 @@ impl Host {
             return;
         }
         let id = self.flows.entry(packet.source, packet.src, || rule.fresh(sl));
-        rule.answered(&mut self.flows.get_mut(id).control, sl, mark, now);
+        let flow = self.flows.get_mut(id);
+        flow.may_send = false;
+        rule.answered(&mut flow.control, sl, mark, now);
         // An index only grows when something is heard; windows may open, and slots go.
         if !matches!(rule, Rule::Cct(_)) && self.flows.reopen(id) {
             self.enlist(id, now);

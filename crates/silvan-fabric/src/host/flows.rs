@@ -90,6 +90,8 @@ pub(crate) struct Flow {
     /// Which of the host's sources it belongs to.
     pub source: u16,
     place: Place,
+    /// Whether it may send whenever its turn comes: nothing has been heard since that was found.
+    pub may_send: bool,
     /// The flow after it in the ring, or among those that are free.
     next: FlowId,
     /// The message being cut into packets comes first.
@@ -188,10 +190,12 @@ impl FlowTable {
             // A forgotten flow leaves its empty queue of messages for the next one.
             self.free = flow.next;
             (flow.destination, flow.source, flow.place, flow.control) = (destination, source, place, fresh());
+            flow.may_send = false;
             id
         } else {
             let messages = Messages::default();
-            self.flows.push(Flow { destination, source, place, next, messages, control: fresh() });
+            let control = fresh();
+            self.flows.push(Flow { destination, source, place, may_send: false, next, messages, control });
             (self.flows.len() - 1) as FlowId
         };
         self.index[at] = id;

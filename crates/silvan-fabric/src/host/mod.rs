@@ -440,8 +440,11 @@ impl Host {
         if self.must_wait(id, now) {
             return;
         }
-        let source = usize::from(self.flows.get(id).source);
-        self.sources[source].ready += 1;
+        // What a flow's own control has let go, it holds back again only after an answer.
+        let is_own = self.reaction.as_ref().is_none_or(|rule| rule.level() == ControlLevel::Qp);
+        let flow = self.flows.get_mut(id);
+        flow.may_send = is_own && self.announcer.is_none();
+        self.sources[usize::from(flow.source)].ready += 1;
         self.flows.make_ready(id);
     }
 
@@ -477,7 +480,7 @@ impl Host {
             let Some(id) = self.flows.take_turn() else { break };
             let source = usize::from(self.flows.get(id).source);
             self.sources[source].ready -= 1;
-            if self.must_wait(id, core.now) {
+            if !self.flows.get(id).may_send && self.must_wait(id, core.now) {
                 continue;
             }
             let dst = self.flows.get(id).destination;
