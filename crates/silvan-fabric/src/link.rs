@@ -124,7 +124,9 @@ struct Divided {
     /// Per channel: index of its first lane; lanes per destination come into being later.
     first: Vec<u32>,
     /// Lane of a channel, virtual lane and destination.
-    by_destination: FxHashMap<(ChannelId, u8, u32), u32>,
+    by_destination: FxHashMap<Way, u32>,
+    /// Which of them was asked for last, if one was: what has credit is sent next.
+    memo: Option<(Way, u32)>,
     /// Lanes that came into being, per channel and virtual lane.
     grown: FxHashMap<(ChannelId, u8), Vec<u32>>,
     /// Per channel.
@@ -275,19 +277,36 @@ impl Links {
             Division::Whole => first,
             Division::Table(part_of, _) => first + usize::from(part_of[dst as usize]) * self.lane_count,
             Division::PerDestination => {
-                let next = self.lanes.len() as u32;
-                let lane = *divided.by_destination.entry((id, vl, dst)).or_insert(next);
-                if lane == next {
-                    divided.grown.entry((id, vl)).or_default().push(lane);
-                    let capacity = divided.capacities[id as usize];
-                    self.lanes.push(Lane::new(capacity));
-                    self.capacities.push(capacity);
-                    #[cfg(debug_assertions)]
-                    self.in_flight.push(0);
+                if let Some((way, lane)) = divided.memo
+                    && way == (id, vl, dst)
+                {
+                    return lane as usize;
                 }
+                let lane = match divided.by_destination.get(&(id, vl, dst)) {
+                    Some(&lane) => lane,
+                    None => return self.grow((id, vl, dst)),
+                };
+                divided.memo = Some(((id, vl, dst), lane));
                 lane as usize
             }
         }
+    }
+
+    /// Makes the lane of a destination on a channel's virtual lane.
+    #[cold]
+    fn grow(&mut self, way: Way) -> usize {
+        let lane = self.lanes.len();
+        if let Some(divided) = &mut self.divided {
+            let (id, vl, _) = way;
+            divided.by_destination.insert(way, lane as u32);
+            divided.grown.entry((id, vl)).or_default().push(lane as u32);
+            let capacity = divided.capacities[id as usize];
+            self.lanes.push(Lane::new(capacity));
+            self.capacities.push(capacity);
+            #[cfg(debug_assertions)]
+            self.in_flight.push(0);
+        }
+        lane
     }
 
     /// The indices of all lanes of a channel's virtual lane.
