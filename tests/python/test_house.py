@@ -102,3 +102,44 @@ def test_ci_ends_with_the_closing_lines_of_the_runners(tmp_path, status):
 def test_cleaning_leaves_results_alone():
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").split("\nclean:")[1]
     assert not {"out", "out/", "runs"} & set(recipe.split())
+
+
+def table_of_rooms():
+    """Return per room of the model which others it may use, None for all, as CONTRIBUTING.md says."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*`) \| (.*) \|$", text.split("### Who may use whom")[1], re.MULTILINE)
+    allowed = {}
+    for rooms, others in rows:
+        names = None if others == "all" else set(re.findall(r"`(\w+)`", others))
+        allowed.update(dict.fromkeys(re.findall(r"`(\w+)`", rooms), names))
+    return allowed
+
+
+def used_by_rooms():
+    """Return per room of the model the others that its files name, tests aside."""
+    source = ROOT / "crates/silvan-fabric/src"
+    used = {}
+    for path in source.rglob("*.rs"):
+        room = path.relative_to(source).parts[0].removesuffix(".rs")
+        if room == "lib" or path.name == "tests.rs":
+            continue
+        code = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests")[0]
+        code = re.sub(r"//.*", "", code)
+        found = set(re.findall(r"\bcrate::(\w+)", code)) - {room}
+        # `use crate::{one, other}` would not be seen.
+        assert "crate::{" not in code, path
+        used.setdefault(room, set()).update(found)
+    return used
+
+
+def test_rooms_use_only_those_they_may():
+    allowed, used = table_of_rooms(), used_by_rooms()
+    assert allowed.keys() == used.keys(), "a room without a row, or a row without its room"
+    for room, others in allowed.items():
+        if others is not None:
+            assert used[room] == others, f"{room} may use {sorted(others)}"
+
+
+def test_the_engine_uses_no_other_crate_of_the_house():
+    manifest = (ROOT / "crates/silvan-engine/Cargo.toml").read_text()
+    assert "silvan-" not in manifest.split("[dependencies]")[1]
