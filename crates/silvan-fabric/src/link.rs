@@ -356,7 +356,11 @@ impl Links {
             return self.has_credit((id, vl, 0), space, now);
         }
         let parts: Vec<usize> = self.parts(id, vl).collect();
-        parts.is_empty() || parts.into_iter().any(|index| self.lane_has_credit(index, space, now))
+        if parts.is_empty() {
+            // Nothing was sent yet to any destination.
+            return self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
+        }
+        parts.into_iter().any(|index| self.lane_has_credit(index, space, now))
     }
 
     /// Whether `space` bytes of credit for a packet on a channel's virtual lane to a destination

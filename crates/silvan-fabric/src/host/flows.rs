@@ -90,6 +90,8 @@ pub(crate) struct Flow {
     /// Which of the host's sources it belongs to.
     pub source: u16,
     place: Place,
+    /// When it may go on, if it is throttled.
+    release_at: Time,
     /// Whether it may send whenever its turn comes: nothing has been heard since that was found.
     pub may_send: bool,
     /// The flow after it in the ring, or among those that are free.
@@ -195,7 +197,18 @@ impl FlowTable {
         } else {
             let messages = Messages::default();
             let control = fresh();
-            self.flows.push(Flow { destination, source, place, may_send: false, next, messages, control });
+            let release_at = Time::ZERO;
+            let may_send = false;
+            self.flows.push(Flow {
+                destination,
+                source,
+                place,
+                release_at,
+                may_send,
+                next,
+                messages,
+                control,
+            });
             (self.flows.len() - 1) as FlowId
         };
         self.index[at] = id;
@@ -360,8 +373,9 @@ impl FlowTable {
     /// Lets a flow wait until `time`.
     #[inline]
     pub fn throttle(&mut self, id: FlowId, time: Time) {
-        self.flows[id as usize].place = Place::Throttled;
-        let source = usize::from(self.flows[id as usize].source);
+        let flow = &mut self.flows[id as usize];
+        (flow.place, flow.release_at) = (Place::Throttled, time);
+        let source = usize::from(flow.source);
         let served = self.last_served.get(source).copied().unwrap_or_default();
         self.throttled.push(Reverse((time, served, id)));
         self.waiting += 1;
@@ -425,10 +439,10 @@ impl FlowTable {
                 return None;
             }
             self.throttled.pop();
-            // One that was let go earlier left its entry here; if it waits again, the host finds that
-            // it is too early.
-            if self.flows[id as usize].place == Place::Throttled {
-                self.flows[id as usize].place = Place::Idle;
+            // One that was let go earlier left its entry here, and may wait again until another time.
+            let flow = &mut self.flows[id as usize];
+            if flow.place == Place::Throttled && flow.release_at == time {
+                flow.place = Place::Idle;
                 self.waiting -= 1;
                 return Some(id);
             }

@@ -260,7 +260,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let space = packets * self.full_space;
         let lane = &mut port.lanes[vl];
         let inputs = Ports256::from_words([lane.requests, 0, 0, 0]);
-        let fill = Fill { input: 0, queue: 0, sum: lane.sum, inputs };
+        let fill = Fill { queue: None, sum: lane.sum, inputs };
         rule.fill_changed(marker, &fill, || lane.has_credit(space, now, returns, spills));
         lane.above = rule.is_concerned(marker, 0);
     }

@@ -75,8 +75,8 @@ struct Output {
     /// Per virtual lane.
     queues: Box<[Fifo]>,
     used: Used,
-    /// Bytes on the wire of what waits in the queues.
-    bytes: u32,
+    /// Bytes on the wire of what waits in the queues, per virtual lane.
+    bytes: Box<[u32]>,
     /// When the write port is free.
     write_free: Time,
     /// Per virtual lane: the input to look at first.
@@ -110,7 +110,7 @@ impl<S: PortSet> CioqSwitch<S> {
         let output = |_| Output {
             queues: vec![Fifo::default(); lanes].into(),
             used: Used::new(lanes),
-            bytes: 0,
+            bytes: vec![0; lanes].into(),
             write_free: Time::ZERO,
             turn: vec![0; lanes].into(),
             write_turn: 0,
@@ -137,7 +137,7 @@ impl<S: PortSet> CioqSwitch<S> {
             self.buffers.changes.asked.push((output * self.ports.lanes + vl, input));
         }
         self.arrived(core, (input, vl), id);
-        self.fill_changed(core, (input, output), vl, dst);
+        self.fill_changed(core, (output, vl), Some((input, dst)));
         self.ask_all(core);
     }
 
@@ -173,14 +173,16 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Tells the marking rule that the queues which feed an output have changed.
-    fn fill_changed(&mut self, core: &mut Core, (input, output): (usize, usize), vl: usize, dst: u32) {
+    /// Tells the marking rule that what waits for an output has changed, in a queue of an input (and there
+    /// with this destination) or in the output's buffer.
+    fn fill_changed(&mut self, core: &mut Core, (output, vl): (usize, usize), queue: Option<(usize, u32)>) {
         let lane = output * self.ports.lanes + vl;
-        let sum = self.buffers.sum(lane) + self.outputs[output].bytes;
+        let sum = self.buffers.sum(lane) + self.outputs[output].bytes[vl];
         if self.ports.is_concerned(lane, sum) {
-            let queue = self.buffers.telling_bytes(input, output, vl, dst);
+            let bytes = |(input, dst)| (input, self.buffers.telling_bytes(input, output, vl, dst));
+            let queue = queue.map(bytes);
             let inputs = self.buffers.requests(lane).widen();
-            self.ports.fill_changed(core, output, vl, &Fill { input, queue, sum, inputs });
+            self.ports.fill_changed(core, output, vl, &Fill { queue, sum, inputs });
         }
     }
 
@@ -243,7 +245,7 @@ impl<S: PortSet> CioqSwitch<S> {
             }
             let state = &mut self.outputs[output];
             state.queues[vl].pop(&mut core.packets);
-            state.bytes -= size;
+            state.bytes[vl] -= size;
             state.link_turn = (vl + 1) % lanes;
             self.depart(core, output, vl, id);
             let end = core.send(channel, id);
@@ -255,13 +257,11 @@ impl<S: PortSet> CioqSwitch<S> {
     /// Marks a packet that leaves an output buffer.
     fn depart(&mut self, core: &mut Core, output: usize, vl: usize, id: PacketId) {
         let lane = output * self.ports.lanes + vl;
-        let (size, dst, is_marked) = {
-            let packet = &core.packets[id];
-            (packet.size, packet.dst, packet.fecn)
-        };
+        let packet = &core.packets[id];
+        let (size, is_marked) = (packet.size, packet.fecn);
         // The rule hears of the fill that the packet leaves behind (Paper I, 3.2.1).
         if self.ports.marker.follows_fills() {
-            self.fill_changed(core, (0, output), vl, dst);
+            self.fill_changed(core, (output, vl), None);
             if self.ports.marker.marks(lane, size) {
                 self.mark(core, id);
             }
@@ -333,9 +333,9 @@ impl<S: PortSet> CioqSwitch<S> {
         to.turn[vl] = ((input + 1) % self.inputs.len()) as u16;
         to.queues[vl].push(id, &mut core.packets);
         to.used.add(vl, space);
-        to.bytes += size;
+        to.bytes[vl] += size;
         self.rounds.served(output * self.ports.lanes + vl, input, (core.now, end));
-        self.fill_changed(core, (input, output), vl, dst);
+        self.fill_changed(core, (output, vl), Some((input, dst)));
     }
 
     /// When an output is to be asked again: when its link is free, if anything waits for that or for
@@ -369,7 +369,7 @@ impl<S: PortSet> CioqSwitch<S> {
     pub fn queued_bytes(&self, output: usize) -> u32 {
         let lanes = self.ports.lanes;
         let waiting: u32 = (output * lanes..(output + 1) * lanes).map(|lane| self.buffers.sum(lane)).sum();
-        waiting + self.outputs[output].bytes
+        waiting + self.outputs[output].bytes.iter().sum::<u32>()
     }
 
     /// See [`super::Switch::buffered`].

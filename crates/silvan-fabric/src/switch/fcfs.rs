@@ -62,7 +62,7 @@ impl FcfsSwitch {
         let lane = output * self.ports.lanes + vl;
         let sum = self.lanes[lane].bytes;
         if self.ports.is_concerned(lane, sum) {
-            let fill = Fill { input, queue: sum, sum, inputs: Ports256::EMPTY };
+            let fill = Fill { queue: Some((input, sum)), sum, inputs: Ports256::EMPTY };
             self.ports.fill_changed(core, output, vl, &fill);
         }
     }

@@ -163,7 +163,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         let Moved { input, output, vl, dst } = changed;
         let queue = self.buffers.telling_bytes(input, output, vl, dst);
         let inputs = self.buffers.requests(output * self.ports.lanes + vl).widen();
-        self.ports.fill_changed(core, output, vl, &Fill { input, queue, sum, inputs });
+        self.ports.fill_changed(core, output, vl, &Fill { queue: Some((input, queue)), sum, inputs });
     }
 
     /// Someone new waits at an input for an output (numbered with its virtual lane).

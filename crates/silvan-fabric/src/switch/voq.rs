@@ -158,11 +158,11 @@ impl VoqSwitch {
 
     /// Tells the marking rule that a queue grew or shrank.
     fn fill_changed(&mut self, core: &mut Core, (lane, vl): (usize, usize), (input, output): (usize, usize)) {
-        let queue = self.queue_bytes.get(lane * self.ports.count() + input).copied().unwrap_or(0);
+        let queue = self.queue_bytes.get(lane * self.ports.count() + input).map(|&bytes| (input, bytes));
         let state = &self.lanes[lane];
         let [a, b, c] = self.beyond.get(lane).copied().unwrap_or_default();
         let inputs = Ports256::from_words([state.requests, a, b, c]);
-        let fill = Fill { input, queue, sum: state.sum, inputs };
+        let fill = Fill { queue, sum: state.sum, inputs };
         self.ports.fill_changed(core, output, vl, &fill);
     }
 

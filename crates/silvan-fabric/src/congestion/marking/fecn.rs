@@ -132,10 +132,9 @@ pub(crate) struct PortVl {
 /// What changed in the queues that feed an output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fill {
-    /// The input whose queue changed.
-    pub input: usize,
-    /// Bytes in that queue now (0 where [`FecnRule::needs_queues`] says no).
-    pub queue: u32,
+    /// The input whose queue changed, if one did, and the bytes in that now; wanted where
+    /// [`FecnRule::needs_queues`] says so.
+    pub queue: Option<(usize, u32)>,
     /// Bytes in all queues that feed the output now.
     pub sum: u32,
     /// Inputs with packets for the output now.
@@ -217,13 +216,15 @@ impl FecnRule {
     pub fn fill_changed(&self, port: &mut PortVl, fill: &Fill, is_root: impl FnOnce() -> bool) {
         match self.mapping {
             FillMapping::Each => {
-                let (word, bit) = (&mut port.inputs_above[fill.input / 64], 1 << (fill.input % 64));
-                if fill.queue > self.upper {
-                    *word |= bit;
-                } else if fill.queue <= self.lower {
-                    *word &= !bit;
+                if let Some((input, bytes)) = fill.queue {
+                    let (word, bit) = (&mut port.inputs_above[input / 64], 1 << (input % 64));
+                    if bytes > self.upper {
+                        *word |= bit;
+                    } else if bytes <= self.lower {
+                        *word &= !bit;
+                    }
+                    port.above = port.inputs_above.iter().any(|&word| word != 0);
                 }
-                port.above = port.inputs_above.iter().any(|&word| word != 0);
             }
             FillMapping::Sum => port.above = self.above(port.above, fill.sum, 1),
             FillMapping::SumPerInput => {
@@ -285,7 +286,7 @@ mod tests {
     }
 
     fn fill(input: usize, queue: u32, sum: u32, inputs: usize) -> Fill {
-        Fill { input, queue, sum, inputs: (0..inputs).collect() }
+        Fill { queue: Some((input, queue)), sum, inputs: (0..inputs).collect() }
     }
 
     #[test]
