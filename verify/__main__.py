@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from verify import cases, compare, laws
+from verify import cases, compare, drawing, laws
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
     print("The simulator against the reference model, exactly:")
     wrong = compare.compare(cases.table())
     print(f"Scenarios drawn from the seeds {given.first} to {given.first + count - 1}:")
-    drawn = compare.compare(cases.many(given.first, count), show=False)
+    drawn = compare.compare(drawing.many(given.first, count), show=False)
     print("".join(f"  {line}\n" for line in drawn) + f"  {count - len(drawn)} of {count} are the same")
     print("The simulator against closed forms:")
     wrong += drawn + laws.report(quick=given.quick)

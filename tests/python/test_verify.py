@@ -10,7 +10,7 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT))
 
-from verify import cases, check, compare, crossbar, laws, reading, reference
+from verify import cases, check, compare, crossbar, drawing, laws, quantities, reading, reference
 
 TABLE = dict(cases.table())
 
@@ -22,7 +22,7 @@ def test_the_simulator_does_what_the_reference_does(name):
 
 
 def test_scenarios_drawn_at_random():
-    assert compare.compare(cases.many(1000, 25), show=False) == []
+    assert compare.compare(drawing.many(1000, 25), show=False) == []
 
 
 def test_the_scenarios_reach_what_they_are_there_for():
@@ -34,7 +34,7 @@ def test_the_scenarios_reach_what_they_are_there_for():
         marked += net.fecn_marks > 10
         throttled += any(max(sample.ccti.values(), default=0) > 2 for sample in samples)
         full += any(
-            min(channel.credit) < net.space(net.plan.mtu)
+            min(channel.parts.values()) < net.space(net.plan.mtu)
             for switch in net.switches.values()
             for channel in switch.out.values()
         )
@@ -47,7 +47,7 @@ def test_the_scenarios_reach_what_they_are_there_for():
     ("part", "name", "broken"),
     [
         (reference.PortState, "marks", lambda *_: False),
-        (reference.Control, "notified", lambda *_: None),
+        (reference.TableControl, "answered", lambda *_: None),
         (reference.Limiter, "take", lambda _, start, size: start + size * 500),
         (reference.Channel, "span", lambda channel, size: int(size * channel.pace) + 1000),
     ],
@@ -64,11 +64,11 @@ def test_a_defect_of_either_model_shows(monkeypatch, part, name, broken):
     [
         # Lanes always in the order of their numbers.
         (
-            reference.Switch,
+            reference.VoqSwitch,
             "decide",
             lambda switch: [any(switch.send_from(out, lane) for lane in switch.lanes) for out in switch.out],
         ),
-        (reading, "_share", lambda text, block, lanes: reading.size_bytes(text) // block * block),
+        (reading, "_share", lambda text, block, lanes: quantities.size_bytes(text) // block * block),
         (reading, "_lanes", lambda lanes: reading.Lanes(lanes.get("count", 1), (0,) * 16, None)),
     ],
 )
@@ -160,12 +160,12 @@ def test_a_crossbar_with_one_port_is_a_queue():
 
 
 def test_quantities_are_read_exactly():
-    assert reading.time_ps("1.5 us") == 1_500_000
-    assert reading.size_bytes("2 KiB") == 2048
-    assert reading.rate_ps_per_byte("13.5 Gbit/s") == Fraction(8000, 1) / Fraction(27, 2)
-    assert reading.rate_ps_per_byte("2 GB/s") == 500
+    assert quantities.time_ps("1.5 us") == 1_500_000
+    assert quantities.size_bytes("2 KiB") == 2048
+    assert quantities.rate_ps_per_byte("13.5 Gbit/s") == Fraction(8000, 1) / Fraction(27, 2)
+    assert quantities.rate_ps_per_byte("2 GB/s") == 500
     with pytest.raises(ValueError, match="not whole"):
-        reading.time_ps("0.5 ps")
+        quantities.time_ps("0.5 ps")
 
 
 def test_the_reference_refuses_what_it_does_not_model():
@@ -173,7 +173,7 @@ def test_the_reference_refuses_what_it_does_not_model():
     for key, value in (
         ("lanes", {"weights": [1, 2]}),
         ("traffic", []),
-        ("switch", {"architecture": "iq"}),
+        ("congestion", {"mechanism": "saa"}),
     ):
-        with pytest.raises(reading.NotCovered):
+        with pytest.raises(quantities.NotCovered):
             reading.plan({**scenario, key: value})

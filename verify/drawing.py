@@ -1,0 +1,212 @@
+"""Scenarios drawn from seeds, on which the two models are compared: any number of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Scenario = dict[str, Any]
+
+#: Longer than any run, so that no expiry of the timer, whose phase is random, falls into one.
+NO_TIMER = 4_000_000_000
+#: A table that lets marks come back and does nothing about them.
+NO_DELAYS = {"kind": "list", "delays_ns": [0] * 128}
+
+
+def flow(source: str, destination: str, **more: Any) -> dict[str, Any]:
+    """Describe a flow."""
+    return {"from": source, "to": destination, **more}
+
+
+def cc(table: Mapping[str, Any] | None = None, increase: int = 1, **marking: Any) -> dict[str, Any]:
+    """Describe InfiniBand congestion control without anything random."""
+    table = table or {"kind": "quadratic", "divisor": 106, "scale": 32, "entries": 128}
+    return {
+        "mechanism": "ib-cc",
+        "marking": {"kind": "fecn", "pattern": "regular", "hysteresis": "2112 B", **marking},
+        "reaction": {"kind": "cct", "ccti_timer": NO_TIMER, "ccti_increase": increase, "table": dict(table)},
+    }
+
+
+def drawn(seed: int) -> Scenario:
+    """Draw a small scenario: any tree of switches, any rates, limits, flows and parameters."""
+    rng = random.Random(seed)
+    hosts = [f"H{i}" for i in range(rng.randint(2, 8))]
+    topology = _tree(rng, hosts)
+    mtu, header = rng.choice([256, 1000, 2048, 4096]), rng.choice([0, 0, 20, 30])
+    block = rng.choice([64, 64, 64, 1, 100])
+    space = -(-(mtu + header) // block) * block
+    packet = {
+        "mtu": f"{mtu} B",
+        "header": f"{header} B",
+        "control": f"{rng.choice([16, 64, 64, 100])} B",
+        "credit_block": f"{block} B",
+    }
+    host = {"buffer": f"{space * rng.randint(1, 6) + rng.randint(0, 99)} B"}
+    for key in ("injection_rate", "drain_rate"):
+        if rng.random() < 0.4:
+            host[key] = rng.choice(["13.5 Gbit/s", "13 Gbit/s", "1.7 Gbit/s", "9.99 Gbit/s"])
+    buffer = space * rng.choice([1, 2, 3, 5, 8, 20]) + rng.randint(0, 99)
+    found: Scenario = {
+        "seed": seed,
+        "duration": f"{20 * mtu} ns",
+        "measure": {"interval": f"{mtu} ns"},
+        "topology": topology,
+        "packet": packet,
+        "host": host,
+        "switch": {
+            "buffer": f"{buffer} B",
+            "latency": rng.choice(["0 ns", "6 ns", "100 ns", "333 ps"]),
+        },
+    }
+    if rng.random() < 0.7:
+        found["congestion"] = _cc(rng, space, buffer // block * block)
+    found["flow"] = [_flow(rng, hosts, f"F{i}", mtu) for i in range(rng.randint(1, 12))]
+    return found
+
+
+def with_lanes(found: Scenario) -> Scenario:
+    """Let a drawn scenario have virtual lanes and what else came later, drawn from its seed too."""
+    rng = random.Random(f"lanes {found['seed']}")
+    count = rng.choice([1, 2, 2, 3, 4, 4, 15])
+    lanes: dict[str, Any] = {"count": count}
+    if rng.random() < 0.4:
+        lanes["control"] = rng.randrange(count)
+    if rng.random() < 0.4:
+        lanes["sl_to_vl"] = [rng.randrange(count) for _ in range(16)]
+    for part in ("host", "switch"):
+        buffer = int(found[part]["buffer"].split()[0]) * count + rng.randrange(count)
+        found[part] = {**found[part], "buffer": f"{buffer} B"}
+    if "injection_rate" in found["host"] and rng.random() < 0.2:
+        found["host"]["message_overhead"] = rng.choice(["100 ns", "1234567 ps"])
+    levels = rng.choice([2, count, 16])
+    flows = [{**one, "sl": rng.randrange(levels)} for one in found["flow"]]
+    if "congestion" in found:
+        found["congestion"]["notification"] = rng.choice(["cnp", "cnp", "ack"])
+        found["congestion"]["reaction"]["level"] = rng.choice(["qp", "qp", "qp", "sl"])
+    return {**found, "lanes": lanes, "flow": flows}
+
+
+def _tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
+    switches = [f"S{i}" for i in range(rng.randint(1, 4))]
+    joints = [(s, rng.choice(switches[:i])) for i, s in enumerate(switches) if i]
+    joints += [(host, rng.choice(switches)) for host in hosts]
+    degree = {s: sum(s in joint for joint in joints) for s in switches}
+    count = {s: max(degree[s] + rng.randint(0, 2), 1) for s in switches}
+    free = {s: rng.sample(range(1, count[s] + 1), degree[s]) for s in switches}
+    alike = rng.random() < 0.4
+    one = rng.choice(["16 Gbit/s", "20 Gbit/s", "7 Gbit/s"])
+    rates = [one] if alike else ["2 Gbit/s", "7 Gbit/s", "8 Gbit/s", "16 Gbit/s", "32 Gbit/s", "54.54 Gbit/s"]
+    delays = ["20 ns"] if alike else ["1 ns", "20 ns", "333 ps", "400 ns"]
+    links = [
+        {
+            "from": near if near in hosts else f"{near}:{free[near].pop()}",
+            "to": f"{far}:{free[far].pop()}",
+            "rate": rng.choice(rates),
+            "delay": rng.choice(delays),
+        }
+        for near, far in joints
+    ]
+    return {
+        "kind": "custom",
+        "hosts": hosts,
+        "switches": [{"name": s, "ports": count[s]} for s in switches if degree[s]],
+        "links": links,
+    }
+
+
+def _cc(rng: random.Random, space: int, buffer: int) -> dict[str, Any]:
+    marking: dict[str, Any] = {
+        "fill": rng.choice(["each", "sum", "sum-per-input"]),
+        "marking_rate": rng.choice([0, 0, 1, 2, 7]),
+        "packet_size": rng.choice([0, 2, 8]),
+        "victim_mask": rng.choice(["hosts", "none", "all"]),
+    }
+    if rng.random() < 0.5:
+        marking["threshold"] = rng.randint(1, 15)
+        marking["hysteresis"] = rng.choice(["0 B", f"{space} B", "2112 B"])
+    else:
+        upper = rng.randint(1, buffer - 1)
+        marking |= {"upper": f"{upper} B", "lower": f"{rng.randint(0, upper)} B"}
+    divisor, scale, step = rng.choice([95, 106]), rng.choice([1, 16, 500]), rng.choice([13, 400])
+    table: dict[str, Any] = {"kind": "quadratic", "divisor": divisor, "scale": scale, "entries": 128}
+    if rng.random() < 0.5:
+        table = {"kind": "list", "delays_ns": [i * step for i in range(128)]}
+    return cc(table, increase=rng.choice([1, 1, 2, 10]), **marking)
+
+
+def _flow(rng: random.Random, hosts: list[str], name: str, mtu: int) -> dict[str, Any]:
+    found = flow(*rng.sample(hosts, 2), name=name)
+    # Half of the flows to few destinations, so that there is congestion.
+    if rng.random() < 0.5 and found["from"] != hosts[0]:
+        found["to"] = hosts[0]
+    size = rng.choice([mtu, mtu, rng.randint(1, mtu), rng.randint(1, 6 * mtu)])
+    found["message"] = f"{size} B"
+    if rng.random() < 0.4:
+        found["rate"] = rng.choice(["0.3 Gbit/s", "1 Gbit/s", "3.3 Gbit/s", "9 Gbit/s"])
+    if rng.random() < 0.4:
+        found["start"] = f"{rng.randint(0, 10 * mtu * 1000)} ps"
+    if rng.random() < 0.2:
+        found["stop"] = f"{rng.randint(10 * mtu * 1000, 19 * mtu * 1000)} ps"
+    if rng.random() < 0.2:
+        found["total"] = f"{rng.randint(1, 30 * mtu)} B"
+    return found
+
+
+def with_queues(found: Scenario, architectures: tuple[str, ...] = ("voq", "iq", "iq", "fcfs")) -> Scenario:
+    """Let a drawn scenario have switches of any organisation and arbitration, drawn from its seed too."""
+    rng = random.Random(f"queues {found['seed']}")
+    architecture = rng.choice(architectures)
+    switch = dict(found["switch"])
+    found["switch"] = switch
+    if architecture == "fcfs":
+        switch["arbitration"] = "fcfs"
+        if "congestion" in found:
+            found["congestion"]["marking"]["fill"] = "sum"
+    else:
+        switch["architecture"] = architecture
+        _divide(rng, found)
+    if architecture == "iq":
+        switch["islip_iterations"] = rng.choice([1, 1, 2, 3])
+        if rng.random() < 0.4:
+            switch["crossbar"] = rng.choice(["54.54 Gbit/s", "60 Gbit/s", "109 Gbit/s"])
+    if rng.random() < 0.3:
+        switch["control_first"] = True
+    return found
+
+
+def _divide(rng: random.Random, found: Scenario) -> None:
+    """Draw an organisation of queues and how they share memory; each part has room for a packet."""
+    switch = found["switch"]
+    kinds = ["single", "per-output", "per-destination", "destination-modulo", "output-modulo"]
+    kind = rng.choice(kinds)
+    switch["queues"] = kind
+    parts = max(one["ports"] for one in found["topology"]["switches"])
+    if kind.endswith("modulo"):
+        parts = rng.randint(1, 5)
+        switch["queue_count"] = parts
+    elif kind == "per-destination":
+        parts = len(found["topology"]["hosts"])
+    memory = rng.choice([None, "shared", "divided"] if kind != "single" else [None, "shared"])
+    if memory:
+        switch["memory"] = memory
+    is_divided = memory == "divided" or (memory is None and kind not in ("single", "per-output"))
+    if is_divided and (rng.random() < 0.5 or kind == "per-destination"):
+        packet = found["packet"]
+        size, block = (int(packet[key].split()[0]) for key in ("mtu", "credit_block"))
+        space = -(-(size + int(packet["header"].split()[0])) // block) * block
+        switch["queue_buffer"] = f"{space * rng.randint(1, 4) + rng.randint(0, 99)} B"
+    elif is_divided:
+        switch["buffer"] = f"{int(switch['buffer'].split()[0]) * parts} B"
+
+
+def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
+    """Draw scenarios from consecutive seeds; what a seed has follows from its remainder by six."""
+    for seed in range(first, first + count):
+        found = drawn(seed)
+        if seed % 3:
+            found = with_lanes(found)
+        if seed % 6 > 2:
+            found = with_queues(found)
+        yield f"drawn from seed {seed}", found

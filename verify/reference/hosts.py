@@ -1,0 +1,323 @@
+"""Hosts: flows, what they send, and what takes packets in."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+from verify.reading import FlowPlan
+from verify.reference.links import Channel, Packet
+from verify.reference.reactions import Control, control
+
+if TYPE_CHECKING:
+    from verify.reference.network import Network
+
+
+@dataclass
+class Limiter:
+    """A rate limit, exact over any number of packets: what is less than a picosecond is kept."""
+
+    pace: Fraction
+    free_at: int = 0
+    rest: Fraction = Fraction(0)
+
+    def take(self, start: int, size: int) -> int:
+        """Let bytes pass from a time on, after those before; return when they are through."""
+        through = size * self.pace + self.rest
+        self.rest = through - floor(through)
+        self.free_at = max(start, self.free_at) + floor(through)
+        return self.free_at
+
+
+class Flow:
+    """A flow at its source: its messages."""
+
+    def __init__(self, plan: FlowPlan, lane: int, control: Control) -> None:
+        self.plan, self.lane, self.control = plan, lane, control
+        self.messages: deque[int] = deque()
+        self.generated = self.sent = self.received = 0
+        self.next_due: Fraction = Fraction(plan.start_ps)
+        #: Tells the host's flows apart while there is something to remember about them.
+        self.number: int | None = None
+        #: Which of its host's packets its last one was.
+        self.served = 0
+
+    def may_generate(self, now: int) -> bool:
+        """Tell whether a message is due: at its time, or whenever a saturating flow has none."""
+        if floor(self.next_due) > now or (self.plan.total is not None and self.generated >= self.plan.total):
+            return False
+        due = now if self.plan.interval_ps is None else floor(self.next_due)
+        if self.plan.stop_ps is not None and due >= self.plan.stop_ps:
+            return False
+        return self.plan.interval_ps is not None or not self.messages
+
+    def generate(self) -> None:
+        """Add a message."""
+        left = self.plan.message if self.plan.total is None else self.plan.total - self.generated
+        self.messages.append(min(self.plan.message, left))
+        self.generated += self.messages[-1]
+        if self.plan.interval_ps is not None:
+            self.next_due += self.plan.interval_ps
+
+
+class Host:
+    """A host: control packets first, then its flows round robin; a sink with a rate."""
+
+    def __init__(self, net: Network, name: str) -> None:
+        self.net, self.name = net, name
+        self.flows: list[Flow] = []
+        self.ring: deque[Flow] = deque()
+        self.waiting: list[tuple[int, Flow]] = []
+        #: Flows whose windows are closed, and those that lack credit of their own while others send.
+        self.closed: list[Flow] = []
+        self.held: list[Flow] = []
+        #: Numbers of flows, and those that forgotten flows have given back.
+        self.numbers, self.given_back = 0, list[int]()
+        #: What each lane lacked credit for when the host last looked, if all of them did.
+        self.stalled: dict[int, int] = {}
+        #: Per lane, with a number that says which of all of them waits longest.
+        self.control: dict[int, deque[tuple[int, Packet]]] = {
+            lane: deque() for lane in range(net.plan.lanes.count)
+        }
+        self.answers = 0
+        #: Data packets sent so far.
+        self.served = 0
+        #: Where control is per service level.
+        self.levels: dict[int, Control] = {}
+
+    def connect(self, port: int, out: Channel, into: Channel) -> None:
+        """Wire the host."""
+        self.out, self.into = out, into
+        # Nothing is injected faster than the link takes it, so what a message costs comes on top of that.
+        self.injection = Limiter(max(self.net.plan.injection or out.pace, out.pace))
+        self.drain = Limiter(self.net.plan.drain or into.pace)
+
+    def part(self, packet: Packet) -> Hashable:
+        """Return the part of the buffer that a packet is stored in: there is one."""
+        return 0
+
+    def part_size(self) -> int:
+        """Return the bytes of each lane's buffer."""
+        return self.net.plan.host_buffer
+
+    def fixed_parts(self) -> Iterable[int]:
+        """Return the parts that there are from the start."""
+        return [0]
+
+    def wake(self, port: int, time: int) -> None:
+        """Do nothing: hosts are asked whenever something happens."""
+
+    def add(self, plan: FlowPlan) -> Flow:
+        """Add a flow that starts here."""
+        held_back = control(self.net, self.name, plan.level, self.out.pace)
+        if self.net.plan.congestion.has_control_per_level:
+            held_back = self.levels.setdefault(plan.level, held_back)
+        flow = Flow(plan, self.net.plan.lanes.of_level[plan.level], held_back)
+        self.flows.append(flow)
+        self.net.at(plan.start_ps)
+        return flow
+
+    def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
+        """Learn that a packet is on its way."""
+        self.net.at(tail, lambda: self.receive(packet, head), rank=(1, 0))
+
+    def receive(self, packet: Packet, head: int) -> None:
+        """Take a packet in, whose tail has just come."""
+        if packet.is_control:
+            self.into.free(packet, self.net.now)
+            self.net.becn_received += packet.becn
+            if packet.becn or self.net.plan.congestion.has_windows:
+                self.answered(packet)
+            return
+        drained = max(self.drain.take(head, packet.size), self.net.now)
+        self.into.free(packet, drained)
+        self.net.at(drained, lambda: self.deliver(packet))
+        how = self.net.plan.congestion.notification
+        if packet.fecn or how == "ack-each" or (how == "ack" and packet.ends_message):
+            answer = self.answer(packet)
+            self.answers += 1
+            self.control[answer.lane].append((self.answers, answer))
+            self.stalled = {}
+
+    def answered(self, packet: Packet) -> None:
+        """Hear what became of a packet of a flow."""
+        flow, mark = packet.flow, "cold"
+        if packet.becn:
+            is_warm = self.net.plan.congestion.validates and not packet.validated
+            mark = "warm" if is_warm else "hot"
+        flow.control.answered(mark, self.net.now)
+        # The flow whose turn it was may be held back now, to the others' profit.
+        self.stalled = {}
+        # An index only grows when something is heard; windows may open, and pauses end.
+        if self.net.plan.congestion.has_windows and flow.messages:
+            throttled = [entry for entry in self.waiting if entry[1] is flow]
+            if throttled or flow in self.closed:
+                self.waiting = [entry for entry in self.waiting if entry[1] is not flow]
+                self.closed = [closed for closed in self.closed if closed is not flow]
+                self.wait(flow)
+
+    def deliver(self, packet: Packet) -> None:
+        """Count a packet that the host has taken out of its buffer."""
+        self.net.delivered += 1
+        packet.flow.received += packet.payload
+
+    def answer(self, packet: Packet) -> Packet:
+        """Return the notification or acknowledgement of a packet."""
+        size, lane = self.net.plan.control, self.net.plan.lanes.control
+        return Packet(
+            packet.flow,
+            packet.flow.plan.source,
+            payload=0,
+            size=size,
+            space=self.net.space(size),
+            lane=packet.lane if lane is None else lane,
+            is_control=True,
+            becn=packet.fecn,
+            validated=packet.validated,
+        )
+
+    def decide(self) -> None:
+        """Send one packet if that is possible."""
+        if self.out.free_at > self.net.now:
+            return
+        if self.send_control():
+            self.stalled = {}
+            return
+        # A lane on which a control packet waits carries no data before it.
+        lacking = {lane: waiting[0][1].space for lane, waiting in self.control.items() if waiting}
+        if len(lacking) == self.net.plan.lanes.count:
+            return
+        if self.injection.free_at > self.net.now:
+            return
+        if self.stalled and all(self.out.parts[lane, 0] < space for lane, space in self.stalled.items()):
+            return
+        self.take_stock()
+        self.send_data(lacking)
+
+    def send_control(self) -> bool:
+        """Send the control packet that waits longest, of the first ones of the lanes with credit."""
+        first = [waiting[0] for waiting in self.control.values() if waiting]
+        able = [(number, packet) for number, packet in first if self.out.can_take(packet)]
+        if not able:
+            return False
+        _, packet = min(able, key=lambda waits: waits[0])
+        self.control[packet.lane].popleft()
+        self.out.send(packet)
+        return True
+
+    def send_data(self, lacking: dict[int, int]) -> None:
+        """Send a packet of the first flow that may and whose lane has credit.
+
+        Flows whose lane lacks it keep their turn, and nobody behind them uses that lane.
+        """
+        self.stalled = {}
+        kept: list[Flow] = []
+        for _ in range(len(self.ring)):
+            flow = self.ring.popleft()
+            if flow.control.eligible_at(self.net.now) != self.net.now:
+                self.wait(flow)
+                continue
+            packet = self.next_packet(flow)
+            if packet.lane not in lacking and self.out.can_take(packet):
+                self.send(flow, packet)
+                break
+            if packet.lane not in lacking and self.net.plan.switch.queues.is_divided:
+                self.held.append(flow)
+                continue
+            kept.append(flow)
+            lacking.setdefault(packet.lane, packet.space)
+            if len(lacking) == self.net.plan.lanes.count:
+                self.stalled = lacking
+                break
+        self.ring.extendleft(reversed(kept))
+
+    def take_stock(self) -> None:
+        """Let flows into the ring, when the host could send.
+
+        In their order those that have a message again, then those whose delay has passed, the
+        longest released first; of those released at one instant the one that was served longest ago,
+        of those that never were the one with the lower number.
+        """
+        for flow in self.held:
+            self.wait(flow)
+        self.held = []
+        for flow in self.flows:
+            had = bool(flow.messages)
+            while flow.may_generate(self.net.now):
+                if not flow.messages:
+                    flow.control.restarted()
+                flow.generate()
+                if flow.plan.interval_ps is not None:
+                    self.net.at(floor(flow.next_due))
+            if flow.messages and not had:
+                self.remember(flow)
+                self.wait(flow)
+        by_turn = sorted(self.waiting, key=lambda waits: (waits[0], waits[1].served, waits[1].number))
+        for release, flow in by_turn:
+            if release <= self.net.now:
+                self.waiting.remove((release, flow))
+                self.wait(flow)
+
+    def remember(self, flow: Flow) -> None:
+        """Give a flow with a message a number, if it has none."""
+        if flow.number is None and self.given_back:
+            flow.number = self.given_back.pop()
+        elif flow.number is None:
+            flow.number = self.numbers
+            self.numbers += 1
+
+    def forget(self, flow: Flow) -> None:
+        """Give back the number of a flow without messages, unless it has an index of its own."""
+        if flow.number is not None and not self.net.plan.congestion.has_control_per_flow:
+            self.given_back.append(flow.number)
+            flow.number = None
+
+    def wait(self, flow: Flow, since: int | None = None) -> None:
+        """Let a flow into the ring, or let it wait until its delay has passed."""
+        asked = self.net.now if since is None else since
+        release = flow.control.eligible_at(asked)
+        if release is None:
+            self.closed.append(flow)
+        elif release <= asked:
+            self.ring.append(flow)
+        else:
+            self.waiting.append((release, flow))
+            self.net.at(release)
+
+    def next_packet(self, flow: Flow) -> Packet:
+        """Cut the next packet from the flow's message."""
+        payload = min(flow.messages[0], self.net.plan.mtu)
+        size = payload + self.net.plan.header
+        return Packet(
+            flow,
+            flow.plan.destination,
+            payload,
+            size,
+            self.net.space(size),
+            flow.lane,
+            ends_message=payload == flow.messages[0],
+        )
+
+    def send(self, flow: Flow, packet: Packet) -> None:
+        """Send the next packet of a flow."""
+        flow.messages[0] -= packet.payload
+        flow.sent += packet.payload
+        self.served += 1
+        flow.served = self.served
+        self.net.injected += 1
+        self.injection.take(self.net.now, packet.size)
+        if packet.ends_message:
+            flow.messages.popleft()
+            self.injection.free_at += self.net.plan.message_overhead_ps
+        self.net.at(self.injection.free_at)
+        end = self.out.send(packet)
+        flow.control.sent(end, packet.size)
+        if flow.messages:
+            # Nobody else sends before the tail has left: without a delay it is in turn at once.
+            self.wait(flow, since=end)
+        else:
+            self.forget(flow)

@@ -1,0 +1,111 @@
+"""The clock, the nodes, the counters."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from verify.reading import Plan
+from verify.reference import architectures
+from verify.reference.hosts import Host
+from verify.reference.links import Channel
+from verify.reference.switches import Switch
+
+
+@dataclass
+class Sample:
+    """What happened in one interval."""
+
+    received: dict[str, int]
+    sent: dict[str, int]
+    ccti: dict[str, int]
+    fecn_marks: int
+    becn_received: int
+
+
+class Network:
+    """The clock, the nodes, the counters."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.now = 0
+        self._events: list[tuple[int, tuple[int, int], int, Callable[[], None]]] = []
+        self._scheduled = 0
+        self.injected = self.delivered = self.hops = self.fecn_marks = self.becn_received = 0
+        self.samples: list[Sample] = []
+        #: The destinations are numbered in the order of the hosts.
+        self.number = {name: number for number, name in enumerate(plan.wiring.hosts)}
+        self.hosts = {name: Host(self, name) for name in plan.wiring.hosts}
+        self.switches = {name: architectures.switch(self, name) for name in plan.wiring.switches}
+        for link in plan.wiring.links:
+            (near, near_port), (far, far_port) = link.ends
+            ends = (self.node(near), near_port, self.node(far), far_port)
+            there = Channel(self, link.ps_per_byte, link.delay_ps, ends)
+            back = Channel(self, link.ps_per_byte, link.delay_ps, (*ends[2:], *ends[:2]))
+            self.node(near).connect(near_port, out=there, into=back)
+            self.node(far).connect(far_port, out=back, into=there)
+        # A host looks through its flows in the order of their names, whatever that of the scenario.
+        self.flows = [
+            self.hosts[flow.source].add(flow) for flow in sorted(plan.flows, key=lambda flow: flow.name)
+        ]
+
+    def node(self, name: str) -> Host | Switch:
+        """Return a host or switch by name."""
+        return self.hosts[name] if name in self.hosts else self.switches[name]
+
+    def at(
+        self, time: int, action: Callable[[], None] = lambda: None, *, rank: tuple[int, int] = (9, 0)
+    ) -> None:
+        """Let something happen at a time; without an action, all nodes are merely asked then.
+
+        At one instant credits come first (0), then packets (1), those that had to wait for their tails
+        (2) and notifications (3), each in the order of the ports (the second number), then all else.
+        """
+        self._scheduled += 1
+        heapq.heappush(self._events, (time, rank, self._scheduled, action))
+
+    def space(self, size: int) -> int:
+        """Return what a packet takes of a buffer: whole credit blocks."""
+        return -(-size // self.plan.block) * self.plan.block
+
+    def run(self) -> list[Sample]:
+        """Run to the end, at which packets still arrive, but nobody decides anything.
+
+        What arrives or is drained at the end of an interval belongs to it, what is sent then does not.
+        """
+        boundary = self.plan.interval_ps
+        nodes: list[Host | Switch] = [*self.hosts.values(), *self.switches.values()]
+        while self._events and self._events[0][0] <= self.plan.duration_ps:
+            while self._events[0][0] > boundary:
+                self._take_sample(boundary)
+                boundary += self.plan.interval_ps
+            self.now = self._events[0][0]
+            while self._events and self._events[0][0] == self.now:
+                heapq.heappop(self._events)[3]()
+            if self.now == boundary:
+                self._take_sample(boundary)
+                boundary += self.plan.interval_ps
+            if self.now == self.plan.duration_ps:
+                break
+            for node in nodes:
+                node.decide()
+        while boundary <= self.plan.duration_ps:
+            self._take_sample(boundary)
+            boundary += self.plan.interval_ps
+        return self.samples
+
+    def _take_sample(self, boundary: int) -> None:
+        self.now = boundary
+        before = self.samples
+        self.samples.append(
+            Sample(
+                received={
+                    f.plan.name: f.received - sum(s.received[f.plan.name] for s in before) for f in self.flows
+                },
+                sent={f.plan.name: f.sent - sum(s.sent[f.plan.name] for s in before) for f in self.flows},
+                ccti={f.plan.name: f.control.strength(boundary) for f in self.flows},
+                fecn_marks=self.fecn_marks - sum(s.fecn_marks for s in before),
+                becn_received=self.becn_received - sum(s.becn_received for s in before),
+            )
+        )
