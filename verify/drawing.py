@@ -201,6 +201,130 @@ def _divide(rng: random.Random, found: Scenario) -> None:
         switch["buffer"] = f"{int(switch['buffer'].split()[0]) * parts} B"
 
 
+def with_special_queues(found: Scenario) -> Scenario:
+    """Let a drawn scenario have a mechanism that isolates, drawn from its seed too."""
+    rng = random.Random(f"special queues {found['seed']}")
+    full, space = _full_packet(found)
+    mechanism = rng.choice(["fbicm", "ccfit", "hfdi", "ecocc"])
+    lanes = found.get("lanes", {}).get("count", 1)
+    packets = rng.choice([3, 5, 8, 12])
+    found["switch"] = {**found["switch"], "buffer": f"{lanes * (space * packets + rng.randint(0, 99))} B"}
+    # What is exceeded now and then: less than a lane has.
+    least = [rng.randint(0, (packets - 1) * full - 1) for _ in range(2)]
+    isolation: dict[str, Any] = {
+        "queues": rng.choice([0, 1, 1, 2, 3]),
+        "destinations": rng.choice([1, 2, 8]),
+        "detection": f"{least[0]} B",
+        "stop": f"{least[1] + 1} B",
+        "go": f"{rng.randint(0, least[1])} B",
+        "message": rng.choice(["16 B", "16 B", "200 B"]),
+    }
+    single = mechanism in ("fbicm", "ccfit")
+    if rng.random() < 0.3:
+        found["switch"]["architecture"] = rng.choice(["voq", "iq"])
+    if rng.random() < 0.2:
+        single = not single
+        found["switch"]["queues"] = "single" if single else "per-output"
+        if single:
+            isolation["at_root"] = True
+    if mechanism == "ecocc" and rng.random() < 0.3:
+        isolation["at_root"] = True
+    if rng.random() < 0.2:
+        found["switch"]["control_first"] = rng.random() < 0.5
+    _hosts_with_buffers(rng, found, lanes * space)
+    congestion: dict[str, Any] = {"mechanism": mechanism, "isolation": isolation}
+    if mechanism in ("ccfit", "ecocc"):
+        parts = found.get("congestion") or _cc(rng, space, space * packets)
+        upper = rng.randint(1, 2 * full)
+        congestion["marking"] = {"upper": f"{upper} B", "lower": f"{rng.randint(0, upper)} B"}
+        if rng.random() < 0.3:
+            congestion["marking"]["percent"] = rng.randint(1, 100)
+        congestion["reaction"] = {**parts["reaction"], "ccti_timer": rng.choice([1, 2, NO_TIMER])}
+    return {**found, "congestion": congestion}
+
+
+def _full_packet(found: Scenario) -> tuple[int, int]:
+    """Return the bytes of a full packet, and of the blocks that it takes."""
+    mtu, header, block = (int(found["packet"][key].split()[0]) for key in ("mtu", "header", "credit_block"))
+    return mtu + header, -(-(mtu + header) // block) * block
+
+
+def _hosts_with_buffers(rng: random.Random, found: Scenario, space: int) -> None:
+    """Draw the output buffer of hosts, with room for a packet at least."""
+    host = {**found["host"], "output_buffer": f"{space * rng.randint(1, 5) + rng.randint(0, 99)} B"}
+    if rng.random() < 0.1:
+        host["queues"] = "none"
+        del host["output_buffer"]
+    found["host"] = host
+
+
+def with_output_buffers(found: Scenario) -> Scenario:
+    """Let a drawn scenario have switches with buffers at outputs, and marks and reactions made for them."""
+    rng = random.Random(f"output buffers {found['seed']}")
+    _, space = _full_packet(found)
+    lanes = found.get("lanes", {}).get("count", 1)
+    switch = {**found["switch"], "architecture": "cioq"}
+    found["switch"] = switch
+    if rng.random() < 0.3:
+        _divide(rng, found)
+    if rng.random() < 0.7:
+        switch["output_buffer"] = f"{lanes * (space * rng.choice([1, 2, 3, 8]) + rng.randint(0, 99))} B"
+    if rng.random() < 0.4:
+        switch["crossbar"] = rng.choice(["54.54 Gbit/s", "60 Gbit/s", "109 Gbit/s"])
+    if rng.random() < 0.2:
+        switch["control_first"] = True
+    fecn = _fecn_of_outputs(rng, found, space)
+    if rng.random() < 0.2:
+        found.pop("congestion", None)
+        return {**found, "congestion": fecn} if fecn else found
+    percents = {key: rng.randint(1, 99) for key in ("input_percent", "output_percent")}
+    by_output = {"output_percent": percents["output_percent"]}
+    kinds = [{"kind": "ipm"}, {"kind": "opm", **by_output}, {"kind": "mvpm", **percents}]
+    marking = rng.choice(kinds)
+    if fecn and rng.random() < 0.2:
+        marking = fecn["marking"]
+    return {
+        **found,
+        "congestion": {"marking": marking, "notification": "ack-each", "reaction": _reaction(rng)},
+    }
+
+
+def _fecn_of_outputs(rng: random.Random, found: Scenario, space: int) -> dict[str, Any]:
+    """Draw FECN for switches with output buffers, of what both models have alike.
+
+    See `cases.disagreements` for the fill of single queues, and of several lanes.
+    """
+    if found.get("lanes", {}).get("count", 1) > 1:
+        return {}
+    fecn = found.get("congestion") or _cc(rng, space, space)
+    fill = rng.choice(["sum", "sum-per-input"])
+    return {**fecn, "marking": {**fecn["marking"], "kind": "fecn", "fill": fill}}
+
+
+def _reaction(rng: random.Random) -> dict[str, Any]:
+    """Draw a reaction that counts acknowledgements, or Pfister's table."""
+    kind = rng.choice(["static-window", "aimd", "fimd", "lipd", "mvcm", "mvcm", "cct"])
+    found: dict[str, Any] = {"kind": kind}
+    if kind == "static-window":
+        found["packets"] = rng.choice([1, 2, 5])
+    elif kind == "cct":
+        timer = rng.choice([1, 2, 3])
+        found |= {
+            "ccti_timer": timer,
+            "table": {"kind": "linear", "packets": rng.choice([1, 2]), "entries": 128},
+        }
+    elif rng.random() < 0.5:
+        found["window"] = rng.choice([1, 2, 5])
+    if kind in ("aimd", "fimd"):
+        found |= {"m": rng.choice([2, 3]), "slowest": rng.choice([4, 16, 256])}
+    elif kind == "lipd" and rng.random() < 0.5:
+        found |= {"delay": "333333 ps", "limit": rng.choice([2, 255])}
+    elif kind == "mvcm" and rng.random() < 0.7:
+        found |= {"slot": "200 ns", "factor": rng.choice([1, 2, 4]), "warm": rng.random() < 0.7}
+        found |= {"limit": rng.choice([1, 3])} if rng.random() < 0.7 else {"limited": False}
+    return found
+
+
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
     """Draw scenarios from consecutive seeds; what a seed has follows from its remainder by six."""
     for seed in range(first, first + count):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from verify.reference.hosts import Flow
+    from verify.reference.isolation import Notice
     from verify.reference.network import Network
 
 
@@ -51,6 +52,9 @@ class Node(Protocol):
 
     def fixed_parts(self) -> Iterable[int]:
         """Return the parts that there are from the start."""
+
+    def notice(self, port: int, notice: Notice) -> None:
+        """Take a notice about a line of the node at the other end."""
 
     def wake(self, port: int, time: int) -> None:
         """Look at what can be sent from a port at a time, at the latest."""
@@ -122,6 +126,13 @@ class Channel:
         self.net.at(self.free_at)
         self.receiver.comes(packet, self.port, head=now + self.delay, tail=self.free_at + self.delay)
         return self.free_at
+
+    def notify(self, notice: Notice, size: int) -> None:
+        """Send a notice, which needs no credit, before any packet that is not on its way."""
+        self.free_at = max(self.free_at, self.net.now) + self.span(size)
+        arrival = self.free_at + self.delay
+        self.net.at(arrival, lambda: self.receiver.notice(self.port, notice), rank=(3, self.port))
+        self.net.at(self.free_at)
 
     def free(self, packet: Packet, time: int) -> None:
         """Return a credit: the receiver frees the packet's space at a time."""

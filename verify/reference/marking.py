@@ -10,7 +10,7 @@ from verify.reference.streams import Stream
 
 @dataclass(frozen=True)
 class Fill:
-    """What waits for an output's lane: bytes in all queues, and in that of `port` that changed last.
+    """What waits for an output's lane: bytes in all queues, and in that of `port` (0: none) that changed.
 
     `asking` counts the inputs with someone whose turn may come.
     """
@@ -42,14 +42,17 @@ class PortState:
             return
         share = 1
         watched: int | str = "sum"
-        bytes_ = fill.total
+        waiting = fill.total
         if self.rule.fill == "each":
-            watched, bytes_ = fill.port, fill.queue
+            watched, waiting = fill.port, fill.queue
         elif self.rule.fill == "sum-per-input":
             share = max(fill.asking, 1)
-        if bytes_ * share > self.rule.upper:
+        if watched == 0:
+            # No single queue has changed.
+            pass
+        elif waiting * share > self.rule.upper:
             self.over.add(watched)
-        elif bytes_ * share <= self.rule.lower:
+        elif waiting * share <= self.rule.lower:
             self.over.discard(watched)
         self.congested = bool(self.over) and (self.congested or is_root or self.masked)
 

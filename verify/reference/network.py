@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from verify.reading import Plan
 from verify.reference import architectures
+from verify.reference.adapters import AdapterHost
 from verify.reference.hosts import Host
+from verify.reference.isolation import IsolatingBuffers
 from verify.reference.links import Channel
+from verify.reference.queued import QueuedSwitch
 from verify.reference.switches import Switch
 
 
@@ -22,6 +25,11 @@ class Sample:
     ccti: dict[str, int]
     fecn_marks: int
     becn_received: int
+    isolation: dict[str, int]
+
+
+#: What is counted of special queues at a moment; all else since the start of the run.
+AT_ONCE = ("full_ports", "special_queues", "input_lines", "output_lines")
 
 
 class Network:
@@ -32,11 +40,13 @@ class Network:
         self.now = 0
         self._events: list[tuple[int, tuple[int, int], int, Callable[[], None]]] = []
         self._scheduled = 0
-        self.injected = self.delivered = self.hops = self.fecn_marks = self.becn_received = 0
+        self.injected = self.delivered = self.hops = self.fecn_marks = self.becn_received = (
+            self.validations
+        ) = 0
         self.samples: list[Sample] = []
         #: The destinations are numbered in the order of the hosts.
         self.number = {name: number for number, name in enumerate(plan.wiring.hosts)}
-        self.hosts = {name: Host(self, name) for name in plan.wiring.hosts}
+        self.hosts = {name: architectures.host(self, name) for name in plan.wiring.hosts}
         self.switches = {name: architectures.switch(self, name) for name in plan.wiring.switches}
         for link in plan.wiring.links:
             (near, near_port), (far, far_port) = link.ends
@@ -107,5 +117,24 @@ class Network:
                 ccti={f.plan.name: f.control.strength(boundary) for f in self.flows},
                 fecn_marks=self.fecn_marks - sum(s.fecn_marks for s in before),
                 becn_received=self.becn_received - sum(s.becn_received for s in before),
+                isolation=self._isolation(before),
             )
         )
+
+    def _isolation(self, before: list[Sample]) -> dict[str, int]:
+        """Return what is in use of special queues, and what happened to them since the last sample."""
+        found = dict.fromkeys(AT_ONCE, 0)
+        for switch in self.switches.values():
+            if not isinstance(switch, QueuedSwitch) or not isinstance(switch.buffers, IsolatingBuffers):
+                return {}
+            for key, count in switch.buffers.in_use(switch.count, switch.lanes).items():
+                found[key] += count
+        nodes = [*self.switches.values(), *self.hosts.values()]
+        all_buffers = [node.buffers for node in nodes if isinstance(node, QueuedSwitch | AdapterHost)]
+        for tally in (buffers.tally for buffers in all_buffers if isinstance(buffers, IsolatingBuffers)):
+            counts = {"allocations": tally.allocations, "exhausted": tally.exhausted, **tally.notices}
+            for key, count in counts.items():
+                found[key] = found.get(key, 0) + count
+        for key in found.keys() - set(AT_ONCE):
+            found[key] -= sum(sample.isolation[key] for sample in before)
+        return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from verify.reference.isolation import IsolatingBuffers, Notice
 from verify.reference.links import Packet
 from verify.reference.marking import Fill
 from verify.reference.queues import Buffers, Queue, Way
@@ -24,12 +25,21 @@ class QueuedSwitch(Switch):
         self.buffers = self.make_buffers()
         self.crossbar = plan.crossbar
         self.is_divided = plan.queues.is_divided
-        self.is_fifo = len(self.lanes) == 1 and plan.queues.fixed(self.count) == 1 and not plan.control_first
+        self.is_fifo = (
+            len(self.lanes) == 1
+            and plan.queues.fixed(self.count) == 1
+            and not plan.control_first
+            and net.plan.congestion.isolation is None
+        )
         self.rounds: dict[Way, Round] = {}
 
     def make_buffers(self) -> Buffers:
         """Make the queues."""
-        plan = self.net.plan.switch
+        plan, rule = self.net.plan.switch, self.net.plan.congestion.isolation
+        if rule:
+            return IsolatingBuffers(
+                plan.queues, self.net.number, rule, control_first=plan.control_first, detects=True
+            )
         return Buffers(plan.queues, self.net.number, control_first=plan.control_first)
 
     def enqueue(self, packet: Packet, port: int) -> None:
@@ -50,10 +60,33 @@ class QueuedSwitch(Switch):
         return self.buffers.bytes.get(way, 0)
 
     def spread(self) -> None:
-        """Have those outputs asked that somebody new waits for."""
+        """Have those outputs asked that somebody new waits for, and tell others what changed."""
+        self.mark_moved()
         asked, self.buffers.asked = self.buffers.asked, []
         for way, port in asked:
             self.ask(way, port)
+        self.tell()
+
+    def mark_moved(self) -> None:
+        """Tell the congestion managers of packets that changed queues."""
+        if isinstance(self.buffers, IsolatingBuffers):
+            moved, self.buffers.moved = self.buffers.moved, []
+            for packet, port in moved:
+                self.queue_changed(packet, port)
+
+    def tell(self) -> None:
+        """Send the notices that are due, ahead of packets that are not on their way yet."""
+        if isinstance(self.buffers, IsolatingBuffers):
+            notices, self.buffers.notices = self.buffers.notices, []
+            for port, notice in notices:
+                size = self.buffers.rule.message + 2 * len(notice.destinations)
+                self.out[port].notify(notice, size)
+
+    def notice(self, port: int, notice: Notice) -> None:
+        """Take a notice of the next node."""
+        if isinstance(self.buffers, IsolatingBuffers):
+            self.buffers.received(port, notice)
+            self.spread()
 
     def ask(self, way: Way, port: int) -> None:
         """Somebody new of an input waits for an output."""
@@ -205,8 +238,10 @@ class IslipSwitch(QueuedSwitch):
         self.plan_wakes()
 
     def matched(self) -> None:
-        """All that were matched are on their way; the inputs are busy now."""
+        """All that were matched are on their way, and the inputs are busy now: tell others what changed."""
         self.buffers.asked = []
+        self.mark_moved()
+        self.tell()
 
     def match(self, lane: int, *, moves_pointers: bool) -> dict[int, tuple[int, Queue]]:
         """Match free outputs with free inputs once; each input takes the grant next to its pointer."""

@@ -13,6 +13,7 @@ from verify.reference.marking import Fill, PortState
 from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
+    from verify.reference.isolation import Notice
     from verify.reference.network import Network
 
 
@@ -79,6 +80,10 @@ class Switch:
             self.enqueue(packet, port)
 
         self.net.at(ready + max(lag, 0), enters, rank=(2 if lag > 0 else 1, port))
+
+    def notice(self, port: int, notice: Notice) -> None:
+        """Take a notice of the next node: there are none without special queues."""
+        raise NotImplementedError
 
     def enqueue(self, packet: Packet, port: int) -> None:
         """Let a packet ask for its output."""
