@@ -181,6 +181,91 @@ def table() -> list[tuple[str, Scenario]]:
     return _single_lane() + _lanes_of_a_star() + _lanes_of_a_dumbbell() + _lanes_of_mixed_rates()
 
 
+def _fecn(**marking: Any) -> dict[str, Any]:
+    """Describe marking of every packet above a threshold, and sources that do not mind."""
+    return {
+        **cc(marking_rate=0, packet_size=0, **marking, table=NO_DELAYS),
+        "notification": "cnp",
+    }
+
+
+def disagreements() -> list[tuple[str, Scenario]]:
+    """Return scenarios on which the models disagree; what is drawn leaves them out.
+
+    In each the reference does what the rules say. Where a scenario comes out the same, it belongs into
+    the table, and what keeps the drawn ones from it can go.
+    """
+    cioq = {"architecture": "cioq", "buffer": "16 KiB"}
+    behind = [flow("H1", "H2"), flow("H3", "H2"), flow("H4", "H3", rate="1 Gbit/s")]
+    other_lane = [flow("H1", "H3"), flow("H2", "H3"), flow("H4", "H3", sl=1, rate="1 Gbit/s")]
+    one_packet = {"queues": "per-destination", "queue_buffer": "2 KiB"}
+    lone = {
+        "kind": "custom",
+        "hosts": ["A", "B", "C"],
+        "switches": [{"name": "S1", "ports": 3}, {"name": "S2", "ports": 2}],
+        "links": [
+            {"from": "A", "to": "S1:1"},
+            {"from": "B", "to": "S1:2"},
+            {"from": "S1:3", "to": "S2:1"},
+            {"from": "C", "to": "S2:2"},
+        ],
+    }
+    hurried = [
+        flow("H1", "H3", message="8779 B", rate="9 Gbit/s"),
+        flow("H3", "H2", message="4096 B"),
+        flow("H3", "H2", start="2302149 ps"),
+        flow("H1", "H2", message="4096 B", rate="9 Gbit/s", start="3588768 ps"),
+        flow("H3", "H1"),
+    ]
+    lipd = {"marking": {"kind": "ipm"}, "notification": "ack-each", "reaction": {"kind": "lipd"}}
+    return [
+        # A packet that leaves an output buffer has the queue of the first port looked at, which holds
+        # packets for other outputs: the lone flow H4 to H3 is marked.
+        (
+            "cioq, each: another output's queue",
+            scenario(STAR, behind, switch=cioq, congestion=_fecn(fill="each", upper="4 KiB", lower="2 KiB")),
+        ),
+        # What waits in an output buffer counts on every lane: the lone flow of lane 1 is marked.
+        (
+            "cioq, sum: another lane's bytes",
+            scenario(
+                STAR,
+                other_lane,
+                lanes={"count": 2},
+                switch={**cioq, "buffer": "64 KiB"},
+                congestion=_fecn(upper="4 KiB", lower="2 KiB"),
+            ),
+        ),
+        # A port is taken for a root until it has looked for credit once, although no queue of the next
+        # switch has room for two packets.
+        (
+            "per-destination, one packet: a root without credit",
+            scenario(
+                lone,
+                [flow("A", "C"), flow("B", "C")],
+                switch=one_packet,
+                congestion=_fecn(victim_mask="none", upper="3 KiB", lower="1 KiB"),
+            ),
+        ),
+        # A flow whose pause an answer made longer is let go in the order of the shorter one.
+        (
+            "lipd: the order of release after a longer pause",
+            scenario(
+                {"kind": "star", "hosts": 4, "link_rate": "20 Gbit/s"},
+                hurried,
+                packet={"control": "100 B"},
+                switch={
+                    "architecture": "cioq",
+                    "queues": "per-output",
+                    "buffer": "4176 B",
+                    "latency": "6 ns",
+                },
+                congestion=lipd,
+            ),
+        ),
+    ]
+
+
 def _single_lane() -> list[tuple[str, Scenario]]:
     small = _switch("32 KiB")
     header = {"header": "30 B"}

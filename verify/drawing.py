@@ -196,7 +196,9 @@ def _divide(rng: random.Random, found: Scenario) -> None:
         packet = found["packet"]
         size, block = (int(packet[key].split()[0]) for key in ("mtu", "credit_block"))
         space = -(-(size + int(packet["header"].split()[0])) // block) * block
-        switch["queue_buffer"] = f"{space * rng.randint(1, 4) + rng.randint(0, 99)} B"
+        # See `cases.disagreements` for queues per destination with room for one packet.
+        least = 2 if kind == "per-destination" else 1
+        switch["queue_buffer"] = f"{space * rng.randint(least, 4) + rng.randint(0, 99)} B"
     elif is_divided:
         switch["buffer"] = f"{int(switch['buffer'].split()[0]) * parts} B"
 
@@ -325,12 +327,92 @@ def _reaction(rng: random.Random) -> dict[str, Any]:
     return found
 
 
+def with_patterns(found: Scenario) -> Scenario:
+    """Let a drawn scenario have patterns of traffic besides some of its flows, drawn from its seed too."""
+    rng = random.Random(f"patterns {found['seed']}")
+    mtu, levels = int(found["packet"]["mtu"].split()[0]), rng.choice([1, 2, 16])
+    traffic = [_pattern(rng, found, mtu, levels) for _ in range(rng.choice([1, 1, 2, 3]))]
+    kept = rng.randint(0, len(found["flow"]))
+    flows = found["flow"][:kept]
+    for one in flows:
+        if "rate" in one and rng.random() < 0.5:
+            one["arrivals"] = "poisson"
+    # A permutation's number counts the classes before it, which of a forest are as many as there are roles.
+    traffic.sort(key=lambda pattern: pattern["pattern"]["kind"] == "forest")
+    return {**found, "flow": flows, "traffic": traffic}
+
+
+def _pattern(rng: random.Random, found: Scenario, mtu: int, levels: int) -> dict[str, Any]:
+    """Draw a pattern."""
+    hosts = found["topology"]["hosts"]
+    kinds = ["uniform", "uniform", "hotspots", "shift", "permutation", "all-to-all", "forest", "forest"]
+    kind = rng.choice(kinds)
+    pattern = {"kind": kind, **_choice_of_destinations(rng, kind, hosts, mtu)}
+    least = rng.choice([mtu, mtu, rng.randint(1, mtu), rng.randint(1, 4 * mtu)])
+    one: dict[str, Any] = {"pattern": pattern, "message": f"{least} B", "sl": rng.randrange(levels)}
+    if rng.random() < 0.5:
+        one["rate"] = rng.choice(["0.7 Gbit/s", "3.3 Gbit/s", "9 Gbit/s"])
+        if kind != "forest":
+            one["arrivals"] = rng.choice(["periodic", "poisson"])
+    if rng.random() < 0.3:
+        one["start"] = f"{rng.randint(0, 5 * mtu * 1000)} ps"
+    if rng.random() < 0.2:
+        one["stop"] = f"{rng.randint(10 * mtu * 1000, 19 * mtu * 1000)} ps"
+    if rng.random() < 0.3:
+        one["hosts"] = rng.sample(hosts, rng.randint(1, len(hosts)))
+    if kind != "forest" and rng.random() < 0.3:
+        one["message_max"] = f"{least + rng.randint(0, 2 * mtu)} B"
+    if kind != "forest" and rng.random() < 0.3:
+        one["packets_per_host"] = rng.randint(1, 40)
+    return one
+
+
+def _choice_of_destinations(rng: random.Random, kind: str, hosts: list[str], mtu: int) -> dict[str, Any]:
+    """Draw what a pattern of a kind has of its own."""
+    if kind == "uniform":
+        return {"include_self": rng.random() < 0.3}
+    if kind == "hotspots":
+        return {"to": rng.sample(hosts, rng.randint(1, min(3, len(hosts))))}
+    if kind == "shift":
+        return {"by": rng.randint(1, len(hosts) - 1)}
+    if kind != "forest":
+        return {}
+    shares = sorted(rng.randint(0, 100) for _ in range(2))
+    found: dict[str, Any] = {"contributors": shares[0], "victims": shares[1] - shares[0]}
+    found |= {"mixed": 100 - shares[1], "hotspots": rng.randint(1, min(3, len(hosts)))}
+    if found["mixed"]:
+        found["p"] = rng.choice([0, 10, 60, 100])
+    if rng.random() < 0.6:
+        found["lifetime"] = f"{rng.randint(1000, 1000 + 8 * mtu)} ns"
+    return found
+
+
+#: What is drawn besides, by the remainder of the seed.
+VARIANTS = (
+    (),
+    (with_lanes,),
+    (with_lanes, with_patterns),
+    (with_queues,),
+    (with_lanes, with_queues),
+    (with_queues, with_patterns),
+    (with_special_queues,),
+    (with_lanes, with_special_queues),
+    (with_lanes, with_special_queues, with_patterns),
+    (with_output_buffers,),
+    (with_lanes, with_output_buffers),
+    (with_lanes, with_output_buffers, with_patterns),
+)
+
+
+def variant(seed: int) -> Scenario:
+    """Draw a scenario with all that the seed's remainder says."""
+    found = drawn(seed)
+    for part in VARIANTS[seed % len(VARIANTS)]:
+        found = part(found)
+    return found
+
+
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
-    """Draw scenarios from consecutive seeds; what a seed has follows from its remainder by six."""
+    """Draw scenarios from consecutive seeds."""
     for seed in range(first, first + count):
-        found = drawn(seed)
-        if seed % 3:
-            found = with_lanes(found)
-        if seed % 6 > 2:
-            found = with_queues(found)
-        yield f"drawn from seed {seed}", found
+        yield f"drawn from seed {seed}", variant(seed)

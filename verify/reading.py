@@ -12,23 +12,62 @@ from fractions import Fraction
 from typing import Any
 
 from verify.parts import Congestion, Sizes, congestion
-from verify.quantities import nothing_left, rate_ps_per_byte, size_bytes, time_ps
+from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
 from verify.wiring import Wiring, wiring
 
 
 @dataclass(frozen=True)
-class FlowPlan:
-    """A flow: who sends what to whom, when. `interval_ps` is none for a saturating flow."""
+class Timing:
+    """When messages are generated, and how large they are; no interval for a saturating source."""
 
-    name: str
-    source: str
-    destination: str
     start_ps: int
     stop_ps: int | None
     message: int
     interval_ps: Fraction | None
-    total: int | None
+    is_poisson: bool
+    total: int | None = None
+
+
+@dataclass(frozen=True)
+class FlowPlan:
+    """A flow: who sends what to whom."""
+
+    name: str
+    source: str
+    destination: str
+    timing: Timing
     level: int
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Shares of roles in percent, how many hotspots, and how long these stay."""
+
+    hotspots: int
+    contributors: int
+    victims: int
+    mixed: int
+    p: int
+    lifetime_ps: int | None
+
+
+@dataclass(frozen=True)
+class TrafficPlan:
+    """A pattern of traffic. Messages are up to `spread` larger than the smallest."""
+
+    name: str
+    hosts: tuple[str, ...]
+    kind: str
+    to: tuple[str, ...]
+    by: int
+    include_self: bool
+    forest: Forest | None
+    rate_bits: int | None
+    spread: int
+    packets: int | None
+    level: int
+    timing: Timing
+    class_number: int
 
 
 @dataclass(frozen=True)
@@ -110,6 +149,7 @@ class Plan:
     adapter: tuple[Organisation, int] | None
     congestion: Congestion
     flows: tuple[FlowPlan, ...]
+    traffic: tuple[TrafficPlan, ...]
 
     @property
     def full(self) -> int:
@@ -142,6 +182,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     built = _switch(switch, mechanism, block, lanes, net)
     sizes = Sizes(mtu + header, control, block, built.buffer, built.output_buffer, built.latency_ps)
     parts = congestion(given.pop("congestion", {}), sizes, net)
+    flows = tuple(_flow(flow, mtu) for flow in given.pop("flow", []))
     found = Plan(
         seed=given.pop("seed", 1),
         wiring=net,
@@ -160,7 +201,8 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         message_overhead_ps=time_ps(host.pop("message_overhead", "0 ps")),
         adapter=_adapter(host, built.queues.count, lanes, has_special_queues=parts.isolation is not None),
         congestion=parts,
-        flows=tuple(_flow(flow, mtu) for flow in given.pop("flow", [])),
+        flows=flows,
+        traffic=_traffic(given.pop("traffic", []), net, mtu, len(flows)),
     )
     for place, table in (("packet", packet), ("host", host), ("measure", measure)):
         nothing_left(place, table)
@@ -228,17 +270,71 @@ def _rate_or_none(table: dict[str, Any], key: str) -> Fraction | None:
 def _flow(flow: Mapping[str, Any], mtu: int) -> FlowPlan:
     given = dict(flow)
     source, destination = given.pop("from"), given.pop("to")
-    message = size_bytes(given.pop("message")) if "message" in given else mtu
     found = FlowPlan(
         name=given.pop("name", f"{source}->{destination}"),
         source=source,
         destination=destination,
-        start_ps=time_ps(given.pop("start", "0 ps")),
-        stop_ps=time_ps(given.pop("stop")) if "stop" in given else None,
-        message=message,
-        interval_ps=message * rate_ps_per_byte(given.pop("rate")) if "rate" in given else None,
-        total=size_bytes(given.pop("total")) if "total" in given else None,
+        timing=_timing(given, mtu, 0),
         level=given.pop("sl", 0),
     )
     nothing_left("flow", given)
     return found
+
+
+def _timing(given: dict[str, Any], mtu: int, spread: int) -> Timing:
+    message = size_bytes(given.pop("message")) if "message" in given else mtu
+    rate = rate_ps_per_byte(given.pop("rate")) if "rate" in given else None
+    return Timing(
+        start_ps=time_ps(given.pop("start", "0 ps")),
+        stop_ps=time_ps(given.pop("stop")) if "stop" in given else None,
+        message=message,
+        interval_ps=None if rate is None else rate * (2 * message + spread) / 2,
+        is_poisson=given.pop("arrivals", "periodic") == "poisson",
+        total=size_bytes(given.pop("total")) if "total" in given else None,
+    )
+
+
+def _traffic(patterns: list[Mapping[str, Any]], net: Wiring, mtu: int, flows: int) -> tuple[TrafficPlan, ...]:
+    """Read the patterns. Classes are numbered, flows first; a forest has one for each role that occurs."""
+    found, class_number = [], flows
+    for number, pattern in enumerate(patterns):
+        given = dict(pattern)
+        kind = dict(given.pop("pattern"))
+        rate = Fraction(8 * 10**12) / rate_ps_per_byte(given["rate"]) if "rate" in given else None
+        least = size_bytes(given.get("message", f"{mtu} B"))
+        spread = size_bytes(given.pop("message_max")) - least if "message_max" in given else 0
+        forest = _forest(kind) if kind["kind"] == "forest" else None
+        plan_ = TrafficPlan(
+            name=given.pop("name", f"traffic {number + 1}"),
+            hosts=tuple(given.pop("hosts", net.hosts)),
+            kind=kind.pop("kind"),
+            to=tuple(kind.pop("to", ())),
+            by=kind.pop("by", 0),
+            include_self=kind.pop("include_self", False),
+            forest=forest,
+            rate_bits=None if rate is None else int(rate),
+            spread=spread,
+            packets=given.pop("packets_per_host", None),
+            level=given.pop("sl", 0),
+            timing=_timing(given, mtu, spread),
+            class_number=class_number,
+        )
+        nothing_left("traffic", given | kind)
+        if forest and any(
+            later.get("pattern", {}).get("kind") == "permutation" for later in patterns[number:]
+        ):
+            raise NotCovered("a permutation after a forest, whose classes count first")
+        found.append(plan_)
+        class_number += 1
+    return tuple(found)
+
+
+def _forest(given: dict[str, Any]) -> Forest:
+    return Forest(
+        hotspots=given.pop("hotspots"),
+        contributors=given.pop("contributors", 0),
+        victims=given.pop("victims", 0),
+        mixed=given.pop("mixed", 0),
+        p=given.pop("p", 0),
+        lifetime_ps=time_ps(given.pop("lifetime")) if "lifetime" in given else None,
+    )

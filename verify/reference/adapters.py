@@ -11,15 +11,16 @@ lacked is back, and when something tells it about congestion.
 
 from __future__ import annotations
 
+from math import floor
 from typing import TYPE_CHECKING
 
-from verify.reference.hosts import Flow, Host
+from verify.reference.hosts import Host
 from verify.reference.isolation import IsolatingBuffers, Notice
 from verify.reference.links import Channel, Packet
 from verify.reference.queues import Buffers
+from verify.reference.sources import Source
 
 if TYPE_CHECKING:
-    from verify.reading import FlowPlan
     from verify.reference.network import Network
 
 
@@ -42,11 +43,10 @@ class AdapterHost(Host):
         self.wake_at: int | None = None
         self.is_asked = False
 
-    def add(self, plan: FlowPlan) -> Flow:
-        """Add a flow that starts here."""
-        flow = super().add(plan)
-        self.wake(0, plan.start_ps)
-        return flow
+    def add(self, source: Source) -> None:
+        """Add a source."""
+        super().add(source)
+        self.wake(0, floor(source.next_due))
 
     def wake(self, port: int, time: int) -> None:
         """Look at a time, unless before."""
@@ -100,12 +100,21 @@ class AdapterHost(Host):
 
     def next_times(self) -> list[int]:
         """Return when messages are due and flows are released."""
-        due = [flow.next_draw(self.net.now) for flow in self.flows]
+        due = [self.next_draw(source) for source in self.sources]
         return [time for time in due if time is not None] + [release for release, _ in self.waiting]
 
     def draw_and_move(self) -> bool:
         """Move a packet of the first flow that may go, for which there is room."""
-        self.take_stock()
+        self.enlist_held()
+        while True:
+            self.take_stock()
+            if self.move_one():
+                return True
+            if not any(self.is_due(source) for source in self.sources):
+                return False
+
+    def move_one(self) -> bool:
+        """Move a packet of the first flow in the ring that may go; those that may not are held."""
         for _ in range(len(self.ring)):
             flow = self.ring.popleft()
             if flow.control.eligible_at(self.net.now) != self.net.now:

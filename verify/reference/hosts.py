@@ -10,9 +10,9 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from verify.quantities import NotCovered
-from verify.reading import FlowPlan
 from verify.reference.links import Channel, Packet
 from verify.reference.reactions import Control, control
+from verify.reference.sources import Message, Source
 
 if TYPE_CHECKING:
     from verify.reference.isolation import Notice
@@ -36,49 +36,17 @@ class Limiter:
 
 
 class Flow:
-    """A flow at its source: its messages."""
+    """What one source of a host sends to one destination."""
 
-    def __init__(self, plan: FlowPlan, lane: int, control: Control) -> None:
-        self.plan, self.lane, self.control = plan, lane, control
-        self.messages: deque[int] = deque()
-        self.generated = self.sent = self.received = 0
-        self.next_due: Fraction = Fraction(plan.start_ps)
+    def __init__(self, source: Source, ends: tuple[str, str], lane: int, control: Control) -> None:
+        self.source, self.lane, self.control = source, lane, control
+        self.origin, self.destination = ends
+        self.messages: deque[Message] = deque()
+        self.sent = self.received = 0
         #: Tells the host's flows apart while there is something to remember about them.
         self.number: int | None = None
         #: When it would have been released, had not an answer made its pause longer since.
         self.void: list[int] = []
-        #: Which of its host's packets its last one was.
-        self.served = 0
-
-    def may_generate(self, now: int) -> bool:
-        """Tell whether a message is due: at its time, or whenever a saturating flow has none."""
-        if floor(self.next_due) > now or (self.plan.total is not None and self.generated >= self.plan.total):
-            return False
-        due = now if self.plan.interval_ps is None else floor(self.next_due)
-        if self.plan.stop_ps is not None and due >= self.plan.stop_ps:
-            return False
-        return self.plan.interval_ps is not None or not self.messages
-
-    def next_draw(self, now: int) -> int | None:
-        """Return when the next message is due, in the past if it is already; none if none is to come."""
-        due = floor(self.next_due)
-        is_over = self.plan.total is not None and self.generated >= self.plan.total
-        is_stopped = self.plan.stop_ps is not None and due >= self.plan.stop_ps
-        if is_over or is_stopped:
-            return None
-        if self.plan.interval_ps is None and (
-            self.messages or (self.plan.stop_ps is not None and now >= self.plan.stop_ps)
-        ):
-            return None
-        return due
-
-    def generate(self) -> None:
-        """Add a message."""
-        left = self.plan.message if self.plan.total is None else self.plan.total - self.generated
-        self.messages.append(min(self.plan.message, left))
-        self.generated += self.messages[-1]
-        if self.plan.interval_ps is not None:
-            self.next_due += self.plan.interval_ps
 
 
 class Host:
@@ -86,7 +54,8 @@ class Host:
 
     def __init__(self, net: Network, name: str) -> None:
         self.net, self.name = net, name
-        self.flows: list[Flow] = []
+        self.sources: list[Source] = []
+        self.flows: dict[tuple[Source, str], Flow] = {}
         self.ring: deque[Flow] = deque()
         self.waiting: list[tuple[int, Flow]] = []
         #: Flows whose windows are closed, and those that lack credit of their own while others send.
@@ -101,8 +70,8 @@ class Host:
             lane: deque() for lane in range(net.plan.lanes.count)
         }
         self.answers = 0
-        #: Data packets sent so far.
-        self.served = 0
+        #: Data packets sent so far, and payload sent and received.
+        self.served = self.sent = self.received = 0
         #: Where control is per service level.
         self.levels: dict[int, Control] = {}
 
@@ -131,15 +100,20 @@ class Host:
     def wake(self, port: int, time: int) -> None:
         """Do nothing: hosts are asked whenever something happens."""
 
-    def add(self, plan: FlowPlan) -> Flow:
-        """Add a flow that starts here."""
-        held_back = control(self.net, self.name, plan.level, self.out.pace)
-        if self.net.plan.congestion.has_control_per_level:
-            held_back = self.levels.setdefault(plan.level, held_back)
-        flow = Flow(plan, self.net.plan.lanes.of_level[plan.level], held_back)
-        self.flows.append(flow)
-        self.net.at(plan.start_ps)
-        return flow
+    def add(self, source: Source) -> None:
+        """Add a source."""
+        self.sources.append(source)
+        self.net.at(floor(source.next_due))
+
+    def flow(self, source: Source, destination: str) -> Flow:
+        """Return what a source sends to a destination, made if need be."""
+        if (source, destination) not in self.flows:
+            held_back = control(self.net, self.name, source.level, self.out.pace)
+            if self.net.plan.congestion.has_control_per_level:
+                held_back = self.levels.setdefault(source.level, held_back)
+            lane = self.net.plan.lanes.of_level[source.level]
+            self.flows[source, destination] = Flow(source, (self.name, destination), lane, held_back)
+        return self.flows[source, destination]
 
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
         """Learn that a packet is on its way."""
@@ -185,13 +159,15 @@ class Host:
         """Count a packet that the host has taken out of its buffer."""
         self.net.delivered += 1
         packet.flow.received += packet.payload
+        self.received += packet.payload
+        self.net.classes[packet.flow.source.name].count(packet, self.net.now)
 
     def answer(self, packet: Packet) -> Packet:
         """Return the notification or acknowledgement of a packet."""
         size, lane = self.net.plan.control, self.net.plan.lanes.control
         return Packet(
             packet.flow,
-            packet.flow.plan.source,
+            packet.flow.origin,
             payload=0,
             size=size,
             space=self.net.space(size),
@@ -216,8 +192,31 @@ class Host:
             return
         if self.stalled and all(self.out.parts[lane, 0] < space for lane, space in self.stalled.items()):
             return
-        self.take_stock()
-        self.send_data(lacking)
+        self.enlist_held()
+        attempt, wants = "idle", True
+        while attempt == "idle" and wants:
+            self.take_stock()
+            attempt = self.send_data(dict(lacking))
+            # In place of those that were just found to be held back, sources may draw others.
+            wants = any(self.is_due(source) for source in self.sources)
+        self.set_alarms()
+
+    def set_alarms(self) -> None:
+        """Look when messages are due."""
+        for source in self.sources:
+            due = self.next_draw(source)
+            if due is not None and due > self.net.now and due != source.alarm:
+                source.alarm = due
+                self.net.at(due)
+
+    def next_draw(self, source: Source) -> int | None:
+        """Return when a source draws its next message."""
+        return source.next_draw(self.net.now, is_ready=any(flow.source is source for flow in self.ring))
+
+    def is_due(self, source: Source) -> bool:
+        """Tell whether a source draws a message now."""
+        due = self.next_draw(source)
+        return due is not None and due <= self.net.now
 
     def send_control(self) -> bool:
         """Send the control packet that waits longest, of the first ones of the lanes with credit."""
@@ -230,12 +229,13 @@ class Host:
         self.out.send(packet)
         return True
 
-    def send_data(self, lacking: dict[int, int]) -> None:
-        """Send a packet of the first flow that may and whose lane has credit.
+    def send_data(self, lacking: dict[int, int]) -> str:
+        """Send a packet of the first flow that may and whose lane has credit; tell what came of it.
 
         Flows whose lane lacks it keep their turn, and nobody behind them uses that lane.
         """
         self.stalled = {}
+        attempt = "idle"
         kept: list[Flow] = []
         for _ in range(len(self.ring)):
             flow = self.ring.popleft()
@@ -245,6 +245,7 @@ class Host:
             packet = self.next_packet(flow)
             if packet.lane not in lacking and self.out.can_take(packet):
                 self.send(flow, packet)
+                attempt = "sent"
                 break
             if packet.lane not in lacking and self.net.plan.switch.queues.is_divided:
                 self.held.append(flow)
@@ -253,8 +254,16 @@ class Host:
             lacking.setdefault(packet.lane, packet.space)
             if len(lacking) == self.net.plan.lanes.count:
                 self.stalled = lacking
+                attempt = "blocked"
                 break
         self.ring.extendleft(reversed(kept))
+        return attempt
+
+    def enlist_held(self) -> None:
+        """Let flows into the ring that lacked something of their own."""
+        held, self.held = self.held, []
+        for flow in held:
+            self.wait(flow)
 
     def take_stock(self) -> None:
         """Let flows into the ring, when the host could send.
@@ -263,26 +272,22 @@ class Host:
         longest released first; of those released at one instant the one that was served longest ago,
         of those that never were the one with the lower number.
         """
-        for flow in self.held:
-            self.wait(flow)
-        self.held = []
-        for flow in self.flows:
-            had = bool(flow.messages)
-            while flow.may_generate(self.net.now):
+        for source in self.sources:
+            while self.is_due(source):
+                message = source.draw(self.net.now)
+                flow = self.flow(source, message.destination)
                 if not flow.messages:
                     flow.control.restarted()
-                flow.generate()
-                if flow.plan.interval_ps is not None:
-                    self.net.at(floor(flow.next_due))
-            if flow.messages and not had:
-                self.remember(flow)
-                self.wait(flow)
+                flow.messages.append(message)
+                if len(flow.messages) == 1:
+                    self.remember(flow)
+                    self.wait(flow)
         due = [(release, flow) for release, flow in self.waiting if release <= self.net.now]
-        by_turn = sorted(due, key=lambda waits: (waits[0], waits[1].served, waits[1].number))
-        by_void = sorted(due, key=lambda w: (min(w[0], *w[1].void, w[0]), w[1].served, w[1].number))
+        by_turn = sorted(due, key=lambda waits: (waits[0], waits[1].source.served, waits[1].number))
+        by_void = sorted(due, key=lambda w: (min(w[0], *w[1].void, w[0]), w[1].source.served, w[1].number))
         if by_turn != by_void:
             raise NotCovered("the order of release where a pause became longer (see cases.disagreements)")
-        for flow in self.flows:
+        for flow in self.flows.values():
             flow.void = [release for release in flow.void if release > self.net.now]
         for release, flow in by_turn:
             self.waiting.remove((release, flow))
@@ -316,16 +321,18 @@ class Host:
 
     def next_packet(self, flow: Flow) -> Packet:
         """Cut the next packet from the flow's message."""
-        payload = min(flow.messages[0], self.net.plan.mtu)
+        message = flow.messages[0]
+        payload = min(message.left, self.net.plan.mtu)
         size = payload + self.net.plan.header
         return Packet(
             flow,
-            flow.plan.destination,
+            flow.destination,
             payload,
             size,
             self.net.space(size),
             flow.lane,
-            ends_message=payload == flow.messages[0],
+            ends_message=payload == message.left,
+            created=message.created,
         )
 
     def put(self, packet: Packet) -> int:
@@ -336,17 +343,19 @@ class Host:
     def count_sent(self, packet: Packet) -> None:
         """Count a packet that leaves the host."""
         packet.flow.sent += packet.payload
+        packet.injected = self.net.now
+        self.sent += packet.payload
         self.net.injected += 1
 
     def send(self, flow: Flow, packet: Packet) -> None:
         """Send the next packet of a flow."""
-        flow.messages[0] -= packet.payload
+        flow.messages[0].left -= packet.payload
         self.served += 1
-        flow.served = self.served
+        flow.source.served = self.served
         self.injection.take(self.net.now, packet.size)
         end = self.put(packet)
         if packet.ends_message:
-            flow.messages.popleft()
+            flow.source.finished(flow.messages.popleft())
             self.injection.free_at += self.net.plan.message_overhead_ps
         self.net.at(self.injection.free_at)
         flow.control.sent(end, packet.size)

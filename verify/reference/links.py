@@ -33,6 +33,8 @@ class Packet:
     fecn: bool = False
     becn: bool = False
     validated: bool = False
+    created: int = 0
+    injected: int = 0
     #: Where the packet is now: the port that it leaves by, and when its tail can be read.
     output: int = 0
     tail_in: int = 0

@@ -7,13 +7,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from verify.reading import Plan
-from verify.reference import architectures
+from verify.reference import architectures, sources
 from verify.reference.adapters import AdapterHost
-from verify.reference.hosts import Host
+from verify.reference.hosts import Flow, Host
 from verify.reference.isolation import IsolatingBuffers
-from verify.reference.links import Channel
+from verify.reference.links import Channel, Packet
 from verify.reference.queued import QueuedSwitch
 from verify.reference.switches import Switch
+
+
+@dataclass
+class Tally:
+    """Packets that were delivered: how many, and the sums of their times since two events."""
+
+    packets: int = 0
+    marked: int = 0
+    validated: int = 0
+    since_generation: int = 0
+    since_injection: int = 0
+    longest: int = 0
+
+    def count(self, packet: Packet, now: int) -> None:
+        """Count a packet."""
+        self.packets += 1
+        self.marked += packet.fecn
+        self.validated += packet.validated
+        self.since_generation += now - packet.created
+        self.since_injection += now - packet.injected
+        self.longest = max(self.longest, now - packet.created)
 
 
 @dataclass
@@ -23,6 +44,8 @@ class Sample:
     received: dict[str, int]
     sent: dict[str, int]
     ccti: dict[str, int]
+    hosts: dict[str, tuple[int, int]]
+    classes: dict[str, Tally]
     fecn_marks: int
     becn_received: int
     isolation: dict[str, int]
@@ -55,10 +78,30 @@ class Network:
             back = Channel(self, link.ps_per_byte, link.delay_ps, (*ends[2:], *ends[:2]))
             self.node(near).connect(near_port, out=there, into=back)
             self.node(far).connect(far_port, out=back, into=there)
-        # A host looks through its flows in the order of their names, whatever that of the scenario.
-        self.flows = [
-            self.hosts[flow.source].add(flow) for flow in sorted(plan.flows, key=lambda flow: flow.name)
-        ]
+        #: What was delivered of each flow, pattern, or role in a forest.
+        self.classes: dict[str, Tally] = {}
+        #: The flows that have names.
+        self.flows: dict[str, Flow] = {}
+        self._add_sources()
+
+    def _add_sources(self) -> None:
+        """Give hosts what they send.
+
+        A host looks through its flows in the order of their names, whatever that of the scenario, then
+        through its part of the patterns.
+        """
+        for flow in sorted(self.plan.flows, key=lambda flow: flow.name):
+            host, source = self.hosts[flow.source], sources.of_flow(self, flow)
+            host.add(source)
+            self.flows[flow.name] = host.flow(source, flow.destination)
+            self.classes[flow.name] = Tally()
+        owners = dict.fromkeys(self.plan.wiring.hosts, 0)
+        for number, traffic in enumerate(self.plan.traffic):
+            if not traffic.forest:
+                self.classes[traffic.name] = Tally()
+            for name, source in sources.of_pattern(self, traffic, number, owners).items():
+                self.hosts[name].add(source)
+                self.classes.setdefault(source.name, Tally())
 
     def node(self, name: str) -> Host | Switch:
         """Return a host or switch by name."""
@@ -111,15 +154,23 @@ class Network:
         self.samples.append(
             Sample(
                 received={
-                    f.plan.name: f.received - sum(s.received[f.plan.name] for s in before) for f in self.flows
+                    name: flow.received - sum(s.received[name] for s in before)
+                    for name, flow in self.flows.items()
                 },
-                sent={f.plan.name: f.sent - sum(s.sent[f.plan.name] for s in before) for f in self.flows},
-                ccti={f.plan.name: f.control.strength(boundary) for f in self.flows},
+                sent={
+                    name: flow.sent - sum(s.sent[name] for s in before) for name, flow in self.flows.items()
+                },
+                ccti={name: flow.control.strength(boundary) for name, flow in self.flows.items()},
+                hosts={name: (host.received, host.sent) for name, host in self.hosts.items()},
+                classes=self.classes,
                 fecn_marks=self.fecn_marks - sum(s.fecn_marks for s in before),
                 becn_received=self.becn_received - sum(s.becn_received for s in before),
                 isolation=self._isolation(before),
             )
         )
+
+        # Each interval counts anew.
+        self.classes = {name: Tally() for name in self.classes}
 
     def _isolation(self, before: list[Sample]) -> dict[str, int]:
         """Return what is in use of special queues, and what happened to them since the last sample."""

@@ -94,12 +94,8 @@ class WindowControl(Control):
         self.window, self.unanswered = reaction.window, 0
 
     def eligible_at(self, now: int) -> int | None:
-        """Return the end of the pause after the last packet, if the window is open."""
-        return max(now, self.last_end + self.pause()) if self.unanswered < self.window else None
-
-    def pause(self) -> int:
-        """Return the pause after the last packet."""
-        return 0
+        """Return now, if the window is open."""
+        return now if self.unanswered < self.window else None
 
     def sent(self, end: int, size: int) -> None:
         """Note a packet that has no answer yet."""
@@ -111,7 +107,19 @@ class WindowControl(Control):
         self.unanswered = max(self.unanswered - 1, 0)
 
 
-class RateControl(WindowControl):
+class PauseControl(WindowControl):
+    """A window, and a pause after each packet."""
+
+    def eligible_at(self, now: int) -> int | None:
+        """Return the end of the pause after the last packet, if the window is open."""
+        return None if super().eligible_at(now) is None else max(now, self.last_end + self.pause())
+
+    def pause(self) -> int:
+        """Return the pause after the last packet."""
+        raise NotImplementedError
+
+
+class RateControl(PauseControl):
     """AIMD and FIMD: a rate between the link's and a small part of it."""
 
     def __init__(self, reaction: WindowReaction, pace: Fraction) -> None:
@@ -154,7 +162,7 @@ def power(base: int, exponent: int) -> int:
     return result >> 16
 
 
-class DelayControl(WindowControl):
+class DelayControl(PauseControl):
     """LIPD: a delay more for each mark, one less for each answer without."""
 
     delays = 0
@@ -176,7 +184,7 @@ class DelayControl(WindowControl):
         return self.delays
 
 
-class SlotControl(WindowControl):
+class SlotControl(PauseControl):
     """MVCM: a window that closes, then waiting slots: 0, 1, k, k^2, ..."""
 
     slots = raises = 0
