@@ -33,7 +33,7 @@ def drawn(seed: int) -> Scenario:
     """Draw a small scenario: any tree of switches, any rates, limits, flows and parameters."""
     rng = random.Random(seed)
     hosts = [f"H{i}" for i in range(rng.randint(2, 8))]
-    topology = _tree(rng, hosts)
+    topology = tree(rng, hosts)
     mtu, header = rng.choice([256, 1000, 2048, 4096]), rng.choice([0, 0, 20, 30])
     block = rng.choice([64, 64, 64, 1, 100])
     space = -(-(mtu + header) // block) * block
@@ -88,7 +88,8 @@ def with_lanes(found: Scenario) -> Scenario:
     return {**found, "lanes": lanes, "flow": flows}
 
 
-def _tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
+def tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
+    """Draw a tree of switches with hosts anywhere, of links that are alike or not."""
     switches = [f"S{i}" for i in range(rng.randint(1, 4))]
     joints = [(s, rng.choice(switches[:i])) for i, s in enumerate(switches) if i]
     joints += [(host, rng.choice(switches)) for host in hosts]

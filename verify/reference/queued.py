@@ -132,7 +132,8 @@ class RoundRobinSwitch(QueuedSwitch):
     def ask(self, way: Way, port: int) -> None:
         """Decide for an output once all has arrived; who needs as much credit as is lacking need not ask."""
         channel, lacking = self.out[way[0]], self.lacking.get(way, 0)
-        if lacking and self.buffers.first(way, port).packets[0].space >= lacking:
+        asking = port in self.buffers.asking(way)
+        if lacking and asking and self.buffers.first(way, port).packets[0].space >= lacking:
             return
         if channel.free_at > self.net.now:
             self.wake(way[0], channel.free_at)
