@@ -388,6 +388,18 @@ def _choice_of_destinations(rng: random.Random, kind: str, hosts: list[str], mtu
     return found
 
 
+def with_announcements(found: Scenario) -> Scenario:
+    """Let a drawn scenario have flows that are announced, drawn from its seed too."""
+    rng = random.Random(f"announcements {found['seed']}")
+    mtu = int(found["packet"]["mtu"].split()[0])
+    flows = [{**one, "message": f"{rng.randint(1, 12 * mtu)} B"} for one in found["flow"]]
+    reaction: dict[str, Any] = {"probe": f"{rng.choice([100, 1000, 10_000])} ns"}
+    reaction["injection"] = rng.choice(["periodic-selection", "shaped-virtual-clock"])
+    if rng.random() < 0.3:
+        found["switch"] = {**found["switch"], "control_first": True}
+    return {**found, "flow": flows, "congestion": {"mechanism": "saa", "reaction": reaction}}
+
+
 #: What is drawn besides, by the remainder of the seed.
 VARIANTS = (
     (),
@@ -402,6 +414,9 @@ VARIANTS = (
     (with_output_buffers,),
     (with_lanes, with_output_buffers),
     (with_lanes, with_output_buffers, with_patterns),
+    (with_announcements,),
+    (with_lanes, with_queues, with_announcements),
+    (with_lanes, with_announcements, with_patterns),
 )
 
 

@@ -42,6 +42,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "table": {"kind": "linear", "packets": 1, "entries": 128},
         },
     },
+    "saa": {**CNP, "reaction": {"kind": "explicit-rate"}},
     "mvcm": {**ACK_EACH, "marking": {"kind": "mvpm"}, "reaction": {"kind": "mvcm"}},
 }
 QUADRATIC = {"kind": "quadratic", "divisor": 106, "scale": 1, "entries": 128}
@@ -122,6 +123,14 @@ class WindowReaction:
 
 
 @dataclass(frozen=True)
+class ExplicitRates:
+    """Rates that links tell: by a shaped virtual clock or periodic selection, and after what a probe goes."""
+
+    is_clocked: bool
+    probe_ps: int
+
+
+@dataclass(frozen=True)
 class Sizes:
     """What thresholds and delays refer to: packets, credit blocks, a lane's shares of buffers, latency."""
 
@@ -142,6 +151,12 @@ class Congestion:
     notification: str
     isolation: Isolation | None
     reaction: Reaction | WindowReaction | None
+    rates: ExplicitRates | None
+
+    @property
+    def announces(self) -> bool:
+        """Whether flows are announced before they start."""
+        return self.rates is not None
 
     @property
     def has_control_per_level(self) -> bool:
@@ -177,12 +192,15 @@ def congestion(table: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Congestio
     if mechanism not in PRESETS:
         raise NotCovered(f"congestion.mechanism = {mechanism}")
     preset = PRESETS[mechanism]
+    reaction = part(given, "reaction", preset)
+    rates = _rates(reaction) if reaction["kind"] == "explicit-rate" else None
     found = Congestion(
         mechanism=mechanism,
         marking=_marking(part(given, "marking", preset), sizes),
         notification=given.pop("notification", preset.get("notification", "cnp")),
         isolation=_isolation(part(given, "isolation", preset), sizes),
-        reaction=_reaction(part(given, "reaction", preset), sizes, net),
+        reaction=None if rates else _reaction(reaction, sizes, net),
+        rates=rates,
     )
     nothing_left("congestion", given)
     return found
@@ -262,6 +280,14 @@ def _reaction(given: dict[str, Any], sizes: Sizes, net: Wiring) -> Reaction | Wi
         delays_ps={pace: _delays(table, ceil(sizes.full * pace)) for pace in net.host_paces()},
         is_per_level=given.pop("level", "qp") == "sl",
     )
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+def _rates(given: dict[str, Any]) -> ExplicitRates:
+    given.pop("kind")
+    is_clocked = given.pop("injection", "periodic-selection") == "shaped-virtual-clock"
+    found = ExplicitRates(is_clocked, time_ps(given.pop("probe", "10 us")))
     nothing_left("congestion.reaction", given)
     return found
 

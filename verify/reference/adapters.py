@@ -4,27 +4,23 @@
                                                     special queues ->
 
 The arbiter moves a packet at a time, at the rate of injection, of flows whose delay has passed, for
-which there is room and which no line has stopped. Such a host looks when its link is free and
-something waits for that, when the next packet may be moved, when a message is due, when credit that
-lacked is back, and when something tells it about congestion.
+which there is room and which no line has stopped.
 """
 
 from __future__ import annotations
 
-from math import floor
 from typing import TYPE_CHECKING
 
-from verify.reference.hosts import Host
 from verify.reference.isolation import IsolatingBuffers, Notice
 from verify.reference.links import Channel, Packet
 from verify.reference.queues import Buffers
-from verify.reference.sources import Source
+from verify.reference.waking import WakingHost
 
 if TYPE_CHECKING:
     from verify.reference.network import Network
 
 
-class AdapterHost(Host):
+class AdapterHost(WakingHost):
     """A host with an output buffer, which is a node of one input and one output."""
 
     def __init__(self, net: Network, name: str) -> None:
@@ -40,33 +36,6 @@ class AdapterHost(Host):
             self.buffers = Buffers(self.organisation, numbers, control_first=False)
         self.used: dict[tuple[int, int], int] = {}
         self.lane_served = net.plan.lanes.count - 1
-        self.wake_at: int | None = None
-        self.is_asked = False
-
-    def add(self, source: Source) -> None:
-        """Add a source."""
-        super().add(source)
-        self.wake(0, floor(source.next_due))
-
-    def wake(self, port: int, time: int) -> None:
-        """Look at a time, unless before."""
-        if self.wake_at is not None and self.wake_at <= time:
-            return
-        self.wake_at = time
-
-        def wakes() -> None:
-            if self.wake_at == self.net.now:
-                self.wake_at = None
-                self.is_asked = True
-
-        self.net.at(time, wakes)
-
-    def receive(self, packet: Packet, head: int) -> None:
-        """Take a packet in; what is answered, or answers, may change what can be sent."""
-        before = self.answers
-        super().receive(packet, head)
-        heard = packet.is_control and (packet.becn or self.net.plan.congestion.has_windows)
-        self.is_asked = self.is_asked or heard or self.answers > before
 
     def notice(self, port: int, notice: Notice) -> None:
         """Take a notice of the switch."""
@@ -75,11 +44,8 @@ class AdapterHost(Host):
             self.buffers.notices = []
             self.is_asked = True
 
-    def decide(self) -> None:
+    def settle(self) -> None:
         """Send from the buffer, move a packet into it, and send that at once if the link is free."""
-        if not self.is_asked:
-            return
-        self.is_asked = False
         now = self.net.now
         has_sent = self.send_buffered()
         has_moved = self.injection.free_at <= now and self.draw_and_move()
@@ -94,14 +60,10 @@ class AdapterHost(Host):
         now, has_control = self.net.now, any(self.control.values())
         if (any(self.buffers.bytes.values()) or has_control) and self.out.free_at > now:
             self.wake(0, self.out.free_at)
-        times = [now] if self.ring or self.held or (has_moved and has_control) else self.next_times()
+        waits = self.ring or self.held
+        times = [now] if waits else self.next_looks(has_sent=has_moved)
         if times and max(min(times), self.injection.free_at) > now:
             self.wake(0, max(min(times), self.injection.free_at))
-
-    def next_times(self) -> list[int]:
-        """Return when messages are due and flows are released."""
-        due = [self.next_draw(source) for source in self.sources]
-        return [time for time in due if time is not None] + [release for release, _ in self.waiting]
 
     def draw_and_move(self) -> bool:
         """Move a packet of the first flow that may go, for which there is room."""
@@ -115,10 +77,10 @@ class AdapterHost(Host):
 
     def move_one(self) -> bool:
         """Move a packet of the first flow in the ring that may go; those that may not are held."""
+        self.select()
         for _ in range(len(self.ring)):
             flow = self.ring.popleft()
-            if flow.control.eligible_at(self.net.now) != self.net.now:
-                self.wait(flow)
+            if self.holds_back(flow):
                 continue
             packet = self.next_packet(flow)
             packet.output = 1
@@ -140,6 +102,16 @@ class AdapterHost(Host):
         self.forget_changes()
         return self.injection.free_at
 
+    def say(self, packet: Packet) -> None:
+        """Let a tear-down wait behind the data that are in the buffer."""
+        if not packet.follows_data:
+            super().say(packet)
+            return
+        packet.output = 1
+        self.used[self.part_of(packet)] = self.used.get(self.part_of(packet), 0) + packet.space
+        self.buffers.store(packet, 1)
+        self.forget_changes()
+
     def forget_changes(self) -> None:
         """Forget what a switch would tell others: there is nobody upstream."""
         self.buffers.asked = []
@@ -150,12 +122,8 @@ class AdapterHost(Host):
         """Put a packet on the link: a control packet, or one of the buffer, in turn for the lanes."""
         if self.out.free_at > self.net.now:
             return False
-        first = [waiting[0] for waiting in self.control.values() if waiting]
-        for _, packet in sorted(first, key=lambda waits: waits[0]):
-            if self.out.has_credit_or_wait(packet):
-                self.control[packet.lane].popleft()
-                self.out.send(packet)
-                return True
+        if self.send_oldest_control({}):
+            return True
         count = self.net.plan.lanes.count
         return any(self.send_lane((self.lane_served + 1 + step) % count, self.out) for step in range(count))
 
@@ -170,7 +138,8 @@ class AdapterHost(Host):
                 self.forget_changes()
                 self.used[self.part_of(packet)] -= packet.space
                 self.lane_served = lane
-                self.count_sent(packet)
+                if not packet.is_control:
+                    self.count_sent(packet)
                 out.send(packet)
                 return True
             if not self.net.plan.switch.queues.is_divided:

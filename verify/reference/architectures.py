@@ -10,14 +10,17 @@ from verify.reference.fcfs import FcfsSwitch
 from verify.reference.hosts import Host
 from verify.reference.queued import IslipSwitch, RoundRobinSwitch
 from verify.reference.switches import Switch, VoqSwitch
+from verify.reference.waking import WakingHost
 
 if TYPE_CHECKING:
     from verify.reference.network import Network
 
 
 def host(net: Network, name: str) -> Host:
-    """Return a host, with an output buffer or without."""
-    return AdapterHost(net, name) if net.plan.adapter else Host(net, name)
+    """Return a host: with an output buffer, with flows that are announced, or a plain one."""
+    if net.plan.adapter:
+        return AdapterHost(net, name)
+    return WakingHost(net, name) if net.plan.congestion.announces else Host(net, name)
 
 
 def switch(net: Network, name: str) -> Switch:

@@ -31,7 +31,7 @@ class FcfsSwitch(Switch):
 
     def enqueue(self, packet: Packet, port: int) -> None:
         """Let a packet wait behind those that came before."""
-        is_first = packet.is_control and self.net.plan.switch.control_first
+        is_first = not packet.follows_data and self.net.plan.switch.control_first
         self.queues[packet.output, packet.lane, is_first].append((packet, port))
         self.queue_changed(packet.output, packet.lane)
 

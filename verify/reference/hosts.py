@@ -10,6 +10,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from verify.quantities import NotCovered
+from verify.reference.announcing import Announcer
 from verify.reference.links import Channel, Packet
 from verify.reference.reactions import Control, control
 from verify.reference.sources import Message, Source
@@ -70,6 +71,10 @@ class Host:
             lane: deque() for lane in range(net.plan.lanes.count)
         }
         self.answers = 0
+        #: Whether there is a reason to look, for hosts that need one.
+        self.is_asked = False
+        #: Where flows are announced.
+        self.announcer: Announcer | None = None
         #: Data packets sent so far, and payload sent and received.
         self.served = self.sent = self.received = 0
         #: Where control is per service level.
@@ -81,6 +86,8 @@ class Host:
         # Nothing is injected faster than the link takes it, so what a message costs comes on top of that.
         self.injection = Limiter(max(self.net.plan.injection or out.pace, out.pace))
         self.drain = Limiter(self.net.plan.drain or into.pace)
+        if self.net.plan.congestion.announces:
+            self.announcer = Announcer(self, self.net.plan.congestion.rates)
 
     def part(self, packet: Packet) -> Hashable:
         """Return the part of the buffer that a packet is stored in: there is one."""
@@ -123,6 +130,9 @@ class Host:
         """Take a packet in, whose tail has just come."""
         if packet.is_control:
             self.into.free(packet, self.net.now)
+            if packet.announcement:
+                self.hear(packet)
+                return
             self.net.becn_received += packet.becn
             if packet.becn or self.net.plan.congestion.has_windows:
                 self.answered(packet)
@@ -132,10 +142,25 @@ class Host:
         self.net.at(drained, lambda: self.deliver(packet))
         how = self.net.plan.congestion.notification
         if packet.fecn or how == "ack-each" or (how == "ack" and packet.ends_message):
-            answer = self.answer(packet)
-            self.answers += 1
-            self.control[answer.lane].append((self.answers, answer))
+            answer = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "answer")
+            answer.becn, answer.validated = packet.fecn, packet.validated
+            self.say(answer)
             self.stalled = {}
+
+    def say(self, packet: Packet) -> None:
+        """Let a control packet wait to be sent."""
+        self.answers += 1
+        self.control[packet.lane].append((self.answers, packet))
+
+    def hear(self, packet: Packet) -> None:
+        """Send a packet that announces somebody else's flow back, or take one that is back."""
+        if packet.kind == "reply":
+            assert self.announcer
+            self.is_asked |= self.announcer.came_back(packet)
+            return
+        reply = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "reply")
+        reply.announcement = packet.announcement
+        self.say(reply)
 
     def answered(self, packet: Packet) -> None:
         """Hear what became of a packet of a flow."""
@@ -147,13 +172,17 @@ class Host:
         # The flow whose turn it was may be held back now, to the others' profit.
         self.stalled = {}
         # An index only grows when something is heard; windows may open, and pauses end.
-        if self.net.plan.congestion.has_windows and flow.messages:
-            throttled = [entry for entry in self.waiting if entry[1] is flow]
-            flow.void += [release for release, _ in throttled]
-            if throttled or flow in self.closed:
-                self.waiting = [entry for entry in self.waiting if entry[1] is not flow]
-                self.closed = [closed for closed in self.closed if closed is not flow]
-                self.wait(flow)
+        if self.net.plan.congestion.has_windows:
+            self.reopen(flow)
+
+    def reopen(self, flow: Flow) -> None:
+        """Look again when a flow may send that waits for its pause, an answer or its announcement."""
+        throttled = [entry for entry in self.waiting if entry[1] is flow]
+        flow.void += [release for release, _ in throttled]
+        if throttled or flow in self.closed:
+            self.waiting = [entry for entry in self.waiting if entry[1] is not flow]
+            self.closed = [closed for closed in self.closed if closed is not flow]
+            self.wait(flow)
 
     def deliver(self, packet: Packet) -> None:
         """Count a packet that the host has taken out of its buffer."""
@@ -162,20 +191,12 @@ class Host:
         self.received += packet.payload
         self.net.classes[packet.flow.source.name].count(packet, self.net.now)
 
-    def answer(self, packet: Packet) -> Packet:
-        """Return the notification or acknowledgement of a packet."""
-        size, lane = self.net.plan.control, self.net.plan.lanes.control
-        return Packet(
-            packet.flow,
-            packet.flow.origin,
-            payload=0,
-            size=size,
-            space=self.net.space(size),
-            lane=packet.lane if lane is None else lane,
-            is_control=True,
-            becn=packet.fecn,
-            validated=packet.validated,
-        )
+    def control_packet(self, flow: Flow, to: str, lane: int, kind: str) -> Packet:
+        """Return a control packet, on the lane that these have; a tear-down on that of its data."""
+        size, own_lane = self.net.plan.control, self.net.plan.lanes.control
+        if own_lane is not None and kind != "tear-down":
+            lane = own_lane
+        return Packet(flow, to, payload=0, size=size, space=self.net.space(size), lane=lane, kind=kind)
 
     def decide(self) -> None:
         """Send one packet if that is possible."""
@@ -192,6 +213,11 @@ class Host:
             return
         if self.stalled and all(self.out.parts[lane, 0] < space for lane, space in self.stalled.items()):
             return
+        self.draw_and_send(lacking)
+        self.set_alarms()
+
+    def draw_and_send(self, lacking: dict[int, int]) -> str:
+        """Draw what is due and send a packet, if any may go; tell what came of it."""
         self.enlist_held()
         attempt, wants = "idle", True
         while attempt == "idle" and wants:
@@ -199,7 +225,7 @@ class Host:
             attempt = self.send_data(dict(lacking))
             # In place of those that were just found to be held back, sources may draw others.
             wants = any(self.is_due(source) for source in self.sources)
-        self.set_alarms()
+        return attempt
 
     def set_alarms(self) -> None:
         """Look when messages are due."""
@@ -237,13 +263,13 @@ class Host:
         self.stalled = {}
         attempt = "idle"
         kept: list[Flow] = []
+        self.select()
         for _ in range(len(self.ring)):
             flow = self.ring.popleft()
-            if flow.control.eligible_at(self.net.now) != self.net.now:
-                self.wait(flow)
+            if self.holds_back(flow):
                 continue
             packet = self.next_packet(flow)
-            if packet.lane not in lacking and self.out.can_take(packet):
+            if packet.lane not in lacking and self.has_credit(packet):
                 self.send(flow, packet)
                 attempt = "sent"
                 break
@@ -258,6 +284,17 @@ class Host:
                 break
         self.ring.extendleft(reversed(kept))
         return attempt
+
+    def has_credit(self, packet: Packet) -> bool:
+        """Tell whether a packet can be sent."""
+        return self.out.can_take(packet)
+
+    def select(self) -> None:
+        """Let the flow that has sent least for its rate be the first, where flows have rates."""
+        if self.announcer and self.announcer.rates and self.ring:
+            first = min(self.ring, key=self.announcer.urgency)
+            self.ring.remove(first)
+            self.ring.appendleft(first)
 
     def enlist_held(self) -> None:
         """Let flows into the ring that lacked something of their own."""
@@ -284,14 +321,24 @@ class Host:
                     self.wait(flow)
         due = [(release, flow) for release, flow in self.waiting if release <= self.net.now]
         by_turn = sorted(due, key=lambda waits: (waits[0], waits[1].source.served, waits[1].number))
-        by_void = sorted(due, key=lambda w: (min(w[0], *w[1].void, w[0]), w[1].source.served, w[1].number))
-        if by_turn != by_void:
-            raise NotCovered("the order of release where a pause became longer (see cases.disagreements)")
-        for flow in self.flows.values():
-            flow.void = [release for release in flow.void if release > self.net.now]
+        self.refuse_void_releases(due, by_turn)
         for release, flow in by_turn:
             self.waiting.remove((release, flow))
             self.wait(flow)
+
+    def refuse_void_releases(self, due: list[tuple[int, Flow]], by_turn: list[tuple[int, Flow]]) -> None:
+        """Refuse to go on where the simulator lets a flow go, or asks it, at a time that is void.
+
+        That is the release that it waited for before an answer made its pause longer: see
+        `cases.disagreements`.
+        """
+        by_void = sorted(due, key=lambda w: (min(w[0], *w[1].void, w[0]), w[1].source.served, w[1].number))
+        now = self.net.now
+        asked_early = [w for w in self.waiting if w[0] > now and any(void <= now for void in w[1].void)]
+        if by_turn != by_void or any(self.release(flow, now) != time for time, flow in asked_early):
+            raise NotCovered("the order of release where a pause became longer")
+        for flow in self.flows.values():
+            flow.void = [void for void in flow.void if void > now]
 
     def remember(self, flow: Flow) -> None:
         """Give a flow with a message a number, if it has none."""
@@ -308,16 +355,25 @@ class Host:
             flow.number = None
 
     def wait(self, flow: Flow, since: int | None = None) -> None:
-        """Let a flow into the ring, or let it wait until its delay has passed."""
+        """Let a flow into the ring, or let it wait until it may send."""
+        if not self.holds_back(flow, since):
+            self.ring.append(flow)
+
+    def holds_back(self, flow: Flow, since: int | None = None) -> bool:
+        """Tell whether a flow is held back, by its announcement or its reaction, and let it wait then."""
         asked = self.net.now if since is None else since
-        release = flow.control.eligible_at(asked)
+        release = self.release(flow, asked)
         if release is None:
             self.closed.append(flow)
-        elif release <= asked:
-            self.ring.append(flow)
-        else:
+        elif release > asked:
             self.waiting.append((release, flow))
             self.net.at(release)
+        return release != asked
+
+    def release(self, flow: Flow, asked: int) -> int | None:
+        """Return when a flow may send from a time on, as things stand; none if it must hear something."""
+        release = self.announcer.leave(flow, asked) if self.announcer else asked
+        return flow.control.eligible_at(asked) if release == asked else release
 
     def next_packet(self, flow: Flow) -> Packet:
         """Cut the next packet from the flow's message."""
@@ -359,6 +415,8 @@ class Host:
             self.injection.free_at += self.net.plan.message_overhead_ps
         self.net.at(self.injection.free_at)
         flow.control.sent(end, packet.size)
+        if self.announcer:
+            self.announcer.sent(flow, packet.size, is_last=packet.ends_message)
         if flow.messages:
             # Nobody else sends before the tail has left: without a delay it is in turn at once.
             self.wait(flow, since=end)

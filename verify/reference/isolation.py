@@ -165,7 +165,7 @@ class IsolatingBuffers(Buffers):
     def isolate(self, queue: Queue) -> bool:
         """Move packets from the head of a normal queue as long as they match; tell whether any did."""
         has_moved, place = False, (queue.port, queue.lane)
-        while queue.role == "normal" and queue.packets and not queue.packets[0].is_control:
+        while queue.role == "normal" and queue.packets and queue.packets[0].follows_data:
             number = self.special_for(queue.packets[0], place)
             if number is None:
                 break
@@ -225,10 +225,10 @@ class IsolatingBuffers(Buffers):
 
     def detect(self, queue: Queue) -> None:
         """Look whether a normal queue shows a root."""
-        if not queue.packets or (self.rule.at_root and queue.packets[0].is_control):
+        if not queue.packets or (self.rule.at_root and not queue.packets[0].follows_data):
             return
         place, output = (queue.port, queue.lane), queue.packets[0].output
-        waiting = [p.destination for p in queue.packets if p.output == output and not p.is_control]
+        waiting = [p.destination for p in queue.packets if p.output == output and p.follows_data]
         if self.rule.at_root:
             if queue.bytes > self.rule.detection:
                 self.found_root(place, (output, queue.lane), waiting)
@@ -312,7 +312,7 @@ class IsolatingBuffers(Buffers):
         """Tell whether the next node has stopped packets for a destination."""
         lines = self.known.get((packet.output, packet.lane), [])
         stopped = any(line.is_stopped and packet.destination in line.destinations for line in lines)
-        return stopped and not packet.is_control
+        return stopped and packet.follows_data
 
     # What the next node says.
 

@@ -10,6 +10,7 @@ from math import floor
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from verify.reference.announcing import Announcement
     from verify.reference.hosts import Flow
     from verify.reference.isolation import Notice
     from verify.reference.network import Network
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 class Packet:
     """A packet; sizes in bytes. A control packet has no payload and belongs to a flow too.
 
-    It carries a BECN if it answers a marked packet, not if it merely acknowledges a message.
+    It is an `answer` (which carries a BECN if it answers a marked packet, not if it merely
+    acknowledges a message), a `set-up`, `probe` or `tear-down` of a flow, or the `reply` to one.
     """
 
     flow: Flow
@@ -29,7 +31,8 @@ class Packet:
     space: int
     lane: int
     ends_message: bool = False
-    is_control: bool = False
+    kind: str = "data"
+    announcement: Announcement | None = None
     fecn: bool = False
     becn: bool = False
     validated: bool = False
@@ -38,6 +41,16 @@ class Packet:
     #: Where the packet is now: the port that it leaves by, and when its tail can be read.
     output: int = 0
     tail_in: int = 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it has no payload."""
+        return self.kind != "data"
+
+    @property
+    def follows_data(self) -> bool:
+        """Whether it must not overtake the data of its flow."""
+        return self.kind in ("data", "tear-down")
 
 
 class Node(Protocol):

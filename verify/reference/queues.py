@@ -54,7 +54,7 @@ class Buffers:
 
     def queue_for(self, packet: Packet, port: int) -> Queue:
         """Return the queue that a packet is stored in."""
-        if self.control_first and packet.is_control:
+        if self.control_first and not packet.follows_data:
             return self.queue(port, packet.lane, "control", 0)
         number = self.organisation.index(packet.output, self.numbers[packet.destination])
         return self.queue(port, packet.lane, "normal", number)

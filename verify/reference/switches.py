@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from verify.parts import Marking
+from verify.reference.announcing import weight_ps
 from verify.reference.hosts import Host
 from verify.reference.links import Channel, Packet
 from verify.reference.marking import Fill, PortState
@@ -32,6 +33,8 @@ class Switch:
         #: Per output, when it is woken next: there is one such time.
         self.wake_at: dict[int, int] = {}
         self.woken: list[int] = []
+        #: What is announced to each output's link, in the time that it takes for that.
+        self.weights = dict.fromkeys(self.ports(), 0)
 
     def ports(self) -> range:
         """Return the numbers of all ports."""
@@ -71,15 +74,27 @@ class Switch:
         It is ready after the switch's pipeline, and not before the output can send it without
         running out of bytes.
         """
-        output = self.table[packet.destination]
         ready = head + self.net.plan.switch.latency_ps
-        lag = (tail - head) - self.out[output].span(packet.size)
 
-        def enters() -> None:
-            packet.output, packet.tail_in = output, ready + (tail - head)
-            self.enqueue(packet, port)
+        def is_directed() -> None:
+            packet.output, packet.tail_in = self.direct(packet, port), ready + (tail - head)
+            lag = (tail - head) - self.out[packet.output].span(packet.size)
+            if lag > 0:
+                self.net.at(ready + lag, lambda: self.enqueue(packet, port), rank=(2, port))
+            else:
+                self.enqueue(packet, port)
 
-        self.net.at(ready + max(lag, 0), enters, rank=(2 if lag > 0 else 1, port))
+        self.net.at(ready, is_directed, rank=(1, port))
+
+    def direct(self, packet: Packet, port: int) -> int:
+        """Return the output of a packet; a flow that announces itself is added to what its link has."""
+        output = self.table[packet.destination]
+        if packet.announcement and packet.kind != "reply":
+            own = weight_ps(packet.announcement.size, self.out[output].pace)
+            added = {"set-up": own, "tear-down": -own}.get(packet.kind, 0)
+            self.weights[output] = max(self.weights[output] + added, 0)
+            packet.announcement.largest_ps = max(packet.announcement.largest_ps, self.weights[output])
+        return output
 
     def notice(self, port: int, notice: Notice) -> None:
         """Take a notice of the next node: there are none without special queues."""
