@@ -400,6 +400,29 @@ def with_announcements(found: Scenario) -> Scenario:
     return {**found, "flow": flows, "congestion": {"mechanism": "saa", "reaction": reaction}}
 
 
+def on_trees(found: Scenario) -> Scenario:
+    """Put a drawn scenario on a k-ary n-tree, mostly with routes of flows, drawn from its seed too.
+
+    Of the flows those of hosts that the tree has stay.
+    """
+    rng = random.Random(f"trees {found['seed']}")
+    k, n = rng.choice([(2, 2), (2, 2), (2, 3), (3, 2)])
+    topology: dict[str, Any] = {"kind": rng.choice(["k-ary-n-tree", "modified-k-ary-n-tree"]), "k": k, "n": n}
+    if topology["kind"] == "modified-k-ary-n-tree":
+        topology["horizontal_width"] = rng.randint(0, 2)
+    topology["link_rate"] = rng.choice(["16 Gbit/s", "7 Gbit/s", "54.54 Gbit/s"])
+    topology["link_delay"] = rng.choice(["20 ns", "333 ps", "400 ns"])
+    hosts = [f"H{number + 1}" for number in range(k**n)]
+    ends = [rng.sample(hosts, 2) for _ in found["flow"]]
+    flows = [{**one, "from": near, "to": far} for one, (near, far) in zip(found["flow"], ends, strict=True)]
+    found = {**found, "topology": topology, "flow": flows}
+    if rng.random() < 0.8:
+        found["adaptive_routing"] = {"heuristic": rng.choice(["flow-count", "bytes", "random"])}
+        if rng.random() < 0.4:
+            found["adaptive_routing"]["cache"] = rng.choice([0, 1, 2])
+    return found
+
+
 #: What is drawn besides, by the remainder of the seed.
 VARIANTS = (
     (),
@@ -417,6 +440,9 @@ VARIANTS = (
     (with_announcements,),
     (with_lanes, with_queues, with_announcements),
     (with_lanes, with_announcements, with_patterns),
+    (on_trees,),
+    (with_lanes, with_announcements, on_trees),
+    (with_lanes, with_special_queues, on_trees),
 )
 
 

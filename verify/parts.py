@@ -154,11 +154,6 @@ class Congestion:
     rates: ExplicitRates | None
 
     @property
-    def announces(self) -> bool:
-        """Whether flows are announced before they start."""
-        return self.rates is not None
-
-    @property
     def has_control_per_level(self) -> bool:
         """Whether what holds flows back is that of their service level."""
         return isinstance(self.reaction, Reaction) and self.reaction.is_per_level

@@ -13,6 +13,7 @@ from typing import Any
 
 from verify.parts import Congestion, Sizes, congestion
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
+from verify.trees import Tree, tree
 from verify.wiring import Wiring, wiring
 
 
@@ -124,6 +125,14 @@ class SwitchPlan:
 
 
 @dataclass(frozen=True)
+class AdaptiveRouting:
+    """Routes chosen flow by flow: by what ports are compared, and entries of an input's cache."""
+
+    heuristic: str
+    cache: int | None
+
+
+@dataclass(frozen=True)
 class Plan:
     """All that the reference model needs. Sizes in bytes, times in picoseconds.
 
@@ -148,8 +157,14 @@ class Plan:
     message_overhead_ps: int
     adapter: tuple[Organisation, int] | None
     congestion: Congestion
+    adaptive: AdaptiveRouting | None
     flows: tuple[FlowPlan, ...]
     traffic: tuple[TrafficPlan, ...]
+
+    @property
+    def announces(self) -> bool:
+        """Whether flows are announced before they start."""
+        return self.adaptive is not None or self.congestion.rates is not None
 
     @property
     def full(self) -> int:
@@ -172,7 +187,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         key: dict(value) if isinstance(value, Mapping) else value for key, value in scenario.items()
     }
     given.pop("name", None)
-    net = wiring(given.pop("topology"))
+    net = _network(given.pop("topology"))
     packet, switch, host, measure = (given.pop(key, {}) for key in ("packet", "switch", "host", "measure"))
     mtu, header = (size_bytes(packet.pop(key, by)) for key, by in (("mtu", "2048 B"), ("header", "0 B")))
     block = size_bytes(packet.pop("credit_block", "64 B"))
@@ -201,12 +216,28 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         message_overhead_ps=time_ps(host.pop("message_overhead", "0 ps")),
         adapter=_adapter(host, built.queues.count, lanes, has_special_queues=parts.isolation is not None),
         congestion=parts,
+        adaptive=_adaptive(given.pop("adaptive_routing", None), net),
         flows=flows,
         traffic=_traffic(given.pop("traffic", []), net, mtu, len(flows)),
     )
     for place, table in (("packet", packet), ("host", host), ("measure", measure)):
         nothing_left(place, table)
     nothing_left("scenario", given)
+    return found
+
+
+def _network(topology: Mapping[str, Any]) -> Wiring:
+    return tree(topology) if topology["kind"].endswith("k-ary-n-tree") else wiring(topology)
+
+
+def _adaptive(table: Mapping[str, Any] | None, net: Wiring) -> AdaptiveRouting | None:
+    if table is None:
+        return None
+    if not isinstance(net, Tree):
+        raise NotCovered("adaptive_routing: the network is no k-ary n-tree")
+    given = dict(table)
+    found = AdaptiveRouting(given.pop("heuristic", "flow-count"), given.pop("cache", None))
+    nothing_left("adaptive_routing", given)
     return found
 
 

@@ -11,7 +11,7 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT))
 
 from verify import cases, check, compare, crossbar, drawing, laws, quantities, reading, reference
-from verify.reference import announcing, cioq, forests, isolation, queues, reactions, rounds, streams
+from verify.reference import announcing, cioq, forests, isolation, queues, reactions, rounds, routes, streams
 
 TABLE = dict(cases.table())
 
@@ -32,16 +32,18 @@ def test_scenarios_drawn_at_random():
     ("part", "name", "broken", "seed"),
     [
         (rounds.Round, "gap", lambda *_: 0, 3),
-        (queues.Buffers, "return_from_aside", lambda *_: None, 50),
+        (queues.Buffers, "return_from_aside", lambda *_: None, 58),
         (isolation.IsolatingBuffers, "release", lambda *_: None, 6),
         (isolation.IsolatingBuffers, "is_stopped", lambda *_: False, 6),
         (cioq.CioqSwitch, "mark_at_input", lambda *_: None, 9),
         (reactions, "power", lambda base, _: base << 16, 9),
-        (reactions.SlotControl, "restarted", lambda *_: None, 339),
+        (reactions.SlotControl, "restarted", lambda *_: None, 209),
         (streams.Stream, "below", lambda stream, bound: stream.bits() % bound, 2),
         (forests.Placement, "period", lambda *_: 0, 2),
         (announcing.Announcer, "urgency", lambda *_: 0, 14),
         (announcing.Announcer, "send_probes", lambda *_: None, 12),
+        (routes.FlowRoutes, "choose", lambda switch, key, port, default: default, 15),
+        (routes.FlowRoutes, "longer_side", lambda switch: switch.right, 52),
     ],
 )
 def test_a_defect_of_any_part_shows(monkeypatch, part, name, broken, seed):
@@ -59,6 +61,8 @@ def test_every_architecture_and_mechanism_is_drawn():
     assert {switch.get("architecture") for switch in switches} == {None, "voq", "iq", "cioq"}
     assert any(switch.get("arbitration") == "fcfs" for switch in switches)
     assert len({switch.get("queues") for switch in switches}) == 6
+    heuristics = {scenario.get("adaptive_routing", {}).get("heuristic") for scenario in found}
+    assert heuristics == {None, "flow-count", "bytes", "random"}
     mechanisms = {part.get("mechanism") for part in parts}
     assert mechanisms == {None, "ib-cc", "fbicm", "ccfit", "hfdi", "ecocc", "saa"}
     assert {part["marking"].get("kind") for part in parts if "marking" in part} >= {"ipm", "opm", "mvpm"}

@@ -19,6 +19,12 @@ every node is asked what it wants to do. Time is in whole picoseconds; fractions
 | `reactions` | when a source may send its next packet |
 | `streams` | random numbers |
 | `rounds` | whom an output serves next where inputs may be busy |
+| `isolation` | special queues that congestion trees take |
+| `cioq` | switches with buffers at inputs and outputs |
+| `sources`, `forests` | what hosts generate |
+| `waking`, `adapters` | hosts that decide when they look; those with an output buffer |
+| `announcing`, `routes` | flows that are announced: their rates, their routes |
+| `architectures` | which switch and host a scenario asks for |
 | `fcfs` | outputs that serve first come, first served |
 """
 

@@ -133,7 +133,7 @@ class Announcer:
             trip.stage = "running"
             trip.largest_ps = announcement.largest_ps
             if self.rates:
-                number = self.host.sources.index(flow.source)
+                number = flow.source.number
                 due = self.host.net.now + trip.probe_after_ps
                 trip.probe_after_ps *= 2
                 self.probes.append((due, number, self.host.net.number[flow.destination]))

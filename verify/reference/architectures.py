@@ -20,7 +20,7 @@ def host(net: Network, name: str) -> Host:
     """Return a host: with an output buffer, with flows that are announced, or a plain one."""
     if net.plan.adapter:
         return AdapterHost(net, name)
-    return WakingHost(net, name) if net.plan.congestion.announces else Host(net, name)
+    return WakingHost(net, name) if net.plan.announces else Host(net, name)
 
 
 def switch(net: Network, name: str) -> Switch:

@@ -86,7 +86,7 @@ class Host:
         # Nothing is injected faster than the link takes it, so what a message costs comes on top of that.
         self.injection = Limiter(max(self.net.plan.injection or out.pace, out.pace))
         self.drain = Limiter(self.net.plan.drain or into.pace)
-        if self.net.plan.congestion.announces:
+        if self.net.plan.announces:
             self.announcer = Announcer(self, self.net.plan.congestion.rates)
 
     def part(self, packet: Packet) -> Hashable:
@@ -109,6 +109,7 @@ class Host:
 
     def add(self, source: Source) -> None:
         """Add a source."""
+        source.number = len(self.sources)
         self.sources.append(source)
         self.net.at(floor(source.next_due))
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: An input port and a lane.
 Input = tuple[int, int]
+#: What notices say.
+KINDS = ("allocate", "stop", "go", "release")
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,6 @@ class Tally:
     allocations: int = 0
     exhausted: int = 0
     notices: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
-
-
-KINDS = ("allocate", "stop", "go", "release")
 
 
 class IsolatingBuffers(Buffers):

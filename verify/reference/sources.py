@@ -66,6 +66,8 @@ class Source:
         self.left = timing.total
         #: Messages that were drawn and not wholly sent.
         self.backlog = 0
+        #: Which of its host's sources it is.
+        self.number = 0
         #: When its host was last told to look.
         self.alarm = -1
         #: Which of its host's packets its last one was.

@@ -11,6 +11,7 @@ from verify.reference.announcing import weight_ps
 from verify.reference.hosts import Host
 from verify.reference.links import Channel, Packet
 from verify.reference.marking import Fill, PortState
+from verify.reference.routes import FlowRoutes
 from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Switch:
         #: Per output, when it is woken next: there is one such time.
         self.wake_at: dict[int, int] = {}
         self.woken: list[int] = []
+        rule = net.plan.adaptive
+        self.routes = FlowRoutes(net, name, rule) if rule else None
         #: What is announced to each output's link, in the time that it takes for that.
         self.weights = dict.fromkeys(self.ports(), 0)
 
@@ -88,7 +91,7 @@ class Switch:
 
     def direct(self, packet: Packet, port: int) -> int:
         """Return the output of a packet; a flow that announces itself is added to what its link has."""
-        output = self.table[packet.destination]
+        output = self.routes.route(packet, port) if self.routes else self.table[packet.destination]
         if packet.announcement and packet.kind != "reply":
             own = weight_ps(packet.announcement.size, self.out[output].pace)
             added = {"set-up": own, "tear-down": -own}.get(packet.kind, 0)
