@@ -46,6 +46,8 @@ class Flow:
         self.sent = self.received = 0
         #: Tells the host's flows apart while there is something to remember about them.
         self.number: int | None = None
+        #: Which of its host's packets its source's last one was when it began to wait.
+        self.served_before = 0
         #: When it would have been released, had not an answer made its pause longer since.
         self.void: list[int] = []
 
@@ -307,8 +309,8 @@ class Host:
         """Let flows into the ring, when the host could send.
 
         In their order those that have a message again, then those whose delay has passed, the
-        longest released first; of those released at one instant the one that was served longest ago,
-        of those that never were the one with the lower number.
+        longest released first; of those released at one instant the one whose source had been served
+        longest ago when it began to wait, then the one with the lower number.
         """
         for source in self.sources:
             while self.is_due(source):
@@ -321,7 +323,7 @@ class Host:
                     self.remember(flow)
                     self.wait(flow)
         due = [(release, flow) for release, flow in self.waiting if release <= self.net.now]
-        by_turn = sorted(due, key=lambda waits: (waits[0], waits[1].source.served, waits[1].number))
+        by_turn = sorted(due, key=lambda waits: (waits[0], waits[1].served_before, waits[1].number))
         self.refuse_void_releases(due, by_turn)
         for release, flow in by_turn:
             self.waiting.remove((release, flow))
@@ -333,7 +335,7 @@ class Host:
         That is the release that it waited for before an answer made its pause longer: see
         `cases.disagreements`.
         """
-        by_void = sorted(due, key=lambda w: (min(w[0], *w[1].void, w[0]), w[1].source.served, w[1].number))
+        by_void = sorted(due, key=lambda w: (min(w[0], *w[1].void, w[0]), w[1].served_before, w[1].number))
         now = self.net.now
         asked_early = [w for w in self.waiting if w[0] > now and any(void <= now for void in w[1].void)]
         if by_turn != by_void or any(self.release(flow, now) != time for time, flow in asked_early):
@@ -367,6 +369,7 @@ class Host:
         if release is None:
             self.closed.append(flow)
         elif release > asked:
+            flow.served_before = flow.source.served
             self.waiting.append((release, flow))
             self.net.at(release)
         return release != asked

@@ -234,12 +234,13 @@ class IslipSwitch(QueuedSwitch):
                     break
                 for port in sorted(matched):
                     self.send(*matched[port])
-                self.matched()
+                self.tell_of_matches()
         self.first_lane = (self.first_lane + 1) % count
         self.plan_wakes()
 
-    def matched(self) -> None:
-        """All that were matched are on their way, and the inputs are busy now: tell others what changed."""
+    def tell_of_matches(self) -> None:
+        """Tell others what changed, when all that were matched are on their way."""
+        # Their inputs are busy now: whoever waits there is asked when they are not.
         self.buffers.asked = []
         self.mark_moved()
         self.tell()
