@@ -174,6 +174,8 @@ def with_queues(found: Scenario, architectures: tuple[str, ...] = ("voq", "iq", 
             switch["crossbar"] = rng.choice(["54.54 Gbit/s", "60 Gbit/s", "109 Gbit/s"])
     if rng.random() < 0.3:
         switch["control_first"] = True
+    if rng.random() < 0.2:
+        _hosts_with_buffers(rng, found, found.get("lanes", {}).get("count", 1) * _full_packet(found)[1])
     return found
 
 
@@ -253,11 +255,12 @@ def _full_packet(found: Scenario) -> tuple[int, int]:
 
 
 def _hosts_with_buffers(rng: random.Random, found: Scenario, space: int) -> None:
-    """Draw the output buffer of hosts, with room for a packet at least."""
-    host = {**found["host"], "output_buffer": f"{space * rng.randint(1, 5) + rng.randint(0, 99)} B"}
-    if rng.random() < 0.1:
-        host["queues"] = "none"
-        del host["output_buffer"]
+    """Draw the output buffer of hosts, with room for a packet of each queue at least."""
+    queues = rng.choice(["none", "single", "single", "single", "per-destination", "destination-modulo"])
+    parts = found["switch"].get("queue_count", 8) if queues == "destination-modulo" else 1
+    host = {**found["host"], "queues": queues}
+    if queues != "none":
+        host["output_buffer"] = f"{parts * space * rng.randint(1, 5) + rng.randint(0, 99)} B"
     found["host"] = host
 
 

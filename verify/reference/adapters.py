@@ -42,7 +42,7 @@ class AdapterHost(WakingHost):
         if isinstance(self.buffers, IsolatingBuffers):
             self.buffers.received(1, notice)
             self.buffers.notices = []
-            self.is_asked = True
+        self.is_asked = True
 
     def settle(self) -> None:
         """Send from the buffer, move a packet into it, and send that at once if the link is free."""
