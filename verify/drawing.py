@@ -85,6 +85,9 @@ def with_lanes(found: Scenario) -> Scenario:
     if "congestion" in found:
         found["congestion"]["notification"] = rng.choice(["cnp", "cnp", "ack"])
         found["congestion"]["reaction"]["level"] = rng.choice(["qp", "qp", "qp", "sl"])
+        if rng.random() < 0.5:
+            found["congestion"]["marking"]["pattern"] = "random"
+            found["congestion"]["reaction"]["ccti_timer"] = rng.choice([1, 2, 7, NO_TIMER])
     return {**found, "lanes": lanes, "flow": flows}
 
 
@@ -155,10 +158,10 @@ def _flow(rng: random.Random, hosts: list[str], name: str, mtu: int) -> dict[str
     return found
 
 
-def with_queues(found: Scenario, architectures: tuple[str, ...] = ("voq", "iq", "iq", "fcfs")) -> Scenario:
+def with_queues(found: Scenario) -> Scenario:
     """Let a drawn scenario have switches of any organisation and arbitration, drawn from its seed too."""
     rng = random.Random(f"queues {found['seed']}")
-    architecture = rng.choice(architectures)
+    architecture = rng.choice(["voq", "iq", "iq", "fcfs"])
     switch = dict(found["switch"])
     found["switch"] = switch
     if architecture == "fcfs":
@@ -196,9 +199,7 @@ def _divide(rng: random.Random, found: Scenario) -> None:
         switch["memory"] = memory
     is_divided = memory == "divided" or (memory is None and kind not in ("single", "per-output"))
     if is_divided and (rng.random() < 0.5 or kind == "per-destination"):
-        packet = found["packet"]
-        size, block = (int(packet[key].split()[0]) for key in ("mtu", "credit_block"))
-        space = -(-(size + int(packet["header"].split()[0])) // block) * block
+        _, space = _full_packet(found)
         # See `cases.disagreements` for queues per destination with room for one packet.
         least = 2 if kind == "per-destination" else 1
         switch["queue_buffer"] = f"{space * rng.randint(least, 4) + rng.randint(0, 99)} B"
@@ -287,6 +288,8 @@ def with_output_buffers(found: Scenario) -> Scenario:
     by_output = {"output_percent": percents["output_percent"]}
     kinds = [{"kind": "ipm"}, {"kind": "opm", **by_output}, {"kind": "mvpm", **percents}]
     marking = rng.choice(kinds)
+    if rng.random() < 0.2:
+        return {**found, "congestion": {"mechanism": rng.choice(["renato", "pfister", "mvcm"])}}
     if fecn and rng.random() < 0.2:
         marking = fecn["marking"]
     return {
