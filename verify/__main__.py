@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from verify import cases, compare, laws
+from verify import cases, compare, drawing, laws
 
 
 def main() -> int:
@@ -19,12 +19,16 @@ def main() -> int:
     count = given.drawn if given.drawn is not None else (40 if given.quick else 500)
     began = time.perf_counter()
     print("The simulator against the reference model, exactly:")
-    wrong = compare.compare(cases.table())
+    table = compare.compare(cases.table())
     print(f"Scenarios drawn from the seeds {given.first} to {given.first + count - 1}:")
-    drawn = compare.compare(cases.many(given.first, count), show=False)
-    print("".join(f"  {line}\n" for line in drawn) + f"  {count - len(drawn)} of {count} are the same")
+    drawn = compare.compare(drawing.many(given.first, count), show=False)
+    print("".join(f"  {line}\n" for line in drawn.wrong), end="")
+    compared = count - len(drawn.refused)
+    print(
+        f"  {compared - len(drawn.wrong)} of {compared} are the same, {len(drawn.refused)} are not compared"
+    )
     print("The simulator against closed forms:")
-    wrong += drawn + laws.report(quick=given.quick)
+    wrong = table.wrong + table.refused + drawn.wrong + laws.report(quick=given.quick)
     print(f"{len(wrong)} disagreements, {time.perf_counter() - began:.0f} s")
     return 1 if wrong else 0
 

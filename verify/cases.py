@@ -1,33 +1,11 @@
-"""Scenarios on which the two models are compared: a table, and any number drawn from seeds."""
+"""Scenarios on which the two models are compared: a table of those that are always run."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-Scenario = dict[str, Any]
-
-#: Longer than any run, so that no expiry of the timer, whose phase is random, falls into one.
-NO_TIMER = 4_000_000_000
-#: A table that lets marks come back and does nothing about them.
-NO_DELAYS = {"kind": "list", "delays_ns": [0] * 128}
-
-
-def flow(source: str, destination: str, **more: Any) -> dict[str, Any]:
-    """Describe a flow."""
-    return {"from": source, "to": destination, **more}
-
-
-def cc(table: Mapping[str, Any] | None = None, increase: int = 1, **marking: Any) -> dict[str, Any]:
-    """Describe InfiniBand congestion control without anything random."""
-    table = table or {"kind": "quadratic", "divisor": 106, "scale": 32, "entries": 128}
-    return {
-        "mechanism": "ib-cc",
-        "marking": {"kind": "fecn", "pattern": "regular", "hysteresis": "2112 B", **marking},
-        "reaction": {"kind": "cct", "ccti_timer": NO_TIMER, "ccti_increase": increase, "table": dict(table)},
-    }
-
+from verify.drawing import NO_DELAYS, Scenario, cc, drawn, flow
 
 STAR = {"kind": "star", "hosts": 5, "link_rate": "16 Gbit/s"}
 DUMBBELL = {"kind": "dumbbell", "left": 3, "right": 4, "link_rate": "16 Gbit/s", "trunk_rate": "32 Gbit/s"}
@@ -200,7 +178,90 @@ def _lanes_of_mixed_rates() -> list[tuple[str, Scenario]]:
 
 def table() -> list[tuple[str, Scenario]]:
     """Return the scenarios that are always compared."""
-    return _single_lane() + _lanes_of_a_star() + _lanes_of_a_dumbbell() + _lanes_of_mixed_rates()
+    return (
+        _single_lane() + _lanes_of_a_star() + _lanes_of_a_dumbbell() + _lanes_of_mixed_rates() + _once_wrong()
+    )
+
+
+def _fecn(**marking: Any) -> dict[str, Any]:
+    """Describe marking of every packet above a threshold, and sources that do not mind."""
+    return {
+        **cc(marking_rate=0, packet_size=0, **marking, table=NO_DELAYS),
+        "notification": "cnp",
+    }
+
+
+def _once_wrong() -> list[tuple[str, Scenario]]:
+    """Return scenarios by which defects of the simulator were found."""
+    cioq = {"architecture": "cioq", "buffer": "16 KiB"}
+    behind = [flow("H1", "H2"), flow("H3", "H2"), flow("H4", "H3", rate="1 Gbit/s")]
+    other_lane = [flow("H1", "H3"), flow("H2", "H3"), flow("H4", "H3", sl=1, rate="1 Gbit/s")]
+    one_packet = {"queues": "per-destination", "queue_buffer": "2 KiB"}
+    lone = {
+        "kind": "custom",
+        "hosts": ["A", "B", "C"],
+        "switches": [{"name": "S1", "ports": 3}, {"name": "S2", "ports": 2}],
+        "links": [
+            {"from": "A", "to": "S1:1"},
+            {"from": "B", "to": "S1:2"},
+            {"from": "S1:3", "to": "S2:1"},
+            {"from": "C", "to": "S2:2"},
+        ],
+    }
+    hurried = [
+        flow("H1", "H3", message="8779 B", rate="9 Gbit/s"),
+        flow("H3", "H2", message="4096 B"),
+        flow("H3", "H2", start="2302149 ps"),
+        flow("H1", "H2", message="4096 B", rate="9 Gbit/s", start="3588768 ps"),
+        flow("H3", "H1"),
+    ]
+    lipd = {"marking": {"kind": "ipm"}, "notification": "ack-each", "reaction": {"kind": "lipd"}}
+    return [
+        # When a packet left an output buffer, the queue of the first port was looked at, which held
+        # packets for other outputs: the lone flow H4 to H3 was marked.
+        (
+            "cioq, each: another output's queue",
+            scenario(STAR, behind, switch=cioq, congestion=_fecn(fill="each", upper="4 KiB", lower="2 KiB")),
+        ),
+        # What waited in an output buffer counted on every lane: the lone flow of lane 1 was marked.
+        (
+            "cioq, sum: another lane's bytes",
+            scenario(
+                STAR,
+                other_lane,
+                lanes={"count": 2},
+                switch={**cioq, "buffer": "64 KiB"},
+                congestion=_fecn(upper="4 KiB", lower="2 KiB"),
+            ),
+        ),
+        # A port was taken for a root until it had looked for credit once, although no queue of the next
+        # switch has room for two packets.
+        (
+            "per-destination, one packet: a root without credit",
+            scenario(
+                lone,
+                [flow("A", "C"), flow("B", "C")],
+                switch=one_packet,
+                congestion=_fecn(victim_mask="none", upper="3 KiB", lower="1 KiB"),
+            ),
+        ),
+        # A flow whose pause an answer had made longer was let go in the order of the shorter one.
+        (
+            "lipd: the order of release after a longer pause",
+            scenario(
+                {"kind": "star", "hosts": 4, "link_rate": "20 Gbit/s"},
+                hurried,
+                packet={"control": "100 B"},
+                switch={
+                    "architecture": "cioq",
+                    "queues": "per-output",
+                    "buffer": "4176 B",
+                    "latency": "6 ns",
+                },
+                congestion=lipd,
+            ),
+        ),
+    ]
 
 
 def _single_lane() -> list[tuple[str, Scenario]]:
@@ -285,135 +346,3 @@ def _single_lane() -> list[tuple[str, Scenario]]:
         ("drawn: a notification while data lacks credit", drawn(942)),
         ("drawn: two flows released at one instant", drawn(11362)),
     ]
-
-
-def drawn(seed: int) -> Scenario:
-    """Draw a small scenario: any tree of switches, any rates, limits, flows and parameters."""
-    rng = random.Random(seed)
-    hosts = [f"H{i}" for i in range(rng.randint(2, 8))]
-    topology = _tree(rng, hosts)
-    mtu, header = rng.choice([256, 1000, 2048, 4096]), rng.choice([0, 0, 20, 30])
-    block = rng.choice([64, 64, 64, 1, 100])
-    space = -(-(mtu + header) // block) * block
-    packet = {
-        "mtu": f"{mtu} B",
-        "header": f"{header} B",
-        "control": f"{rng.choice([16, 64, 64, 100])} B",
-        "credit_block": f"{block} B",
-    }
-    host = {"buffer": f"{space * rng.randint(1, 6) + rng.randint(0, 99)} B"}
-    for key in ("injection_rate", "drain_rate"):
-        if rng.random() < 0.4:
-            host[key] = rng.choice(["13.5 Gbit/s", "13 Gbit/s", "1.7 Gbit/s", "9.99 Gbit/s"])
-    buffer = space * rng.choice([1, 2, 3, 5, 8, 20]) + rng.randint(0, 99)
-    found: Scenario = {
-        "seed": seed,
-        "duration": f"{20 * mtu} ns",
-        "measure": {"interval": f"{mtu} ns"},
-        "topology": topology,
-        "packet": packet,
-        "host": host,
-        "switch": {
-            "buffer": f"{buffer} B",
-            "latency": rng.choice(["0 ns", "6 ns", "100 ns", "333 ps"]),
-        },
-    }
-    if rng.random() < 0.7:
-        found["congestion"] = _cc(rng, space, buffer // block * block)
-    found["flow"] = [_flow(rng, hosts, f"F{i}", mtu) for i in range(rng.randint(1, 12))]
-    return found
-
-
-def with_lanes(found: Scenario) -> Scenario:
-    """Let a drawn scenario have virtual lanes and what else came later, drawn from its seed too."""
-    rng = random.Random(f"lanes {found['seed']}")
-    count = rng.choice([1, 2, 2, 3, 4, 4, 15])
-    lanes: dict[str, Any] = {"count": count}
-    if rng.random() < 0.4:
-        lanes["control"] = rng.randrange(count)
-    if rng.random() < 0.4:
-        lanes["sl_to_vl"] = [rng.randrange(count) for _ in range(16)]
-    for part in ("host", "switch"):
-        buffer = int(found[part]["buffer"].split()[0]) * count + rng.randrange(count)
-        found[part] = {**found[part], "buffer": f"{buffer} B"}
-    if "injection_rate" in found["host"] and rng.random() < 0.2:
-        found["host"]["message_overhead"] = rng.choice(["100 ns", "1234567 ps"])
-    levels = rng.choice([2, count, 16])
-    flows = [{**one, "sl": rng.randrange(levels)} for one in found["flow"]]
-    if "congestion" in found:
-        found["congestion"]["notification"] = rng.choice(["cnp", "cnp", "ack"])
-        found["congestion"]["reaction"]["level"] = rng.choice(["qp", "qp", "qp", "sl"])
-    return {**found, "lanes": lanes, "flow": flows}
-
-
-def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
-    """Draw scenarios from consecutive seeds, every third without virtual lanes."""
-    for seed in range(first, first + count):
-        found = drawn(seed)
-        yield f"drawn from seed {seed}", with_lanes(found) if seed % 3 else found
-
-
-def _tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
-    switches = [f"S{i}" for i in range(rng.randint(1, 4))]
-    joints = [(s, rng.choice(switches[:i])) for i, s in enumerate(switches) if i]
-    joints += [(host, rng.choice(switches)) for host in hosts]
-    degree = {s: sum(s in joint for joint in joints) for s in switches}
-    count = {s: max(degree[s] + rng.randint(0, 2), 1) for s in switches}
-    free = {s: rng.sample(range(1, count[s] + 1), degree[s]) for s in switches}
-    alike = rng.random() < 0.4
-    one = rng.choice(["16 Gbit/s", "20 Gbit/s", "7 Gbit/s"])
-    rates = [one] if alike else ["2 Gbit/s", "7 Gbit/s", "8 Gbit/s", "16 Gbit/s", "32 Gbit/s", "54.54 Gbit/s"]
-    delays = ["20 ns"] if alike else ["1 ns", "20 ns", "333 ps", "400 ns"]
-    links = [
-        {
-            "from": near if near in hosts else f"{near}:{free[near].pop()}",
-            "to": f"{far}:{free[far].pop()}",
-            "rate": rng.choice(rates),
-            "delay": rng.choice(delays),
-        }
-        for near, far in joints
-    ]
-    return {
-        "kind": "custom",
-        "hosts": hosts,
-        "switches": [{"name": s, "ports": count[s]} for s in switches if degree[s]],
-        "links": links,
-    }
-
-
-def _cc(rng: random.Random, space: int, buffer: int) -> dict[str, Any]:
-    marking: dict[str, Any] = {
-        "fill": rng.choice(["each", "sum", "sum-per-input"]),
-        "marking_rate": rng.choice([0, 0, 1, 2, 7]),
-        "packet_size": rng.choice([0, 2, 8]),
-        "victim_mask": rng.choice(["hosts", "none", "all"]),
-    }
-    if rng.random() < 0.5:
-        marking["threshold"] = rng.randint(1, 15)
-        marking["hysteresis"] = rng.choice(["0 B", f"{space} B", "2112 B"])
-    else:
-        upper = rng.randint(1, buffer - 1)
-        marking |= {"upper": f"{upper} B", "lower": f"{rng.randint(0, upper)} B"}
-    divisor, scale, step = rng.choice([95, 106]), rng.choice([1, 16, 500]), rng.choice([13, 400])
-    table: dict[str, Any] = {"kind": "quadratic", "divisor": divisor, "scale": scale, "entries": 128}
-    if rng.random() < 0.5:
-        table = {"kind": "list", "delays_ns": [i * step for i in range(128)]}
-    return cc(table, increase=rng.choice([1, 1, 2, 10]), **marking)
-
-
-def _flow(rng: random.Random, hosts: list[str], name: str, mtu: int) -> dict[str, Any]:
-    found = flow(*rng.sample(hosts, 2), name=name)
-    # Half of the flows to few destinations, so that there is congestion.
-    if rng.random() < 0.5 and found["from"] != hosts[0]:
-        found["to"] = hosts[0]
-    size = rng.choice([mtu, mtu, rng.randint(1, mtu), rng.randint(1, 6 * mtu)])
-    found["message"] = f"{size} B"
-    if rng.random() < 0.4:
-        found["rate"] = rng.choice(["0.3 Gbit/s", "1 Gbit/s", "3.3 Gbit/s", "9 Gbit/s"])
-    if rng.random() < 0.4:
-        found["start"] = f"{rng.randint(0, 10 * mtu * 1000)} ps"
-    if rng.random() < 0.2:
-        found["stop"] = f"{rng.randint(10 * mtu * 1000, 19 * mtu * 1000)} ps"
-    if rng.random() < 0.2:
-        found["total"] = f"{rng.randint(1, 30 * mtu)} B"
-    return found

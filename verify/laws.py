@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import mean
 from typing import Any
 
-from verify import crossbar
+from verify import crossbar, queueing
 from verify.check import Check, run, sampled
 from verify.maxmin import max_min
 
@@ -166,7 +166,7 @@ def _tree_shares() -> Iterator[Check]:
 
 def checks(*, quick: bool = False) -> Iterator[Check]:
     """Make all checks, or the few that take seconds."""
-    for law in (zero_load, fairness, m_d_1, karol, *crossbar.LAWS):
+    for law in (zero_load, fairness, m_d_1, karol, *queueing.LAWS, *crossbar.LAWS):
         yield from law(quick=quick)
 
 

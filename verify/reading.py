@@ -6,181 +6,69 @@ covers is read; anything else is refused, so that no scenario is compared on hal
 
 from __future__ import annotations
 
-import re
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-PS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
-PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-
-
-class NotCovered(ValueError):  # noqa: N818 - it is not an error of the scenario
-    """The scenario uses something that the reference model does not have."""
-
-
-def time_ps(text: str) -> int:
-    """Read a time in whole picoseconds."""
-    number, unit = _split(text)
-    return _whole(number * PS[unit], text)
-
-
-def size_bytes(text: str) -> int:
-    """Read a size in whole bytes."""
-    number, unit = _split(text)
-    return _whole(number * PREFIX[unit.removesuffix("B")], text)
-
-
-def rate_ps_per_byte(text: str) -> Fraction:
-    """Read a data rate, as the exact picoseconds that a byte takes."""
-    number, unit = _split(text)
-    prefix, per = re.fullmatch(r"(.*?)(bit|B)/s", unit).groups()  # type: ignore[union-attr]
-    bits = number * PREFIX[prefix] * (8 if per == "B" else 1)
-    return Fraction(8 * 10**12) / bits
-
-
-def _split(text: str) -> tuple[Fraction, str]:
-    number, unit = text.split()
-    return Fraction(number), unit
-
-
-def _whole(value: Fraction, text: str) -> int:
-    if value.denominator != 1:
-        raise ValueError(f"{text} is not whole in the smallest unit")
-    return int(value)
+from verify.parts import Congestion, Sizes, congestion
+from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
+from verify.trees import Tree, tree
+from verify.wiring import Wiring, wiring
 
 
 @dataclass(frozen=True)
-class Link:
-    """A full-duplex link between two ports; a host has port 0 only, switches count from 1."""
+class Timing:
+    """When messages are generated, and how large they are; no interval for a saturating source."""
 
-    ends: tuple[tuple[str, int], tuple[str, int]]
-    ps_per_byte: Fraction
-    delay_ps: int
-
-
-@dataclass
-class Wiring:
-    """Hosts and switches by name, and the links between their ports."""
-
-    hosts: list[str]
-    switches: list[str]
-    links: list[Link] = field(default_factory=list)
-
-    def neighbours(self, node: str) -> list[tuple[int, str]]:
-        """Return the ports of a node with the node behind each."""
-        found = []
-        for link in self.links:
-            for near, far in (link.ends, link.ends[::-1]):
-                if near[0] == node:
-                    found.append((near[1], far[0]))
-        return sorted(found)
-
-    def ways(self) -> dict[str, dict[str, int]]:
-        """Return the output port of each switch towards each host, in a network without rings."""
-        tables: dict[str, dict[str, int]] = {switch: {} for switch in self.switches}
-        if len(self.links) != len(self.hosts) + len(self.switches) - 1:
-            raise NotCovered("the network has rings: give the tables")
-        for host in self.hosts:
-            seen, front = {host}, deque([host])
-            while front:
-                near = front.popleft()
-                for _, node in self.neighbours(near):
-                    if node in seen:
-                        continue
-                    seen.add(node)
-                    front.append(node)
-                    if node in tables:
-                        tables[node][host] = next(p for p, far in self.neighbours(node) if far == near)
-        return tables
-
-
-def wiring(topology: Mapping[str, Any]) -> Wiring:
-    """Read `[topology]` of the kinds star, dumbbell and custom."""
-    given = dict(topology)
-    kind = given.pop("kind")
-    rate = given.pop("link_rate", "2 GB/s")
-    delay = given.pop("link_delay", "20 ns")
-    pace, delay_ps = rate_ps_per_byte(rate), time_ps(delay)
-    if kind == "star":
-        hosts = [f"H{i + 1}" for i in range(given.pop("hosts", 7))]
-        net = Wiring(hosts, ["S1"])
-        net.links = [Link(((h, 0), ("S1", i + 1)), pace, delay_ps) for i, h in enumerate(hosts)]
-    elif kind == "dumbbell":
-        left, right = given.pop("left", 3), given.pop("right", 4)
-        trunk = rate_ps_per_byte(given.pop("trunk_rate")) if "trunk_rate" in given else pace / 2
-        hosts = [f"H{i + 1}" for i in range(left + right)]
-        net = Wiring(hosts, ["S1", "S2"])
-        for i, host in enumerate(hosts):
-            place = ("S1", i + 1) if i < left else ("S2", i - left + 1)
-            net.links.append(Link(((host, 0), place), pace, delay_ps))
-        net.links.append(Link((("S1", left + 1), ("S2", right + 1)), trunk, delay_ps))
-    elif kind == "custom":
-        net = Wiring(given.pop("hosts"), [switch["name"] for switch in given.pop("switches")])
-        for link in given.pop("links"):
-            net.links.append(
-                Link(
-                    (_port(link["from"], net), _port(link["to"], net)),
-                    rate_ps_per_byte(link["rate"]) if "rate" in link else pace,
-                    time_ps(link["delay"]) if "delay" in link else delay_ps,
-                )
-            )
-    else:
-        raise NotCovered(f"topology.kind = {kind}")
-    _nothing_left("topology", given)
-    return net
-
-
-def _port(end: str, net: Wiring) -> tuple[str, int]:
-    name, colon, port = end.partition(":")
-    if name in net.hosts:
-        return name, 0
-    if not colon:
-        raise NotCovered(f"the link's end {end} must name its port")
-    return name, int(port)
-
-
-@dataclass(frozen=True)
-class FlowPlan:
-    """A flow: who sends what to whom, when. `interval_ps` is none for a saturating flow."""
-
-    name: str
-    source: str
-    destination: str
     start_ps: int
     stop_ps: int | None
     message: int
     interval_ps: Fraction | None
-    total: int | None
+    is_poisson: bool
+    total: int | None = None
+
+
+@dataclass(frozen=True)
+class FlowPlan:
+    """A flow: who sends what to whom."""
+
+    name: str
+    source: str
+    destination: str
+    timing: Timing
     level: int
 
 
 @dataclass(frozen=True)
-class Marking:
-    """A switch's congestion manager: thresholds in bytes, see the scenario's keys."""
+class Forest:
+    """Shares of roles in percent, how many hotspots, and how long these stay."""
 
-    upper: int
-    lower: int
-    fill: str
-    every: int
-    smallest: int
-    victim_mask: str
+    hotspots: int
+    contributors: int
+    victims: int
+    mixed: int
+    p: int
+    lifetime_ps: int | None
 
 
 @dataclass(frozen=True)
-class Reaction:
-    """A host's reaction: picoseconds between two full packets per index, and its bounds.
+class TrafficPlan:
+    """A pattern of traffic. Messages are up to `spread` larger than the smallest."""
 
-    Each flow has an index, or all flows of a service level share one.
-    """
-
-    increase: int
-    limit: int
-    lowest: int
-    delays_ps: tuple[int, ...]
-    is_per_level: bool
+    name: str
+    hosts: tuple[str, ...]
+    kind: str
+    to: tuple[str, ...]
+    by: int
+    include_self: bool
+    forest: Forest | None
+    rate_bits: int | None
+    spread: int
+    packets: int | None
+    level: int
+    timing: Timing
+    class_number: int
 
 
 @dataclass(frozen=True)
@@ -193,12 +81,66 @@ class Lanes:
 
 
 @dataclass(frozen=True)
+class Organisation:
+    """How a buffer is divided into queues, and whether these have parts of its memory each.
+
+    Outputs count from 1, destinations are numbered from 0 in the order of the hosts.
+    """
+
+    kind: str
+    count: int
+    is_divided: bool
+
+    def fixed(self, outputs: int) -> int:
+        """Return how many queues there are from the start."""
+        return {"single": 1, "per-output": outputs, "per-destination": 0}.get(self.kind, self.count)
+
+    def index(self, output: int, destination: int) -> int:
+        """Return the queue of a packet; where queues are per destination, the destination."""
+        if self.kind == "single":
+            return 0
+        if self.kind in ("per-output", "output-modulo"):
+            return output - 1 if self.kind == "per-output" else (output - 1) % self.count
+        return destination if self.kind == "per-destination" else destination % self.count
+
+
+@dataclass(frozen=True)
+class SwitchPlan:
+    """How switches are built. `buffer` and `output_buffer` are those of a lane, `part` that of a queue.
+
+    Queues take turns in rounds where their memory is said to be divided, even if there is but one.
+    """
+
+    architecture: str
+    is_fcfs: bool
+    queues: Organisation
+    has_rounds: bool
+    part: int | None
+    buffer: int
+    output_buffer: int
+    latency_ps: int
+    crossbar: Fraction | None
+    iterations: int
+    control_first: bool
+
+
+@dataclass(frozen=True)
+class AdaptiveRouting:
+    """Routes chosen flow by flow: by what ports are compared, and entries of an input's cache."""
+
+    heuristic: str
+    cache: int | None
+
+
+@dataclass(frozen=True)
 class Plan:
     """All that the reference model needs. Sizes in bytes, times in picoseconds.
 
-    The buffers are those of a lane; with `acknowledged`, messages are.
+    The buffers are those of a lane; the adapter is the buffer between a host's flows and its link,
+    with the bytes of each of its parts.
     """
 
+    seed: int
     wiring: Wiring
     tables: dict[str, dict[str, int]]
     duration_ps: int
@@ -208,16 +150,35 @@ class Plan:
     control: int
     block: int
     lanes: Lanes
-    switch_buffer: int
-    switch_latency_ps: int
+    switch: SwitchPlan
     host_buffer: int
     injection: Fraction | None
     drain: Fraction | None
     message_overhead_ps: int
-    marking: Marking | None
-    reaction: Reaction | None
-    acknowledged: bool
+    adapter: tuple[Organisation, int] | None
+    congestion: Congestion
+    adaptive: AdaptiveRouting | None
     flows: tuple[FlowPlan, ...]
+    traffic: tuple[TrafficPlan, ...]
+
+    @property
+    def announces(self) -> bool:
+        """Whether flows are announced before they start."""
+        return self.adaptive is not None or self.congestion.rates is not None
+
+    @property
+    def full(self) -> int:
+        """Bytes of a full packet."""
+        return self.mtu + self.header
+
+    def part_size(self, ports: int) -> int:
+        """Return the bytes that each part of an input of a switch of so many ports has."""
+        switch = self.switch
+        if not switch.queues.is_divided:
+            return switch.buffer
+        queues = len(self.wiring.hosts) if switch.queues.kind == "per-destination" else 0
+        given = switch.part or switch.buffer // (queues or switch.queues.fixed(ports))
+        return given // self.block * self.block
 
 
 def plan(scenario: Mapping[str, Any]) -> Plan:
@@ -225,19 +186,20 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     given: dict[str, Any] = {
         key: dict(value) if isinstance(value, Mapping) else value for key, value in scenario.items()
     }
-    for key in ("name", "seed"):
-        given.pop(key, None)
-    net = wiring(given.pop("topology"))
-    packet, switch, host = (given.pop(key, {}) for key in ("packet", "switch", "host"))
+    given.pop("name", None)
+    net = _network(given.pop("topology"))
+    packet, switch, host, measure = (given.pop(key, {}) for key in ("packet", "switch", "host", "measure"))
     mtu, header = (size_bytes(packet.pop(key, by)) for key, by in (("mtu", "2048 B"), ("header", "0 B")))
     block = size_bytes(packet.pop("credit_block", "64 B"))
     control = size_bytes(packet.pop("control", "64 B"))
     lanes = _lanes(given.pop("lanes", {}))
-    buffer = _share(switch.pop("buffer", "128 KiB"), block, lanes)
+    mechanism = given.get("congestion", {}).get("mechanism", "none")
+    built = _switch(switch, mechanism, block, lanes, net)
+    sizes = Sizes(mtu + header, control, block, built.buffer, built.output_buffer, built.latency_ps)
+    parts = congestion(given.pop("congestion", {}), sizes, net)
     flows = tuple(_flow(flow, mtu) for flow in given.pop("flow", []))
-    marking, reaction, acknowledged = _congestion(given.pop("congestion", {}), buffer, mtu + header, net)
-    measure = given.pop("measure", {})
     found = Plan(
+        seed=given.pop("seed", 1),
         wiring=net,
         tables=net.ways(),
         duration_ps=time_ps(given.pop("duration")),
@@ -247,21 +209,75 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         control=control,
         block=block,
         lanes=lanes,
-        switch_buffer=buffer,
-        switch_latency_ps=time_ps(switch.pop("latency", "100 ns")),
+        switch=built,
         host_buffer=_share(host.pop("buffer", "64 KiB"), block, lanes),
         injection=_rate_or_none(host, "injection_rate"),
         drain=_rate_or_none(host, "drain_rate"),
         message_overhead_ps=time_ps(host.pop("message_overhead", "0 ps")),
-        marking=marking,
-        reaction=reaction,
-        acknowledged=acknowledged,
+        adapter=_adapter(host, built.queues.count, lanes, has_special_queues=parts.isolation is not None),
+        congestion=parts,
+        adaptive=_adaptive(given.pop("adaptive_routing", None), net),
         flows=flows,
+        traffic=_traffic(given.pop("traffic", []), net, mtu, len(flows)),
     )
-    for place, table in (("packet", packet), ("switch", switch), ("host", host), ("measure", measure)):
-        _nothing_left(place, table)
-    _nothing_left("scenario", given)
+    for place, table in (("packet", packet), ("host", host), ("measure", measure)):
+        nothing_left(place, table)
+    nothing_left("scenario", given)
     return found
+
+
+def _network(topology: Mapping[str, Any]) -> Wiring:
+    return tree(topology) if topology["kind"].endswith("k-ary-n-tree") else wiring(topology)
+
+
+def _adaptive(table: Mapping[str, Any] | None, net: Wiring) -> AdaptiveRouting | None:
+    if table is None:
+        return None
+    if not isinstance(net, Tree):
+        raise NotCovered("adaptive_routing: the network is no k-ary n-tree")
+    given = dict(table)
+    found = AdaptiveRouting(given.pop("heuristic", "flow-count"), given.pop("cache", None))
+    nothing_left("adaptive_routing", given)
+    return found
+
+
+def _switch(switch: Mapping[str, Any], mechanism: str, block: int, lanes: Lanes, net: Wiring) -> SwitchPlan:
+    given = dict(switch)
+    usual = {"fbicm": "iq", "ccfit": "iq", "renato": "cioq", "pfister": "cioq", "mvcm": "cioq"}
+    architecture = given.pop("architecture", usual.get(mechanism, "voq"))
+    is_single = mechanism in ("fbicm", "ccfit") or architecture == "cioq"
+    kind = given.pop("queues", "single" if is_single else "per-output")
+    shares = given.pop("memory", "shared" if kind in ("single", "per-output") else "divided") == "shared"
+    buffer = given.pop("buffer", "128 KiB")
+    crossbar = _rate_or_none(given, "crossbar")
+    if architecture == "cioq" and crossbar is None:
+        crossbar = min(link.ps_per_byte for link in net.links) / 2
+    found = SwitchPlan(
+        architecture=architecture,
+        is_fcfs=given.pop("arbitration", "round-robin") == "fcfs",
+        queues=Organisation(kind, given.pop("queue_count", 8), not shares and kind != "single"),
+        has_rounds=not shares,
+        part=size_bytes(given.pop("queue_buffer")) if "queue_buffer" in given else None,
+        buffer=_share(buffer, block, lanes),
+        output_buffer=_share(given.pop("output_buffer", buffer), block, lanes),
+        latency_ps=time_ps(given.pop("latency", "100 ns")),
+        crossbar=crossbar,
+        iterations=given.pop("islip_iterations", 1),
+        control_first=given.pop("control_first", mechanism == "ccfit"),
+    )
+    nothing_left("switch", given)
+    return found
+
+
+def _adapter(
+    host: dict[str, Any], count: int, lanes: Lanes, *, has_special_queues: bool
+) -> tuple[Organisation, int] | None:
+    kind = host.pop("queues", "single" if has_special_queues else "none")
+    buffer = size_bytes(host.pop("output_buffer", "64 KiB"))
+    if kind == "none":
+        return None
+    queues = Organisation(kind, count, is_divided=kind != "single")
+    return queues, buffer // (max(queues.fixed(1), 1) * lanes.count)
 
 
 def _lanes(lanes: Mapping[str, Any]) -> Lanes:
@@ -269,7 +285,7 @@ def _lanes(lanes: Mapping[str, Any]) -> Lanes:
     count = given.pop("count", 1)
     of_level = tuple(given.pop("sl_to_vl", [level % count for level in range(16)]))
     found = Lanes(count, of_level, given.pop("control", None))
-    _nothing_left("lanes", given)
+    nothing_left("lanes", given)
     return found
 
 
@@ -285,94 +301,71 @@ def _rate_or_none(table: dict[str, Any], key: str) -> Fraction | None:
 def _flow(flow: Mapping[str, Any], mtu: int) -> FlowPlan:
     given = dict(flow)
     source, destination = given.pop("from"), given.pop("to")
-    message = size_bytes(given.pop("message")) if "message" in given else mtu
     found = FlowPlan(
         name=given.pop("name", f"{source}->{destination}"),
         source=source,
         destination=destination,
+        timing=_timing(given, mtu, 0),
+        level=given.pop("sl", 0),
+    )
+    nothing_left("flow", given)
+    return found
+
+
+def _timing(given: dict[str, Any], mtu: int, spread: int) -> Timing:
+    message = size_bytes(given.pop("message")) if "message" in given else mtu
+    rate = rate_ps_per_byte(given.pop("rate")) if "rate" in given else None
+    return Timing(
         start_ps=time_ps(given.pop("start", "0 ps")),
         stop_ps=time_ps(given.pop("stop")) if "stop" in given else None,
         message=message,
-        interval_ps=message * rate_ps_per_byte(given.pop("rate")) if "rate" in given else None,
+        interval_ps=None if rate is None else rate * (2 * message + spread) / 2,
+        is_poisson=given.pop("arrivals", "periodic") == "poisson",
         total=size_bytes(given.pop("total")) if "total" in given else None,
-        level=given.pop("sl", 0),
     )
-    _nothing_left("flow", given)
-    return found
 
 
-def _congestion(
-    congestion: Mapping[str, Any], buffer: int, full: int, net: Wiring
-) -> tuple[Marking | None, Reaction | None, bool]:
-    given = dict(congestion)
-    mechanism = given.pop("mechanism", None)
-    if mechanism == "none" or (mechanism is None and not given):
-        return None, None, False
-    if mechanism is None:
-        raise NotCovered("parts without a mechanism")
-    acknowledged = given.pop("notification", "cnp") == "ack"
-    marking, reaction = _marking(given.pop("marking", {}), buffer), None
-    if (parts := dict(given.pop("reaction", {}))).get("kind") != "none":
-        reaction = _reaction(parts, full, net)
-    _nothing_left("congestion", given)
-    return marking, reaction, acknowledged
+def _traffic(patterns: list[Mapping[str, Any]], net: Wiring, mtu: int, flows: int) -> tuple[TrafficPlan, ...]:
+    """Read the patterns. Classes are numbered, flows first; a forest has one for each role that occurs."""
+    found, class_number = [], flows
+    for number, pattern in enumerate(patterns):
+        given = dict(pattern)
+        kind = dict(given.pop("pattern"))
+        rate = Fraction(8 * 10**12) / rate_ps_per_byte(given["rate"]) if "rate" in given else None
+        least = size_bytes(given.get("message", f"{mtu} B"))
+        spread = size_bytes(given.pop("message_max")) - least if "message_max" in given else 0
+        forest = _forest(kind) if kind["kind"] == "forest" else None
+        plan_ = TrafficPlan(
+            name=given.pop("name", f"traffic {number + 1}"),
+            hosts=tuple(given.pop("hosts", net.hosts)),
+            kind=kind.pop("kind"),
+            to=tuple(kind.pop("to", ())),
+            by=kind.pop("by", 0),
+            include_self=kind.pop("include_self", False),
+            forest=forest,
+            rate_bits=None if rate is None else int(rate),
+            spread=spread,
+            packets=given.pop("packets_per_host", None),
+            level=given.pop("sl", 0),
+            timing=_timing(given, mtu, spread),
+            class_number=class_number,
+        )
+        nothing_left("traffic", given | kind)
+        if forest and any(
+            later.get("pattern", {}).get("kind") == "permutation" for later in patterns[number:]
+        ):
+            raise NotCovered("a permutation after a forest, whose classes count first")
+        found.append(plan_)
+        class_number += 1
+    return tuple(found)
 
 
-def _marking(marking: Mapping[str, Any], buffer: int) -> Marking:
-    given = dict(marking)
-    given.pop("kind", None)
-    if given.pop("pattern", "random") != "regular":
-        raise NotCovered("marking at random")
-    threshold = given.pop("threshold", 15)
-    upper = buffer * (16 - threshold) // 16
-    if "upper" in given:
-        upper = size_bytes(given.pop("upper"))
-    lower = max(upper - size_bytes(given.pop("hysteresis")), 0)
-    if "lower" in given:
-        lower = size_bytes(given.pop("lower"))
-    found = Marking(
-        upper=upper,
-        lower=lower,
-        fill=given.pop("fill", "sum"),
-        every=given.pop("marking_rate", 1) + 1,
-        smallest=64 * given.pop("packet_size", 8),
-        victim_mask=given.pop("victim_mask", "hosts"),
+def _forest(given: dict[str, Any]) -> Forest:
+    return Forest(
+        hotspots=given.pop("hotspots"),
+        contributors=given.pop("contributors", 0),
+        victims=given.pop("victims", 0),
+        mixed=given.pop("mixed", 0),
+        p=given.pop("p", 0),
+        lifetime_ps=time_ps(given.pop("lifetime")) if "lifetime" in given else None,
     )
-    _nothing_left("congestion.marking", given)
-    return found
-
-
-def _reaction(reaction: Mapping[str, Any], full: int, net: Wiring) -> Reaction:
-    given = dict(reaction)
-    given.pop("kind", None)
-    if given.pop("ccti_timer") < 10**9:
-        raise NotCovered("a timer that expires: its phase is drawn at random")
-    table = dict(given.pop("table"))
-    kind = table.pop("kind")
-    if kind == "list":
-        delays = [1000 * ns for ns in table.pop("delays_ns")]
-    elif kind == "quadratic":
-        scale, divisor = table.pop("scale"), table.pop("divisor")
-        delays = [scale * i * i * 7 * 10**6 // divisor**2 for i in range(table.pop("entries"))]
-    elif kind == "iba":
-        paces = {link.ps_per_byte for link in net.links if link.ends[0][0] in net.hosts}
-        if len(paces) != 1:
-            raise NotCovered("an IBA table with hosts of several rates")
-        span = -(-full * paces.pop() // 1)
-        delays = [int(span * (entry & 0x3FFF) // 2 ** (entry >> 14)) for entry in table.pop("entries")]
-    else:
-        raise NotCovered(f"table kind {kind}")
-    found = Reaction(
-        increase=given.pop("ccti_increase", 1),
-        limit=given.pop("ccti_limit", 127),
-        lowest=given.pop("ccti_min", 0),
-        delays_ps=tuple(delays),
-        is_per_level=given.pop("level", "qp") == "sl",
-    )
-    _nothing_left("congestion.reaction", given | table)
-    return found
-
-
-def _nothing_left(place: str, given: Mapping[str, Any]) -> None:
-    if given:
-        raise NotCovered(f"{place}: {', '.join(given)}")

@@ -433,26 +433,27 @@ impl FlowTable {
     /// source's, the one with the lower number.
     #[inline]
     pub fn take_released(&mut self, now: Time) -> Option<FlowId> {
-        loop {
-            let Reverse((time, _, id)) = *self.throttled.peek()?;
-            if time > now {
-                return None;
-            }
-            self.throttled.pop();
-            // One that was let go earlier left its entry here, and may wait again until another time.
-            let flow = &mut self.flows[id as usize];
-            if flow.place == Place::Throttled && flow.release_at == time {
-                flow.place = Place::Idle;
-                self.waiting -= 1;
-                return Some(id);
-            }
+        if self.next_release()? > now {
+            return None;
         }
+        let Reverse((_, _, id)) = self.throttled.pop()?;
+        self.flows[id as usize].place = Place::Idle;
+        self.waiting -= 1;
+        Some(id)
     }
 
     /// When the next throttled flow may go on.
     #[inline]
-    pub fn next_release(&self) -> Option<Time> {
-        self.throttled.peek().map(|entry| entry.0.0)
+    pub fn next_release(&mut self) -> Option<Time> {
+        loop {
+            let Reverse((time, _, id)) = *self.throttled.peek()?;
+            let flow = &self.flows[id as usize];
+            if flow.place == Place::Throttled && flow.release_at == time {
+                return Some(time);
+            }
+            // One that was let go earlier left its entry here, and may wait again until another time.
+            self.throttled.pop();
+        }
     }
 
     /// Number of flows that wait for their delay to pass or for an acknowledgement.

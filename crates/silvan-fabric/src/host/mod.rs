@@ -661,15 +661,16 @@ impl Host {
     }
 
     /// When something may be there to be sent.
-    fn next_look(&self, core: &Core, attempt: Attempt) -> Option<Time> {
+    fn next_look(&mut self, core: &Core, attempt: Attempt) -> Option<Time> {
         // Those that were held while another was sent may have lost what they waited for to that one.
         let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
         if attempt == Attempt::Sent && waits {
             Some(core.now)
         } else {
+            let release = self.flows.next_release();
             let draws = self.sources.iter().filter_map(|source| source.next_draw(core.now));
             let probe = self.announcer.as_ref().and_then(|announcer| announcer.next_probe());
-            draws.chain(self.flows.next_release()).chain(probe).min()
+            draws.chain(release).chain(probe).min()
         }
     }
 }

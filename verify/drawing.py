@@ -1,0 +1,459 @@
+"""Scenarios drawn from seeds, on which the two models are compared: any number of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Scenario = dict[str, Any]
+
+#: Longer than any run, so that no expiry of the timer, whose phase is random, falls into one.
+NO_TIMER = 4_000_000_000
+#: A table that lets marks come back and does nothing about them.
+NO_DELAYS = {"kind": "list", "delays_ns": [0] * 128}
+
+
+def flow(source: str, destination: str, **more: Any) -> dict[str, Any]:
+    """Describe a flow."""
+    return {"from": source, "to": destination, **more}
+
+
+def cc(table: Mapping[str, Any] | None = None, increase: int = 1, **marking: Any) -> dict[str, Any]:
+    """Describe InfiniBand congestion control without anything random."""
+    table = table or {"kind": "quadratic", "divisor": 106, "scale": 32, "entries": 128}
+    return {
+        "mechanism": "ib-cc",
+        "marking": {"kind": "fecn", "pattern": "regular", "hysteresis": "2112 B", **marking},
+        "reaction": {"kind": "cct", "ccti_timer": NO_TIMER, "ccti_increase": increase, "table": dict(table)},
+    }
+
+
+def drawn(seed: int) -> Scenario:
+    """Draw a small scenario: any tree of switches, any rates, limits, flows and parameters."""
+    rng = random.Random(seed)
+    hosts = [f"H{i}" for i in range(rng.randint(2, 8))]
+    topology = tree(rng, hosts)
+    mtu, header = rng.choice([256, 1000, 2048, 4096]), rng.choice([0, 0, 20, 30])
+    block = rng.choice([64, 64, 64, 1, 100])
+    space = -(-(mtu + header) // block) * block
+    packet = {
+        "mtu": f"{mtu} B",
+        "header": f"{header} B",
+        "control": f"{rng.choice([16, 64, 64, 100])} B",
+        "credit_block": f"{block} B",
+    }
+    host = {"buffer": f"{space * rng.randint(1, 6) + rng.randint(0, 99)} B"}
+    for key in ("injection_rate", "drain_rate"):
+        if rng.random() < 0.4:
+            host[key] = rng.choice(["13.5 Gbit/s", "13 Gbit/s", "1.7 Gbit/s", "9.99 Gbit/s"])
+    buffer = space * rng.choice([1, 2, 3, 5, 8, 20]) + rng.randint(0, 99)
+    found: Scenario = {
+        "seed": seed,
+        "duration": f"{20 * mtu} ns",
+        "measure": {"interval": f"{mtu} ns"},
+        "topology": topology,
+        "packet": packet,
+        "host": host,
+        "switch": {
+            "buffer": f"{buffer} B",
+            "latency": rng.choice(["0 ns", "6 ns", "100 ns", "333 ps"]),
+        },
+    }
+    if rng.random() < 0.7:
+        found["congestion"] = _cc(rng, space, buffer // block * block)
+    found["flow"] = [_flow(rng, hosts, f"F{i}", mtu) for i in range(rng.randint(1, 12))]
+    return found
+
+
+def with_lanes(found: Scenario) -> Scenario:
+    """Let a drawn scenario have virtual lanes and what else came later, drawn from its seed too."""
+    rng = random.Random(f"lanes {found['seed']}")
+    count = rng.choice([1, 2, 2, 3, 4, 4, 15])
+    lanes: dict[str, Any] = {"count": count}
+    if rng.random() < 0.4:
+        lanes["control"] = rng.randrange(count)
+    if rng.random() < 0.4:
+        lanes["sl_to_vl"] = [rng.randrange(count) for _ in range(16)]
+    for part in ("host", "switch"):
+        buffer = int(found[part]["buffer"].split()[0]) * count + rng.randrange(count)
+        found[part] = {**found[part], "buffer": f"{buffer} B"}
+    if "injection_rate" in found["host"] and rng.random() < 0.2:
+        found["host"]["message_overhead"] = rng.choice(["100 ns", "1234567 ps"])
+    levels = rng.choice([2, count, 16])
+    flows = [{**one, "sl": rng.randrange(levels)} for one in found["flow"]]
+    if "congestion" in found:
+        found["congestion"]["notification"] = rng.choice(["cnp", "cnp", "ack"])
+        found["congestion"]["reaction"]["level"] = rng.choice(["qp", "qp", "qp", "sl"])
+        if rng.random() < 0.5:
+            found["congestion"]["marking"]["pattern"] = "random"
+            found["congestion"]["reaction"]["ccti_timer"] = rng.choice([1, 2, 7, NO_TIMER])
+    return {**found, "lanes": lanes, "flow": flows}
+
+
+def tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
+    """Draw a tree of switches with hosts anywhere, of links that are alike or not."""
+    switches = [f"S{i}" for i in range(rng.randint(1, 4))]
+    joints = [(s, rng.choice(switches[:i])) for i, s in enumerate(switches) if i]
+    joints += [(host, rng.choice(switches)) for host in hosts]
+    degree = {s: sum(s in joint for joint in joints) for s in switches}
+    count = {s: max(degree[s] + rng.randint(0, 2), 1) for s in switches}
+    free = {s: rng.sample(range(1, count[s] + 1), degree[s]) for s in switches}
+    alike = rng.random() < 0.4
+    one = rng.choice(["16 Gbit/s", "20 Gbit/s", "7 Gbit/s"])
+    rates = [one] if alike else ["2 Gbit/s", "7 Gbit/s", "8 Gbit/s", "16 Gbit/s", "32 Gbit/s", "54.54 Gbit/s"]
+    delays = ["20 ns"] if alike else ["1 ns", "20 ns", "333 ps", "400 ns"]
+    links = [
+        {
+            "from": near if near in hosts else f"{near}:{free[near].pop()}",
+            "to": f"{far}:{free[far].pop()}",
+            "rate": rng.choice(rates),
+            "delay": rng.choice(delays),
+        }
+        for near, far in joints
+    ]
+    return {
+        "kind": "custom",
+        "hosts": hosts,
+        "switches": [{"name": s, "ports": count[s]} for s in switches if degree[s]],
+        "links": links,
+    }
+
+
+def _cc(rng: random.Random, space: int, buffer: int) -> dict[str, Any]:
+    marking: dict[str, Any] = {
+        "fill": rng.choice(["each", "sum", "sum-per-input"]),
+        "marking_rate": rng.choice([0, 0, 1, 2, 7]),
+        "packet_size": rng.choice([0, 2, 8]),
+        "victim_mask": rng.choice(["hosts", "none", "all"]),
+    }
+    if rng.random() < 0.5:
+        marking["threshold"] = rng.randint(1, 15)
+        marking["hysteresis"] = rng.choice(["0 B", f"{space} B", "2112 B"])
+    else:
+        upper = rng.randint(1, buffer - 1)
+        marking |= {"upper": f"{upper} B", "lower": f"{rng.randint(0, upper)} B"}
+    divisor, scale, step = rng.choice([95, 106]), rng.choice([1, 16, 500]), rng.choice([13, 400])
+    table: dict[str, Any] = {"kind": "quadratic", "divisor": divisor, "scale": scale, "entries": 128}
+    if rng.random() < 0.5:
+        table = {"kind": "list", "delays_ns": [i * step for i in range(128)]}
+    return cc(table, increase=rng.choice([1, 1, 2, 10]), **marking)
+
+
+def _flow(rng: random.Random, hosts: list[str], name: str, mtu: int) -> dict[str, Any]:
+    found = flow(*rng.sample(hosts, 2), name=name)
+    # Half of the flows to few destinations, so that there is congestion.
+    if rng.random() < 0.5 and found["from"] != hosts[0]:
+        found["to"] = hosts[0]
+    size = rng.choice([mtu, mtu, rng.randint(1, mtu), rng.randint(1, 6 * mtu)])
+    found["message"] = f"{size} B"
+    if rng.random() < 0.4:
+        found["rate"] = rng.choice(["0.3 Gbit/s", "1 Gbit/s", "3.3 Gbit/s", "9 Gbit/s"])
+    if rng.random() < 0.4:
+        found["start"] = f"{rng.randint(0, 10 * mtu * 1000)} ps"
+    if rng.random() < 0.2:
+        found["stop"] = f"{rng.randint(10 * mtu * 1000, 19 * mtu * 1000)} ps"
+    if rng.random() < 0.2:
+        found["total"] = f"{rng.randint(1, 30 * mtu)} B"
+    return found
+
+
+def with_queues(found: Scenario) -> Scenario:
+    """Let a drawn scenario have switches of any organisation and arbitration, drawn from its seed too."""
+    rng = random.Random(f"queues {found['seed']}")
+    architecture = rng.choice(["voq", "iq", "iq", "fcfs"])
+    switch = dict(found["switch"])
+    found["switch"] = switch
+    if architecture == "fcfs":
+        switch["arbitration"] = "fcfs"
+        if "congestion" in found:
+            found["congestion"]["marking"]["fill"] = "sum"
+    else:
+        switch["architecture"] = architecture
+        _divide(rng, found)
+    if architecture == "iq":
+        switch["islip_iterations"] = rng.choice([1, 1, 2, 3])
+        if rng.random() < 0.4:
+            switch["crossbar"] = rng.choice(["54.54 Gbit/s", "60 Gbit/s", "109 Gbit/s"])
+    if rng.random() < 0.3:
+        switch["control_first"] = True
+    if rng.random() < 0.2:
+        _hosts_with_buffers(rng, found, found.get("lanes", {}).get("count", 1) * _full_packet(found)[1])
+    return found
+
+
+def _divide(rng: random.Random, found: Scenario) -> None:
+    """Draw an organisation of queues and how they share memory; each part has room for a packet."""
+    switch = found["switch"]
+    kinds = ["single", "per-output", "per-destination", "destination-modulo", "output-modulo"]
+    kind = rng.choice(kinds)
+    switch["queues"] = kind
+    parts = max(one["ports"] for one in found["topology"]["switches"])
+    if kind.endswith("modulo"):
+        parts = rng.randint(1, 5)
+        switch["queue_count"] = parts
+    elif kind == "per-destination":
+        parts = len(found["topology"]["hosts"])
+    memory = rng.choice([None, "shared", "divided"] if kind != "single" else [None, "shared"])
+    if memory:
+        switch["memory"] = memory
+    is_divided = memory == "divided" or (memory is None and kind not in ("single", "per-output"))
+    if is_divided and (rng.random() < 0.5 or kind == "per-destination"):
+        _, space = _full_packet(found)
+        switch["queue_buffer"] = f"{space * rng.randint(1, 4) + rng.randint(0, 99)} B"
+    elif is_divided:
+        switch["buffer"] = f"{int(switch['buffer'].split()[0]) * parts} B"
+
+
+def with_special_queues(found: Scenario) -> Scenario:
+    """Let a drawn scenario have a mechanism that isolates, drawn from its seed too."""
+    rng = random.Random(f"special queues {found['seed']}")
+    full, space = _full_packet(found)
+    mechanism = rng.choice(["fbicm", "ccfit", "hfdi", "ecocc"])
+    lanes = found.get("lanes", {}).get("count", 1)
+    packets = rng.choice([3, 5, 8, 12])
+    found["switch"] = {**found["switch"], "buffer": f"{lanes * (space * packets + rng.randint(0, 99))} B"}
+    # What is exceeded now and then: less than a lane has.
+    least = [rng.randint(0, (packets - 1) * full - 1) for _ in range(2)]
+    isolation: dict[str, Any] = {
+        "queues": rng.choice([0, 1, 1, 2, 3]),
+        "destinations": rng.choice([1, 2, 8]),
+        "detection": f"{least[0]} B",
+        "stop": f"{least[1] + 1} B",
+        "go": f"{rng.randint(0, least[1])} B",
+        "message": rng.choice(["16 B", "16 B", "200 B"]),
+    }
+    single = mechanism in ("fbicm", "ccfit")
+    if rng.random() < 0.3:
+        found["switch"]["architecture"] = rng.choice(["voq", "iq"])
+    if rng.random() < 0.2:
+        single = not single
+        found["switch"]["queues"] = "single" if single else "per-output"
+        if single:
+            isolation["at_root"] = True
+    if mechanism == "ecocc" and rng.random() < 0.3:
+        isolation["at_root"] = True
+    if rng.random() < 0.2:
+        found["switch"]["control_first"] = rng.random() < 0.5
+    _hosts_with_buffers(rng, found, lanes * space)
+    congestion: dict[str, Any] = {"mechanism": mechanism, "isolation": isolation}
+    if mechanism in ("ccfit", "ecocc"):
+        parts = found.get("congestion") or _cc(rng, space, space * packets)
+        upper = rng.randint(1, 2 * full)
+        congestion["marking"] = {"upper": f"{upper} B", "lower": f"{rng.randint(0, upper)} B"}
+        if rng.random() < 0.3:
+            congestion["marking"]["percent"] = rng.randint(1, 100)
+        congestion["reaction"] = {**parts["reaction"], "ccti_timer": rng.choice([1, 2, NO_TIMER])}
+    return {**found, "congestion": congestion}
+
+
+def _full_packet(found: Scenario) -> tuple[int, int]:
+    """Return the bytes of a full packet, and of the blocks that it takes."""
+    mtu, header, block = (int(found["packet"][key].split()[0]) for key in ("mtu", "header", "credit_block"))
+    return mtu + header, -(-(mtu + header) // block) * block
+
+
+def _hosts_with_buffers(rng: random.Random, found: Scenario, space: int) -> None:
+    """Draw the output buffer of hosts, with room for a packet of each queue at least."""
+    queues = rng.choice(["none", "single", "single", "single", "per-destination", "destination-modulo"])
+    parts = found["switch"].get("queue_count", 8) if queues == "destination-modulo" else 1
+    host = {**found["host"], "queues": queues}
+    if queues != "none":
+        host["output_buffer"] = f"{parts * space * rng.randint(1, 5) + rng.randint(0, 99)} B"
+    found["host"] = host
+
+
+def with_output_buffers(found: Scenario) -> Scenario:
+    """Let a drawn scenario have switches with buffers at outputs, and marks and reactions made for them."""
+    rng = random.Random(f"output buffers {found['seed']}")
+    _, space = _full_packet(found)
+    lanes = found.get("lanes", {}).get("count", 1)
+    switch = {**found["switch"], "architecture": "cioq"}
+    found["switch"] = switch
+    if rng.random() < 0.3:
+        _divide(rng, found)
+    if rng.random() < 0.7:
+        switch["output_buffer"] = f"{lanes * (space * rng.choice([1, 2, 3, 8]) + rng.randint(0, 99))} B"
+    if rng.random() < 0.4:
+        switch["crossbar"] = rng.choice(["54.54 Gbit/s", "60 Gbit/s", "109 Gbit/s"])
+    if rng.random() < 0.2:
+        switch["control_first"] = True
+    fecn = _fecn_of_outputs(rng, found, space)
+    if rng.random() < 0.2:
+        found.pop("congestion", None)
+        return {**found, "congestion": fecn} if fecn else found
+    percents = {key: rng.randint(1, 99) for key in ("input_percent", "output_percent")}
+    by_output = {"output_percent": percents["output_percent"]}
+    kinds = [{"kind": "ipm"}, {"kind": "opm", **by_output}, {"kind": "mvpm", **percents}]
+    marking = rng.choice(kinds)
+    if rng.random() < 0.2:
+        return {**found, "congestion": {"mechanism": rng.choice(["renato", "pfister", "mvcm"])}}
+    if fecn and rng.random() < 0.2:
+        marking = fecn["marking"]
+    return {
+        **found,
+        "congestion": {"marking": marking, "notification": "ack-each", "reaction": _reaction(rng)},
+    }
+
+
+def _fecn_of_outputs(rng: random.Random, found: Scenario, space: int) -> dict[str, Any]:
+    """Draw FECN for switches with output buffers."""
+    fecn = found.get("congestion") or _cc(rng, space, space)
+    fill = rng.choice(["each", "sum", "sum-per-input"])
+    return {**fecn, "marking": {**fecn["marking"], "kind": "fecn", "fill": fill}}
+
+
+def _reaction(rng: random.Random) -> dict[str, Any]:
+    """Draw a reaction that counts acknowledgements, or Pfister's table."""
+    kind = rng.choice(["static-window", "aimd", "fimd", "lipd", "mvcm", "mvcm", "cct"])
+    found: dict[str, Any] = {"kind": kind}
+    if kind == "static-window":
+        found["packets"] = rng.choice([1, 2, 5])
+    elif kind == "cct":
+        timer = rng.choice([1, 2, 3])
+        found |= {
+            "ccti_timer": timer,
+            "table": {"kind": "linear", "packets": rng.choice([1, 2]), "entries": 128},
+        }
+    elif rng.random() < 0.5:
+        found["window"] = rng.choice([1, 2, 5])
+    if kind in ("aimd", "fimd"):
+        found |= {"m": rng.choice([2, 3]), "slowest": rng.choice([4, 16, 256])}
+    elif kind == "lipd" and rng.random() < 0.5:
+        found |= {"delay": "333333 ps", "limit": rng.choice([2, 255])}
+    elif kind == "mvcm" and rng.random() < 0.7:
+        found |= {"slot": "200 ns", "factor": rng.choice([1, 2, 4]), "warm": rng.random() < 0.7}
+        found |= {"limit": rng.choice([1, 3])} if rng.random() < 0.7 else {"limited": False}
+    return found
+
+
+def with_patterns(found: Scenario) -> Scenario:
+    """Let a drawn scenario have patterns of traffic besides some of its flows, drawn from its seed too."""
+    rng = random.Random(f"patterns {found['seed']}")
+    mtu, levels = int(found["packet"]["mtu"].split()[0]), rng.choice([1, 2, 16])
+    traffic = [_pattern(rng, found, mtu, levels) for _ in range(rng.choice([1, 1, 2, 3]))]
+    kept = rng.randint(0, len(found["flow"]))
+    flows = found["flow"][:kept]
+    for one in flows:
+        if "rate" in one and rng.random() < 0.5:
+            one["arrivals"] = "poisson"
+    # A permutation's number counts the classes before it, which of a forest are as many as there are roles.
+    traffic.sort(key=lambda pattern: pattern["pattern"]["kind"] == "forest")
+    return {**found, "flow": flows, "traffic": traffic}
+
+
+def _pattern(rng: random.Random, found: Scenario, mtu: int, levels: int) -> dict[str, Any]:
+    """Draw a pattern."""
+    hosts = found["topology"]["hosts"]
+    kinds = ["uniform", "uniform", "hotspots", "shift", "permutation", "all-to-all", "forest", "forest"]
+    kind = rng.choice(kinds)
+    pattern = {"kind": kind, **_choice_of_destinations(rng, kind, hosts, mtu)}
+    least = rng.choice([mtu, mtu, rng.randint(1, mtu), rng.randint(1, 4 * mtu)])
+    one: dict[str, Any] = {"pattern": pattern, "message": f"{least} B", "sl": rng.randrange(levels)}
+    if rng.random() < 0.5:
+        one["rate"] = rng.choice(["0.7 Gbit/s", "3.3 Gbit/s", "9 Gbit/s"])
+        if kind != "forest":
+            one["arrivals"] = rng.choice(["periodic", "poisson"])
+    if rng.random() < 0.3:
+        one["start"] = f"{rng.randint(0, 5 * mtu * 1000)} ps"
+    if rng.random() < 0.2:
+        one["stop"] = f"{rng.randint(10 * mtu * 1000, 19 * mtu * 1000)} ps"
+    if rng.random() < 0.3:
+        one["hosts"] = rng.sample(hosts, rng.randint(1, len(hosts)))
+    if kind != "forest" and rng.random() < 0.3:
+        one["message_max"] = f"{least + rng.randint(0, 2 * mtu)} B"
+    if kind != "forest" and rng.random() < 0.3:
+        one["packets_per_host"] = rng.randint(1, 40)
+    return one
+
+
+def _choice_of_destinations(rng: random.Random, kind: str, hosts: list[str], mtu: int) -> dict[str, Any]:
+    """Draw what a pattern of a kind has of its own."""
+    if kind == "uniform":
+        return {"include_self": rng.random() < 0.3}
+    if kind == "hotspots":
+        return {"to": rng.sample(hosts, rng.randint(1, min(3, len(hosts))))}
+    if kind == "shift":
+        return {"by": rng.randint(1, len(hosts) - 1)}
+    if kind != "forest":
+        return {}
+    shares = sorted(rng.randint(0, 100) for _ in range(2))
+    found: dict[str, Any] = {"contributors": shares[0], "victims": shares[1] - shares[0]}
+    found |= {"mixed": 100 - shares[1], "hotspots": rng.randint(1, min(3, len(hosts)))}
+    if found["mixed"]:
+        found["p"] = rng.choice([0, 10, 60, 100])
+    if rng.random() < 0.6:
+        found["lifetime"] = f"{rng.randint(1000, 1000 + 8 * mtu)} ns"
+    return found
+
+
+def with_announcements(found: Scenario) -> Scenario:
+    """Let a drawn scenario have flows that are announced, drawn from its seed too."""
+    rng = random.Random(f"announcements {found['seed']}")
+    mtu = int(found["packet"]["mtu"].split()[0])
+    flows = [{**one, "message": f"{rng.randint(1, 12 * mtu)} B"} for one in found["flow"]]
+    reaction: dict[str, Any] = {"probe": f"{rng.choice([100, 1000, 10_000])} ns"}
+    reaction["injection"] = rng.choice(["periodic-selection", "shaped-virtual-clock"])
+    if rng.random() < 0.3:
+        found["switch"] = {**found["switch"], "control_first": True}
+    return {**found, "flow": flows, "congestion": {"mechanism": "saa", "reaction": reaction}}
+
+
+def on_trees(found: Scenario) -> Scenario:
+    """Put a drawn scenario on a k-ary n-tree, mostly with routes of flows, drawn from its seed too.
+
+    Of the flows those of hosts that the tree has stay.
+    """
+    rng = random.Random(f"trees {found['seed']}")
+    k, n = rng.choice([(2, 2), (2, 2), (2, 3), (3, 2)])
+    topology: dict[str, Any] = {"kind": rng.choice(["k-ary-n-tree", "modified-k-ary-n-tree"]), "k": k, "n": n}
+    if topology["kind"] == "modified-k-ary-n-tree":
+        topology["horizontal_width"] = rng.randint(0, 2)
+    topology["link_rate"] = rng.choice(["16 Gbit/s", "7 Gbit/s", "54.54 Gbit/s"])
+    topology["link_delay"] = rng.choice(["20 ns", "333 ps", "400 ns"])
+    hosts = [f"H{number + 1}" for number in range(k**n)]
+    ends = [rng.sample(hosts, 2) for _ in found["flow"]]
+    flows = [{**one, "from": near, "to": far} for one, (near, far) in zip(found["flow"], ends, strict=True)]
+    found = {**found, "topology": topology, "flow": flows}
+    if rng.random() < 0.8:
+        found["adaptive_routing"] = {"heuristic": rng.choice(["flow-count", "bytes", "random"])}
+        if rng.random() < 0.4:
+            found["adaptive_routing"]["cache"] = rng.choice([0, 1, 2])
+    return found
+
+
+#: What is drawn besides, by the remainder of the seed.
+VARIANTS = (
+    (),
+    (with_lanes,),
+    (with_lanes, with_patterns),
+    (with_queues,),
+    (with_lanes, with_queues),
+    (with_queues, with_patterns),
+    (with_special_queues,),
+    (with_lanes, with_special_queues),
+    (with_lanes, with_special_queues, with_patterns),
+    (with_output_buffers,),
+    (with_lanes, with_output_buffers),
+    (with_lanes, with_output_buffers, with_patterns),
+    (with_announcements,),
+    (with_lanes, with_queues, with_announcements),
+    (with_lanes, with_announcements, with_patterns),
+    (on_trees,),
+    (with_lanes, with_announcements, on_trees),
+    (with_lanes, with_special_queues, on_trees),
+)
+
+
+def variant(seed: int) -> Scenario:
+    """Draw a scenario with all that the seed's remainder says."""
+    found = drawn(seed)
+    for part in VARIANTS[seed % len(VARIANTS)]:
+        found = part(found)
+    return found
+
+
+def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
+    """Draw scenarios from consecutive seeds."""
+    for seed in range(first, first + count):
+        yield f"drawn from seed {seed}", variant(seed)

@@ -1,0 +1,348 @@
+"""The parts of a scenario's congestion management, read a second time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from verify.quantities import NotCovered, nothing_left, size_bytes, time_ps
+from verify.wiring import Wiring
+
+#: Presets: for each mechanism the parts that it stands for; thresholds in full packets.
+FBICM = {"kind": "special-queues", "detection": 4, "stop": 10, "go": 4, "at_root": True}
+HFDI = {"kind": "special-queues", "detection": 6, "stop": 6, "go": 4, "at_root": True}
+CNP, ACK_EACH = {"notification": "cnp"}, {"notification": "ack-each"}
+PRESETS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "ib-cc": {**CNP, "marking": {"kind": "fecn"}, "reaction": {"kind": "cct"}},
+    "fbicm": {**CNP, "isolation": FBICM},
+    "ccfit": {
+        **CNP,
+        "marking": {"kind": "fecn", "fill": "each", "upper": 4, "lower": 2, "percent": 85},
+        "isolation": FBICM,
+        "reaction": {"kind": "cct", "ccti_timer": 8},
+    },
+    "hfdi": {**CNP, "isolation": HFDI},
+    "ecocc": {
+        **CNP,
+        "marking": {"kind": "fecn", "fill": "each", "upper": 6, "lower": 4},
+        "isolation": {**HFDI, "at_root": False},
+        "reaction": {"kind": "cct"},
+    },
+    "renato": {**ACK_EACH, "marking": {"kind": "ipm"}, "reaction": {"kind": "lipd", "window": 1}},
+    "pfister": {
+        **ACK_EACH,
+        "marking": {"kind": "opm"},
+        "reaction": {
+            "kind": "cct",
+            "ccti_timer": 1,
+            "table": {"kind": "linear", "packets": 1, "entries": 128},
+        },
+    },
+    "saa": {**CNP, "reaction": {"kind": "explicit-rate"}},
+    "mvcm": {**ACK_EACH, "marking": {"kind": "mvpm"}, "reaction": {"kind": "mvcm"}},
+}
+QUADRATIC = {"kind": "quadratic", "divisor": 106, "scale": 1, "entries": 128}
+TIMER_UNIT_PS = 1_024_000
+
+
+@dataclass(frozen=True)
+class Marking:
+    """A switch's congestion manager: thresholds in bytes, see the scenario's keys.
+
+    Of eligible packets so many of so many are marked (`share`), at random or evenly.
+    """
+
+    upper: int
+    lower: int
+    fill: str
+    share: tuple[int, int]
+    is_random: bool
+    smallest: int
+    victim_mask: str
+    is_off: bool
+
+
+@dataclass(frozen=True)
+class BufferMarking:
+    """Marking by buffers at inputs and outputs: `ipm`, `opm` or `mvpm`, with the fills to exceed."""
+
+    kind: str
+    input: int
+    output: int
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """Special queues: how many, how many destinations in a line, and thresholds in bytes."""
+
+    queues: int
+    destinations: int
+    detection: int
+    stop: int
+    go: int
+    at_root: bool
+    message: int
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """The congestion control table: picoseconds between two full packets per index, and its bounds.
+
+    Each flow has an index, or all flows of a service level share one. The delays are those at each
+    rate that hosts have; the period is that after which indices shrink.
+    """
+
+    increase: int
+    limit: int
+    lowest: int
+    period_ps: int
+    delays_ps: Mapping[Fraction, tuple[int, ...]]
+    is_per_level: bool
+
+
+@dataclass(frozen=True)
+class WindowReaction:
+    """Reactions that count acknowledgements: `static-window`, `aimd`, `fimd`, `lipd` or `mvcm`.
+
+    `step_ps` is the unit of LIPD's delay or MVCM's slot, `limit` bounds how many or how often;
+    `factor` is the m of AIMD and FIMD or what MVCM multiplies slots by, `slowest` the divisor of the
+    lowest rate.
+    """
+
+    kind: str
+    window: int
+    factor: int = 0
+    slowest: int = 0
+    step_ps: int = 0
+    limit: int | None = None
+    hears_warm: bool = True
+
+
+@dataclass(frozen=True)
+class ExplicitRates:
+    """Rates that links tell: by a shaped virtual clock or periodic selection, and after what a probe goes."""
+
+    is_clocked: bool
+    probe_ps: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What thresholds and delays refer to: packets, credit blocks, a lane's shares of buffers, latency."""
+
+    full: int
+    control: int
+    block: int
+    input_lane: int
+    output_lane: int
+    latency_ps: int
+
+
+@dataclass(frozen=True)
+class Congestion:
+    """All parts."""
+
+    mechanism: str
+    marking: Marking | BufferMarking | None
+    notification: str
+    isolation: Isolation | None
+    reaction: Reaction | WindowReaction | None
+    rates: ExplicitRates | None
+
+    @property
+    def has_control_per_level(self) -> bool:
+        """Whether what holds flows back is that of their service level."""
+        return isinstance(self.reaction, Reaction) and self.reaction.is_per_level
+
+    @property
+    def has_control_per_flow(self) -> bool:
+        """Whether each flow has a control of its own."""
+        return self.reaction is not None and not self.has_control_per_level
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether sources count acknowledgements."""
+        return isinstance(self.reaction, WindowReaction)
+
+    @property
+    def validates(self) -> bool:
+        """Whether switches validate marks."""
+        return isinstance(self.marking, BufferMarking) and self.marking.kind == "mvpm"
+
+
+def part(given: dict[str, Any], key: str, preset: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a part: with `kind` those given alone, else the preset's with them."""
+    own = dict(given.pop(key, {}))
+    return own if "kind" in own else {**preset.get(key, {"kind": "none"}), **own}
+
+
+def congestion(table: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Congestion:
+    """Read `[congestion]`."""
+    given = dict(table)
+    mechanism = given.pop("mechanism", "none")
+    if mechanism not in PRESETS:
+        raise NotCovered(f"congestion.mechanism = {mechanism}")
+    preset = PRESETS[mechanism]
+    reaction = part(given, "reaction", preset)
+    rates = _rates(reaction) if reaction["kind"] == "explicit-rate" else None
+    found = Congestion(
+        mechanism=mechanism,
+        marking=_marking(part(given, "marking", preset), sizes),
+        notification=given.pop("notification", preset.get("notification", "cnp")),
+        isolation=_isolation(part(given, "isolation", preset), sizes),
+        reaction=None if rates else _reaction(reaction, sizes, net),
+        rates=rates,
+    )
+    nothing_left("congestion", given)
+    return found
+
+
+def _bytes(value: str | int, full: int) -> int:
+    """Return a threshold in bytes; presets have them in full packets."""
+    return value * full if isinstance(value, int) else size_bytes(value)
+
+
+def _marking(given: dict[str, Any], sizes: Sizes) -> Marking | BufferMarking | None:
+    kind = given.pop("kind")
+    if kind == "none":
+        nothing_left("congestion.marking", given)
+        return None
+    if kind in ("ipm", "opm", "mvpm"):
+        into = sizes.input_lane * given.pop("input_percent", 66) // 100
+        out = sizes.output_lane * given.pop("output_percent", 33) // 100
+        nothing_left("congestion.marking", given)
+        if kind == "ipm":
+            into = sizes.input_lane - -(-sizes.full // sizes.block) * sizes.block
+        return BufferMarking(kind, into, out)
+    threshold, is_given = given.pop("threshold", 15), "upper" in given
+    upper = sizes.input_lane * (16 - threshold) // 16
+    if is_given:
+        upper = _bytes(given.pop("upper"), sizes.full)
+    lower = max(upper - size_bytes(given.pop("hysteresis", "4224 B")), 0)
+    if "lower" in given:
+        lower = _bytes(given.pop("lower"), sizes.full)
+    share = (1, given.pop("marking_rate", 1) + 1)
+    if "percent" in given:
+        share = (given.pop("percent"), 100)
+    found = Marking(
+        upper=upper,
+        lower=lower,
+        fill=given.pop("fill", "sum"),
+        share=share,
+        is_random=given.pop("pattern", "random") == "random",
+        smallest=64 * given.pop("packet_size", 8),
+        victim_mask=given.pop("victim_mask", "hosts"),
+        is_off=threshold == 0 and not is_given,
+    )
+    nothing_left("congestion.marking", given)
+    return found
+
+
+def _isolation(given: dict[str, Any], sizes: Sizes) -> Isolation | None:
+    if given.pop("kind") == "none":
+        nothing_left("congestion.isolation", given)
+        return None
+    found = Isolation(
+        queues=given.pop("queues", 2),
+        destinations=given.pop("destinations", 8),
+        detection=_bytes(given.pop("detection", 6), sizes.full),
+        stop=_bytes(given.pop("stop", 6), sizes.full),
+        go=_bytes(given.pop("go", 4), sizes.full),
+        at_root=given.pop("at_root", False),
+        message=size_bytes(given.pop("message", "16 B")),
+    )
+    nothing_left("congestion.isolation", given)
+    return found
+
+
+def _reaction(given: dict[str, Any], sizes: Sizes, net: Wiring) -> Reaction | WindowReaction | None:
+    kind = given.pop("kind")
+    if kind == "none":
+        nothing_left("congestion.reaction", given)
+        return None
+    if kind != "cct":
+        return _window_reaction(kind, given, sizes, net)
+    table = dict(given.pop("table", QUADRATIC))
+    found = Reaction(
+        increase=given.pop("ccti_increase", 1),
+        limit=given.pop("ccti_limit", 127),
+        lowest=given.pop("ccti_min", 0),
+        period_ps=given.pop("ccti_timer", 150) * TIMER_UNIT_PS,
+        delays_ps={pace: _delays(table, ceil(sizes.full * pace)) for pace in net.host_paces()},
+        is_per_level=given.pop("level", "qp") == "sl",
+    )
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+def _rates(given: dict[str, Any]) -> ExplicitRates:
+    given.pop("kind")
+    is_clocked = given.pop("injection", "periodic-selection") == "shaped-virtual-clock"
+    found = ExplicitRates(is_clocked, time_ps(given.pop("probe", "10 us")))
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+def _delays(table: Mapping[str, Any], span: int) -> tuple[int, ...]:
+    """Return the delay of a full packet per index, where that takes `span` on the host's link."""
+    given = dict(table)
+    kind = given.pop("kind")
+    if kind == "list":
+        delays = [1000 * ns for ns in given.pop("delays_ns")]
+    elif kind == "quadratic":
+        scale, divisor = given.pop("scale"), given.pop("divisor")
+        delays = [scale * i * i * 7 * 10**6 // divisor**2 for i in range(given.pop("entries"))]
+    elif kind == "linear":
+        packets = given.pop("packets")
+        delays = [i * packets * span for i in range(given.pop("entries"))]
+    elif kind == "iba":
+        delays = [span * (entry & 0x3FFF) // 2 ** (entry >> 14) for entry in given.pop("entries")]
+    else:
+        raise NotCovered(f"table kind {kind}")
+    nothing_left("congestion.reaction.table", given)
+    return tuple(delays)
+
+
+def _window_reaction(kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring) -> WindowReaction:
+    stages, radix, trip_ps, data_ps = _round_trip(sizes, net)
+    if kind == "static-window":
+        found = WindowReaction(kind, given.pop("packets", 1))
+    elif kind in ("aimd", "fimd"):
+        factor, slowest = given.pop("m", 2), given.pop("slowest", 256)
+        found = WindowReaction(kind, given.pop("window", 65_535), factor=factor, slowest=slowest)
+    elif kind == "lipd":
+        step = time_ps(given.pop("delay")) if "delay" in given else trip_ps
+        found = WindowReaction(kind, given.pop("window", 65_535), step_ps=step, limit=given.pop("limit", 255))
+    elif kind == "mvcm":
+        found = WindowReaction(
+            kind,
+            given.pop("window", min(ceil(Fraction(trip_ps, data_ps)), 65_535)),
+            factor=given.pop("factor", radix),
+            step_ps=time_ps(given.pop("slot")) if "slot" in given else trip_ps,
+            limit=given.pop("limit", stages) if given.pop("limited", True) else None,
+            hears_warm=given.pop("warm", True),
+        )
+    else:
+        raise NotCovered(f"congestion.reaction.kind = {kind}")
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+def _round_trip(sizes: Sizes, net: Wiring) -> tuple[int, int, int, int]:
+    """Return stages, most hosts at a switch, the shortest round trip and what a full packet takes, in ps.
+
+    The longest route of any pair counts, as if all its links were as long as the longest, at the
+    rate of the slowest host (MVCM, 4.3).
+    """
+    lengths = net.switches_on_routes()
+    hops = max(lengths)
+    delay = max(link.delay_ps for link in net.links)
+    pace = max(net.host_paces())
+    data, ack = ceil(sizes.full * pace), ceil(sizes.control * pace)
+    trip = 2 * ((hops + 1) * delay + hops * sizes.latency_ps) + data + ack
+    radix = max(sum(far in net.hosts for _, far in net.neighbours(switch)) for switch in net.switches)
+    return hops if min(lengths) == hops else -(-hops // 2), max(radix, 1), trip, data

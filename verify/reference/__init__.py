@@ -1,0 +1,51 @@
+"""A second model of a lossless network with congestion control: slow, short, separate.
+
+It shares no code with the simulator and does nothing cleverly: every credit that returns, every
+output that becomes free, every delay that ends is an event, and after the arrivals of an instant
+every node is asked what it wants to do. Time is in whole picoseconds; fractions are exact.
+
+    host --channel--> switch --channel--> switch --channel--> host
+         <--credits--        <--credits--        <--credits--
+
+| file | what |
+| --- | --- |
+| `network` | the clock, the nodes, the counters |
+| `links` | packets, channels, credits |
+| `hosts` | flows, what they send, sinks |
+| `marking` | the state of an output port's congestion manager |
+| `switches` | what all switches share, and the VOQ switch |
+| `queues` | the queues of an input, whatever their organisation |
+| `queued` | switches with such queues: a read port per queue, or one per input and iSLIP |
+| `reactions` | when a source may send its next packet |
+| `streams` | random numbers |
+| `rounds` | whom an output serves next where inputs may be busy |
+| `isolation` | special queues that congestion trees take |
+| `cioq` | switches with buffers at inputs and outputs |
+| `sources`, `forests` | what hosts generate |
+| `waking`, `adapters` | hosts that decide when they look; those with an output buffer |
+| `announcing`, `routes` | flows that are announced: their rates, their routes |
+| `architectures` | which switch and host a scenario asks for |
+| `fcfs` | outputs that serve first come, first served |
+"""
+
+from verify.reference.hosts import Flow, Host, Limiter
+from verify.reference.links import Channel, Packet
+from verify.reference.marking import PortState
+from verify.reference.network import Network, Sample
+from verify.reference.reactions import Control, TableControl
+from verify.reference.switches import Switch, VoqSwitch
+
+__all__ = [
+    "Channel",
+    "Control",
+    "Flow",
+    "Host",
+    "Limiter",
+    "Network",
+    "Packet",
+    "PortState",
+    "Sample",
+    "Switch",
+    "TableControl",
+    "VoqSwitch",
+]

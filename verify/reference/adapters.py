@@ -1,0 +1,148 @@
+"""Hosts with a buffer between their flows and the link, some of which have special queues.
+
+    flows (one queue per destination) -> arbiter -> normal queues  -> link
+                                                    special queues ->
+
+The arbiter moves a packet at a time, at the rate of injection, of flows whose delay has passed, for
+which there is room and which no line has stopped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from verify.reference.isolation import IsolatingBuffers, Notice
+from verify.reference.links import Channel, Packet
+from verify.reference.queues import Buffers
+from verify.reference.waking import WakingHost
+
+if TYPE_CHECKING:
+    from verify.reference.network import Network
+
+
+class AdapterHost(WakingHost):
+    """A host with an output buffer, which is a node of one input and one output."""
+
+    def __init__(self, net: Network, name: str) -> None:
+        super().__init__(net, name)
+        assert net.plan.adapter
+        self.organisation, self.room = net.plan.adapter
+        rule, numbers = net.plan.congestion.isolation, net.number
+        if rule and self.organisation.kind == "single":
+            self.buffers: Buffers = IsolatingBuffers(
+                self.organisation, numbers, rule, control_first=False, detects=False
+            )
+        else:
+            self.buffers = Buffers(self.organisation, numbers, control_first=False)
+        self.used: dict[tuple[int, int], int] = {}
+        self.lane_served = net.plan.lanes.count - 1
+
+    def notice(self, port: int, notice: Notice) -> None:
+        """Take a notice of the switch."""
+        if isinstance(self.buffers, IsolatingBuffers):
+            self.buffers.received(1, notice)
+            self.buffers.notices = []
+        self.is_asked = True
+
+    def settle(self) -> None:
+        """Send from the buffer, move a packet into it, and send that at once if the link is free."""
+        now = self.net.now
+        has_sent = self.send_buffered()
+        has_moved = self.injection.free_at <= now and self.draw_and_move()
+        wants = has_moved or any(self.control.values())
+        if not has_sent and wants and self.send_buffered() and self.injection.free_at <= now:
+            # What left may have made room for a flow that was held for want of it.
+            has_moved = self.draw_and_move()
+        self.plan_wakes(has_moved=has_moved)
+
+    def plan_wakes(self, *, has_moved: bool) -> None:
+        """Look again when the link is free, and when the next packet may be moved."""
+        now, has_control = self.net.now, any(self.control.values())
+        if (any(self.buffers.bytes.values()) or has_control) and self.out.free_at > now:
+            self.wake(0, self.out.free_at)
+        waits = self.ring or self.held
+        times = [now] if waits else self.next_looks(has_sent=has_moved)
+        if times and max(min(times), self.injection.free_at) > now:
+            self.wake(0, max(min(times), self.injection.free_at))
+
+    def draw_and_move(self) -> bool:
+        """Move a packet of the first flow that may go, for which there is room."""
+        self.enlist_held()
+        while True:
+            self.take_stock()
+            if self.move_one():
+                return True
+            if not any(self.is_due(source) for source in self.sources):
+                return False
+
+    def move_one(self) -> bool:
+        """Move a packet of the first flow in the ring that may go; those that may not are held."""
+        self.select()
+        for _ in range(len(self.ring)):
+            flow = self.ring.popleft()
+            if self.holds_back(flow):
+                continue
+            packet = self.next_packet(flow)
+            packet.output = 1
+            part = self.part_of(packet)
+            if self.used.get(part, 0) + packet.space <= self.room and not self.buffers.is_stopped(packet):
+                self.used[part] = self.used.get(part, 0) + packet.space
+                self.send(flow, packet)
+                return True
+            self.held.append(flow)
+        return False
+
+    def part_of(self, packet: Packet) -> tuple[int, int]:
+        """Return the lane and part of the buffer that a packet is stored in."""
+        return packet.lane, self.organisation.index(1, self.net.number[packet.destination])
+
+    def put(self, packet: Packet) -> int:
+        """Move a packet into the buffer; return when it is through."""
+        self.buffers.store(packet, 1)
+        self.forget_changes()
+        return self.injection.free_at
+
+    def say(self, packet: Packet) -> None:
+        """Let a tear-down wait behind the data that are in the buffer."""
+        if not packet.follows_data:
+            super().say(packet)
+            return
+        packet.output = 1
+        self.used[self.part_of(packet)] = self.used.get(self.part_of(packet), 0) + packet.space
+        self.buffers.store(packet, 1)
+        self.forget_changes()
+
+    def forget_changes(self) -> None:
+        """Forget what a switch would tell others: there is nobody upstream."""
+        self.buffers.asked = []
+        if isinstance(self.buffers, IsolatingBuffers):
+            self.buffers.moved, self.buffers.notices = [], []
+
+    def send_buffered(self) -> bool:
+        """Put a packet on the link: a control packet, or one of the buffer, in turn for the lanes."""
+        if self.out.free_at > self.net.now:
+            return False
+        if self.send_oldest_control({}):
+            return True
+        count = self.net.plan.lanes.count
+        return any(self.send_lane((self.lane_served + 1 + step) % count, self.out) for step in range(count))
+
+    def send_lane(self, lane: int, out: Channel) -> bool:
+        """Send from a lane of the buffer; where memory is divided, some may pass those without credit."""
+        self.buffers.return_from_aside((1, lane))
+        while self.buffers.asking((1, lane)):
+            queue = self.buffers.first((1, lane), 1)
+            packet = queue.packets[0]
+            if out.has_credit_or_wait(packet):
+                self.buffers.take(queue)
+                self.forget_changes()
+                self.used[self.part_of(packet)] -= packet.space
+                self.lane_served = lane
+                if not packet.is_control:
+                    self.count_sent(packet)
+                out.send(packet)
+                return True
+            if not self.net.plan.switch.queues.is_divided:
+                return False
+            self.buffers.stand_aside(queue)
+        return False

@@ -1,0 +1,144 @@
+"""Flows that are announced before they start, and get a rate by what the links of their route have.
+
+A flow is a message here. A set-up adds the time that the flow takes on a link's full rate to the sum of
+each link on its way, and brings the largest sum back; probes ask for it again, each after twice the
+time; a tear-down behind the data takes it off. The flow goes at its own time over that sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import TYPE_CHECKING
+
+from verify.parts import ExplicitRates
+from verify.reference.links import Packet
+
+if TYPE_CHECKING:
+    from verify.reference.hosts import Flow, Host
+    from verify.reference.sources import Source
+
+#: Shares of a link count in parts of this.
+WHOLE = 2**32
+
+
+@dataclass
+class Announcement:
+    """What an announcing packet says: the bytes of the flow, and the largest sum met so far."""
+
+    kind: str
+    size: int
+    largest_ps: int = 0
+
+
+@dataclass
+class Trip:
+    """A flow from its announcement to its end: `announced`, `running`, then `ending`."""
+
+    size: int
+    weight_ps: int
+    probe_after_ps: int
+    stage: str = "announced"
+    largest_ps: int = 0
+    sent: int = 0
+    last: tuple[int, int] | None = None
+
+    def share(self, own_ps: int) -> int:
+        """Return the flow's share of its host's link, with so much announced to that."""
+        return max(self.weight_ps * WHOLE // max(self.largest_ps, own_ps, self.weight_ps, 1), 1)
+
+
+def weight_ps(size: int, pace: Fraction) -> int:
+    """Return how long a link takes for so many bytes."""
+    return int(size * pace)
+
+
+class Announcer:
+    """What a host knows of the flows that it has announced."""
+
+    def __init__(self, host: Host, rates: ExplicitRates | None) -> None:
+        self.host, self.rates = host, rates
+        self.trips: dict[tuple[Source, str], Trip] = {}
+        self.own_ps = 0
+        #: Probes that are due: when, of which source and destination (by number).
+        self.probes: list[tuple[int, int, int]] = []
+
+    def leave(self, flow: Flow, asked: int) -> int | None:
+        """Return when a flow may send, as far as its announcement goes; announce it if it was not."""
+        trip = self.trips.get((flow.source, flow.destination))
+        if trip is None:
+            size = flow.messages[0].left
+            trip = Trip(size, weight_ps(size, self.host.out.pace), self.rates.probe_ps if self.rates else 0)
+            self.trips[flow.source, flow.destination] = trip
+            self.own_ps += trip.weight_ps
+            self.say(flow, "set-up", size)
+            return None
+        if trip.stage != "running":
+            return None
+        if self.rates and self.rates.is_clocked and trip.last:
+            start, span = trip.last
+            return max(asked, start + span * WHOLE // trip.share(self.own_ps))
+        return asked
+
+    def say(self, flow: Flow, kind: str, size: int) -> None:
+        """Have a packet sent that announces a flow, or what becomes of it."""
+        host, lanes = self.host, self.host.net.plan.lanes
+        lane = flow.lane if kind == "tear-down" or lanes.control is None else lanes.control
+        packet = host.control_packet(flow, flow.destination, lane, kind)
+        packet.announcement = Announcement(kind, size)
+        host.say(packet)
+
+    def urgency(self, flow: Flow) -> int:
+        """Return what a flow has sent for its rate."""
+        trip = self.trips.get((flow.source, flow.destination))
+        return trip.sent * WHOLE // trip.share(self.own_ps) if trip else 0
+
+    def sent(self, flow: Flow, size: int, *, is_last: bool) -> None:
+        """Note a packet; by periodic selection the next follows as all rates together have it."""
+        trip, now = self.trips[flow.source, flow.destination], self.host.net.now
+        span = ceil(size * self.host.out.pace)
+        trip.sent += size
+        trip.last = now, span
+        if self.rates and not self.rates.is_clocked:
+            together = sum(t.share(self.own_ps) for t in self.trips.values() if t.stage == "running")
+            limiter = self.host.injection
+            limiter.free_at = max(limiter.free_at, now + span * WHOLE // together)
+        if is_last:
+            trip.stage = "ending"
+            self.own_ps -= trip.weight_ps
+            self.say(flow, "tear-down", trip.size)
+
+    def send_probes(self) -> None:
+        """Send the probes that are due, of flows that still send."""
+        now, net = self.host.net.now, self.host.net
+        for entry in sorted(entry for entry in self.probes if entry[0] <= now):
+            self.probes.remove(entry)
+            source, destination = self.host.sources[entry[1]], net.plan.wiring.hosts[entry[2]]
+            trip = self.trips.get((source, destination))
+            if trip and trip.stage == "running":
+                self.say(self.host.flow(source, destination), "probe", 0)
+
+    def came_back(self, packet: Packet) -> bool:
+        """Take a packet that announced something; tell whether it told anything new."""
+        flow, announcement = packet.flow, packet.announcement
+        assert announcement
+        key = flow.source, flow.destination
+        trip = self.trips.get(key)
+        if trip is None:
+            return False
+        if announcement.kind == "tear-down":
+            del self.trips[key]
+        elif (announcement.kind, trip.stage) in (("set-up", "announced"), ("probe", "running")):
+            trip.stage = "running"
+            trip.largest_ps = announcement.largest_ps
+            if self.rates:
+                number = flow.source.number
+                due = self.host.net.now + trip.probe_after_ps
+                trip.probe_after_ps *= 2
+                self.probes.append((due, number, self.host.net.number[flow.destination]))
+        else:
+            # The flow has sent its last packet meanwhile.
+            return False
+        self.host.reopen(flow)
+        return True

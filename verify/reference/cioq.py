@@ -1,0 +1,205 @@
+"""Switches with buffers at inputs and outputs, and a crossbar faster than the links.
+
+    input queues --crossbar: one read port per input, one write port per output--> output queues -> link
+
+A packet moves at the crossbar's rate, but no faster than it comes in, when the ports are free and
+the output buffer has room for all of it. It may leave as soon as it begins to move. Of a buffer's
+memory it takes its space from when its head comes until its tail has left.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import ceil
+from typing import TYPE_CHECKING
+
+from verify.parts import BufferMarking, Marking
+from verify.reference.links import Packet
+from verify.reference.marking import Fill
+from verify.reference.queued import QueuedSwitch
+from verify.reference.queues import Queue, Way
+from verify.reference.rounds import Round, first_from
+
+if TYPE_CHECKING:
+    from verify.reference.network import Network
+
+
+class CioqSwitch(QueuedSwitch):
+    """Outputs take turns among inputs in rounds."""
+
+    def __init__(self, net: Network, name: str) -> None:
+        super().__init__(net, name)
+        ways = [(port, lane) for port in self.ports() for lane in self.lanes]
+        #: Bytes in use of each lane of inputs and outputs.
+        self.used_in, self.used_out = dict.fromkeys(ways, 0), dict.fromkeys(ways, 0)
+        self.leaving = {way: deque[Packet]() for way in ways}
+        self.read_free = dict.fromkeys(self.ports(), 0)
+        self.write_free = dict.fromkeys(self.ports(), 0)
+        self.rounds = {way: Round(is_patient=not self.is_fifo) for way in ways}
+        self.served = dict.fromkeys(ways, 0)
+        self.write_lane = dict.fromkeys(self.ports(), self.lanes[-1])
+        self.link_lane = dict.fromkeys(self.ports(), self.lanes[-1])
+        self.pending: list[int] = []
+
+    def enqueue(self, packet: Packet, port: int) -> None:
+        """Store a packet that came in."""
+        self.used_in[port, packet.lane] += packet.space
+        self.buffers.store(packet, port)
+        self.mark_at_input(packet, port)
+        self.queue_changed(packet, port)
+        self.spread()
+
+    def spread(self) -> None:
+        """Ask outputs that somebody new waits for, when both ports are free; the latest first."""
+        asked, self.buffers.asked = self.buffers.asked, []
+        for way, port in reversed(asked):
+            self.ask(way, port)
+
+    def ask(self, way: Way, port: int) -> None:
+        """Decide for an output when both ports are free, at once if they are."""
+        free = max(self.read_free[port], self.write_free[way[0]])
+        if free > self.net.now:
+            self.wake(way[0], free)
+        elif way[0] not in self.pending:
+            self.pending.append(way[0])
+
+    def waiting_bytes(self, way: Way) -> int:
+        """Return the bytes that wait for an output, on both sides of the crossbar."""
+        return super().waiting_bytes(way) + sum(packet.size for packet in self.leaving[way])
+
+    def decide(self) -> None:
+        """Decide for outputs that are woken, in the order of ports, then for those newly asked for."""
+        for output in sorted(self.woken):
+            if output not in self.pending:
+                self.settle(output)
+        self.woken = []
+        while self.pending:
+            self.settle(self.pending.pop(0))
+
+    def settle(self, output: int) -> None:
+        """Let an output send, take in a packet, and send that if nothing was sent before."""
+        self.send(output)
+        if self.take_in(output):
+            self.send(output)
+        self.spread()
+        self.plan_wake(output)
+
+    def plan_wake(self, output: int) -> None:
+        """Look again when the link or a port is free that somebody waits for; credits wake by themselves."""
+        ways = [(output, lane) for lane in self.lanes]
+        asking = {port for way in ways for port in self.buffers.asking(way)}
+        times = []
+        if asking or any(self.leaving[way] for way in ways):
+            times.append(self.out[output].free_at)
+        if asking:
+            times += [self.write_free[output], *(self.read_free[port] for port in asking)]
+        times = [time for time in times if time > self.net.now]
+        if times:
+            self.wake(output, min(times))
+
+    def send(self, output: int) -> None:
+        """Put a packet on the link, the lane after the one served last first, of those with credit."""
+        channel, count = self.out[output], len(self.lanes)
+        if channel.free_at > self.net.now:
+            return
+        for step in self.lanes:
+            lane = (self.link_lane[output] + 1 + step) % count
+            queue = self.leaving[output, lane]
+            if queue and channel.has_credit_or_wait(queue[0]):
+                packet = queue.popleft()
+                self.link_lane[output] = lane
+                self.mark_at_output(packet)
+                end = channel.send(packet)
+                self.free_memory(self.used_out, (output, lane), packet.space, end)
+                return
+
+    def free_memory(self, used: dict[Way, int], way: Way, space: int, time: int) -> None:
+        """Let a packet's space be free when its tail has left."""
+
+        def frees() -> None:
+            used[way] -= space
+
+        self.net.at(time, frees, rank=(0, 0))
+
+    def take_in(self, output: int) -> bool:
+        """Let a packet begin to move to an output, the lane after the one served last first."""
+        if self.write_free[output] > self.net.now:
+            return False
+        for step in self.lanes:
+            lane = (self.write_lane[output] + 1 + step) % len(self.lanes)
+            queue = self.choose((output, lane))
+            if queue is not None:
+                self.write_lane[output] = lane
+                self.move(queue, output)
+                return True
+        return False
+
+    def choose(self, way: Way) -> Queue | None:
+        """Return the queue whose turn it is, of an input that can be read, if its packet has room."""
+        asking = set(self.buffers.asking(way))
+        if not asking:
+            return None
+        busy = {port: free for port, free in self.read_free.items() if free > self.net.now}
+        port = first_from(self.rounds[way].choice(asking, set(), busy, self.net.now), self.served[way] + 1)
+        if port is None:
+            return None
+        queue = self.buffers.first(way, port)
+        has_room = self.used_out[way] + queue.packets[0].space <= self.net.plan.switch.output_buffer
+        return queue if has_room else None
+
+    def move(self, queue: Queue, output: int) -> None:
+        """Move the packet at the head of a queue through the crossbar."""
+        packet, now, port = self.buffers.take(queue), self.net.now, queue.port
+        way = output, packet.lane
+        assert self.crossbar is not None
+        end = max(now + ceil(packet.size * self.crossbar), packet.tail_in)
+        self.read_free[port] = self.write_free[output] = end
+        self.free_memory(self.used_in, (port, packet.lane), packet.space, end)
+        self.into[port].free(packet, end)
+        self.served[way] = port
+        self.leaving[way].append(packet)
+        self.used_out[way] += packet.space
+        self.rounds[way].serve(port, now, end)
+        self.queue_changed(packet, port)
+
+    def mark(self, packet: Packet) -> None:
+        """Mark a data packet."""
+        if not packet.is_control:
+            super().mark(packet)
+
+    def mark_at_input(self, packet: Packet, port: int) -> None:
+        """Mark by the fill of the input buffer that a packet came into."""
+        rule, lane = self.net.plan.congestion.marking, packet.lane
+        if not isinstance(rule, BufferMarking) or self.used_in[port, lane] <= rule.input:
+            return
+        if rule.kind == "mvpm":
+            self.mark(packet)
+        elif rule.kind == "ipm":
+            # No room for another packet: all that wait for the outputs that this input's packets ask for.
+            wanted = {other.output for other in self.waiting(port, lane)}
+            for input_ in self.ports():
+                for other in self.waiting(input_, lane):
+                    if other.output in wanted:
+                        self.mark(other)
+
+    def waiting(self, port: int, lane: int) -> list[Packet]:
+        """Return the packets at an input."""
+        queues = [q for q in self.buffers.queues.values() if (q.port, q.lane) == (port, lane)]
+        return [packet for queue in queues for packet in queue.packets]
+
+    def mark_at_output(self, packet: Packet) -> None:
+        """Mark or validate by the fill of the output buffer that a packet leaves."""
+        rule, way = self.net.plan.congestion.marking, (packet.output, packet.lane)
+        if isinstance(rule, Marking):
+            asking = len(self.buffers.asking(way))
+            # No input's queue has changed.
+            self.fill_changed(*way, Fill(self.waiting_bytes(way), 0, port=0, asking=asking))
+            if self.states[way].marks(packet.size):
+                self.mark(packet)
+        if not isinstance(rule, BufferMarking) or packet.is_control or self.used_out[way] <= rule.output:
+            return
+        if rule.kind == "opm":
+            self.mark(packet)
+        elif rule.kind == "mvpm" and packet.fecn:
+            self.net.validations += not packet.validated
+            packet.validated = True

@@ -1,0 +1,55 @@
+"""Outputs that serve first come, first served, whatever the input.
+
+Any number of packets may leave an input's memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from verify.reference.links import Packet
+from verify.reference.marking import Fill
+from verify.reference.switches import Switch
+
+if TYPE_CHECKING:
+    from verify.reference.network import Network
+
+
+class FcfsSwitch(Switch):
+    """Per output and lane a queue, and one for control packets where these go first."""
+
+    def __init__(self, net: Network, name: str) -> None:
+        super().__init__(net, name)
+        self.queues = {
+            (output, lane, is_control): deque[tuple[Packet, int]]()
+            for output in self.ports()
+            for lane in self.lanes
+            for is_control in (True, False)
+        }
+        self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
+
+    def enqueue(self, packet: Packet, port: int) -> None:
+        """Let a packet wait behind those that came before."""
+        is_first = not packet.follows_data and self.net.plan.switch.control_first
+        self.queues[packet.output, packet.lane, is_first].append((packet, port))
+        self.queue_changed(packet.output, packet.lane)
+
+    def queue_changed(self, output: int, lane: int) -> None:
+        """Tell the congestion manager of an output."""
+        waiting = [*self.queues[output, lane, True], *self.queues[output, lane, False]]
+        total = sum(packet.size for packet, _ in waiting)
+        self.fill_changed(output, lane, Fill(total, total, port=0, asking=0))
+
+    def decide(self) -> None:
+        """Let each output send, the lane after the one served last first, of those with credit."""
+        for output in self.out:
+            for step in self.lanes:
+                lane = (self.lane_served[output] + 1 + step) % len(self.lanes)
+                queue = self.queues[output, lane, True] or self.queues[output, lane, False]
+                if queue and self.out[output].can_take(queue[0][0]):
+                    packet, port = queue.popleft()
+                    self.queue_changed(output, lane)
+                    self.transmit(packet, port)
+                    self.lane_served[output] = lane
+                    break

@@ -1,0 +1,158 @@
+"""Congestion trees that stand, sway or move: hosts with roles, and hotspots.
+
+Victims send to hosts drawn at random, contributors to the hotspot of their subset, mixed hosts p
+percent to their hotspot and the rest to others. With a lifetime hotspots are drawn anew after each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+
+from verify.reading import Plan, TrafficPlan
+from verify.reference.streams import Stream
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a host does: `victim`, `mixed` or `contributor`, of a subset."""
+
+    kind: str
+    subset: int = 0
+
+
+class Placement:
+    """Who is what, and which hosts are hotspots when."""
+
+    def __init__(self, plan: Plan, traffic: TrafficPlan, number: int) -> None:
+        self.plan, self.traffic = plan, traffic
+        forest = traffic.forest
+        assert forest
+        hosts = plan.wiring.hosts
+        self.subsets = min(forest.hotspots, len(hosts))
+        stop = plan.duration_ps if traffic.timing.stop_ps is None else traffic.timing.stop_ps
+        span = max(min(stop, plan.duration_ps) - traffic.timing.start_ps, 0)
+        self.periods = max(-(-span // forest.lifetime_ps), 1) if forest.lifetime_ps else 1
+        self.hotspots = [self._draw_hotspots(number, period) for period in range(self.periods)]
+        order = list(traffic.hosts)
+        Stream(plan.seed, "roles", number).shuffle(order)
+        self.roles: dict[str, Role] = {}
+        first, percent = 0, 0
+        for kind, share in (
+            ("victim", forest.victims),
+            ("mixed", forest.mixed),
+            ("contributor", forest.contributors),
+        ):
+            percent += share
+            # Rounding the sums keeps the whole within the number of senders.
+            end = (2 * len(order) * min(percent, 100) + 100) // 200
+            for place, host in enumerate(order[first:end]):
+                self.roles[host] = Role(kind, 0 if kind == "victim" else place % self.subsets)
+            first = max(first, end)
+
+    def _draw_hotspots(self, number: int, period: int) -> list[str]:
+        """Draw distinct hotspots, one for each subset; each period has a stream of its own."""
+        random, hosts = Stream(self.plan.seed, "hotspots", number << 32 | period), self.plan.wiring.hosts
+        found: list[str] = []
+        while len(found) < self.subsets:
+            host = hosts[random.below(len(hosts))]
+            if host not in found:
+                found.append(host)
+        return found
+
+    def period(self, now: int) -> int:
+        """Return the number of the period that a time lies in."""
+        forest = self.traffic.forest
+        if not forest or not forest.lifetime_ps:
+            return 0
+        return min(max(now - self.traffic.timing.start_ps, 0) // forest.lifetime_ps, self.periods - 1)
+
+    def target(self, period: int, subset: int, me: str) -> str | None:
+        """Return a member's hotspot; where it is that itself, the next subset's, if it is another."""
+        hotspots = self.hotspots[period]
+        own, following = hotspots[subset], hotspots[(subset + 1) % len(hotspots)]
+        if own != me:
+            return own
+        return following if following != me else None
+
+    def generator(self, host: str, role: Role, owner: int) -> Generator:
+        """Return what generates a host's messages."""
+        forest = self.traffic.forest
+        assert forest
+        percent = {"contributor": 100, "victim": 0}.get(role.kind, forest.p)
+        return Generator(self, host, role.subset, percent, owner)
+
+    def pace(self, host: str, percent: int) -> Fraction:
+        """Return the pace of a share of what a host sends; all of what it can is no bound."""
+        if self.traffic.rate_bits is None and percent == 100:
+            return Fraction(0)
+        rate = self.traffic.rate_bits
+        if rate is None:
+            link = next(link for link in self.plan.wiring.links if host in (end[0] for end in link.ends))
+            pace = max(link.ps_per_byte, self.plan.injection or Fraction(0))
+            rate = int(Fraction(8 * 10**12) / pace)
+        share = rate * percent // 100
+        return Fraction(8 * 10**12, share) if share else Fraction(0)
+
+
+class Generator:
+    """What a host of a forest generates: two shares, each with its own rate."""
+
+    def __init__(self, placement: Placement, host: str, subset: int, percent: int, owner: int) -> None:
+        self.placement, self.host, self.subset, self.percent = placement, host, subset, percent
+        seed = placement.plan.seed
+        self.choices = Stream(seed, "arrivals", owner)
+        self.destinations = Stream(seed, "destinations", owner)
+        self.hot_pace, self.random_pace = (placement.pace(host, share) for share in (percent, 100 - percent))
+        start = Fraction(placement.traffic.timing.start_ps)
+        self.hot_due = self.random_due = start
+        #: The period of the latest message for a hotspot, and how many of that period are on hand.
+        self.period = self.on_hand = 0
+
+    def hot_time(self, now: int) -> int | None:
+        """Return when a message for the hotspot may be generated: one at a time, or when it has moved."""
+        if self.percent == 0:
+            return None
+        period = self.placement.period(now)
+        is_free = self.on_hand == 0 or period > self.period
+        if is_free and self.placement.target(period, self.subset, self.host) is not None:
+            return floor(self.hot_due)
+        lifetime = self.placement.traffic.forest and self.placement.traffic.forest.lifetime_ps
+        if not lifetime or period + 1 >= self.placement.periods:
+            return None
+        return max(self.placement.traffic.timing.start_ps + (period + 1) * lifetime, floor(self.hot_due))
+
+    def random_time(self, *, has_room: bool) -> int | None:
+        """Return when a message for a host drawn at random may be generated."""
+        return floor(self.random_due) if self.percent < 100 and has_room else None
+
+    def times(self, now: int, *, has_room: bool) -> list[int]:
+        """Return when either may be."""
+        both = (self.hot_time(now), self.random_time(has_room=has_room))
+        return [time for time in both if time is not None]
+
+    def choose(self, now: int, size: int, *, has_room: bool) -> tuple[str, bool]:
+        """Return the destination of a message that is due, and whether it is for the hotspot.
+
+        Where both kinds are due it is drawn which.
+        """
+        hot, random = self.hot_time(now), self.random_time(has_room=has_room)
+        is_random_due = random is not None and random <= now
+        if hot is not None and hot <= now and (not is_random_due or self.choices.chance(self.percent, 100)):
+            period = self.placement.period(now)
+            if period > self.period:
+                self.period, self.on_hand = period, 0
+            target = self.placement.target(period, self.subset, self.host)
+            if target is not None:
+                self.on_hand += 1
+                self.hot_due += size * self.hot_pace
+                return target, True
+        self.random_due += size * self.random_pace
+        others = [host for host in self.placement.plan.wiring.hosts if host != self.host]
+        return others[self.destinations.below(len(others))], False
+
+    def finished(self, created: int, *, is_hot: bool) -> None:
+        """Note that a message has left the host."""
+        if is_hot and self.placement.period(created) == self.period:
+            self.on_hand -= 1

@@ -1,0 +1,409 @@
+"""Hosts: flows, what they send, and what takes packets in."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+from verify.reference.announcing import Announcer
+from verify.reference.links import Channel, Packet
+from verify.reference.reactions import Control, control
+from verify.reference.sources import Message, Source
+
+if TYPE_CHECKING:
+    from verify.reference.isolation import Notice
+    from verify.reference.network import Network
+
+
+@dataclass
+class Limiter:
+    """A rate limit, exact over any number of packets: what is less than a picosecond is kept."""
+
+    pace: Fraction
+    free_at: int = 0
+    rest: Fraction = Fraction(0)
+
+    def take(self, start: int, size: int) -> int:
+        """Let bytes pass from a time on, after those before; return when they are through."""
+        through = size * self.pace + self.rest
+        self.rest = through - floor(through)
+        self.free_at = max(start, self.free_at) + floor(through)
+        return self.free_at
+
+
+class Flow:
+    """What one source of a host sends to one destination."""
+
+    def __init__(self, source: Source, ends: tuple[str, str], lane: int, control: Control) -> None:
+        self.source, self.lane, self.control = source, lane, control
+        self.origin, self.destination = ends
+        self.messages: deque[Message] = deque()
+        self.sent = self.received = 0
+        #: Tells the host's flows apart while there is something to remember about them.
+        self.number: int | None = None
+        #: Which of its host's packets its source's last one was when it began to wait.
+        self.served_before = 0
+
+
+class Host:
+    """A host: control packets first, then its flows round robin; a sink with a rate."""
+
+    def __init__(self, net: Network, name: str) -> None:
+        self.net, self.name = net, name
+        self.sources: list[Source] = []
+        self.flows: dict[tuple[Source, str], Flow] = {}
+        self.ring: deque[Flow] = deque()
+        self.waiting: list[tuple[int, Flow]] = []
+        #: Flows whose windows are closed, and those that lack credit of their own while others send.
+        self.closed: list[Flow] = []
+        self.held: list[Flow] = []
+        #: Numbers of flows, and those that forgotten flows have given back.
+        self.numbers, self.given_back = 0, list[int]()
+        #: What each lane lacked credit for when the host last looked, if all of them did.
+        self.stalled: dict[int, int] = {}
+        #: Per lane, with a number that says which of all of them waits longest.
+        self.control: dict[int, deque[tuple[int, Packet]]] = {
+            lane: deque() for lane in range(net.plan.lanes.count)
+        }
+        self.answers = 0
+        #: Whether there is a reason to look, for hosts that need one.
+        self.is_asked = False
+        #: Where flows are announced.
+        self.announcer: Announcer | None = None
+        #: Data packets sent so far, and payload sent and received.
+        self.served = self.sent = self.received = 0
+        #: Where control is per service level.
+        self.levels: dict[int, Control] = {}
+
+    def connect(self, port: int, out: Channel, into: Channel) -> None:
+        """Wire the host."""
+        self.out, self.into = out, into
+        # Nothing is injected faster than the link takes it, so what a message costs comes on top of that.
+        self.injection = Limiter(max(self.net.plan.injection or out.pace, out.pace))
+        self.drain = Limiter(self.net.plan.drain or into.pace)
+        if self.net.plan.announces:
+            self.announcer = Announcer(self, self.net.plan.congestion.rates)
+
+    def part(self, packet: Packet) -> Hashable:
+        """Return the part of the buffer that a packet is stored in: there is one."""
+        return 0
+
+    def part_size(self) -> int:
+        """Return the bytes of each lane's buffer."""
+        return self.net.plan.host_buffer
+
+    def fixed_parts(self) -> Iterable[int]:
+        """Return the parts that there are from the start."""
+        return [0]
+
+    def notice(self, port: int, notice: Notice) -> None:
+        """Take a notice of the switch: without a buffer there are no lines to speak of."""
+
+    def wake(self, port: int, time: int) -> None:
+        """Do nothing: hosts are asked whenever something happens."""
+
+    def add(self, source: Source) -> None:
+        """Add a source."""
+        source.number = len(self.sources)
+        self.sources.append(source)
+        self.net.at(floor(source.next_due))
+
+    def flow(self, source: Source, destination: str) -> Flow:
+        """Return what a source sends to a destination, made if need be."""
+        if (source, destination) not in self.flows:
+            held_back = control(self.net, self.name, source.level, self.out.pace)
+            if self.net.plan.congestion.has_control_per_level:
+                held_back = self.levels.setdefault(source.level, held_back)
+            lane = self.net.plan.lanes.of_level[source.level]
+            self.flows[source, destination] = Flow(source, (self.name, destination), lane, held_back)
+        return self.flows[source, destination]
+
+    def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
+        """Learn that a packet is on its way."""
+        self.net.at(tail, lambda: self.receive(packet, head), rank=(1, 0))
+
+    def receive(self, packet: Packet, head: int) -> None:
+        """Take a packet in, whose tail has just come."""
+        if packet.is_control:
+            self.into.free(packet, self.net.now)
+            if packet.announcement:
+                self.hear(packet)
+                return
+            self.net.becn_received += packet.becn
+            if packet.becn or self.net.plan.congestion.has_windows:
+                self.answered(packet)
+            return
+        drained = max(self.drain.take(head, packet.size), self.net.now)
+        self.into.free(packet, drained)
+        self.net.at(drained, lambda: self.deliver(packet))
+        how = self.net.plan.congestion.notification
+        if packet.fecn or how == "ack-each" or (how == "ack" and packet.ends_message):
+            answer = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "answer")
+            answer.becn, answer.validated = packet.fecn, packet.validated
+            self.say(answer)
+            self.stalled = {}
+
+    def say(self, packet: Packet) -> None:
+        """Let a control packet wait to be sent."""
+        self.answers += 1
+        self.control[packet.lane].append((self.answers, packet))
+
+    def hear(self, packet: Packet) -> None:
+        """Send a packet that announces somebody else's flow back, or take one that is back."""
+        if packet.kind == "reply":
+            assert self.announcer
+            self.is_asked |= self.announcer.came_back(packet)
+            return
+        reply = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "reply")
+        reply.announcement = packet.announcement
+        self.say(reply)
+
+    def answered(self, packet: Packet) -> None:
+        """Hear what became of a packet of a flow."""
+        flow, mark = packet.flow, "cold"
+        if packet.becn:
+            is_warm = self.net.plan.congestion.validates and not packet.validated
+            mark = "warm" if is_warm else "hot"
+        flow.control.answered(mark, self.net.now)
+        # The flow whose turn it was may be held back now, to the others' profit.
+        self.stalled = {}
+        # An index only grows when something is heard; windows may open, and pauses end.
+        if self.net.plan.congestion.has_windows:
+            self.reopen(flow)
+
+    def reopen(self, flow: Flow) -> None:
+        """Look again when a flow may send that waits for its pause, an answer or its announcement."""
+        is_throttled = any(waiting is flow for _, waiting in self.waiting)
+        if is_throttled or flow in self.closed:
+            self.waiting = [entry for entry in self.waiting if entry[1] is not flow]
+            self.closed = [closed for closed in self.closed if closed is not flow]
+            self.wait(flow)
+
+    def deliver(self, packet: Packet) -> None:
+        """Count a packet that the host has taken out of its buffer."""
+        self.net.delivered += 1
+        packet.flow.received += packet.payload
+        self.received += packet.payload
+        self.net.classes[packet.flow.source.name].count(packet, self.net.now)
+
+    def control_packet(self, flow: Flow, to: str, lane: int, kind: str) -> Packet:
+        """Return a control packet, on the lane that these have; a tear-down on that of its data."""
+        size, own_lane = self.net.plan.control, self.net.plan.lanes.control
+        if own_lane is not None and kind != "tear-down":
+            lane = own_lane
+        return Packet(flow, to, payload=0, size=size, space=self.net.space(size), lane=lane, kind=kind)
+
+    def decide(self) -> None:
+        """Send one packet if that is possible."""
+        if self.out.free_at > self.net.now:
+            return
+        if self.send_control():
+            self.stalled = {}
+            return
+        # A lane on which a control packet waits carries no data before it.
+        lacking = {lane: waiting[0][1].space for lane, waiting in self.control.items() if waiting}
+        if len(lacking) == self.net.plan.lanes.count:
+            return
+        if self.injection.free_at > self.net.now:
+            return
+        if self.stalled and all(self.out.parts[lane, 0] < space for lane, space in self.stalled.items()):
+            return
+        self.draw_and_send(lacking)
+        self.set_alarms()
+
+    def draw_and_send(self, lacking: dict[int, int]) -> str:
+        """Draw what is due and send a packet, if any may go; tell what came of it."""
+        self.enlist_held()
+        attempt, wants = "idle", True
+        while attempt == "idle" and wants:
+            self.take_stock()
+            attempt = self.send_data(dict(lacking))
+            # In place of those that were just found to be held back, sources may draw others.
+            wants = any(self.is_due(source) for source in self.sources)
+        return attempt
+
+    def set_alarms(self) -> None:
+        """Look when messages are due."""
+        for source in self.sources:
+            due = self.next_draw(source)
+            if due is not None and due > self.net.now and due != source.alarm:
+                source.alarm = due
+                self.net.at(due)
+
+    def next_draw(self, source: Source) -> int | None:
+        """Return when a source draws its next message."""
+        return source.next_draw(self.net.now, is_ready=any(flow.source is source for flow in self.ring))
+
+    def is_due(self, source: Source) -> bool:
+        """Tell whether a source draws a message now."""
+        due = self.next_draw(source)
+        return due is not None and due <= self.net.now
+
+    def send_control(self) -> bool:
+        """Send the control packet that waits longest, of the first ones of the lanes with credit."""
+        first = [waiting[0] for waiting in self.control.values() if waiting]
+        able = [(number, packet) for number, packet in first if self.out.can_take(packet)]
+        if not able:
+            return False
+        _, packet = min(able, key=lambda waits: waits[0])
+        self.control[packet.lane].popleft()
+        self.out.send(packet)
+        return True
+
+    def send_data(self, lacking: dict[int, int]) -> str:
+        """Send a packet of the first flow that may and whose lane has credit; tell what came of it.
+
+        Flows whose lane lacks it keep their turn, and nobody behind them uses that lane.
+        """
+        self.stalled = {}
+        attempt = "idle"
+        kept: list[Flow] = []
+        self.select()
+        for _ in range(len(self.ring)):
+            flow = self.ring.popleft()
+            if self.holds_back(flow):
+                continue
+            packet = self.next_packet(flow)
+            if packet.lane not in lacking and self.has_credit(packet):
+                self.send(flow, packet)
+                attempt = "sent"
+                break
+            if packet.lane not in lacking and self.net.plan.switch.queues.is_divided:
+                self.held.append(flow)
+                continue
+            kept.append(flow)
+            lacking.setdefault(packet.lane, packet.space)
+            if len(lacking) == self.net.plan.lanes.count:
+                self.stalled = lacking
+                attempt = "blocked"
+                break
+        self.ring.extendleft(reversed(kept))
+        return attempt
+
+    def has_credit(self, packet: Packet) -> bool:
+        """Tell whether a packet can be sent."""
+        return self.out.can_take(packet)
+
+    def select(self) -> None:
+        """Let the flow that has sent least for its rate be the first, where flows have rates."""
+        if self.announcer and self.announcer.rates and self.ring:
+            first = min(self.ring, key=self.announcer.urgency)
+            self.ring.remove(first)
+            self.ring.appendleft(first)
+
+    def enlist_held(self) -> None:
+        """Let flows into the ring that lacked something of their own."""
+        held, self.held = self.held, []
+        for flow in held:
+            self.wait(flow)
+
+    def take_stock(self) -> None:
+        """Let flows into the ring, when the host could send.
+
+        In their order those that have a message again, then those whose delay has passed, the
+        longest released first; of those released at one instant the one whose source had been served
+        longest ago when it began to wait, then the one with the lower number.
+        """
+        for source in self.sources:
+            while self.is_due(source):
+                message = source.draw(self.net.now)
+                flow = self.flow(source, message.destination)
+                if not flow.messages:
+                    flow.control.restarted()
+                flow.messages.append(message)
+                if len(flow.messages) == 1:
+                    self.remember(flow)
+                    self.wait(flow)
+        due = [(release, flow) for release, flow in self.waiting if release <= self.net.now]
+        by_turn = sorted(due, key=lambda waits: (waits[0], waits[1].served_before, waits[1].number))
+        for release, flow in by_turn:
+            self.waiting.remove((release, flow))
+            self.wait(flow)
+
+    def remember(self, flow: Flow) -> None:
+        """Give a flow with a message a number, if it has none."""
+        if flow.number is None and self.given_back:
+            flow.number = self.given_back.pop()
+        elif flow.number is None:
+            flow.number = self.numbers
+            self.numbers += 1
+
+    def forget(self, flow: Flow) -> None:
+        """Give back the number of a flow without messages, unless it has an index of its own."""
+        if flow.number is not None and not self.net.plan.congestion.has_control_per_flow:
+            self.given_back.append(flow.number)
+            flow.number = None
+
+    def wait(self, flow: Flow, since: int | None = None) -> None:
+        """Let a flow into the ring, or let it wait until it may send."""
+        if not self.holds_back(flow, since):
+            self.ring.append(flow)
+
+    def holds_back(self, flow: Flow, since: int | None = None) -> bool:
+        """Tell whether a flow is held back, by its announcement or its reaction, and let it wait then."""
+        asked = self.net.now if since is None else since
+        release = self.release(flow, asked)
+        if release is None:
+            self.closed.append(flow)
+        elif release > asked:
+            flow.served_before = flow.source.served
+            self.waiting.append((release, flow))
+            self.net.at(release)
+        return release != asked
+
+    def release(self, flow: Flow, asked: int) -> int | None:
+        """Return when a flow may send from a time on, as things stand; none if it must hear something."""
+        release = self.announcer.leave(flow, asked) if self.announcer else asked
+        return flow.control.eligible_at(asked) if release == asked else release
+
+    def next_packet(self, flow: Flow) -> Packet:
+        """Cut the next packet from the flow's message."""
+        message = flow.messages[0]
+        payload = min(message.left, self.net.plan.mtu)
+        size = payload + self.net.plan.header
+        return Packet(
+            flow,
+            flow.destination,
+            payload,
+            size,
+            self.net.space(size),
+            flow.lane,
+            ends_message=payload == message.left,
+            created=message.created,
+        )
+
+    def put(self, packet: Packet) -> int:
+        """Put a packet on the link; return when it has left."""
+        self.count_sent(packet)
+        return self.out.send(packet)
+
+    def count_sent(self, packet: Packet) -> None:
+        """Count a packet that leaves the host."""
+        packet.flow.sent += packet.payload
+        packet.injected = self.net.now
+        self.sent += packet.payload
+        self.net.injected += 1
+
+    def send(self, flow: Flow, packet: Packet) -> None:
+        """Send the next packet of a flow."""
+        flow.messages[0].left -= packet.payload
+        self.served += 1
+        flow.source.served = self.served
+        self.injection.take(self.net.now, packet.size)
+        end = self.put(packet)
+        if packet.ends_message:
+            flow.source.finished(flow.messages.popleft())
+            self.injection.free_at += self.net.plan.message_overhead_ps
+        self.net.at(self.injection.free_at)
+        flow.control.sent(end, packet.size)
+        if self.announcer:
+            self.announcer.sent(flow, packet.size, is_last=packet.ends_message)
+        if flow.messages:
+            # Nobody else sends before the tail has left: without a delay it is in turn at once.
+            self.wait(flow, since=end)
+        else:
+            self.forget(flow)

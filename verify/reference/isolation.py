@@ -1,0 +1,374 @@
+"""Special queues for congested destinations: FBICM, HFDI and what CCFIT and EcoCC share with them.
+
+    normal queue --head matches a line--> special queue, a line each: destinations of a root or branch
+    output: lines of the next node's input, stopped or not
+
+A normal queue above `detection` shows a root: the output that its first packet asks for. Either a
+special queue is taken for it (`at_root`), or the normal queue, which is the root's own, gets a line.
+Lines go upstream when their queue is above `stop` (for a normal queue at detection), the next packet
+stored above `stop` sends Stop, falling to `go` Go, and an empty queue that is not stopped Release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from verify.parts import Isolation
+from verify.reference.links import Packet
+from verify.reference.queues import Buffers, Queue, Way
+
+if TYPE_CHECKING:
+    from verify.reading import Organisation
+
+#: An input port and a lane.
+Input = tuple[int, int]
+#: What notices say.
+KINDS = ("allocate", "stop", "go", "release")
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What an input tells the output upstream of it about a line: allocate, stop, go or release."""
+
+    kind: str
+    lane: int
+    line: str
+    destinations: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class Line:
+    """The line of a special queue.
+
+    Its destinations are those of a root at this node, or those of a line of the next node; when that
+    is released, nothing matches any more (neither is given).
+    """
+
+    way: Way
+    age: int
+    roots: list[str] | None = None
+    branch: str | None = None
+    is_propagated: bool = False
+    sent_stop: bool = False
+
+
+@dataclass(eq=False)
+class OutputLine:
+    """A line of the next node's input."""
+
+    name: str
+    destinations: tuple[str, ...]
+    is_stopped: bool = False
+
+
+@dataclass
+class Tally:
+    """What was counted so far."""
+
+    allocations: int = 0
+    exhausted: int = 0
+    notices: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+
+
+class IsolatingBuffers(Buffers):
+    """Queues some of which congestion trees take."""
+
+    def __init__(
+        self,
+        organisation: Organisation,
+        numbers: dict[str, int],
+        rule: Isolation,
+        *,
+        control_first: bool,
+        detects: bool,
+    ) -> None:
+        super().__init__(organisation, numbers, control_first=control_first)
+        self.rule, self.detects = rule, detects
+        self.special: dict[Input, list[Line | None]] = {}
+        #: Lines of normal queues: whether Stop has been sent.
+        self.own: dict[tuple[Input, int], bool] = {}
+        self.known: dict[Way, list[OutputLine]] = {}
+        self.wanting: set[Input] = set()
+        self.taken = 0
+        self.tally = Tally()
+        #: Packets that changed queues and their inputs, and notices with the ports they go out by.
+        self.moved: list[tuple[Packet, int]] = []
+        self.notices: list[tuple[int, Notice]] = []
+
+    def lines(self, place: Input) -> list[Line | None]:
+        """Return the lines of an input's special queues."""
+        return self.special.setdefault(place, [None] * self.rule.queues)
+
+    def special_queue(self, place: Input, number: int) -> Queue:
+        """Return a special queue."""
+        return self.queue(*place, "special", number)
+
+    def say(self, place: Input, kind: str, line: str, destinations: tuple[str, ...] = ()) -> None:
+        """Tell the node upstream of an input."""
+        self.tally.notices[kind] += 1
+        self.notices.append((place[0], Notice(kind, place[1], line, destinations)))
+
+    def in_use(self, ports: int, lanes: range) -> dict[str, int]:
+        """Return the special queues and lines in use of a node with so many ports."""
+        taken = [
+            sum(line is not None for line in self.lines((p + 1, v))) for p in range(ports) for v in lanes
+        ]
+        return {
+            "full_ports": taken.count(self.rule.queues),
+            "special_queues": sum(taken),
+            "input_lines": sum(taken) + len(self.own),
+            "output_lines": sum(map(len, self.known.values())),
+        }
+
+    # What happens to queues.
+
+    def store(self, packet: Packet, port: int) -> None:
+        """Store a packet; a normal queue that grows may show a root."""
+        queue, way = self.queue_for(packet, port), (packet.output, packet.lane)
+        self.bytes[way] = self.bytes.get(way, 0) + packet.size
+        queue.packets.append(packet)
+        grown = queue.bytes
+        if len(queue.packets) == 1:
+            self.head_changed(queue)
+        if queue.role == "normal":
+            if self.detects and grown > min(self.rule.detection, self.rule.stop):
+                self.detect(queue)
+            self.reconsider(queue)
+
+    def take(self, queue: Queue) -> Packet:
+        """Take out the packet at the head of a queue; one that is empty then may be given back."""
+        packet = queue.packets.popleft()
+        self.bytes[packet.output, packet.lane] -= packet.size
+        if queue.role == "special":
+            self.special_shrank(queue)
+        elif queue.role == "normal":
+            self.normal_shrank(queue, packet.output)
+        self.head_changed(queue)
+        if queue.role == "special" and not queue.packets:
+            self.release((queue.port, queue.lane), queue.number)
+        return packet
+
+    def head_changed(self, queue: Queue) -> None:
+        """Let a queue ask for what its head needs now, unless that belongs into another queue."""
+        self.leave_seat(queue)
+        self.isolate(queue)
+        self.sit(queue)
+
+    def reconsider(self, queue: Queue) -> None:
+        """Look whether the head of a normal queue belongs into a special one now."""
+        if self.isolate(queue):
+            self.leave_seat(queue)
+            self.sit(queue)
+
+    def isolate(self, queue: Queue) -> bool:
+        """Move packets from the head of a normal queue as long as they match; tell whether any did."""
+        has_moved, place = False, (queue.port, queue.lane)
+        while queue.role == "normal" and queue.packets and queue.packets[0].follows_data:
+            number = self.special_for(queue.packets[0], place)
+            if number is None:
+                break
+            has_moved = True
+            packet = queue.packets.popleft()
+            special = self.special_queue(place, number)
+            special.packets.append(packet)
+            self.normal_shrank(queue, packet.output)
+            self.special_grew(special)
+            self.moved.append((packet, queue.port))
+            if len(special.packets) == 1:
+                self.sit(special)
+        return has_moved
+
+    def special_for(self, packet: Packet, place: Input) -> int | None:
+        """Return the special queue for a packet: where its like is, a line's that lists it, a new one."""
+        way, to = (packet.output, packet.lane), packet.destination
+        lines = [(number, line) for number, line in enumerate(self.lines(place)) if line is not None]
+        for number, _ in lines:
+            if any(other.destination == to for other in self.special_queue(place, number).packets):
+                return number
+        matching = [
+            (line.age, number) for number, line in lines if line.way == way and to in self.listed(line)
+        ]
+        if matching:
+            return min(matching)[1]
+        for known in self.known.get(way, []):
+            if to in known.destinations:
+                return self.take_special(place, Line(way, self.taken, branch=known.name))
+        return None
+
+    def listed(self, line: Line) -> tuple[str, ...]:
+        """Return the destinations of a line."""
+        if line.roots is not None:
+            return tuple(line.roots)
+        known = self.named(line.way, line.branch)
+        return known.destinations if known else ()
+
+    def named(self, way: Way, name: str | None) -> OutputLine | None:
+        """Return the line of an output that the next node calls so."""
+        return next((known for known in self.known.get(way, []) if known.name == name), None)
+
+    def take_special(self, place: Input, line: Line) -> int | None:
+        """Take a free special queue for a line, if there is one."""
+        lines = self.lines(place)
+        if None not in lines:
+            self.wanting.add(place)
+            self.tally.exhausted += 1
+            return None
+        self.taken += 1
+        self.tally.allocations += 1
+        number = lines.index(None)
+        lines[number] = line
+        return number
+
+    # Detection, propagation, Stop and Go, release.
+
+    def detect(self, queue: Queue) -> None:
+        """Look whether a normal queue shows a root."""
+        if not queue.packets or (self.rule.at_root and not queue.packets[0].follows_data):
+            return
+        place, output = (queue.port, queue.lane), queue.packets[0].output
+        waiting = [p.destination for p in queue.packets if p.output == output and p.follows_data]
+        if self.rule.at_root:
+            if queue.bytes > self.rule.detection:
+                self.found_root(place, (output, queue.lane), waiting)
+            return
+        own, name = self.own.get((place, output)), f"own {output}"
+        if own is False and queue.bytes > self.rule.stop:
+            self.own[place, output] = True
+            self.say(place, "stop", name)
+        elif own is None and queue.bytes > self.rule.detection:
+            self.own[place, output] = False
+            self.say(place, "allocate", name, tuple(self.extended([], waiting)))
+
+    def extended(self, known: list[str], waiting: list[str]) -> list[str]:
+        """Return a list of destinations with others that wait, as many as it has room for."""
+        return list(dict.fromkeys(known + waiting))[: self.rule.destinations]
+
+    def found_root(self, place: Input, way: Way, waiting: list[str]) -> None:
+        """Let a root have a special queue at an input, or its line list more destinations."""
+        for number, line in enumerate(self.lines(place)):
+            is_roots = line and line.way == way and line.roots is not None
+            if line and is_roots and len(line.roots or []) < self.rule.destinations:
+                line.roots = self.extended(line.roots or [], waiting)
+                if line.is_propagated:
+                    self.say(place, "allocate", f"special {number}", tuple(line.roots))
+                return
+        self.take_special(place, Line(way, self.taken, roots=self.extended([], waiting)))
+
+    def normal_shrank(self, queue: Queue, output: int) -> None:
+        """See to the line that a normal queue has for an output, when a packet for it has gone."""
+        place, name = (queue.port, queue.lane), f"own {output}"
+        if (place, output) not in self.own:
+            return
+        if not queue.packets:
+            del self.own[place, output]
+            self.say(place, "release", name)
+        elif self.own[place, output] and queue.bytes <= self.rule.go:
+            self.own[place, output] = False
+            self.say(place, "go", name)
+
+    def special_grew(self, queue: Queue) -> None:
+        """Propagate a special queue's line, or stop who sends there."""
+        place, name = (queue.port, queue.lane), f"special {queue.number}"
+        line = self.lines(place)[queue.number]
+        assert line is not None
+        if queue.bytes <= self.rule.stop:
+            return
+        if line.is_propagated and not line.sent_stop:
+            line.sent_stop = True
+            self.say(place, "stop", name)
+        elif not line.is_propagated and (line.roots is not None or self.named(line.way, line.branch)):
+            line.is_propagated = True
+            self.say(place, "allocate", name, self.listed(line))
+
+    def special_shrank(self, queue: Queue) -> None:
+        """Let go on who sends to a special queue."""
+        place = queue.port, queue.lane
+        line = self.lines(place)[queue.number]
+        assert line is not None
+        if queue.packets and line.sent_stop and queue.bytes <= self.rule.go:
+            line.sent_stop = False
+            self.say(place, "go", f"special {queue.number}")
+
+    def release(self, place: Input, number: int) -> None:
+        """Give an empty special queue back, unless it is stopped; isolate who waited for one."""
+        line = self.lines(place)[number]
+        if line is None:
+            return
+        known = self.named(line.way, line.branch) if line.branch is not None else None
+        if known and known.is_stopped:
+            return
+        self.lines(place)[number] = None
+        if line.is_propagated:
+            self.say(place, "release", f"special {number}")
+        if place in self.wanting:
+            self.wanting.discard(place)
+            normal = [q for q in self.queues.values() if (q.port, q.lane, q.role) == (*place, "normal")]
+            for queue in sorted(normal, key=lambda queue: queue.number):
+                self.reconsider(queue)
+
+    def is_stopped(self, packet: Packet) -> bool:
+        """Tell whether the next node has stopped packets for a destination."""
+        lines = self.known.get((packet.output, packet.lane), [])
+        stopped = any(line.is_stopped and packet.destination in line.destinations for line in lines)
+        return stopped and packet.follows_data
+
+    # What the next node says.
+
+    def received(self, port: int, notice: Notice) -> None:
+        """Take a notice that came in at an output port."""
+        way = port, notice.lane
+        self.note(way, notice)
+        for place, number in self.branches(way, notice.line):
+            if notice.kind == "release":
+                line = self.lines(place)[number]
+                assert line is not None
+                line.branch = None
+            if not self.special_queue(place, number).packets:
+                self.release(place, number)
+        self.return_from_aside(way)
+        turns = self.turns.get(way, {})
+        for queue in [queue for input_ in sorted(turns) for queue in turns[input_]]:
+            self.reconsider(queue)
+            if queue.seat and not queue.is_aside and self.is_stopped(queue.packets[0]):
+                self.stand_aside(queue)
+
+    def note(self, way: Way, notice: Notice) -> None:
+        """Write into an output's lines what the next node says of one."""
+        lines, known = self.known.setdefault(way, []), self.named(way, notice.line)
+        if notice.kind == "allocate" and known is None:
+            lines.append(OutputLine(notice.line, notice.destinations))
+            self.adopt(way, lines[-1])
+        elif known and notice.kind == "allocate":
+            known.destinations = notice.destinations
+        elif known and notice.kind == "release":
+            lines.remove(known)
+        elif known:
+            known.is_stopped = notice.kind == "stop"
+
+    def adopt(self, way: Way, known: OutputLine) -> None:
+        """Queues without a line any more come under a new one that lists what they hold."""
+        for place, lines in self.special.items():
+            for number, line in enumerate(lines):
+                if line and line.way == way and line.roots is None and line.branch is None:
+                    held = {packet.destination for packet in self.special_queue(place, number).packets}
+                    if held & set(known.destinations):
+                        line.branch = known.name
+
+    def branches(self, way: Way, name: str) -> list[tuple[Input, int]]:
+        """Return the special queues that were taken for a line of the next node."""
+        return [
+            (place, number)
+            for place in sorted(self.special)
+            for number, line in enumerate(self.special[place])
+            if line and line.way == way and line.branch == name
+        ]
+
+    def telling_bytes(self, port: int, output: int, lane: int, destination: str) -> int:
+        """Return the bytes of the root's special queue, where roots have one."""
+        if not self.rule.at_root:
+            return super().telling_bytes(port, output, lane, destination)
+        for number, line in enumerate(self.lines((port, lane))):
+            if line and line.way == (output, lane) and line.roots is not None:
+                return self.special_queue((port, lane), number).bytes
+        return 0

@@ -1,0 +1,164 @@
+"""Packets, and the links that carry them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from verify.reference.announcing import Announcement
+    from verify.reference.hosts import Flow
+    from verify.reference.isolation import Notice
+    from verify.reference.network import Network
+
+
+@dataclass(eq=False)
+class Packet:
+    """A packet; sizes in bytes. A control packet has no payload and belongs to a flow too.
+
+    It is an `answer` (which carries a BECN if it answers a marked packet, not if it merely
+    acknowledges a message), a `set-up`, `probe` or `tear-down` of a flow, or the `reply` to one.
+    """
+
+    flow: Flow
+    destination: str
+    payload: int
+    size: int
+    space: int
+    lane: int
+    ends_message: bool = False
+    kind: str = "data"
+    announcement: Announcement | None = None
+    fecn: bool = False
+    becn: bool = False
+    validated: bool = False
+    created: int = 0
+    injected: int = 0
+    #: Where the packet is now: the port that it leaves by, and when its tail can be read.
+    output: int = 0
+    tail_in: int = 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it has no payload."""
+        return self.kind != "data"
+
+    @property
+    def follows_data(self) -> bool:
+        """Whether it must not overtake the data of its flow."""
+        return self.kind in ("data", "tear-down")
+
+
+class Node(Protocol):
+    """What is at the ends of a link."""
+
+    def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
+        """Learn that a packet is on its way."""
+
+    def part(self, packet: Packet) -> Hashable:
+        """Return the part of the buffer that a packet is stored in."""
+
+    def part_size(self) -> int:
+        """Return the bytes of each part."""
+
+    def fixed_parts(self) -> Iterable[int]:
+        """Return the parts that there are from the start."""
+
+    def notice(self, port: int, notice: Notice) -> None:
+        """Take a notice about a line of the node at the other end."""
+
+    def wake(self, port: int, time: int) -> None:
+        """Look at what can be sent from a port at a time, at the latest."""
+
+
+class Channel:
+    """One direction of a link: packets go there, credits of their lane (and part) come back."""
+
+    def __init__(self, net: Network, pace: Fraction, delay: int, ends: tuple[Node, int, Node, int]) -> None:
+        self.net, self.pace, self.delay = net, pace, delay
+        self.sender, self.sender_port, self.receiver, self.port = ends
+        self.free_at = 0
+        #: Credit of each lane and part; those of destinations come into being when they are asked for.
+        self.parts: defaultdict[tuple[int, Hashable], int] = defaultdict(self.receiver.part_size)
+        for lane in range(net.plan.lanes.count):
+            for part in self.receiver.fixed_parts():
+                self.parts[lane, part] = self.receiver.part_size()
+        #: Credits on their way back, and what the sender waits for.
+        self.returning: defaultdict[tuple[int, Hashable], list[tuple[int, int]]] = defaultdict(list)
+        self.wanted: dict[tuple[int, Hashable], int] = {}
+
+    def span(self, size: int) -> int:
+        """Return how long a packet of this size is on the wire at one place."""
+        return -floor(-size * self.pace)
+
+    def where(self, packet: Packet) -> tuple[int, Hashable]:
+        """Return the lane and part that a packet needs credit of."""
+        return packet.lane, self.receiver.part(packet)
+
+    def credit(self, packet: Packet) -> int:
+        """Return the credit that there is for packets like this one."""
+        return self.parts[self.where(packet)]
+
+    def best_credit(self, lane: int) -> int:
+        """Return the most credit that there is for some packet of a lane."""
+        known = [credit for (of, _), credit in self.parts.items() if of == lane]
+        return max(known, default=self.receiver.part_size())
+
+    def can_take(self, packet: Packet) -> bool:
+        """Tell whether the link is free and the receiver has room for the whole packet."""
+        return self.free_at <= self.net.now and self.credit(packet) >= packet.space
+
+    def has_credit_or_wait(self, packet: Packet) -> bool:
+        """Tell whether there is credit; if not, the sender is woken when there is."""
+        where = self.where(packet)
+        if self.parts[where] >= packet.space:
+            return True
+        self.wanted[where] = min(self.wanted.get(where, packet.space), packet.space)
+        self._wake_sender(where)
+        return False
+
+    def _wake_sender(self, where: tuple[int, Hashable]) -> None:
+        """Have the sender woken when what it waits for is back, if that is on its way."""
+        credit = self.parts[where]
+        for time, space in sorted(self.returning[where], key=lambda entry: entry[0]):
+            credit += space
+            if credit >= self.wanted[where]:
+                self.sender.wake(self.sender_port, time)
+                return
+
+    def send(self, packet: Packet) -> int:
+        """Start to send; return when the tail has left."""
+        assert self.can_take(packet)
+        now, where = self.net.now, self.where(packet)
+        self.parts[where] -= packet.space
+        self.wanted.pop(where, None)
+        self.free_at = now + self.span(packet.size)
+        self.net.hops += 1
+        self.net.at(self.free_at)
+        self.receiver.comes(packet, self.port, head=now + self.delay, tail=self.free_at + self.delay)
+        return self.free_at
+
+    def notify(self, notice: Notice, size: int) -> None:
+        """Send a notice, which needs no credit, before any packet that is not on its way."""
+        self.free_at = max(self.free_at, self.net.now) + self.span(size)
+        arrival = self.free_at + self.delay
+        self.net.at(arrival, lambda: self.receiver.notice(self.port, notice), rank=(3, self.port))
+        self.net.at(self.free_at)
+
+    def free(self, packet: Packet, time: int) -> None:
+        """Return a credit: the receiver frees the packet's space at a time."""
+        where, entry = self.where(packet), (time + self.delay, packet.space)
+
+        def back() -> None:
+            self.returning[where].remove(entry)
+            self.parts[where] += packet.space
+
+        self.returning[where].append(entry)
+        if where in self.wanted:
+            self._wake_sender(where)
+        # A packet that comes in the same instant finds the port with its credit.
+        self.net.at(time + self.delay, back, rank=(0, 0))

@@ -1,0 +1,191 @@
+"""The clock, the nodes, the counters."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from verify.reading import Plan
+from verify.reference import architectures, sources
+from verify.reference.adapters import AdapterHost
+from verify.reference.hosts import Flow, Host
+from verify.reference.isolation import IsolatingBuffers
+from verify.reference.links import Channel, Packet
+from verify.reference.queued import QueuedSwitch
+from verify.reference.switches import Switch
+
+
+@dataclass
+class Tally:
+    """Packets that were delivered: how many, and the sums of their times since two events."""
+
+    packets: int = 0
+    marked: int = 0
+    validated: int = 0
+    since_generation: int = 0
+    since_injection: int = 0
+    longest: int = 0
+
+    def count(self, packet: Packet, now: int) -> None:
+        """Count a packet."""
+        self.packets += 1
+        self.marked += packet.fecn
+        self.validated += packet.validated
+        self.since_generation += now - packet.created
+        self.since_injection += now - packet.injected
+        self.longest = max(self.longest, now - packet.created)
+
+
+@dataclass
+class Sample:
+    """What happened in one interval."""
+
+    received: dict[str, int]
+    sent: dict[str, int]
+    ccti: dict[str, int]
+    hosts: dict[str, tuple[int, int]]
+    classes: dict[str, Tally]
+    fecn_marks: int
+    becn_received: int
+    isolation: dict[str, int]
+
+
+#: What is counted of special queues at a moment; all else since the start of the run.
+AT_ONCE = ("full_ports", "special_queues", "input_lines", "output_lines")
+
+
+class Network:
+    """The clock, the nodes, the counters."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.now = 0
+        self._events: list[tuple[int, tuple[int, int], int, Callable[[], None]]] = []
+        self._scheduled = 0
+        self.injected = self.delivered = self.hops = self.fecn_marks = self.becn_received = (
+            self.validations
+        ) = 0
+        self.samples: list[Sample] = []
+        #: The destinations are numbered in the order of the hosts.
+        self.number = {name: number for number, name in enumerate(plan.wiring.hosts)}
+        self.hosts = {name: architectures.host(self, name) for name in plan.wiring.hosts}
+        self.switches = {name: architectures.switch(self, name) for name in plan.wiring.switches}
+        for link in plan.wiring.links:
+            (near, near_port), (far, far_port) = link.ends
+            ends = (self.node(near), near_port, self.node(far), far_port)
+            there = Channel(self, link.ps_per_byte, link.delay_ps, ends)
+            back = Channel(self, link.ps_per_byte, link.delay_ps, (*ends[2:], *ends[:2]))
+            self.node(near).connect(near_port, out=there, into=back)
+            self.node(far).connect(far_port, out=back, into=there)
+        #: What was delivered of each flow, pattern, or role in a forest.
+        self.classes: dict[str, Tally] = {}
+        #: The flows that have names.
+        self.flows: dict[str, Flow] = {}
+        self._add_sources()
+
+    def _add_sources(self) -> None:
+        """Give hosts what they send.
+
+        A host looks through its flows in the order of their names, whatever that of the scenario, then
+        through its part of the patterns.
+        """
+        for flow in sorted(self.plan.flows, key=lambda flow: flow.name):
+            host, source = self.hosts[flow.source], sources.of_flow(self, flow)
+            host.add(source)
+            self.flows[flow.name] = host.flow(source, flow.destination)
+            self.classes[flow.name] = Tally()
+        owners = dict.fromkeys(self.plan.wiring.hosts, 0)
+        for number, traffic in enumerate(self.plan.traffic):
+            if not traffic.forest:
+                self.classes[traffic.name] = Tally()
+            for name, source in sources.of_pattern(self, traffic, number, owners).items():
+                self.hosts[name].add(source)
+                self.classes.setdefault(source.name, Tally())
+
+    def node(self, name: str) -> Host | Switch:
+        """Return a host or switch by name."""
+        return self.hosts[name] if name in self.hosts else self.switches[name]
+
+    def at(
+        self, time: int, action: Callable[[], None] = lambda: None, *, rank: tuple[int, int] = (9, 0)
+    ) -> None:
+        """Let something happen at a time; without an action, all nodes are merely asked then.
+
+        At one instant credits come first (0), then packets (1), those that had to wait for their tails
+        (2) and notifications (3), each in the order of the ports (the second number), then all else.
+        """
+        self._scheduled += 1
+        heapq.heappush(self._events, (time, rank, self._scheduled, action))
+
+    def space(self, size: int) -> int:
+        """Return what a packet takes of a buffer: whole credit blocks."""
+        return -(-size // self.plan.block) * self.plan.block
+
+    def run(self) -> list[Sample]:
+        """Run to the end, at which packets still arrive, but nobody decides anything.
+
+        What arrives or is drained at the end of an interval belongs to it, what is sent then does not.
+        """
+        boundary = self.plan.interval_ps
+        nodes: list[Host | Switch] = [*self.hosts.values(), *self.switches.values()]
+        while self._events and self._events[0][0] <= self.plan.duration_ps:
+            while self._events[0][0] > boundary:
+                self._take_sample(boundary)
+                boundary += self.plan.interval_ps
+            self.now = self._events[0][0]
+            while self._events and self._events[0][0] == self.now:
+                heapq.heappop(self._events)[3]()
+            if self.now == boundary:
+                self._take_sample(boundary)
+                boundary += self.plan.interval_ps
+            if self.now == self.plan.duration_ps:
+                break
+            for node in nodes:
+                node.decide()
+        while boundary <= self.plan.duration_ps:
+            self._take_sample(boundary)
+            boundary += self.plan.interval_ps
+        return self.samples
+
+    def _take_sample(self, boundary: int) -> None:
+        self.now = boundary
+        before = self.samples
+        self.samples.append(
+            Sample(
+                received={
+                    name: flow.received - sum(s.received[name] for s in before)
+                    for name, flow in self.flows.items()
+                },
+                sent={
+                    name: flow.sent - sum(s.sent[name] for s in before) for name, flow in self.flows.items()
+                },
+                ccti={name: flow.control.strength(boundary) for name, flow in self.flows.items()},
+                hosts={name: (host.received, host.sent) for name, host in self.hosts.items()},
+                classes=self.classes,
+                fecn_marks=self.fecn_marks - sum(s.fecn_marks for s in before),
+                becn_received=self.becn_received - sum(s.becn_received for s in before),
+                isolation=self._isolation(before),
+            )
+        )
+
+        # Each interval counts anew.
+        self.classes = {name: Tally() for name in self.classes}
+
+    def _isolation(self, before: list[Sample]) -> dict[str, int]:
+        """Return what is in use of special queues, and what happened to them since the last sample."""
+        found = dict.fromkeys(AT_ONCE, 0)
+        for switch in self.switches.values():
+            if not isinstance(switch, QueuedSwitch) or not isinstance(switch.buffers, IsolatingBuffers):
+                return {}
+            for key, count in switch.buffers.in_use(switch.count, switch.lanes).items():
+                found[key] += count
+        nodes = [*self.switches.values(), *self.hosts.values()]
+        all_buffers = [node.buffers for node in nodes if isinstance(node, QueuedSwitch | AdapterHost)]
+        for tally in (buffers.tally for buffers in all_buffers if isinstance(buffers, IsolatingBuffers)):
+            counts = {"allocations": tally.allocations, "exhausted": tally.exhausted, **tally.notices}
+            for key, count in counts.items():
+                found[key] = found.get(key, 0) + count
+        for key in found.keys() - set(AT_ONCE):
+            found[key] -= sum(sample.isolation[key] for sample in before)
+        return found

@@ -1,0 +1,299 @@
+"""Switches with queues of any organisation: a read port for each queue, or one per input."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from verify.reference.isolation import IsolatingBuffers, Notice
+from verify.reference.links import Packet
+from verify.reference.marking import Fill
+from verify.reference.queues import Buffers, Queue, Way
+from verify.reference.rounds import Round, first_from
+from verify.reference.switches import Switch
+
+if TYPE_CHECKING:
+    from verify.reference.network import Network
+
+
+class QueuedSwitch(Switch):
+    """What both have in common."""
+
+    def __init__(self, net: Network, name: str) -> None:
+        super().__init__(net, name)
+        plan = net.plan.switch
+        self.buffers = self.make_buffers()
+        self.crossbar = plan.crossbar
+        self.is_divided = plan.queues.is_divided
+        self.is_fifo = (
+            len(self.lanes) == 1
+            and plan.queues.fixed(self.count) == 1
+            and not plan.control_first
+            and net.plan.congestion.isolation is None
+        )
+        self.rounds: dict[Way, Round] = {}
+
+    def make_buffers(self) -> Buffers:
+        """Make the queues."""
+        plan, rule = self.net.plan.switch, self.net.plan.congestion.isolation
+        if rule:
+            return IsolatingBuffers(
+                plan.queues, self.net.number, rule, control_first=plan.control_first, detects=True
+            )
+        return Buffers(plan.queues, self.net.number, control_first=plan.control_first)
+
+    def enqueue(self, packet: Packet, port: int) -> None:
+        """Store a packet."""
+        self.buffers.store(packet, port)
+        self.queue_changed(packet, port)
+        self.spread()
+
+    def queue_changed(self, packet: Packet, port: int) -> None:
+        """Tell the congestion manager of the packet's output that a queue grew or shrank."""
+        way = packet.output, packet.lane
+        queue = self.buffers.telling_bytes(port, *way, packet.destination)
+        asking = len(self.buffers.asking(way))
+        self.fill_changed(*way, Fill(self.waiting_bytes(way), queue, port, asking))
+
+    def waiting_bytes(self, way: Way) -> int:
+        """Return the bytes that wait for an output."""
+        return self.buffers.bytes.get(way, 0)
+
+    def spread(self) -> None:
+        """Have those outputs asked that somebody new waits for, and tell others what changed."""
+        self.mark_moved()
+        asked, self.buffers.asked = self.buffers.asked, []
+        for way, port in asked:
+            self.ask(way, port)
+        self.tell()
+
+    def mark_moved(self) -> None:
+        """Tell the congestion managers of packets that changed queues."""
+        if isinstance(self.buffers, IsolatingBuffers):
+            moved, self.buffers.moved = self.buffers.moved, []
+            for packet, port in moved:
+                self.queue_changed(packet, port)
+
+    def tell(self) -> None:
+        """Send the notices that are due, ahead of packets that are not on their way yet."""
+        if isinstance(self.buffers, IsolatingBuffers):
+            notices, self.buffers.notices = self.buffers.notices, []
+            for port, notice in notices:
+                size = self.buffers.rule.message + 2 * len(notice.destinations)
+                self.out[port].notify(notice, size)
+
+    def notice(self, port: int, notice: Notice) -> None:
+        """Take a notice of the next node."""
+        if isinstance(self.buffers, IsolatingBuffers):
+            self.buffers.received(port, notice)
+            self.spread()
+
+    def ask(self, way: Way, port: int) -> None:
+        """Somebody new of an input waits for an output."""
+        raise NotImplementedError
+
+    def candidate(self, way: Way, port: int) -> Queue | int:
+        """Return the queue to serve of an input; or what it lacks credit for, none if all stand aside.
+
+        Where memory is divided, those that lack credit stand aside for others.
+        """
+        channel = self.out[way[0]]
+        while port in self.buffers.asking(way):
+            queue = self.buffers.first(way, port)
+            if channel.has_credit_or_wait(queue.packets[0]):
+                return queue
+            if not self.is_divided:
+                return queue.packets[0].space
+            self.buffers.stand_aside(queue)
+        return 0
+
+    def serve(self, queue: Queue) -> tuple[int, int]:
+        """Send the packet at the head of a queue; return when its input and its output are free."""
+        packet = self.buffers.take(queue)
+        self.queue_changed(packet, queue.port)
+        read = None
+        if self.crossbar is not None:
+            read = max(self.net.now + ceil(packet.size * self.crossbar), packet.tail_in)
+        end = self.transmit(packet, queue.port, read)
+        return end if read is None else read, end
+
+
+class RoundRobinSwitch(QueuedSwitch):
+    """A read port per queue: each output serves lanes and inputs round robin."""
+
+    def __init__(self, net: Network, name: str) -> None:
+        super().__init__(net, name)
+        #: Outputs to decide for, in this order; who was served last; what lacks credit.
+        self.pending: list[int] = []
+        self.served: dict[Way, int] = {}
+        self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
+        self.lacking: dict[Way, int] = {}
+
+    def ask(self, way: Way, port: int) -> None:
+        """Decide for an output once all has arrived; who needs as much credit as is lacking need not ask."""
+        channel, lacking = self.out[way[0]], self.lacking.get(way, 0)
+        asking = port in self.buffers.asking(way)
+        if lacking and asking and self.buffers.first(way, port).packets[0].space >= lacking:
+            return
+        if channel.free_at > self.net.now:
+            self.wake(way[0], channel.free_at)
+        elif way[0] not in self.pending:
+            self.pending.append(way[0])
+
+    def decide(self) -> None:
+        """Decide for outputs that are free or have credit again, then for those newly asked for."""
+        for output in sorted(self.woken):
+            for lane in self.lanes:
+                if self.is_divided:
+                    self.buffers.return_from_aside((output, lane))
+                self.lacking.pop((output, lane), None)
+            self.buffers.asked = []
+            if output not in self.pending:
+                self.settle(output)
+        self.woken = []
+        while self.pending:
+            self.settle(self.pending.pop(0))
+
+    def settle(self, output: int) -> None:
+        """Let an output send, the lane after the one served last first."""
+        channel = self.out[output]
+        if channel.free_at > self.net.now:
+            self.wake(output, channel.free_at)
+            return
+        for step in self.lanes:
+            lane = (self.lane_served[output] + 1 + step) % len(self.lanes)
+            if self.send_from((output, lane)):
+                self.lane_served[output] = lane
+                return
+
+    def send_from(self, way: Way) -> bool:
+        """Send from a lane, if somebody can."""
+        while (port := self.next_input(way)) is not None:
+            queue = self.candidate(way, port)
+            if queue == 0:
+                continue
+            if isinstance(queue, int):
+                self.lacking[way] = queue
+                return False
+            self.served[way] = port
+            if way in self.rounds:
+                self.rounds[way].serve(port, self.net.now, self.net.now)
+            _, end = self.serve(queue)
+            self.spread()
+            if self.buffers.filled(way[0]):
+                self.wake(way[0], end)
+            return True
+        return False
+
+    def next_input(self, way: Way) -> int | None:
+        """Return the input whose turn it is."""
+        asking = set(self.buffers.asking(way))
+        if self.net.plan.switch.has_rounds:
+            round_ = self.rounds.setdefault(way, Round(is_patient=False))
+            asking = round_.choice(asking, set(self.buffers.standing_aside(way)), {}, self.net.now)
+        return first_from(asking, self.served.get(way, 0) + 1)
+
+
+class IslipSwitch(QueuedSwitch):
+    """A read port per input, matched to outputs by iSLIP with rounds."""
+
+    def __init__(self, net: Network, name: str) -> None:
+        super().__init__(net, name)
+        self.read_free = dict.fromkeys(self.ports(), 0)
+        #: The output that an input was read for last: it is woken when the input is free.
+        self.feeding: dict[int, int] = {}
+        self.granted = dict.fromkeys(self.ports(), 0)
+        self.accepted = dict.fromkeys(self.ports(), 0)
+        self.first_lane = 0
+        self.is_asked = False
+
+    def ask(self, way: Way, port: int) -> None:
+        """Match when input and output are free, at once if they are."""
+        if self.read_free[port] > self.net.now:
+            self.wake(self.feeding[port], self.read_free[port])
+        elif self.out[way[0]].free_at > self.net.now:
+            self.wake(way[0], self.out[way[0]].free_at)
+        else:
+            self.is_asked = True
+
+    def decide(self) -> None:
+        """Match inputs and outputs, if anybody asks for it, in turn for the lanes."""
+        for output in self.woken:
+            for lane in self.lanes if self.is_divided else ():
+                self.buffers.return_from_aside((output, lane))
+            self.buffers.asked = []
+        if not self.woken and not self.is_asked:
+            return
+        self.woken, self.is_asked = [], False
+        count = len(self.lanes)
+        for step in self.lanes:
+            lane = (self.first_lane + step) % count
+            for iteration in range(self.net.plan.switch.iterations):
+                matched = self.match(lane, moves_pointers=iteration == 0)
+                if not matched:
+                    break
+                for port in sorted(matched):
+                    self.send(*matched[port])
+                self.tell_of_matches()
+        self.first_lane = (self.first_lane + 1) % count
+        self.plan_wakes()
+
+    def tell_of_matches(self) -> None:
+        """Tell others what changed, when all that were matched are on their way."""
+        # Their inputs are busy now: whoever waits there is asked when they are not.
+        self.buffers.asked = []
+        self.mark_moved()
+        self.tell()
+
+    def match(self, lane: int, *, moves_pointers: bool) -> dict[int, tuple[int, Queue]]:
+        """Match free outputs with free inputs once; each input takes the grant next to its pointer."""
+        found: dict[int, tuple[int, Queue]] = {}
+        for output in self.ports():
+            way = output, lane
+            if not self.buffers.asking(way) or self.out[output].free_at > self.net.now:
+                continue
+            queue = self.grant(way)
+            if queue is not None:
+                other = found.get(queue.port)
+                outputs = [output] if other is None else [other[0], output]
+                if first_from(outputs, self.accepted[queue.port]) == output:
+                    found[queue.port] = output, queue
+        if moves_pointers:
+            for port, (output, _) in found.items():
+                self.granted[output], self.accepted[port] = port + 1, output + 1
+        return found
+
+    def grant(self, way: Way) -> Queue | None:
+        """Return the queue that an output grants to: of the first free input from its pointer on."""
+        now = self.net.now
+        while True:
+            busy = {port: free for port, free in self.read_free.items() if free > now}
+            round_ = self.rounds.setdefault(way, Round(is_patient=not self.is_fifo))
+            asking, aside = set(self.buffers.asking(way)), set(self.buffers.standing_aside(way))
+            left, has_changed = round_.choice(asking, aside, busy, now), False
+            while (port := first_from(left, self.granted[way[0]])) is not None:
+                left = left - {port}
+                queue = self.candidate(way, port)
+                if isinstance(queue, Queue):
+                    return queue
+                if queue != 0:
+                    return None
+                has_changed = True
+            if not has_changed:
+                return None
+
+    def send(self, output: int, queue: Queue) -> None:
+        """Send from a matched queue."""
+        read, end = self.serve(queue)
+        self.read_free[queue.port], self.feeding[queue.port] = read, output
+        self.rounds[output, queue.lane].serve(queue.port, self.net.now, end)
+
+    def plan_wakes(self) -> None:
+        """While anything waits, match again when an input or an output is free."""
+        filled = [output for output in self.ports() if self.buffers.filled(output)]
+        for output in filled:
+            if self.out[output].free_at > self.net.now:
+                self.wake(output, self.out[output].free_at)
+        for port, free in self.read_free.items():
+            if filled and free > self.net.now:
+                self.wake(self.feeding[port], free)

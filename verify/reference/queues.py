@@ -1,0 +1,142 @@
+"""The queues of a node's inputs, whatever their organisation, and who asks for which output.
+
+A queue asks for the output of the packet at its head. The queues of an input that ask for one
+output (of one lane) take turns: a queue whose head has changed is the last of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from verify.reading import Organisation
+from verify.reference.links import Packet
+
+#: An output and a lane.
+Way = tuple[int, int]
+
+
+@dataclass(eq=False)
+class Queue:
+    """A queue of an input and lane: for control packets, one of the organisation's, or a special one."""
+
+    port: int
+    lane: int
+    role: str
+    number: int
+    packets: deque[Packet] = field(default_factory=deque)
+    #: The output whose turns it takes part in, or stands aside from.
+    seat: Way | None = None
+    is_aside: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in it."""
+        return sum(packet.size for packet in self.packets)
+
+
+class Buffers:
+    """All queues of a node."""
+
+    def __init__(self, organisation: Organisation, numbers: dict[str, int], *, control_first: bool) -> None:
+        self.organisation, self.numbers, self.control_first = organisation, numbers, control_first
+        self.queues: dict[tuple[int, int, str, int], Queue] = {}
+        #: Of each output and lane: per input the queues in turn, those that stand aside, and bytes.
+        self.turns: dict[Way, dict[int, list[Queue]]] = {}
+        self.aside: dict[Way, list[Queue]] = {}
+        self.bytes: dict[Way, int] = {}
+        #: Who asks now: outputs with lane, and inputs.
+        self.asked: list[tuple[Way, int]] = []
+
+    def queue(self, port: int, lane: int, role: str, number: int) -> Queue:
+        """Return a queue, made when it is first needed."""
+        return self.queues.setdefault((port, lane, role, number), Queue(port, lane, role, number))
+
+    def queue_for(self, packet: Packet, port: int) -> Queue:
+        """Return the queue that a packet is stored in."""
+        if self.control_first and not packet.follows_data:
+            return self.queue(port, packet.lane, "control", 0)
+        number = self.organisation.index(packet.output, self.numbers[packet.destination])
+        return self.queue(port, packet.lane, "normal", number)
+
+    def asking(self, way: Way) -> list[int]:
+        """Return the inputs with someone whose turn may come at an output."""
+        return sorted(port for port, queues in self.turns.get(way, {}).items() if queues)
+
+    def standing_aside(self, way: Way) -> list[int]:
+        """Return the inputs of the queues that stand aside."""
+        return [queue.port for queue in self.aside.get(way, [])]
+
+    def first(self, way: Way, port: int) -> Queue:
+        """Return the queue of an input whose turn it is."""
+        return self.turns[way][port][0]
+
+    def store(self, packet: Packet, port: int) -> None:
+        """Store a packet that came in."""
+        queue, way = self.queue_for(packet, port), (packet.output, packet.lane)
+        self.bytes[way] = self.bytes.get(way, 0) + packet.size
+        queue.packets.append(packet)
+        if len(queue.packets) == 1:
+            self.head_changed(queue)
+
+    def take(self, queue: Queue) -> Packet:
+        """Take out the packet at the head of a queue, which leaves."""
+        packet = queue.packets.popleft()
+        self.bytes[packet.output, packet.lane] -= packet.size
+        self.head_changed(queue)
+        return packet
+
+    def head_changed(self, queue: Queue) -> None:
+        """Let a queue ask for what its head needs now."""
+        self.leave_seat(queue)
+        self.sit(queue)
+
+    def sit(self, queue: Queue) -> None:
+        """Let a queue ask for its head's output, the last of its input; one of control packets the first."""
+        if not queue.packets:
+            return
+        way = queue.packets[0].output, queue.lane
+        queue.seat = way
+        if self.is_stopped(queue.packets[0]):
+            self.stand_aside(queue)
+            return
+        queue.is_aside = False
+        turns = self.turns.setdefault(way, {}).setdefault(queue.port, [])
+        turns.insert(0 if queue.role == "control" else len(turns), queue)
+        self.asked.append((way, queue.port))
+
+    def is_stopped(self, packet: Packet) -> bool:
+        """Tell whether the next node has stopped packets for a destination."""
+        return False
+
+    def leave_seat(self, queue: Queue) -> None:
+        """Let a queue ask for nothing."""
+        if queue.seat is None:
+            return
+        place = self.aside[queue.seat] if queue.is_aside else self.turns[queue.seat][queue.port]
+        place.remove(queue)
+        queue.seat = None
+
+    def stand_aside(self, queue: Queue) -> None:
+        """Let a queue that lacks credit (or is stopped) let others pass, until `return_from_aside`."""
+        assert queue.seat is not None
+        turns = self.turns.get(queue.seat, {}).get(queue.port, [])
+        if queue in turns:
+            turns.remove(queue)
+        queue.is_aside = True
+        self.aside.setdefault(queue.seat, []).append(queue)
+
+    def return_from_aside(self, way: Way) -> None:
+        """Let those that stood aside take turns again, as the last ones."""
+        waiting, self.aside[way] = self.aside.get(way, []), []
+        for queue in waiting:
+            self.sit(queue)
+
+    def filled(self, port: int) -> bool:
+        """Tell whether any bytes wait for an output."""
+        return any(size > 0 for (output, _), size in self.bytes.items() if output == port)
+
+    def telling_bytes(self, port: int, output: int, lane: int, destination: str) -> int:
+        """Return the bytes of the queue whose fill tells of an output's congestion."""
+        number = self.organisation.index(output, self.numbers[destination])
+        return self.queue(port, lane, "normal", number).bytes

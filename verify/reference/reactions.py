@@ -1,0 +1,242 @@
+"""What sources do about marks that come back: when a flow may send its next packet."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, isqrt
+from typing import TYPE_CHECKING
+
+from verify.parts import Reaction, WindowReaction
+from verify.reference.streams import Stream
+
+if TYPE_CHECKING:
+    from verify.reference.network import Network
+
+#: Rates of AIMD and FIMD count in these parts of the lowest rate.
+ONE = 2**16
+#: No flow waits longer between two packets with MVCM, in picoseconds.
+LONGEST_WAIT = 10**12
+
+
+class Control:
+    """What a flow (or all of a service level at a host) is held back by: here nothing."""
+
+    def __init__(self) -> None:
+        self.last_end, self.last_size = 0, 0
+
+    def eligible_at(self, now: int) -> int | None:
+        """Return the earliest start of the next packet from now on, as things stand.
+
+        None if an answer must come first.
+        """
+        return now
+
+    def sent(self, end: int, size: int) -> None:
+        """Note a packet whose tail leaves the host then."""
+        self.last_end, self.last_size = end, size
+
+    def answered(self, mark: str, now: int) -> None:
+        """Take an answer: `cold` (no mark), `warm` (a mark that was not validated) or `hot`."""
+
+    def restarted(self) -> None:
+        """Note a message that comes into the flow's empty queue."""
+
+    def strength(self, now: int) -> int:
+        """Return how hard the flow is held back."""
+        return 0
+
+
+class TableControl(Control):
+    """The index into the congestion control table."""
+
+    def __init__(self, reaction: Reaction, pace: Fraction, full: int, phase: int) -> None:
+        super().__init__()
+        self.reaction, self.full, self.phase = reaction, full, phase
+        self.delays = reaction.delays_ps[pace]
+        self.index, self.since = reaction.lowest, 0
+
+    def expiries(self, now: int) -> int:
+        """Return how often the timer has expired."""
+        return (now + self.phase) // self.reaction.period_ps
+
+    def strength(self, now: int) -> int:
+        """Return the index, from which each expiry since the last notification takes one."""
+        lowest = self.reaction.lowest
+        return max(self.index - (self.expiries(now) - self.since), min(self.index, lowest))
+
+    def due(self, now: int) -> int:
+        """Return when the packet after the last may start with the index of now."""
+        return self.last_end + self.delays[self.strength(now)] * self.last_size // self.full
+
+    def eligible_at(self, now: int) -> int | None:
+        """Return the first time at which the delay of the index at that time has passed."""
+        time = now
+        while (due := self.due(time)) > time:
+            expiry = (self.expiries(time) + 1) * self.reaction.period_ps - self.phase
+            if due <= expiry or self.strength(time) <= self.reaction.lowest:
+                return due
+            time = expiry
+        return time
+
+    def answered(self, mark: str, now: int) -> None:
+        """Take a BECN."""
+        if mark == "hot":
+            self.index = min(self.strength(now) + self.reaction.increase, self.reaction.limit)
+            self.since = self.expiries(now)
+
+
+class WindowControl(Control):
+    """So many packets without an answer: a static window."""
+
+    def __init__(self, reaction: WindowReaction, pace: Fraction) -> None:
+        super().__init__()
+        self.reaction, self.pace = reaction, pace
+        self.window, self.unanswered = reaction.window, 0
+
+    def eligible_at(self, now: int) -> int | None:
+        """Return now, if the window is open."""
+        return now if self.unanswered < self.window else None
+
+    def sent(self, end: int, size: int) -> None:
+        """Note a packet that has no answer yet."""
+        super().sent(end, size)
+        self.unanswered += 1
+
+    def answered(self, mark: str, now: int) -> None:
+        """Take an answer."""
+        self.unanswered = max(self.unanswered - 1, 0)
+
+
+class PauseControl(WindowControl):
+    """A window, and a pause after each packet."""
+
+    def eligible_at(self, now: int) -> int | None:
+        """Return the end of the pause after the last packet, if the window is open."""
+        return None if super().eligible_at(now) is None else max(now, self.last_end + self.pause())
+
+    def pause(self) -> int:
+        """Return the pause after the last packet."""
+        raise NotImplementedError
+
+
+class RateControl(PauseControl):
+    """AIMD and FIMD: a rate between the link's and a small part of it."""
+
+    def __init__(self, reaction: WindowReaction, pace: Fraction) -> None:
+        super().__init__(reaction, pace)
+        self.rate = reaction.slowest * ONE
+
+    def pause(self) -> int:
+        """Return what makes the packet and its pause as long as the rate has it."""
+        full, span = self.reaction.slowest * ONE, ceil(self.last_size * self.pace)
+        return span * (full - self.rate) // self.rate
+
+    def answered(self, mark: str, now: int) -> None:
+        """Divide the rate by m, add the lowest rate to it, or multiply it by m^(lowest / rate)."""
+        super().answered(mark, now)
+        if mark == "hot":
+            self.rate = max(self.rate // self.reaction.factor, ONE)
+        elif mark == "cold":
+            faster = self.rate + ONE
+            if self.reaction.kind == "fimd":
+                faster = self.rate * power(self.reaction.factor, ONE * ONE // self.rate) // ONE
+            self.rate = min(faster, self.reaction.slowest * ONE)
+
+    def strength(self, now: int) -> int:
+        """Return how much slower the flow is than its link."""
+        return self.reaction.slowest * ONE // self.rate - 1
+
+
+def power(base: int, exponent: int) -> int:
+    """Return base^exponent, for exponents up to one; exponent and result in parts of `ONE`.
+
+    It is the product of the roots of the base whose exponents add up to it, in 2^-32.
+    """
+    if exponent >= ONE:
+        return base * ONE
+    root, result = base << 32, 1 << 32
+    for bit in range(15, -1, -1):
+        root = isqrt(root << 32)
+        if exponent >> bit & 1:
+            result = result * root >> 32
+    return result >> 16
+
+
+class DelayControl(PauseControl):
+    """LIPD: a delay more for each mark, one less for each answer without."""
+
+    delays = 0
+
+    def pause(self) -> int:
+        """Return the delays."""
+        return self.delays * self.reaction.step_ps
+
+    def answered(self, mark: str, now: int) -> None:
+        """Count delays."""
+        super().answered(mark, now)
+        if mark == "hot":
+            self.delays = min(self.delays + 1, self.reaction.limit or 0)
+        elif mark == "cold":
+            self.delays = max(self.delays - 1, 0)
+
+    def strength(self, now: int) -> int:
+        """Return the number of delays."""
+        return self.delays
+
+
+class SlotControl(PauseControl):
+    """MVCM: a window that closes, then waiting slots: 0, 1, k, k^2, ..."""
+
+    slots = raises = 0
+
+    def pause(self) -> int:
+        """Return the slots."""
+        return self.slots * self.reaction.step_ps
+
+    def answered(self, mark: str, now: int) -> None:
+        """Close the window, then raise the slots; take them away, then open the window."""
+        super().answered(mark, now)
+        if mark == "warm" and not self.reaction.hears_warm:
+            mark = "cold"
+        if mark != "cold" and self.window > 1:
+            self.window -= 1
+        elif mark == "hot" and (self.reaction.limit is None or self.raises < self.reaction.limit):
+            most = max(LONGEST_WAIT // self.reaction.step_ps, 1)
+            self.slots = min(self.slots * self.reaction.factor, most) if self.slots else 1
+            self.raises += 1
+        elif mark == "cold" and self.slots:
+            self.slots = self.raises = 0
+        elif mark == "cold":
+            self.window = min(self.window + 1, self.reaction.window)
+
+    def restarted(self) -> None:
+        """Start anew, if nothing is without an answer."""
+        if not self.unanswered:
+            self.window, self.slots, self.raises = self.reaction.window, 0, 0
+            self.last_end = 0
+
+    def strength(self, now: int) -> int:
+        """Return the number of slots."""
+        return min(self.slots, 2**16 - 1)
+
+
+KINDS = {
+    "static-window": WindowControl,
+    "aimd": RateControl,
+    "fimd": RateControl,
+    "lipd": DelayControl,
+    "mvcm": SlotControl,
+}
+
+
+def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
+    """Return the control of a flow or service level at a host whose link has a pace."""
+    reaction = net.plan.congestion.reaction
+    if reaction is None:
+        return Control()
+    if isinstance(reaction, WindowReaction):
+        return KINDS[reaction.kind](reaction, pace)
+    # The timers of the service levels have phases of their own, drawn one after the other.
+    stream = Stream(net.plan.seed, "ccti timer", net.plan.wiring.hosts.index(host))
+    drawn = [stream.bits() for _ in range(16)][level]
+    return TableControl(reaction, pace, net.plan.full, reaction.period_ps * drawn >> 32)

@@ -1,0 +1,72 @@
+"""Whom an output serves next where inputs may be busy, or lack credit for one destination only.
+
+Inputs that were not served in the current round come first; a round ends when all that wait have
+been. While those whose turn it is are busy with another output, the others take turns, which is
+charged to them in the next round; the time given away so is added up. The output stays idle for
+a busy input only if that is free again within a sixteenth of the time given away, divided by the
+number of the other inputs that ask, and half of the time for which the output was idle between
+the packets of the round (waiting aside). First-in first-out inputs are never waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+PATIENCE = 16
+
+
+def first_from(inputs: Iterable[int], start: int) -> int | None:
+    """Return the first of some inputs at or after one, or else the first."""
+    return min(inputs, key=lambda port: (port < start, port), default=None)
+
+
+class Round:
+    """The round of one output and lane."""
+
+    def __init__(self, *, is_patient: bool) -> None:
+        self.is_patient = is_patient
+        self.next_out = 0
+        self.begin(set())
+
+    def begin(self, served: set[int]) -> None:
+        """Begin a round in which some count as served already."""
+        self.served, self.ahead = served, set[int]()
+        self.given_away = self.idle = 0
+        #: When the last packet of the round has left, and since when the output waits for an input.
+        self.free_at: int | None = None
+        self.waits_since: int | None = None
+
+    def gap(self, now: int) -> int:
+        """Return for how long the output has been idle, waiting aside."""
+        until = now if self.waits_since is None else self.waits_since
+        return 0 if self.free_at is None else max(until - self.free_at, 0)
+
+    def choice(self, asking: set[int], aside: set[int], busy: dict[int, int], now: int) -> set[int]:
+        """Return whom to choose from: none, if the output is to wait. `busy` tells until when inputs are."""
+        for _ in range(2):
+            if not (asking | aside) - self.served:
+                self.begin(self.ahead)
+        in_turn = asking - self.served
+        free = asking - set(busy)
+        if in_turn & free:
+            return in_turn & free
+        patience = (self.idle + self.gap(now)) // 2 + self.given_away // (PATIENCE * max(len(asking) - 1, 1))
+        if self.is_patient and any(busy[port] - now <= patience for port in in_turn):
+            self.waits_since = now if self.waits_since is None else self.waits_since
+            return set()
+        rest = (free - self.ahead) or free
+        if not in_turn or not rest:
+            return rest
+        chosen = first_from(rest, self.next_out)
+        return set() if chosen is None else {chosen}
+
+    def serve(self, port: int, now: int, end: int) -> None:
+        """Note that an input is served from now until then."""
+        self.idle += self.gap(now)
+        self.free_at, self.waits_since = end, None
+        if port not in self.served:
+            self.served.add(port)
+        elif end > now:
+            self.ahead.add(port)
+            self.next_out = port + 1
+            self.given_away += end - now

@@ -1,0 +1,116 @@
+"""Routes that are chosen flow by flow on a tree, by what each switch knows itself.
+
+A switch that is not above a flow's destination may take any port up, one that is may take its port
+down or go on to the neighbour on one side: that with more switches left in the row, or the one that
+the flow is on its way to already. The least loaded port wins; of several one is drawn by a hash on
+the way up, on the way down the default port wins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from verify.reading import AdaptiveRouting
+from verify.reference.links import Packet
+from verify.trees import Place, Tree
+
+if TYPE_CHECKING:
+    from verify.reference.network import Network
+
+MASK = 2**64 - 1
+
+#: Source, destination, and which of the source's connections it is.
+Key = tuple[int, int, int]
+
+
+def drawn(words: tuple[int, ...]) -> int:
+    """Return a number that looks random and depends on some words alone (SplitMix64)."""
+    state = 0x9E3779B97F4A7C15
+    for word in words:
+        z = ((state ^ word) + 0x9E3779B97F4A7C15) & MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        state = z ^ (z >> 31)
+    return state
+
+
+class FlowRoutes:
+    """What one switch knows of flows: what is set up over its links, and the entries of its inputs."""
+
+    def __init__(self, net: Network, name: str, rule: AdaptiveRouting) -> None:
+        tree = net.plan.wiring
+        assert isinstance(tree, Tree)
+        self.net, self.tree, self.rule = net, tree, rule
+        self.number, self.table = tree.switches.index(name), net.plan.tables[name]
+        places = {tree.name(place): place for place in tree.places()}
+        self.place = places[name]
+        self.up, self.left, self.right = list[int](), list[int](), list[int]()
+        self.onward: dict[int, list[int]] = {}
+        for port, far in tree.neighbours(name):
+            self.onward[port] = self.longer_side()
+            if far in places:
+                self.note_neighbour(port, places[far])
+        self.flows: dict[int, int] = {}
+        self.bytes: dict[int, int] = {}
+        self.entries: dict[int, dict[Key, int]] = {port: {} for port in self.onward}
+
+    def longer_side(self) -> list[int]:
+        """Return the ports to the side with more switches left in the row; to the right if both have."""
+        rest = self.tree.row_length(self.place.level) - 1 - self.place.at
+        return self.right if rest >= self.place.at else self.left
+
+    def note_neighbour(self, port: int, other: Place) -> None:
+        """Note where a port leads to."""
+        if other.level > self.place.level:
+            self.up.append(port)
+        elif other.level == self.place.level and other.at > self.place.at:
+            self.right.append(port)
+            self.onward[port] = self.left
+        elif other.level == self.place.level:
+            self.left.append(port)
+            self.onward[port] = self.right
+
+    def route(self, packet: Packet, port: int) -> int:
+        """Return the output of a packet that came in by a port; note what announces itself."""
+        default = self.table[packet.destination]
+        if packet.kind not in ("data", "set-up", "probe", "tear-down"):
+            return default
+        number = self.net.number
+        key = number[packet.flow.origin], number[packet.destination], packet.flow.source.number
+        entries = self.entries[port]
+        if packet.kind == "set-up" and key not in entries:
+            output = self.choose(key, port, default)
+            if output != default:
+                entries[key] = output
+            self.count(output, 1, packet)
+            return output
+        output = entries.get(key, default)
+        if packet.kind == "tear-down":
+            entries.pop(key, None)
+            self.count(output, -1, packet)
+        return output
+
+    def count(self, output: int, flows: int, packet: Packet) -> None:
+        """Count a flow that is set up or torn down."""
+        assert packet.announcement
+        self.flows[output] = max(self.flows.get(output, 0) + flows, 0)
+        self.bytes[output] = max(self.bytes.get(output, 0) + flows * packet.announcement.size, 0)
+
+    def choose(self, key: Key, port: int, default: int) -> int:
+        """Return the port that a flow is set up over."""
+        is_up = not self.tree.is_above(self.place, key[1])
+        others = [other for other in (self.up if is_up else self.onward[port]) if other != default]
+        is_full = self.rule.cache is not None and len(self.entries[port]) >= self.rule.cache
+        if not others or is_full:
+            return default
+        best = min(self.measure(other, key) for other in [default, *others])
+        ties = [other for other in [default, *others] if self.measure(other, key) == best]
+        if ties[0] == default and not is_up:
+            return default
+        return ties[drawn((self.number, 0, *key)) % len(ties)]
+
+    def measure(self, port: int, key: Key) -> int:
+        """Return how bad a link is."""
+        if self.rule.heuristic == "flow-count":
+            return self.flows.get(port, 0)
+        return self.bytes.get(port, 0) if self.rule.heuristic == "bytes" else drawn((self.number, port, *key))

@@ -1,0 +1,205 @@
+"""What hosts generate: messages of flows and of patterns, their times, sizes and destinations."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+from typing import TYPE_CHECKING
+
+from verify.reading import FlowPlan, Timing, TrafficPlan
+from verify.reference.forests import Generator, Placement
+from verify.reference.streams import Stream
+
+if TYPE_CHECKING:
+    from verify.reference.network import Network
+
+#: Messages of a source that wait, from which on it draws no more.
+MOST_WAITING = 1024
+
+
+@dataclass(eq=False)
+class Message:
+    """A message, or what is left of it."""
+
+    destination: str
+    created: int
+    left: int
+    is_hot: bool = False
+
+
+@dataclass
+class Sizes:
+    """Messages of different sizes, and a number of packets in all."""
+
+    spread: int
+    packets: int | None
+    mtu: int
+    random: Stream
+
+    def draw(self, least: int) -> tuple[int, bool]:
+        """Return the size of a message, and whether it is the last one."""
+        size = least + self.random.below(self.spread + 1)
+        if self.packets is None:
+            return size, False
+        size = min(size, self.packets * self.mtu)
+        self.packets -= ceil(Fraction(size, self.mtu))
+        return size, self.packets == 0
+
+
+class Source:
+    """A flow, or a host's part of a pattern: a series of messages.
+
+    A saturating source with one destination has one message at a time; one with several draws the next
+    when none of those it has may be sent, so that none holds up another.
+    """
+
+    def __init__(self, name: str, timing: Timing, level: int, choose: Callable[[], str]) -> None:
+        self.name, self.timing, self.level, self.choose = name, timing, level, choose
+        self.has_one_destination = False
+        self.sizes: Sizes | None = None
+        self.arrivals: Stream | None = None
+        self.generator: Generator | None = None
+        self.next_due: Fraction = Fraction(timing.start_ps)
+        self.left = timing.total
+        #: Messages that were drawn and not wholly sent.
+        self.backlog = 0
+        #: Which of its host's sources it is.
+        self.number = 0
+        #: When its host was last told to look.
+        self.alarm = -1
+        #: Which of its host's packets its last one was.
+        self.served = 0
+
+    def is_over(self, time: int) -> bool:
+        """Tell whether nothing is generated at a time any more."""
+        return self.left == 0 or (self.timing.stop_ps is not None and time >= self.timing.stop_ps)
+
+    def next_draw(self, now: int, *, is_ready: bool) -> int | None:
+        """Return when the next message is drawn, in the past if that may be now; none if none is to come.
+
+        `is_ready` tells whether the turn of any of its flows may come.
+        """
+        due, has_room = floor(self.next_due), self.backlog < MOST_WAITING
+        if self.generator:
+            if is_ready:
+                return None
+            times = self.generator.times(now, has_room=has_room)
+            return None if not times or self.is_over(max(min(times), now)) else min(times)
+        if self.is_over(due):
+            return None
+        if self.timing.interval_ps is not None:
+            return due if has_room else None
+        waits = self.backlog > 0 if self.has_one_destination else is_ready or not has_room
+        return None if waits or self.is_over(now) else due
+
+    def draw(self, now: int) -> Message:
+        """Draw a message."""
+        size, is_last = self.timing.message, False
+        if self.sizes:
+            size, is_last = self.sizes.draw(size)
+        if self.left is not None:
+            size = min(size, self.left)
+            self.left -= size
+        if is_last:
+            self.left = 0
+        created = now
+        if self.timing.interval_ps is not None and not self.generator:
+            created = floor(self.next_due)
+            self.next_due += self.interval()
+        has_room = self.backlog < MOST_WAITING
+        self.backlog += 1
+        if self.generator:
+            destination, is_hot = self.generator.choose(now, self.timing.message, has_room=has_room)
+            return Message(destination, created, size, is_hot)
+        return Message(self.choose(), created, size)
+
+    def interval(self) -> Fraction:
+        """Return the time to the next message."""
+        assert self.timing.interval_ps is not None
+        if self.timing.is_poisson and self.arrivals:
+            return Fraction(self.arrivals.exponential(ceil(self.timing.interval_ps)))
+        return self.timing.interval_ps
+
+    def finished(self, message: Message) -> None:
+        """Note that a message has been sent."""
+        self.backlog -= 1
+        if self.generator:
+            self.generator.finished(message.created, is_hot=message.is_hot)
+
+
+def of_flow(net: Network, plan: FlowPlan) -> Source:
+    """Return the source of a flow."""
+    source = Source(plan.name, plan.timing, plan.level, lambda: plan.destination)
+    source.has_one_destination = True
+    source.arrivals = Stream(net.plan.seed, f"arrivals of flow {plan.name}", net.number[plan.source])
+    return source
+
+
+def of_pattern(net: Network, plan: TrafficPlan, number: int, owners: dict[str, int]) -> dict[str, Source]:
+    """Return the sources of a pattern per host; `owners` counts the patterns that hosts have by now."""
+    found = {}
+    if plan.kind == "forest":
+        placement = Placement(net.plan, plan, number)
+        for host, role in placement.roles.items():
+            owner = net.number[host] << 16 | owners[host]
+            generator = placement.generator(host, role, owner)
+            name = {"victim": "victims", "mixed": "mixed hosts"}.get(role.kind, "contributors")
+            found[host] = Source(f"{plan.name}: {name}", plan.timing, plan.level, lambda: "")
+            found[host].generator = generator
+    else:
+        for position, host in enumerate(plan.hosts):
+            owner = net.number[host] << 16 | owners[host]
+            choose = _chooser(net, plan, position, host, owner)
+            if choose is None:
+                continue
+            source = found[host] = Source(plan.name, plan.timing, plan.level, choose)
+            source.has_one_destination = plan.kind in ("hotspots", "shift", "permutation")
+            source.arrivals = Stream(net.plan.seed, "arrivals", owner)
+            source.next_due += _phase(plan.timing, source.arrivals)
+            if plan.spread or plan.packets is not None:
+                random = Stream(net.plan.seed, "message sizes", owner)
+                source.sizes = Sizes(plan.spread, plan.packets, net.plan.mtu, random)
+    for host in found:
+        owners[host] += 1
+    return found
+
+
+def _phase(timing: Timing, arrivals: Stream) -> int:
+    """Draw when a source of a pattern begins."""
+    if timing.interval_ps is None:
+        return 0
+    spacing = ceil(timing.interval_ps)
+    return arrivals.exponential(spacing) if timing.is_poisson else spacing * arrivals.bits() >> 32
+
+
+def _chooser(
+    net: Network, plan: TrafficPlan, position: int, host: str, owner: int
+) -> Callable[[], str] | None:
+    """Return how a sender of a pattern chooses destinations; none if it has nobody to send to."""
+    hosts, me = net.plan.wiring.hosts, net.number[host]
+    if plan.kind == "uniform":
+        drawn = Stream(net.plan.seed, "destinations", owner)
+        if plan.include_self:
+            return lambda: hosts[drawn.below(len(hosts))]
+        others = hosts[:me] + hosts[me + 1 :]
+        return lambda: others[drawn.below(len(others))]
+    if plan.kind == "all-to-all":
+        order = itertools.cycle([hosts[(me + step) % len(hosts)] for step in range(1, len(hosts))])
+        return lambda: next(order)
+    to = {
+        "hotspots": lambda: plan.to[position % len(plan.to)],
+        "shift": lambda: hosts[(me + plan.by) % len(hosts)],
+        "permutation": lambda: permutation(net.plan.seed, plan.class_number, hosts)[me],
+    }[plan.kind]()
+    return None if to == host else lambda: to
+
+
+def permutation(seed: int, class_number: int, hosts: list[str]) -> list[str]:
+    """Draw a permutation in which nobody sends to itself."""
+    random, images = Stream(seed, "permutation", class_number), list(hosts)
+    while any(image == host for image, host in zip(images, hosts, strict=True)):
+        random.shuffle(images)
+    return images

@@ -1,0 +1,195 @@
+"""What all switches share, and the VOQ switch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
+
+from verify.parts import Marking
+from verify.reference.announcing import weight_ps
+from verify.reference.hosts import Host
+from verify.reference.links import Channel, Packet
+from verify.reference.marking import Fill, PortState
+from verify.reference.routes import FlowRoutes
+from verify.reference.streams import Stream
+
+if TYPE_CHECKING:
+    from verify.reference.isolation import Notice
+    from verify.reference.network import Network
+
+
+class Switch:
+    """The part of a switch that does not depend on its architecture: ports, table, marking."""
+
+    def __init__(self, net: Network, name: str) -> None:
+        self.net = net
+        self.number = net.plan.wiring.switches.index(name)
+        self.table = net.plan.tables[name]
+        self.out: dict[int, Channel] = {}
+        self.into: dict[int, Channel] = {}
+        self.count = net.plan.wiring.ports[name]
+        self.lanes = range(net.plan.lanes.count)
+        self.states: dict[tuple[int, int], PortState] = {}
+        #: Per output, when it is woken next: there is one such time.
+        self.wake_at: dict[int, int] = {}
+        self.woken: list[int] = []
+        rule = net.plan.adaptive
+        self.routes = FlowRoutes(net, name, rule) if rule else None
+        #: What is announced to each output's link, in the time that it takes for that.
+        self.weights = dict.fromkeys(self.ports(), 0)
+
+    def ports(self) -> range:
+        """Return the numbers of all ports."""
+        return range(1, self.count + 1)
+
+    def connect(self, port: int, out: Channel, into: Channel) -> None:
+        """Wire a port."""
+        self.out[port], self.into[port] = out, into
+        rule = self.net.plan.congestion.marking
+        if not isinstance(rule, Marking):
+            rule = None
+        mask = rule.victim_mask if rule else "none"
+        masked = mask == "all" or (mask == "hosts" and isinstance(out.receiver, Host))
+        for lane in self.lanes:
+            owner = self.number << 16 | (port - 1) * len(self.lanes) + lane
+            self.states[port, lane] = PortState(rule, masked, Stream(self.net.plan.seed, "marking", owner))
+
+    def part(self, packet: Packet) -> Hashable:
+        """Return the part of an input's memory that a packet is stored in."""
+        queues = self.net.plan.switch.queues
+        if not queues.is_divided:
+            return 0
+        return queues.index(self.table[packet.destination], self.net.number[packet.destination])
+
+    def part_size(self) -> int:
+        """Return the bytes of each part."""
+        return self.net.plan.part_size(self.count)
+
+    def fixed_parts(self) -> Iterable[int]:
+        """Return the parts that there are from the start."""
+        queues = self.net.plan.switch.queues
+        return range(queues.fixed(self.count)) if queues.is_divided else [0]
+
+    def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
+        """Learn that a packet is on its way.
+
+        It is ready after the switch's pipeline, and not before the output can send it without
+        running out of bytes.
+        """
+        ready = head + self.net.plan.switch.latency_ps
+
+        def is_directed() -> None:
+            packet.output, packet.tail_in = self.direct(packet, port), ready + (tail - head)
+            lag = (tail - head) - self.out[packet.output].span(packet.size)
+            if lag > 0:
+                self.net.at(ready + lag, lambda: self.enqueue(packet, port), rank=(2, port))
+            else:
+                self.enqueue(packet, port)
+
+        self.net.at(ready, is_directed, rank=(1, port))
+
+    def direct(self, packet: Packet, port: int) -> int:
+        """Return the output of a packet; a flow that announces itself is added to what its link has."""
+        output = self.routes.route(packet, port) if self.routes else self.table[packet.destination]
+        if packet.announcement and packet.kind != "reply":
+            own = weight_ps(packet.announcement.size, self.out[output].pace)
+            added = {"set-up": own, "tear-down": -own}.get(packet.kind, 0)
+            self.weights[output] = max(self.weights[output] + added, 0)
+            packet.announcement.largest_ps = max(packet.announcement.largest_ps, self.weights[output])
+        return output
+
+    def notice(self, port: int, notice: Notice) -> None:
+        """Take a notice of the next node: there are none without special queues."""
+        raise NotImplementedError
+
+    def enqueue(self, packet: Packet, port: int) -> None:
+        """Let a packet ask for its output."""
+        raise NotImplementedError
+
+    def decide(self) -> None:
+        """Send what can be sent."""
+        raise NotImplementedError
+
+    def wake(self, port: int, time: int) -> None:
+        """Have an output asked at a time, unless it is asked before: then it finds out itself."""
+        if port in self.wake_at and self.wake_at[port] <= time:
+            return
+        self.wake_at[port] = time
+
+        def wakes() -> None:
+            if self.wake_at.get(port) == self.net.now:
+                del self.wake_at[port]
+                self.woken.append(port)
+
+        self.net.at(time, wakes)
+
+    def fill_changed(self, output: int, lane: int, fill: Fill) -> None:
+        """Tell the congestion manager of the output's lane.
+
+        A root has credit for a full packet beyond the one it sends now or is about to send.
+        """
+        full = self.net.space(self.net.plan.full)
+        channel = self.out[output]
+        wanted = full if channel.free_at > self.net.now else 2 * full
+        self.states[output, lane].fill_changed(fill, channel.best_credit(lane) >= wanted)
+
+    def mark(self, packet: Packet) -> None:
+        """Mark a packet; only a mark that is news counts, on data."""
+        self.net.fecn_marks += not (packet.fecn or packet.is_control)
+        packet.fecn = True
+
+    def transmit(self, packet: Packet, port: int, read_by: int | None = None) -> int:
+        """Send a packet of an input, whose space is free when it has left or been read."""
+        if self.states[packet.output, packet.lane].marks(packet.size):
+            self.mark(packet)
+        left = self.out[packet.output].send(packet)
+        self.into[port].free(packet, left if read_by is None else read_by)
+        return left
+
+
+class VoqSwitch(Switch):
+    """A queue per input, output and lane; outputs serve lanes and inputs round robin."""
+
+    def __init__(self, net: Network, name: str) -> None:
+        super().__init__(net, name)
+        ways = [(output, lane) for output in self.ports() for lane in self.lanes]
+        #: queues[output, lane][input], the input that was served last, and per output the lane.
+        self.queues = {way: {i: deque[Packet]() for i in self.ports()} for way in ways}
+        self.served = dict.fromkeys(ways, self.count)
+        self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
+
+    def enqueue(self, packet: Packet, port: int) -> None:
+        """Let a packet ask for its output."""
+        self.queues[packet.output, packet.lane][port].append(packet)
+        self.queue_changed(packet.output, packet.lane, port)
+
+    def queue_changed(self, output: int, lane: int, port: int) -> None:
+        """Tell the congestion manager of a queue that grew or shrank."""
+        queues = self.queues[output, lane]
+        fills = {port: sum(packet.size for packet in queue) for port, queue in queues.items()}
+        asking = sum(1 for queue in queues.values() if queue)
+        self.fill_changed(output, lane, Fill(sum(fills.values()), fills[port], port, asking))
+
+    def decide(self) -> None:
+        """Let each output send, the lane after the one served last first."""
+        for output in self.out:
+            for step in self.lanes:
+                lane = (self.lane_served[output] + 1 + step) % len(self.lanes)
+                if self.send_from(output, lane):
+                    self.lane_served[output] = lane
+                    break
+
+    def send_from(self, output: int, lane: int) -> bool:
+        """Send from a lane, the input after the one served last first, if that is possible."""
+        queues, last = self.queues[output, lane], self.served[output, lane]
+        turns = [(last + step - 1) % self.count + 1 for step in range(1, self.count + 1)]
+        asking = [port for port in turns if queues[port]]
+        # The input whose turn it is keeps it while credits are missing.
+        if not asking or not self.out[output].can_take(queues[asking[0]][0]):
+            return False
+        packet = queues[asking[0]].popleft()
+        self.served[output, lane] = asking[0]
+        self.queue_changed(output, lane, asking[0])
+        self.transmit(packet, asking[0])
+        return True

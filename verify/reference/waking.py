@@ -1,0 +1,111 @@
+"""Hosts that decide when they look next.
+
+Such a host looks when its link is free and something waits for that, when the next packet may be
+injected, when a message or a probe is due, when credit that lacked is back, and when it has heard
+something. So a packet that is to be sent behind the last one of a message, as a tear-down is, waits
+for the injection limit unless the host hears something before.
+"""
+
+from __future__ import annotations
+
+from math import floor
+from typing import TYPE_CHECKING
+
+from verify.reference.hosts import Host
+from verify.reference.links import Packet
+from verify.reference.sources import Source
+
+if TYPE_CHECKING:
+    from verify.reference.network import Network
+
+
+class WakingHost(Host):
+    """A host whose flows may be announced."""
+
+    def __init__(self, net: Network, name: str) -> None:
+        super().__init__(net, name)
+        self.wake_at: int | None = None
+
+    def add(self, source: Source) -> None:
+        """Add a source."""
+        super().add(source)
+        self.wake(0, floor(source.next_due))
+
+    def wake(self, port: int, time: int) -> None:
+        """Look at a time, unless before."""
+        if self.wake_at is not None and self.wake_at <= time:
+            return
+        self.wake_at = time
+
+        def wakes() -> None:
+            if self.wake_at == self.net.now:
+                self.wake_at = None
+                self.is_asked = True
+
+        self.net.at(time, wakes)
+
+    def receive(self, packet: Packet, head: int) -> None:
+        """Take a packet in; what is answered, or answers, may change what can be sent."""
+        before = self.answers
+        super().receive(packet, head)
+        heard = packet.is_control and (packet.becn or self.net.plan.congestion.has_windows)
+        self.is_asked |= heard or self.answers > before
+
+    def has_credit(self, packet: Packet) -> bool:
+        """Tell whether a packet can be sent; if not, look when it can."""
+        return self.out.has_credit_or_wait(packet)
+
+    def decide(self) -> None:
+        """Look, if there is a reason to."""
+        if not self.is_asked:
+            return
+        self.is_asked = False
+        if self.announcer:
+            self.announcer.send_probes()
+        self.settle()
+
+    def settle(self) -> None:
+        """Send one packet if that is possible: a control packet, or one of a flow."""
+        now = self.net.now
+        if self.out.free_at > now:
+            self.wake(0, self.out.free_at)
+            return
+        lacking: dict[int, int] = {}
+        if self.send_oldest_control(lacking):
+            self.wake(0, self.out.free_at)
+            return
+        if len(lacking) == self.net.plan.lanes.count:
+            return
+        if self.injection.free_at > now:
+            self.wake(0, self.injection.free_at)
+            return
+        attempt = self.draw_and_send(lacking)
+        # Flows that were drawn just now may have been announced.
+        if attempt != "sent" and self.send_oldest_control(lacking):
+            self.wake(0, self.out.free_at)
+            return
+        times = self.next_looks(has_sent=attempt == "sent")
+        if times and (attempt == "sent" or (attempt == "idle" and min(times) > now)):
+            self.wake(0, max(min(times), self.out.free_at, self.injection.free_at))
+
+    def send_oldest_control(self, lacking: dict[int, int]) -> bool:
+        """Send the control packet that waits longest, of the first ones of the lanes with credit."""
+        first = [waiting[0] for waiting in self.control.values() if waiting]
+        for _, packet in sorted(first, key=lambda waits: waits[0]):
+            if packet.lane in lacking:
+                continue
+            if self.out.has_credit_or_wait(packet):
+                self.control[packet.lane].popleft()
+                self.out.send(packet)
+                return True
+            lacking[packet.lane] = packet.space
+        return False
+
+    def next_looks(self, *, has_sent: bool) -> list[int]:
+        """Return when something may be there to be sent, as it was known when flows began to wait."""
+        if has_sent and (self.ring or self.held or any(self.control.values())):
+            return [self.net.now]
+        due = [self.next_draw(source) for source in self.sources]
+        probes = [time for time, _, _ in self.announcer.probes] if self.announcer else []
+        released = [time for time, _ in self.waiting]
+        return [time for time in due if time is not None] + released + probes

@@ -1,0 +1,125 @@
+"""The wiring of a scenario's network, read a second time, and routes where there are no rings."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, time_ps
+
+
+@dataclass(frozen=True)
+class Link:
+    """A full-duplex link between two ports; a host has port 0 only, switches count from 1."""
+
+    ends: tuple[tuple[str, int], tuple[str, int]]
+    ps_per_byte: Fraction
+    delay_ps: int
+
+
+@dataclass
+class Wiring:
+    """Hosts and switches by name, how many ports these have, and the links between ports."""
+
+    hosts: list[str]
+    switches: list[str]
+    links: list[Link] = field(default_factory=list)
+    ports: dict[str, int] = field(default_factory=dict)
+
+    def host_paces(self) -> set[Fraction]:
+        """Return the picoseconds per byte of the hosts' links."""
+        return {link.ps_per_byte for link in self.links if any(end[0] in self.hosts for end in link.ends)}
+
+    def switches_on_routes(self) -> set[int]:
+        """Return how many switches there are between two hosts, for all pairs."""
+        lengths = set()
+        for host in self.hosts:
+            far, front = {host: 0}, deque([host])
+            while front:
+                near = front.popleft()
+                for _, node in self.neighbours(near):
+                    if node not in far:
+                        far[node] = far[near] + 1
+                        front.append(node)
+            lengths |= {far[other] - 1 for other in self.hosts if other != host}
+        return lengths
+
+    def neighbours(self, node: str) -> list[tuple[int, str]]:
+        """Return the ports of a node with the node behind each."""
+        found = []
+        for link in self.links:
+            for near, far in (link.ends, link.ends[::-1]):
+                if near[0] == node:
+                    found.append((near[1], far[0]))
+        return sorted(found)
+
+    def ways(self) -> dict[str, dict[str, int]]:
+        """Return the output port of each switch towards each host, in a network without rings."""
+        tables: dict[str, dict[str, int]] = {switch: {} for switch in self.switches}
+        if len(self.links) != len(self.hosts) + len(self.switches) - 1:
+            raise NotCovered("the network has rings: give the tables")
+        for host in self.hosts:
+            seen, front = {host}, deque([host])
+            while front:
+                near = front.popleft()
+                for _, node in self.neighbours(near):
+                    if node in seen:
+                        continue
+                    seen.add(node)
+                    front.append(node)
+                    if node in tables:
+                        tables[node][host] = next(p for p, far in self.neighbours(node) if far == near)
+        return tables
+
+
+def wiring(topology: Mapping[str, Any]) -> Wiring:
+    """Read `[topology]` of the kinds star, dumbbell and custom."""
+    given = dict(topology)
+    kind = given.pop("kind")
+    rate = given.pop("link_rate", "2 GB/s")
+    delay = given.pop("link_delay", "20 ns")
+    pace, delay_ps = rate_ps_per_byte(rate), time_ps(delay)
+    if kind == "star":
+        hosts = [f"H{i + 1}" for i in range(given.pop("hosts", 7))]
+        net = Wiring(hosts, ["S1"], ports={"S1": len(hosts)})
+        net.links = [Link(((h, 0), ("S1", i + 1)), pace, delay_ps) for i, h in enumerate(hosts)]
+    elif kind == "dumbbell":
+        left, right = given.pop("left", 3), given.pop("right", 4)
+        trunk = rate_ps_per_byte(given.pop("trunk_rate")) if "trunk_rate" in given else pace / 2
+        hosts = [f"H{i + 1}" for i in range(left + right)]
+        net = Wiring(hosts, ["S1", "S2"], ports={"S1": left + 1, "S2": right + 1})
+        for i, host in enumerate(hosts):
+            place = ("S1", i + 1) if i < left else ("S2", i - left + 1)
+            net.links.append(Link(((host, 0), place), pace, delay_ps))
+        net.links.append(Link((("S1", left + 1), ("S2", right + 1)), trunk, delay_ps))
+    elif kind == "custom":
+        switches = given.pop("switches")
+        net = Wiring(given.pop("hosts"), [switch["name"] for switch in switches])
+        for link in given.pop("links"):
+            net.links.append(
+                Link(
+                    (_port(link["from"], net), _port(link["to"], net)),
+                    rate_ps_per_byte(link["rate"]) if "rate" in link else pace,
+                    time_ps(link["delay"]) if "delay" in link else delay_ps,
+                )
+            )
+        used = [end for link in net.links for end in link.ends]
+        for switch in switches:
+            most = max(port for name, port in used if name == switch["name"])
+            net.ports[switch["name"]] = switch.get("ports", most)
+    else:
+        raise NotCovered(f"topology.kind = {kind}")
+    nothing_left("topology", given)
+    return net
+
+
+def _port(end: str, net: Wiring) -> tuple[str, int]:
+    name, colon, port = end.partition(":")
+    if name in net.hosts:
+        return name, 0
+    if not colon:
+        raise NotCovered(f"the link's end {end} must name its port")
+    return name, int(port)
