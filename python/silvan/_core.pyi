@@ -170,6 +170,6 @@ def trace_convert(
     """Read a trace and write it as GOAL."""
 
 def trace_generate(
-    kernel: bool, sizes: str, request: str, out: str | PathLike[str], binary: bool
+    kind: str, sizes: str, request: str, out: str | PathLike[str], binary: bool
 ) -> dict[str, Any]:
-    """Make the trace of a kernel of HPC Challenge, or of a training step, and write it as GOAL."""
+    """Make a trace from sizes and write it as GOAL: `kernel`, `collective` or `transformer`."""

@@ -146,9 +146,7 @@ def add_to(
 
     @app.command()
     def generate(
-        kind: Annotated[
-            str, typer.Argument(metavar="KIND", help=f"{', '.join(traces.KERNELS)}, or transformer.")
-        ],
+        kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(traces.KINDS)}.")],
         out: Out,
         sizes: Annotated[
             list[str] | None,
@@ -156,7 +154,7 @@ def add_to(
         ] = None,
         algorithm: Algorithms = None,
     ) -> None:
-        """Make the trace of a known application: a kernel of HPC Challenge, a training step."""
+        """Make the trace of a kernel of HPC Challenge, a collective operation, a training step."""
         given = {
             name.replace("-", "_"): _number(name, value) for name, value in pairs(sizes, "--set").items()
         }

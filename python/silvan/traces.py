@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,22 @@ from silvan._core import TraceError
 
 #: What a kernel of HPC Challenge is called.
 KERNELS = ("ping-pong", "natural-ring", "random-ring", "ptrans", "hpl", "fft", "random-access")
+
+#: Collective operations.
+COLLECTIVES = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "barrier",
+    "scan",
+)
+#: What can be generated.
+KINDS = (*KERNELS, *COLLECTIVES, "transformer")
 
 
 def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) -> dict[str, Any]:
@@ -34,11 +52,15 @@ def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) ->
     Gives the `format`, the `files` that were read, `contents` (numbers of operations and bytes), the
     algorithms of `collectives`, `notes` of the reader, and `run`: whether it is `complete`, its `span_ps`,
     `finished_ps` per rank, what is `stuck`. With `stream`, GOAL's binary form and VEF are read through
-    without keeping them, and `run` is None.
+    without keeping them, and `run` is None. OTF2 (`.otf2`) needs the optional package: ``silvan[otf2]``.
 
     Raises `TraceError` where the trace, or an argument, is wrong.
     """
-    return _core.trace_check(path, json.dumps(request), stream)
+    with _readable(Path(path), request) as (source, known):
+        checked = _core.trace_check(source, json.dumps(known), stream)
+    if source != Path(path):
+        checked |= {"format": "otf2", "files": [str(path)]}
+    return checked
 
 
 def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any) -> dict[str, Any]:
@@ -51,8 +73,8 @@ def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any)
     if os.path.realpath(target) == os.path.realpath(path):
         raise TraceError(f"{target} is the trace itself; choose another file")
     binary = _is_binary(target)
-    with _files.replacing(target) as partial:
-        return _core.trace_convert(path, json.dumps(request), partial, binary)
+    with _readable(Path(path), request) as (source, known), _files.replacing(target) as partial:
+        return _core.trace_convert(source, json.dumps(known), partial, binary)
 
 
 def generate(
@@ -61,21 +83,40 @@ def generate(
     """Make a trace from sizes and write it as GOAL, as :func:`convert` does.
 
     `kind` is one of :data:`KERNELS`, with sizes `ranks`, `bytes`, `iterations`, `pairs`, `n`, `nb`, `points`,
-    `messages`, `flops`, `seed`; or `transformer`, with `layers`, `hidden`, `feed_forward`, `vocabulary`,
-    `sequence`, `micro_batch`, `micro_batches`, `bytes`, `gradient_bytes`, `tensor`, `pipeline`, `data`,
-    `flops`, `steps`. See `docs/traces.md`. Raises `TraceError` where one is wrong.
+    `messages`, `flops`, `seed`; one of :data:`COLLECTIVES`, with `ranks`, `groups`, `bytes`, `iterations`,
+    `compute_ns`; or `transformer`, with `layers`, `hidden`, `feed_forward`, `vocabulary`, `sequence`,
+    `micro_batch`, `micro_batches`, `bytes`, `gradient_bytes`, `tensor`, `pipeline`, `data`, `flops`, `steps`.
+    See `docs/traces.md`. Raises `TraceError` where one is wrong.
     """
-    if kind not in (*KERNELS, "transformer"):
-        raise TraceError(f"`{kind}` is not one of {', '.join((*KERNELS, 'transformer'))}")
+    if kind not in KINDS:
+        raise TraceError(f"`{kind}` is not one of {', '.join(KINDS)}")
     given = {name.replace("_", "-"): value for name, value in sizes.items()}
-    is_kernel = kind != "transformer"
-    if is_kernel:
-        given["kernel"] = kind
+    family = "kernel" if kind in KERNELS else "collective" if kind in COLLECTIVES else "transformer"
+    if family != "transformer":
+        given["kernel" if family == "kernel" else "operation"] = kind
     target = Path(out)
     binary = _is_binary(target)
     request = json.dumps({"algorithms": dict(algorithms or {})})
     with _files.replacing(target) as partial:
-        return _core.trace_generate(is_kernel, json.dumps(given), request, partial, binary)
+        return _core.trace_generate(family, json.dumps(given), request, partial, binary)
+
+
+@contextmanager
+def _readable(path: Path, request: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Give a file that the core reads: that of the trace, or a recording made of an OTF2 trace."""
+    if path.suffix != ".otf2" and request.get("format") != "otf2":
+        yield path, request
+        return
+    from silvan import _otf2
+
+    with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
+        recording = Path(folder) / "recording.txt"
+        with recording.open("w", encoding="utf-8") as out:
+            _otf2.write(path, out)
+        try:
+            yield recording, request | {"format": "hpcc"}
+        except TraceError as error:
+            raise TraceError(str(error).replace(str(recording), str(path), 1)) from None
 
 
 def _is_binary(out: Path) -> bool:

@@ -1,14 +1,17 @@
 """Traces of applications, from Python and from the command."""
 
 import json
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import silvan
 from conftest import ROOT
-from silvan import traces
+from silvan import _otf2, traces
 from silvan.cli import app
 
 HPCC = ROOT / "tests" / "data" / "traces" / "hpcc-8"
@@ -91,9 +94,10 @@ def test_generators_take_sizes(tmp_path: Path) -> None:
     same = tmp_path / "same.goal"
     traces.generate("transformer", same, algorithms={"all-reduce": "ring"}, **sizes)
     assert same.read_bytes() == step.read_bytes()
-    for kernel in traces.KERNELS:
-        traces.generate(kernel, tmp_path / "kernel.bin", ranks=4, n=256)
-        assert traces.check(tmp_path / "kernel.bin", rendezvous_above="0 B")["run"]["complete"], kernel
+    for kind in (*traces.KERNELS, *traces.COLLECTIVES):
+        given = {"n": 256} if kind in traces.KERNELS else {"groups": 2, "iterations": 3}
+        traces.generate(kind, tmp_path / "one.bin", ranks=4, **given)
+        assert traces.check(tmp_path / "one.bin", rendezvous_above="0 B")["run"]["complete"], kind
 
 
 def test_wrong_arguments_are_told(tmp_path: Path, ping_pong: Path) -> None:
@@ -118,13 +122,6 @@ def test_wrong_arguments_are_told(tmp_path: Path, ping_pong: Path) -> None:
             call()
         assert message in str(raised.value)
     assert list(tmp_path.iterdir()) == [ping_pong], "nothing is left of what failed"
-
-
-def test_otf2_is_refused_by_name(tmp_path: Path) -> None:
-    anchor = tmp_path / "traces.otf2"
-    anchor.write_bytes(b"OTF2\0\0\0")
-    with pytest.raises(silvan.TraceError, match="this is OTF2"):
-        traces.check(anchor)
 
 
 def test_the_command_checks_several_and_says_what_waits(tmp_path: Path, ping_pong: Path) -> None:
@@ -161,3 +158,136 @@ def test_the_command_converts_and_generates(tmp_path: Path, ping_pong: Path) -> 
     assert "all-to-all by bruck" in told
     assert "is not NAME=VALUE" in command("generate", "fft", str(out), "--set", "ranks", status=2)
     assert "is no number" in command("generate", "fft", str(out), "--set", "ranks=many", status=2)
+
+
+def event(kind: str, time: int, **fields: Any) -> Any:
+    """Make an event as the package otf2 gives it: what it is, is the name of its class."""
+    return type(kind, (SimpleNamespace,), {})(time=time, **fields)
+
+
+def calls_of(events: list[tuple[str, Any]], ranks: int = 2) -> list[str]:
+    group = SimpleNamespace(members=[f"at {rank}" for rank in range(ranks)])
+    world = SimpleNamespace(name="MPI_COMM_WORLD", group=group)
+    pair = SimpleNamespace(name="pair", group=SimpleNamespace(members=["at 1", "at 0"]))
+    alone = SimpleNamespace(name="MPI_COMM_SELF", group=SimpleNamespace(members=()))
+    calls = _otf2.Calls(_otf2.Communicators([world, pair, alone]), start=1000, ticks=500_000_000)
+    known = {"world": world, "pair": pair, "self": alone}
+    for location, one in events:
+        if hasattr(one, "communicator"):
+            one.communicator = known[one.communicator]
+        calls.add(location, one)
+    return list(calls.lines())
+
+
+def within(name: str, begin: int, end: int, *events: Any) -> list[tuple[str, Any]]:
+    region = SimpleNamespace(name=name)
+    inside = [event("Enter", begin, region=region), *events, event("Leave", end, region=region)]
+    return [("at 0", one) for one in inside]
+
+
+def test_otf2_events_become_calls() -> None:
+    sent = {"communicator": "world", "msg_length": 80, "msg_tag": 5}
+    told = calls_of(
+        [
+            *within("MPI_Init", 1000, 1500),
+            *within("main", 1500, 1600),
+            *within("MPI_Irecv", 1600, 1610, event("MpiIrecvRequest", 1605, request_id=7)),
+            *within("MPI_Isend", 1620, 1630, event("MpiIsend", 1625, receiver=1, request_id=8, **sent)),
+            *within(
+                "MPI_Waitall", 1640, 1650,
+                event("MpiIrecv", 1645, sender=0, request_id=7, **(sent | {"communicator": "pair"})),
+                event("MpiIsendComplete", 1645, request_id=8),
+            ),
+            *within(
+                "MPI_Sendrecv", 1660, 1670,
+                event("MpiSend", 1665, receiver=1, **sent), event("MpiRecv", 1666, sender=1, **sent),
+            ),
+            *within(
+                "MPI_Allreduce", 1680, 1690,
+                event("MpiCollectiveEnd", 1685, collective_op="CollectiveOp.ALLREDUCE", communicator="pair",
+                      root=0, size_sent=16, size_received=16),
+            ),
+            *within("MPI_Irecv", 1700, 1710, event("MpiIrecvRequest", 1705, request_id=9)),
+        ]
+    )  # fmt: skip
+    assert told == [
+        "# Recorded with OTF2, 2 ranks",
+        "COMM 1 members 1 0",
+        "0 0 1000 Waitall n 0",
+        "0 1200 1210 Irecv src 1 maxbytes 80 tag 5 comm 1 req 7",
+        "0 1200 1220 Waitall n 0",
+        "0 1240 1260 Isend dst 1 bytes 80 tag 5 comm 0 req 8",
+        "0 1280 1300 Waitall n 2 7 8",
+        "0 1320 1340 Sendrecv dst 1 bytes 80 tag 5 comm 0 src 1 rbytes 80 rtag 5",
+        "0 1360 1380 Allreduce bytes 8 comm 1 size 2",
+        "0 1400 1420 Waitall n 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "received", "size"),
+    [
+        ("BARRIER", 0, 0, 0),
+        ("BCAST", 0, 400, 400),
+        ("GATHER", 400, 1600, 400),
+        ("GATHER", 0, 1200, 400),
+        ("SCATTER", 1600, 400, 400),
+        ("REDUCE", 400, 0, 400),
+        ("REDUCE", 0, 1200, 400),
+        ("ALLREDUCE", 1600, 1600, 400),
+        ("ALLREDUCE", 2997, 2997, 999),
+        ("ALLTOALL", 1600, 1600, 400),
+        ("ALLGATHER", 400, 1600, 400),
+        ("SCAN", 1200, 800, 400),
+    ],
+)
+def test_sizes_are_as_score_p_writes_them(name: str, sent: int, received: int, size: int) -> None:
+    assert _otf2._size(name, sent, received, ranks=4, me=1) == size
+
+
+def test_what_otf2_has_and_is_not_read_is_told(tmp_path: Path) -> None:
+    done = {"communicator": "world", "root": 0, "size_sent": 1, "size_received": 1}
+    for what, message in (
+        (
+            event("MpiCollectiveEnd", 1, collective_op="CollectiveOp.ALLTOALLV", **done),
+            "ALLTOALLV is not read",
+        ),
+        (event("MpiSend", 1, receiver=0, communicator="self", msg_length=1, msg_tag=1), "ranks are not told"),
+    ):
+        with pytest.raises(silvan.TraceError, match=message):
+            calls_of([("at 0", what)])
+    with pytest.raises(silvan.TraceError, match="which is no rank, communicates"):
+        calls_of([(type("Location", (), {"name": "GPU"})(), event("MpiRecv", 1))])
+    with pytest.raises(silvan.TraceError, match=r"pip install 'silvan\[otf2\]'|there is no such file"):
+        _otf2.write(tmp_path / "none.otf2", StringIO())
+
+
+def test_an_otf2_trace_is_read_whole(tmp_path: Path) -> None:
+    otf2 = pytest.importorskip("otf2")
+    with otf2.writer.open(str(tmp_path / "run"), timer_resolution=10**9) as trace:
+        tree = trace.definitions.system_tree_node("node")
+        processes = [
+            trace.definitions.location_group(f"rank {rank}", system_tree_parent=tree) for rank in range(2)
+        ]
+        places = [trace.definitions.location("main", group=process) for process in processes]
+        trace.definitions.group(
+            "ranks", group_type=otf2.GroupType.COMM_LOCATIONS, paradigm=otf2.Paradigm.MPI, members=places
+        )
+        group = trace.definitions.group(
+            "world", group_type=otf2.GroupType.COMM_GROUP, paradigm=otf2.Paradigm.MPI, members=places
+        )
+        world = trace.definitions.comm("MPI_COMM_WORLD", group)
+        region = trace.definitions.region("MPI_Send")
+        sender, receiver = (trace.event_writer_from_location(place) for place in places)
+        sender.enter(1000, region)
+        sender.mpi_send(1100, 1, world, 5, 64)
+        sender.leave(1200, region)
+        receiver.enter(1500, region)
+        receiver.mpi_recv(1600, 0, world, 5, 64)
+        receiver.leave(1700, region)
+    checked = traces.check(tmp_path / "run" / "traces.otf2")
+    assert (checked["format"], checked["run"]["complete"]) == ("otf2", True)
+    assert checked["contents"]["bytes"] == 64
+    assert checked["run"]["span_ps"] == 500 * 1000, "the clock begins with the first event"
+    done = traces.convert(tmp_path / "run" / "traces.otf2", tmp_path / "run.goal")
+    assert done["contents"] == checked["contents"]

@@ -12,7 +12,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_trace::check::{self, Contents};
 use silvan_trace::collective::Choice;
 use silvan_trace::execute::Parameters;
-use silvan_trace::generate::{Kernels, Transformer};
+use silvan_trace::generate::{Kernels, Repeated, Transformer};
 use silvan_trace::read::{Format, Options, read};
 use silvan_trace::trace::{CollectiveUse, MAX_ITEMS};
 use silvan_trace::{Trace, write};
@@ -163,11 +163,16 @@ pub fn trace_convert<'py>(
     convert::to_python(py, &done)
 }
 
-/// Makes a trace from sizes and writes it as GOAL: of a kernel of HPC Challenge, or a training step.
+fn sized<S: serde::de::DeserializeOwned>(sizes: &str) -> PyResult<S> {
+    serde_json::from_str(sizes).map_err(failed)
+}
+
+/// Makes a trace from sizes and writes it as GOAL: of a `kernel` of HPC Challenge, a `collective` operation,
+/// or a training step of a `transformer`.
 #[pyfunction]
 pub fn trace_generate<'py>(
     py: Python<'py>,
-    kernel: bool,
+    kind: &str,
     sizes: &str,
     request: &str,
     out: PathBuf,
@@ -176,10 +181,11 @@ pub fn trace_generate<'py>(
     let request = Request::parse(request)?;
     let algorithms = request.algorithms()?;
     let done = py.detach(|| {
-        let trace = if kernel {
-            serde_json::from_str::<Kernels>(sizes).map_err(failed)?.trace(&algorithms, request.limit)
-        } else {
-            serde_json::from_str::<Transformer>(sizes).map_err(failed)?.trace(&algorithms, request.limit)
+        let limit = request.limit;
+        let trace = match kind {
+            "kernel" => sized::<Kernels>(sizes)?.trace(&algorithms, limit),
+            "collective" => sized::<Repeated>(sizes)?.trace(&algorithms, limit),
+            _ => sized::<Transformer>(sizes)?.trace(&algorithms, limit),
         };
         written(trace.map_err(failed)?, &out, binary)
     })?;

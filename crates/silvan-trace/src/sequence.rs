@@ -3,6 +3,9 @@
 use crate::collective::{Call, Round};
 use crate::trace::{BuildError, COLLECTIVE_TAGS, Kind, Operation, TraceBuilder, When};
 
+/// More dependencies than these between two rounds go through one operation.
+const JOINED_ABOVE: u64 = 16;
+
 /// A rank that makes one call after the other; open requests are waited for by name.
 #[derive(Debug, Clone)]
 pub struct Sequence {
@@ -108,6 +111,10 @@ impl Sequence {
         call.rounds(me, &mut |round: &Round| {
             let items = (round.sends.len() + round.recvs.len()) as u64;
             build.allow(items)?;
+            // Many that wait for many: one in between takes them together.
+            if items * self.front.len() as u64 > JOINED_ABOVE {
+                self.blocking(build, Operation::delay(0))?;
+            }
             let mut made = Vec::with_capacity(items as usize);
             let list = [(Kind::Recv, &round.recvs), (Kind::Send, &round.sends)];
             for (kind, messages) in list {

@@ -166,6 +166,19 @@ fn messages_are_matched_first_in_first_out_per_source_and_tag() {
 }
 
 #[test]
+fn a_rendezvous_does_not_overtake_an_eager_message() {
+    // The request of the second is smaller than the first, and matched after it all the same.
+    let trace = goal_of(
+        "num_ranks 2\nrank 0 {\nsend 8000b to 1\nsend 9000b to 1\nsend 10b to 1\n}\n\
+         rank 1 {\nrecv 8000b from 0\nrecv 9000b from 0\nrecv 10b from 0\n}\n",
+    );
+    for costs in [parameters(), Parameters { rendezvous_above: 8192, ..Parameters::default() }] {
+        let done = execute(&trace, &costs).unwrap();
+        assert!(done.complete() && done.truncated.0 == 0, "{:?}", done.truncated);
+    }
+}
+
+#[test]
 fn a_wildcard_does_not_take_a_message_of_a_collective_operation() {
     let text = |tag: u32| {
         format!("num_ranks 2\nrank 0 {{\nsend 1b to 1 tag {tag}\n}}\nrank 1 {{\nrecv 1b from 0 tag -1\n}}\n")
@@ -413,6 +426,28 @@ fn a_recording_is_cut_to_what_all_ranks_have() {
     assert_eq!(trace.notes, ["2 calls at the ends are left out: their other side is not recorded"]);
     // Rank 0 computes 10 + 10 + 5 + 10 + 100 ns, and waits for nobody longer.
     assert_eq!(ends(&trace)[0], 135);
+}
+
+#[test]
+fn a_recording_may_name_communicators_before_and_all_operations() {
+    let calls = [
+        "Gather root 1 bytes 10 comm 2 size 2",
+        "Scatter root 0 bytes 10 comm 2 size 2",
+        "Scan bytes 10 comm 2 size 2",
+        "Reduce_scatter_block bytes 10 comm 2 size 2",
+        "Allgather bytes 10 comm 2 size 2",
+        "Reduce root 1 bytes 10 comm 2 size 2",
+        "Waitall n 0",
+    ];
+    let mut text = "# Recorded, 3 ranks\nCOMM 2 members 2 0\n".to_owned();
+    for (number, call) in calls.iter().enumerate() {
+        text += &format!("0 {0} {0} {call}\n2 {0} {0} {call}\n", 10 * number);
+    }
+    let trace = hpcc::read(Source::new(text.as_bytes(), "x.txt").unwrap(), &Options::default()).unwrap();
+    assert_eq!(ends(&trace), [60, 0, 60]);
+    // A gather to member 1, which is rank 0, and so on: one message each, two where both send.
+    assert_eq!(Contents::of(&trace).bytes, 10 * (1 + 1 + 1 + 2 + 2 + 1));
+    assert_eq!((trace.operation(0).peer, trace.operation(0).kind), (2, silvan_trace::Kind::Recv));
 }
 
 #[test]

@@ -3,9 +3,9 @@
 
 use silvan_trace::Trace;
 use silvan_trace::check::Contents;
-use silvan_trace::collective::Choice;
+use silvan_trace::collective::{COLLECTIVES, Choice};
 use silvan_trace::execute::{Parameters, execute};
-use silvan_trace::generate::{Kernel, Kernels, Transformer};
+use silvan_trace::generate::{Kernel, Kernels, Repeated, Transformer};
 use silvan_trace::trace::MAX_ITEMS;
 
 fn runs(trace: &Trace) -> Contents {
@@ -66,6 +66,20 @@ fn random_rings_differ_by_seed_and_are_the_same_with_one() {
     };
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));
+}
+
+#[test]
+fn a_collective_operation_is_repeated_in_groups() {
+    for operation in COLLECTIVES {
+        let one = Repeated { operation, bytes: 100, ranks: 5, ..Repeated::default() };
+        let many = Repeated { ranks: 15, groups: 3, iterations: 4, compute_ns: 7, ..one.clone() };
+        let [once, often] =
+            [one, many].map(|sizes| runs(&sizes.trace(&Choice::default(), MAX_ITEMS).unwrap()));
+        assert_eq!((often.bytes, often.sends), (12 * once.bytes, 12 * once.sends), "{operation:?}");
+        assert_eq!(often.computing_ns, 15 * 4 * 7);
+    }
+    let wrong = Repeated { groups: 3, ..Repeated::default() }.trace(&Choice::default(), MAX_ITEMS);
+    assert_eq!(wrong.unwrap_err(), "8 ranks do not divide into 3 groups");
 }
 
 #[test]

@@ -209,6 +209,8 @@ fn other_cases() -> Vec<(&'static str, String)> {
         ("hpcc: no bytes", told(hpcc_of("0 4 5 Send dst 1 tag 5 comm 0"))),
         ("hpcc: no value", told(hpcc_of("0 4 5 Send dst 1 bytes 4 comm 0 tag"))),
         ("hpcc: not a member", told(hpcc_of("0 4 5 Comm_split parent 0 new 3 members 1"))),
+        ("hpcc: a communicator of nobody", told(hpcc_of("COMM 3 members 5"))),
+        ("hpcc: a communicator without members", told(hpcc_of("COMM 3"))),
         ("chakra: nothing", told(chakra_of(b""))),
         ("chakra: length without end", told(chakra_of(&length_without_end))),
         ("chakra: too large", told(chakra_of(b"\x00\xff\xff\xff\xff\x0f"))),

@@ -8,10 +8,10 @@
 mod exchange;
 mod rooted;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A collective operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Collective {
     /// Everybody gets the combination of all vectors.

@@ -2,9 +2,11 @@
 
 mod hpcc;
 mod hpl;
+mod repeated;
 mod transformer;
 
 pub use hpcc::{Kernel, Kernels};
+pub use repeated::Repeated;
 pub use transformer::Transformer;
 
 use crate::collective::{Call, Choice, Collective, Sizes};

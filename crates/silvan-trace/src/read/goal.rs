@@ -19,8 +19,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::error::{TraceError, clip};
 use crate::read::source::Source;
-use crate::read::{Options, at_line};
-use crate::trace::{ANY, BuildError, COLLECTIVE_TAGS, Kind, Operation, Trace, TraceBuilder, When, scaled};
+use crate::read::{Fault, Options};
+use crate::trace::{ANY, COLLECTIVE_TAGS, Kind, Operation, Trace, TraceBuilder, When, scaled};
 
 /// Operations of the Portals dialect of LogGOPSim 2.
 const PORTALS: [&str; 14] = [
@@ -77,33 +77,6 @@ pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceErr
         return Err(source.error(format!("the schedule of rank {rank} has no end: `}}` is missing")));
     }
     reader.finish(&name)
-}
-
-/// What is wrong in a line.
-enum Fault {
-    Text(String),
-    Build(BuildError),
-}
-
-impl Fault {
-    fn at(self, file: &str, line: u64) -> TraceError {
-        match self {
-            Self::Text(message) => TraceError::line(file, line, message),
-            Self::Build(error) => at_line(file, line)(error),
-        }
-    }
-}
-
-impl From<BuildError> for Fault {
-    fn from(error: BuildError) -> Self {
-        Self::Build(error)
-    }
-}
-
-impl From<String> for Fault {
-    fn from(message: String) -> Self {
-        Self::Text(message)
-    }
 }
 
 /// Leaves blanks where comments are.

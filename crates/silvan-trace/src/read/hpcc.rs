@@ -1,4 +1,5 @@
-//! Recordings of the MPI calls of HPC Challenge: `RANK BEGIN END CALL ARGUMENT...`, times in ns.
+//! Recordings of MPI calls: `RANK BEGIN END CALL ARGUMENT...`, times in ns. Those of HPC Challenge are such,
+//! and OTF2 traces are made into them.
 //!
 //! What a rank does between two calls is computing. Ranks of messages are those of the world; a root is one
 //! of its communicator. A recording is cut out of a longer run: calls at its ends whose other side is not
@@ -126,6 +127,9 @@ impl Recording {
 
     fn add(&mut self, line: u64, text: &str) -> Result<(), String> {
         let words: Vec<&str> = text.split_whitespace().collect();
+        if words[0] == "COMM" {
+            return self.made_before(&Words(words));
+        }
         let [rank, begin, end, ref call @ ..] = words[..] else {
             return Err("a call is `RANK BEGIN END CALL ...`".to_owned());
         };
@@ -203,18 +207,37 @@ impl Recording {
             "Reduce" => collective(Collective::Reduce, "bytes"),
             "Alltoall" => collective(Collective::AllToAll, "bytes_per_peer"),
             "Allgather" => collective(Collective::AllGather, "bytes"),
+            "Gather" => collective(Collective::Gather, "bytes"),
+            "Scatter" => collective(Collective::Scatter, "bytes"),
+            "Scan" => collective(Collective::Scan, "bytes"),
+            "Reduce_scatter_block" => collective(Collective::ReduceScatter, "bytes"),
             "Comm_split" => self.split(rank, words),
             other => Err(format!("{} is no call that is read", clip(other))),
         }
+    }
+
+    /// Makes a communicator known that was made before: `COMM NUMBER members RANK...`.
+    fn made_before(&mut self, words: &Words<'_>) -> Result<(), String> {
+        let number: u64 = words.number("COMM")?;
+        let members = self.members(words)?;
+        let place = self.communicator((number, members));
+        for rank in &self.communicators[place].1 {
+            self.named.insert((*rank, number), place);
+        }
+        Ok(())
+    }
+
+    fn members(&self, words: &Words<'_>) -> Result<Vec<u32>, String> {
+        let first = words.place("members")? + 1;
+        let member = |word: &&str| self.rank(word.parse().map_err(|_| format!("{} is no rank", clip(word)))?);
+        words.0.iter().skip(first).map(member).collect()
     }
 
     /// Makes a communicator known; to make it, all ranks of its parent exchange colour and key.
     fn split(&mut self, rank: u32, words: &Words<'_>) -> Result<What, String> {
         let parent = self.of(rank, words, "parent")?;
         let number: u64 = words.number("new")?;
-        let first = words.place("members")? + 1;
-        let member = |word: &&str| self.rank(word.parse().map_err(|_| format!("{} is no rank", clip(word)))?);
-        let members: Vec<u32> = words.0.iter().skip(first).map(member).collect::<Result<_, String>>()?;
+        let members = self.members(words)?;
         if !members.contains(&rank) {
             return Err(format!("rank {rank} is not among the members"));
         }

@@ -188,7 +188,9 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
         return Ok(Format::Goal);
     }
     if first.starts_with("OTF2") || path.extension().is_some_and(|ending| ending == "otf2") {
-        return Err("this is OTF2: read from Python, with `pip install silvan[otf2]`".to_owned());
+        return Err(
+            "this is OTF2: read from Python, as NAME.otf2, with `pip install silvan[otf2]`".to_owned()
+        );
     }
     let second = first.split_whitespace().nth(1).unwrap_or_default();
     if word.bytes().all(|c| c.is_ascii_digit()) && ti::is_action(second) {
@@ -199,6 +201,33 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
     }
     let known = FORMATS.map(Format::name).join(", ");
     Err(format!("the format is none of {known}: the file begins with {}", crate::error::clip(first)))
+}
+
+/// What is wrong in a line.
+enum Fault {
+    Text(String),
+    Build(BuildError),
+}
+
+impl Fault {
+    fn at(self, file: &str, line: u64) -> TraceError {
+        match self {
+            Self::Text(message) => TraceError::line(file, line, message),
+            Self::Build(error) => at_line(file, line)(error),
+        }
+    }
+}
+
+impl From<BuildError> for Fault {
+    fn from(error: BuildError) -> Self {
+        Self::Build(error)
+    }
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self::Text(message)
+    }
 }
 
 /// The error of a trace that cannot be built, at a line.

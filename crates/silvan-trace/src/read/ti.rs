@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use crate::error::{TraceError, clip};
 use crate::read::source::Source;
+use crate::read::ti_actions::Process;
 pub use crate::read::ti_actions::is_action;
-use crate::read::ti_actions::{Fault, Process};
-use crate::read::{Options, at_line};
+use crate::read::{Fault, Options};
 use crate::trace::{BuildError, MAX_RANKS, Trace, TraceBuilder};
 
 /// Reads the files of a trace.
@@ -71,7 +71,6 @@ pub fn read<'r>(
             let Some(process) = processes.get_mut(rank as usize) else { continue };
             match process.act(&mut build, ranks, &words, options) {
                 Ok(()) => {}
-                Err(Fault::Text(message)) => return Err(at(message)),
                 Err(Fault::Build(BuildError::Peer { operation, ranks, .. })) => {
                     let peer = operation.peer;
                     return Err(at(format!(
@@ -79,7 +78,7 @@ pub fn read<'r>(
                         ranks - 1
                     )));
                 }
-                Err(Fault::Build(error)) => return Err(at_line(&here, number)(error)),
+                Err(fault) => return Err(fault.at(&here, number)),
             }
             caught += u64::from(std::mem::take(&mut process.caught));
         }

@@ -2,12 +2,12 @@
 
 use crate::collective::{Call, Collective, Sizes};
 use crate::error::clip;
-use crate::read::{Options, seconds};
+use crate::read::{Fault, Options, seconds};
 use crate::sequence::Sequence;
-use crate::trace::{ANY, ANY_SIZE, BuildError, COLLECTIVE_TAGS, Operation, TraceBuilder};
+use crate::trace::{ANY, ANY_SIZE, COLLECTIVE_TAGS, Operation, TraceBuilder};
 
-/// Actions that are read, in the order of SimGrid's documentation.
-const ACTIONS: [&str; 33] = [
+/// Actions in lower case, in the order of SimGrid's documentation.
+const ACTIONS: [&str; 32] = [
     "init",
     "finalize",
     "compute",
@@ -40,13 +40,12 @@ const ACTIONS: [&str; 33] = [
     "reducescatter",
     "scan",
     "exscan",
-    "sendRecv",
 ];
 
 /// Whether a word is an action.
 #[must_use]
 pub fn is_action(word: &str) -> bool {
-    ACTIONS.contains(&word) || ACTIONS.contains(&word.to_ascii_lowercase().as_str())
+    ACTIONS.contains(&word.to_ascii_lowercase().as_str())
 }
 
 /// Bytes of the data types, by number: see `smpi_datatype.cpp` of SimGrid.
@@ -59,24 +58,6 @@ const fn type_size(number: u64) -> Option<u64> {
         14 => 16,
         _ => return None,
     })
-}
-
-/// What is wrong with an action.
-pub(super) enum Fault {
-    Text(String),
-    Build(BuildError),
-}
-
-impl From<BuildError> for Fault {
-    fn from(error: BuildError) -> Self {
-        Self::Build(error)
-    }
-}
-
-impl From<String> for Fault {
-    fn from(message: String) -> Self {
-        Self::Text(message)
-    }
 }
 
 /// A rank.
