@@ -15,6 +15,10 @@ pub fn options() -> Options {
 
 /// Runs a trace, writes it in both forms, and reads them again.
 pub fn check(trace: &Trace) {
+    // A number of ranks is a word that mutations like; most of a million do nothing.
+    if trace.ranks() > 1000 {
+        return;
+    }
     let costs = Parameters {
         latency: Time(1_000_003),
         overhead: Time(70_001),
@@ -24,8 +28,7 @@ pub fn check(trace: &Trace) {
         rendezvous_above: 4096,
     };
     let Ok(done) = execute(trace, &costs) else { return };
-    let finished = trace.operations() as u64 - done.unfinished;
-    assert!(done.messages <= finished.max(trace.operations() as u64));
+    assert!(done.messages * 2 <= trace.operations() as u64);
     assert!(done.complete() || !done.stuck.is_empty(), "what does not end is told");
     let mut text = Vec::new();
     // Delays may find no cpu.

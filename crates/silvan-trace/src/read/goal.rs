@@ -300,9 +300,10 @@ impl Reader {
         if at.skip("tag") {
             tag = match at.take("a tag")? {
                 Token::Any if word == "recv" => ANY,
-                // What the binary form, in which -1 is this number, would hold.
+                // The binary form has 4294967295 for any.
                 Token::Number(number) => {
-                    u32::try_from(number).map_err(|_| "a tag is at most 4294967295".to_owned())?
+                    let tag = u32::try_from(number).ok().filter(|&tag| tag != ANY);
+                    tag.ok_or("a tag is at most 4294967294".to_owned())?
                 }
                 other => return Err(format!("tag {other}: a number is wanted").into()),
             };

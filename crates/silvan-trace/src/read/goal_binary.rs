@@ -211,6 +211,9 @@ impl<R: BufRead + Seek> File<R> {
             let message = format!("{operation}: there is no rank {peer}; there are {}", self.ranks());
             return Err(self.error(at + 5, message));
         }
+        if operation.kind == Kind::Send && tag == ANY {
+            return Err(self.error(at + 17, "a message has one tag: 4294967295 is any, of a receive"));
+        }
         for (number, (count, first)) in [(0, finish), (1, start)] {
             if count > 0 && u64::from(first) + u64::from(count) > section.appendix {
                 let message = format!(
