@@ -93,6 +93,7 @@ fn goal_cases() -> Vec<(&'static str, String)> {
         ("goal: no second label", told(in_rank("l1 requires"))),
         ("goal: a label alone", told(in_rank("l1"))),
         ("goal: a keyword as label", told(in_rank("send: calc 1"))),
+        ("goal: long label", told(in_rank(&format!("{}: calc 1", "l".repeat(256))))),
         ("goal: size without b", told(in_rank("send 4 to 1"))),
         ("goal: from in a send", told(in_rank("send 4b from 1"))),
         ("goal: send to any", told(in_rank("send 4b to -1"))),
@@ -201,6 +202,20 @@ fn other_cases() -> Vec<(&'static str, String)> {
     let mut choice = Choice::default();
     let days = goal_of("num_ranks 1\nrank 0 {\ncalc 18446744073709551615\n}\n").unwrap();
     vec![
+        (
+            "vef: more than allowed",
+            told(vef::read(
+                source(b"VEF 11 0 1 0 0 TRUE\nC0 0 1 2 3 4 5 6 7 8 9 10\n"),
+                &small(Options::default()),
+            )),
+        ),
+        (
+            "hpcc: more than allowed",
+            told(hpcc::read(
+                source(b"# 11 ranks\n0 1 2 Barrier comm 0 size 11\n"),
+                &small(Options::default()),
+            )),
+        ),
         ("hpcc: no ranks", told(hpcc::read(source(b"# HPCC\n"), &Options::default()))),
         ("hpcc: too few words", told(hpcc_of("0 1"))),
         ("hpcc: backwards", told(hpcc_of("0 5 4 Barrier comm 0 size 2"))),

@@ -15,16 +15,16 @@
 //! byte is there and the receive is posted, the receiver's cpu is busy for o + n O, and the receive has
 //! finished. An eager send has finished when the cpu is free again.
 //!
-//! Above S bytes a request of no bytes goes first, at a cost of o. When it is there and the receive is posted,
-//! a permission comes back L later; the sender's cpu is busy for n O, and the bytes go. The send has finished
-//! when they have left.
+//! Above S bytes a request of no bytes goes first, at a cost of o. When it is there and the receive is
+//! posted, a permission comes back L later; the sender's cpu is busy for n O, and the bytes go. The send has
+//! finished when they have left.
 //!
 //! A receive is posted when what it waits for is done and its cpu is free. Messages between two ranks are
 //! matched in the order in which they were sent. What a rank sends to itself meets no network.
 //!
 //! After Alexandrov et al., "LogGP" (1995), and Hoefler, Schneider and Lumsdaine, "LogGOPSim" (2010). There
-//! `n - 1` bytes are charged, the cpu's time per byte overlaps with the network's, and a rendezvous ends at the
-//! sender when the receive is matched.
+//! `n - 1` bytes are charged, the cpu's time per byte overlaps with the network's, and a rendezvous ends at
+//! the sender when the receive is matched.
 
 mod matching;
 mod stuck;

@@ -1,7 +1,7 @@
 //! Chakra execution traces: a file per rank, protobuf messages behind their lengths.
 //!
-//! Nodes wait for their data dependencies, as in Chakra's own feeder; control dependencies tell who called whom
-//! and have no effect. Computing on the host's processor is on cpu 0, on the accelerator on cpu 1,
+//! Nodes wait for their data dependencies, as in Chakra's own feeder; control dependencies tell who called
+//! whom and have no effect. Computing on the host's processor is on cpu 0, on the accelerator on cpu 1,
 //! communication on cpu 2, memory and storage on cpu 3. A collective node without `comm_type` is the call
 //! of one on the host, and takes its duration there.
 //!
@@ -49,6 +49,10 @@ mod kind {
     pub(super) const COLLECTIVE: u64 = 7;
     pub(super) const LAST: u64 = 10;
 }
+
+/// The most process groups, and the most bytes of the name of one: they are kept.
+const MAX_GROUPS: usize = 1 << 16;
+const MAX_GROUP_NAME: usize = 255;
 
 /// In the order of their numbers; a reduce-scatter of blocks is one.
 const OPERATIONS: [Collective; 10] = [
@@ -158,11 +162,15 @@ pub type Open<'o, 'r> = &'o dyn Fn(usize) -> Result<(Box<dyn BufRead + 'r>, Stri
 /// As [`read_files`].
 pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace, TraceError> {
     let mut groups: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
-    each_node(ranks, open, &mut |rank, node, _| {
-        if let Some(group) = &node.group {
-            groups.entry(group.clone()).or_default().insert(rank);
+    each_node(ranks, open, &mut |rank, node, at| {
+        if let Some(group) = node.group {
+            groups.entry(group).or_default().insert(rank);
         }
-        Ok(())
+        if groups.len() > MAX_GROUPS {
+            Err(at(format!("more than {MAX_GROUPS} process groups")))
+        } else {
+            Ok(())
+        }
     })?;
     let whole = |error: BuildError| TraceError::new("the trace", error.to_string());
     let mut ranks_of: Vec<(String, Vec<u32>)> =

@@ -42,6 +42,9 @@ const PORTALS: [&str; 14] = [
 const KEYWORDS: [&str; 12] =
     ["send", "recv", "calc", "rank", "requires", "irequires", "num_ranks", "to", "from", "tag", "cpu", "nic"];
 
+/// The most characters of a label: all of a rank are kept while it is read.
+const MAX_LABEL: usize = 255;
+
 /// Reads a schedule.
 ///
 /// # Errors
@@ -232,6 +235,9 @@ impl Reader {
         if next == Some(Token::Colon) {
             if KEYWORDS.contains(&word) {
                 return Err(format!("`{word}` is a keyword, not a label").into());
+            }
+            if word.len() > MAX_LABEL {
+                return Err(format!("a label has at most {MAX_LABEL} characters, not {}", word.len()).into());
             }
             at.next += 1;
             let Token::Word(operation) = at.take("an operation: send, recv or calc")? else {

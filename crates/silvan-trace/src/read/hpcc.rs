@@ -57,7 +57,7 @@ pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceErr
         } else if !line.trim().is_empty() && !line.starts_with('#') {
             recording.add(number, line).map_err(at)?;
             if recording.count > options.limit {
-                return Err(at(format!("more than {} calls", options.limit)));
+                return Err(at(format!("more than {} calls and members of communicators", options.limit)));
             }
         }
     }
@@ -72,6 +72,7 @@ struct Recording {
     known: HashMap<Communicator, usize>,
     /// The communicator that a rank knows by a number, at the place that was read last.
     named: HashMap<(u32, u64), usize>,
+    /// Calls, and members of communicators.
     count: u64,
 }
 
@@ -111,6 +112,8 @@ impl Recording {
         let next = self.communicators.len();
         let place = *self.known.entry(communicator.clone()).or_insert(next);
         if place == next {
+            // Members are kept, too.
+            self.count += communicator.1.len() as u64;
             self.communicators.push(communicator);
         }
         place

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! VEF tasks messages communicators global_collectives local_collectives onlySend(TRUE|FALSE)
-//! C0 0 1 2                                             a communicator and its tasks
-//! 0 0 1 4096 0 100 -1                                  id source destination bytes dependency time of
-//! G0 0 2 0 8 8 1 50 0                                  id comm operation task sent received dependency time of
+//! C0 0 1 2                                         a communicator and its tasks
+//! 0 0 1 4096 0 100 -1                              id source destination bytes dependency time of
+//! G0 0 2 0 8 8 1 50 0                              id comm operation task sent received dependency time of
 //! ```
 //!
-//! Dependency 0: at `time`; 1: `time` after message `of` was sent; 2: after it was received; 3: after the task
-//! has done its part in the collective operation `of`. The grammar is that of VEF-TraceLIB.
+//! Dependency 0: at `time`; 1: `time` after message `of` was sent; 2: after it was received; 3: after the
+//! task has done its part in the collective operation `of`. The grammar is that of VEF-TraceLIB.
 
 use super::vef_graph::Graph;
 use crate::collective::Collective;

@@ -44,6 +44,8 @@ pub(super) struct Graph<'o> {
     /// Sender and receiver of each message, with their operations.
     messages: HashMap<u64, [(u32, u32); 2]>,
     groups: BTreeMap<u64, Group>,
+    /// Members of communicators and parts of collectives, which are kept until the end.
+    kept: u64,
     /// What is behind a task's part in a collective operation.
     ends: HashMap<(u64, u32), u32>,
     waiting: Vec<Waiting>,
@@ -61,6 +63,7 @@ impl<'o> Graph<'o> {
             communicators: HashMap::new(),
             messages: HashMap::new(),
             groups: BTreeMap::new(),
+            kept: 0,
             ends: HashMap::new(),
             waiting: Vec::new(),
         })
@@ -71,6 +74,12 @@ impl<'o> Graph<'o> {
     }
 
     pub(super) fn add(&mut self, line: u64, record: Record) -> Result<(), TraceError> {
+        self.kept += match &record {
+            Record::Communicator(_, members) => members.len() as u64,
+            Record::Part { .. } => 1,
+            Record::Message { .. } => 0,
+        };
+        self.build.allow(self.kept).map_err(at_line(&self.name, line))?;
         match record {
             Record::Communicator(id, members) => {
                 let mut sorted = members.clone();
