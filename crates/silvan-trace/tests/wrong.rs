@@ -196,6 +196,8 @@ fn vef_cases() -> Vec<(&'static str, String)> {
 
 fn other_cases() -> Vec<(&'static str, String)> {
     let length_without_end = [0xff; 11];
+    // Node 1, which computes, with the name of a process group behind.
+    let named = b"\x00\x94\x02\x08\x01\x18\x04\x52\x8d\x02\x0a\x07pg_name\xea\x01\x80\x02";
     let too_long = Kernels { n: 1, ..Kernels::default() };
     let kernel = |kernels: Kernels| told(kernels.trace(&Choice::default(), MAX_ITEMS));
     let model = |model: Transformer| told(model.trace(&Choice::default(), MAX_ITEMS));
@@ -236,6 +238,7 @@ fn other_cases() -> Vec<(&'static str, String)> {
         ("chakra: a send without size", told(chakra_of(b"\x00\x04\x08\x01\x18\x05"))),
         ("chakra: waits for nothing", told(chakra_of(b"\x00\x06\x08\x01\x18\x04\x28\x07"))),
         ("chakra: twice", told(chakra_of(b"\x00\x04\x08\x01\x18\x04\x04\x08\x01\x18\x04"))),
+        ("chakra: long name", told(chakra_of(&[&named[..], &[b'g'; 256]].concat()))),
         ("chakra: unknown field", told(chakra_of(b"\x00\x02\x0b\x01"))),
         ("format: unknown", told(Format::by_name("dumpi"))),
         ("algorithm: of another", told(choice.set("all-to-all", "ring"))),

@@ -110,6 +110,9 @@ fn attribute(bytes: &[u8], node: &mut Node) -> Result<(), String> {
         "comm_tag" => node.tag = number,
         "comm_root" | "root" => node.root = number,
         "pg_name" => {
+            if text.is_some_and(|text| text.len() > MAX_GROUP_NAME) {
+                return Err(format!("pg_name has more than {MAX_GROUP_NAME} bytes"));
+            }
             let named = text.map(|text| String::from_utf8_lossy(text).into_owned());
             node.group =
                 named.or_else(|| number.map(|number| number.to_string())).filter(|name| !name.is_empty());
