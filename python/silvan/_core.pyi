@@ -18,6 +18,9 @@ class ModelError(SilvanError):
 class FabricError(SilvanError):
     """The files of a real fabric are wrong or do not fit together."""
 
+class TraceError(SilvanError):
+    """A trace is wrong: says where, what, and what is right."""
+
 @final
 class Scenario:
     """A validated scenario: what is simulated, and how. Immutable.
@@ -157,3 +160,16 @@ def contention(
 
     `progress(done)` is called at most five times a second.
     """
+
+def trace_check(path: str | PathLike[str], request: str, stream: bool) -> dict[str, Any]:
+    """Read a trace and run it without a network, or read it through; `request` is JSON."""
+
+def trace_convert(
+    path: str | PathLike[str], request: str, out: str | PathLike[str], binary: bool
+) -> dict[str, Any]:
+    """Read a trace and write it as GOAL."""
+
+def trace_generate(
+    kind: str, sizes: str, request: str, out: str | PathLike[str], binary: bool
+) -> dict[str, Any]:
+    """Make a trace from sizes and write it as GOAL: `kernel`, `collective` or `transformer`."""

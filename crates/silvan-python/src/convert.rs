@@ -20,6 +20,8 @@ create_exception!(
     "The files of a real fabric are wrong or do not fit together."
 );
 
+create_exception!(silvan, TraceError, SilvanError, "A trace is wrong: says where, what, and what is right.");
+
 /// Python objects of a value that serialises to JSON.
 pub fn to_python<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value).map_err(|e| PyValueError::new_err(e.to_string()))?;

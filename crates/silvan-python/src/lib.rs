@@ -11,6 +11,7 @@
 //! | [`fabric`] | topologies and forwarding tables of real fabrics |
 //! | [`fluid`] | fluid rates of a scenario's flows |
 //! | [`contention`] | flows on trees, without packets |
+//! | [`trace`] | traces of applications |
 //! | [`convert`] | small conversions and the exceptions |
 
 use pyo3::prelude::*;
@@ -22,6 +23,7 @@ mod fluid;
 mod run;
 mod scenario;
 mod tables;
+mod trace;
 
 /// The compiled half of the package `silvan`.
 #[pymodule]
@@ -32,6 +34,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ScenarioError", py.get_type::<convert::ScenarioError>())?;
     module.add("ModelError", py.get_type::<convert::ModelError>())?;
     module.add("FabricError", py.get_type::<convert::FabricError>())?;
+    module.add("TraceError", py.get_type::<convert::TraceError>())?;
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<run::Run>()?;
     module.add_class::<tables::ArrayView>()?;
@@ -41,5 +44,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fabric::fabric_route, module)?)?;
     module.add_function(wrap_pyfunction!(fluid::fluid, module)?)?;
     module.add_function(wrap_pyfunction!(contention::contention, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::trace_check, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::trace_convert, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::trace_generate, module)?)?;
     Ok(())
 }

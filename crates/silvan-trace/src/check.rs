@@ -1,0 +1,212 @@
+//! What is in a trace, and whether it runs to its end.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::error::TraceError;
+use crate::execute::{Execution, Parameters, execute};
+use crate::read::source::{self, Source};
+use crate::read::{Format, Options, detect, goal_binary, read, vef};
+use crate::trace::{CollectiveUse, Kind, Operation, Trace};
+
+/// What is in a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Contents {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Messages that are sent.
+    pub sends: u64,
+    /// Receives.
+    pub receives: u64,
+    /// Operations that compute.
+    pub computations: u64,
+    /// Operations that let time pass.
+    pub delays: u64,
+    /// Dependencies between operations.
+    pub dependencies: u64,
+    /// Bytes that are sent.
+    pub bytes: u64,
+    /// Bytes of the largest message.
+    pub largest: u64,
+    /// Nanoseconds of computing, over all ranks.
+    pub computing_ns: u64,
+}
+
+impl Contents {
+    const fn new(ranks: u32) -> Self {
+        Self {
+            ranks,
+            sends: 0,
+            receives: 0,
+            computations: 0,
+            delays: 0,
+            dependencies: 0,
+            bytes: 0,
+            largest: 0,
+            computing_ns: 0,
+        }
+    }
+
+    fn add(&mut self, operation: &Operation) {
+        match operation.kind {
+            Kind::Send => {
+                self.sends += 1;
+                self.bytes = self.bytes.saturating_add(operation.size);
+                self.largest = self.largest.max(operation.size);
+            }
+            Kind::Recv => self.receives += 1,
+            Kind::Calc => {
+                self.computations += 1;
+                self.computing_ns = self.computing_ns.saturating_add(operation.size);
+            }
+            Kind::Delay => self.delays += 1,
+        }
+    }
+
+    /// Of a trace.
+    #[must_use]
+    pub fn of(trace: &Trace) -> Self {
+        let mut contents = Self::new(trace.ranks());
+        (0..trace.operations()).for_each(|at| contents.add(&trace.operation(at)));
+        contents.dependencies = trace.dependencies() as u64;
+        contents
+    }
+}
+
+/// What came of a run, in words where it did not end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Run {
+    /// Whether all operations finished.
+    pub complete: bool,
+    /// When the last rank finished, in ps.
+    pub span_ps: u64,
+    /// When each rank finished, in ps.
+    pub finished_ps: Vec<u64>,
+    /// Messages that were received.
+    pub messages: u64,
+    /// Operations that never finished.
+    pub unfinished: u64,
+    /// The first of those that wait for another rank, and why.
+    pub stuck: Vec<String>,
+    /// Ranks that wait for each other in a circle.
+    pub circle: Vec<u32>,
+    /// What does not stop the run and is wrong all the same.
+    pub warnings: Vec<String>,
+}
+
+impl Run {
+    fn new(trace: &Trace, execution: &Execution) -> Self {
+        let mut warnings = Vec::new();
+        let name = |at: usize| {
+            let rank = trace.rank_of(at);
+            format!("rank {rank}, operation {}: {}", at - trace.first(rank), trace.operation(at))
+        };
+        if let (count, Some(&first)) = (execution.unreceived.0, execution.unreceived.1.first()) {
+            warnings.push(format!("{count} messages are never received; the first: {}", name(first)));
+        }
+        if let (count, Some(&(send, recv))) = (execution.truncated.0, execution.truncated.1.first()) {
+            let first = format!("{}, into {}", name(send), name(recv));
+            warnings.push(format!("{count} messages are longer than their receive; the first: {first}"));
+        }
+        Self {
+            complete: execution.complete(),
+            span_ps: execution.span.0,
+            finished_ps: execution.finished.iter().map(|time| time.0).collect(),
+            messages: execution.messages,
+            unfinished: execution.unfinished,
+            stuck: execution.stuck.iter().map(ToString::to_string).collect(),
+            circle: execution.circle.clone(),
+            warnings,
+        }
+    }
+}
+
+/// A trace that was checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Its format.
+    pub format: Format,
+    /// The files that it is made of.
+    pub files: Vec<String>,
+    /// What is in it.
+    pub contents: Contents,
+    /// Collective operations, by which algorithms.
+    pub collectives: Vec<CollectiveUse>,
+    /// What the reader has to say.
+    pub notes: Vec<String>,
+    /// What came of the run; none where a file was only read through.
+    pub run: Option<Run>,
+}
+
+/// Reads a trace and runs it.
+///
+/// # Errors
+/// It cannot be read, or its times are out of range.
+pub fn check(path: &Path, options: &Options, parameters: &Parameters) -> Result<Check, TraceError> {
+    let made = read(path, options)?;
+    let execution = execute(&made.trace, parameters)
+        .map_err(|error| TraceError::new(&path.display().to_string(), error.to_string()))?;
+    Ok(Check {
+        format: made.format,
+        files: made.files.iter().map(|file| file.display().to_string()).collect(),
+        contents: Contents::of(&made.trace),
+        run: Some(Run::new(&made.trace, &execution)),
+        collectives: made.trace.collectives,
+        notes: made.trace.notes,
+    })
+}
+
+/// Reads a trace through, record by record, without keeping it: GOAL's binary form and VEF, of any size.
+///
+/// # Errors
+/// It cannot be read, is of another format, or is wrong in itself. What stands in several records is not
+/// compared: whether dependencies go in a circle, or a message is received.
+pub fn read_through(path: &Path, options: &Options) -> Result<Check, TraceError> {
+    let name = path.display().to_string();
+    let format = match options.format {
+        Some(format) => format,
+        None => detect(path)?,
+    };
+    let contents = match format {
+        Format::GoalBinary => {
+            let mut file = goal_binary::File::open(std::io::BufReader::new(source::open(path)?), &name)?;
+            let mut contents = Contents::new(file.ranks());
+            for rank in 0..file.ranks() {
+                let section = file.section(rank)?;
+                file.begin(&section)?;
+                for index in 0..section.operations {
+                    contents.add(&file.record(&section, index)?.operation);
+                }
+                contents.dependencies += section.appendix;
+            }
+            contents
+        }
+        Format::Vef => vef_through(vef::Records::new(Source::open(path)?)?)?,
+        other => {
+            let message = format!("{} is not read record by record: goal-binary and vef are", other.name());
+            return Err(TraceError::new(&name, message));
+        }
+    };
+    let note = "read through, not run: whether it ends is not known".to_owned();
+    Ok(Check { format, files: vec![name], contents, collectives: Vec::new(), notes: vec![note], run: None })
+}
+
+fn vef_through(mut records: vef::Records<'_>) -> Result<Contents, TraceError> {
+    let mut contents = Contents::new(records.header.tasks);
+    while let Some((_, record)) = records.next_record()? {
+        let after = match record {
+            vef::Record::Communicator(..) => continue,
+            vef::Record::Message { source, destination, bytes, after, .. } => {
+                contents.add(&Operation::send(destination, bytes, 0));
+                contents.add(&Operation::recv(source, bytes, 0));
+                after
+            }
+            // Its messages depend on the algorithm, and its members on other records.
+            vef::Record::Part { after, .. } => after,
+        };
+        contents.delays += u64::from(after.1 > 0);
+        contents.dependencies += u64::from(after.0 != vef::After::Time);
+    }
+    Ok(contents)
+}

@@ -1,0 +1,212 @@
+//! Operations without a root.
+
+use super::{Algorithm, Call, Round, Sizes, Take, rooted};
+
+/// Distances 1, 2, 4, ... below `end`.
+fn doubling(end: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(1u32), |distance| distance.checked_mul(2)).take_while(move |&d| d < end)
+}
+
+pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
+    let bytes = call.vector();
+    match call.algorithm {
+        Algorithm::Ring => {
+            let ranks = u64::from(call.ranks);
+            let chunk = |index: u32| bytes / ranks + u64::from(u64::from(index) < bytes % ranks);
+            // The chunk that is complete in the end is the next rank's, so the second half starts there.
+            ring(call, call.ahead(me, 0), &chunk, me, take)?;
+            ring(call, call.ahead(me, 1), &chunk, me, take)
+        }
+        Algorithm::Binomial => {
+            rooted::reduce(call, me, bytes, take)?;
+            rooted::broadcast(call, me, bytes, take)
+        }
+        Algorithm::RecursiveHalving => folded(call, me, bytes, take, &mut |own, pairs, partner, take| {
+            halving_and_doubling(own, pairs, bytes, partner, take)
+        }),
+        _ => folded(call, me, bytes, take, &mut |own, pairs, partner, take| {
+            for distance in doubling(pairs) {
+                let other = partner(own ^ distance);
+                take(&Round::exchange(other, bytes, other, bytes))?;
+            }
+            Ok(())
+        }),
+    }
+}
+
+/// n - 1 rounds: sends chunk `first` right, then what came from the left.
+fn ring<E>(
+    call: &Call<'_>,
+    first: u32,
+    chunk: &dyn Fn(u32) -> u64,
+    me: u32,
+    take: Take<'_, E>,
+) -> Result<(), E> {
+    let (right, left) = (call.ahead(me, 1), call.back(me, 1));
+    for step in 0..call.ranks - 1 {
+        let sent = call.back(first, step);
+        take(&Round::exchange(right, chunk(sent), left, chunk(call.back(sent, 1))))?;
+    }
+    Ok(())
+}
+
+type Inner<'i, E> = &'i mut dyn FnMut(u32, u32, &dyn Fn(u32) -> u32, Take<'_, E>) -> Result<(), E>;
+
+/// Runs what needs a power of two of ranks: of the first ranks, as many pairs as there are too many
+/// combine before (the even one sits it out) and share after.
+fn folded<E>(call: &Call<'_>, me: u32, bytes: u64, take: Take<'_, E>, inner: Inner<'_, E>) -> Result<(), E> {
+    let pairs = 1 << call.ranks.ilog2();
+    let extra = call.ranks - pairs;
+    let of_pair = me < 2 * extra;
+    if of_pair && me.is_multiple_of(2) {
+        take(&Round::send(me + 1, bytes))?;
+        return take(&Round::recv(me + 1, bytes));
+    }
+    if of_pair {
+        take(&Round::recv(me - 1, bytes))?;
+    }
+    let own = if of_pair { me / 2 } else { me - extra };
+    let partner = |number: u32| if number < extra { 2 * number + 1 } else { number + extra };
+    inner(own, pairs, &partner, take)?;
+    if of_pair { take(&Round::send(me - 1, bytes)) } else { Ok(()) }
+}
+
+/// Rabenseifner's: each half of what is left goes to the partner at half the distance; then back.
+fn halving_and_doubling<E>(
+    own: u32,
+    pairs: u32,
+    bytes: u64,
+    partner: &dyn Fn(u32) -> u32,
+    take: Take<'_, E>,
+) -> Result<(), E> {
+    let end = |chunk: u32| (u128::from(bytes) * u128::from(chunk) / u128::from(pairs)) as u64;
+    let span = |from: u32, count: u32| end(from + count) - end(from);
+    // At each distance: the block of `distance` chunks that is kept, and the partner's.
+    let halves = |distance: u32| {
+        let kept = own / distance * distance;
+        (span(kept, distance), span(kept ^ distance, distance), partner(own ^ distance))
+    };
+    let distances: Vec<u32> = doubling(pairs).collect();
+    for &distance in distances.iter().rev() {
+        let (kept, given, other) = halves(distance);
+        take(&Round::exchange(other, given, other, kept))?;
+    }
+    for &distance in &distances {
+        let (kept, given, other) = halves(distance);
+        take(&Round::exchange(other, kept, other, given))?;
+    }
+    Ok(())
+}
+
+pub(super) fn all_gather<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
+    match call.algorithm {
+        Algorithm::RecursiveDoubling => {
+            for distance in doubling(call.ranks) {
+                let (own, other) = (me / distance * distance, me ^ distance);
+                let sent = call.blocks(own, distance);
+                take(&Round::exchange(other, sent, other, call.blocks(own ^ distance, distance)))?;
+            }
+            Ok(())
+        }
+        Algorithm::Bruck => {
+            for distance in doubling(call.ranks) {
+                let count = distance.min(call.ranks - distance);
+                let from = call.ahead(me, distance);
+                let sent = call.blocks(me, count);
+                take(&Round::exchange(call.back(me, distance), sent, from, call.blocks(from, count)))?;
+            }
+            Ok(())
+        }
+        _ => ring(call, me, &|rank| call.block(rank), me, take),
+    }
+}
+
+pub(super) fn reduce_scatter<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
+    match call.algorithm {
+        Algorithm::RecursiveHalving => {
+            let distances: Vec<u32> = doubling(call.ranks).collect();
+            for &distance in distances.iter().rev() {
+                let (kept, other) = (me / distance * distance, me ^ distance);
+                let given = call.blocks(kept ^ distance, distance);
+                take(&Round::exchange(other, given, other, call.blocks(kept, distance)))?;
+            }
+            Ok(())
+        }
+        Algorithm::Ring => ring(call, call.back(me, 1), &|rank| call.block(rank), me, take),
+        _ => {
+            for step in 1..call.ranks {
+                let to = call.ahead(me, step);
+                take(&Round::exchange(to, call.block(to), call.back(me, step), call.block(me)))?;
+            }
+            Ok(())
+        }
+    }
+}
+
+pub(super) fn all_to_all<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
+    let sent = |to: u32| call.block(to);
+    let received = |from: u32| match call.sizes {
+        Sizes::Matrix { recvs, .. } => recvs[from as usize],
+        _ => call.block(me),
+    };
+    let partners = (1..call.ranks).map(|step| (call.ahead(me, step), call.back(me, step)));
+    match call.algorithm {
+        Algorithm::Linear => {
+            let mut round = Round::default();
+            for (to, from) in partners {
+                round.sends.push((to, sent(to)));
+                round.recvs.push((from, received(from)));
+            }
+            take(&round)
+        }
+        Algorithm::Bruck => {
+            for distance in doubling(call.ranks) {
+                // Blocks travel as the binary digits of their distance say.
+                let count = (1..call.ranks).filter(|step| step & distance != 0).count() as u32;
+                let bytes = call.block(me).saturating_mul(u64::from(count));
+                let (to, from) = (call.ahead(me, distance), call.back(me, distance));
+                take(&Round::exchange(to, bytes, from, bytes))?;
+            }
+            Ok(())
+        }
+        _ => {
+            for (to, from) in partners {
+                take(&Round::exchange(to, sent(to), from, received(from)))?;
+            }
+            Ok(())
+        }
+    }
+}
+
+pub(super) fn barrier<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
+    match call.algorithm {
+        Algorithm::Dissemination => {
+            for distance in doubling(call.ranks) {
+                take(&Round::exchange(call.ahead(me, distance), 0, call.back(me, distance), 0))?;
+            }
+            Ok(())
+        }
+        _ => all_reduce(&Call { sizes: Sizes::Uniform(0), ..*call }, me, take),
+    }
+}
+
+pub(super) fn scan<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<(), E> {
+    let bytes = call.vector();
+    if call.algorithm == Algorithm::Linear {
+        if me > 0 {
+            take(&Round::recv(me - 1, bytes))?;
+        }
+        return if me + 1 < call.ranks { take(&Round::send(me + 1, bytes)) } else { Ok(()) };
+    }
+    for distance in doubling(call.ranks) {
+        let mut round = Round::default();
+        if me + distance < call.ranks {
+            round.sends.push((me + distance, bytes));
+        }
+        if me >= distance {
+            round.recvs.push((me - distance, bytes));
+        }
+        take(&round)?;
+    }
+    Ok(())
+}

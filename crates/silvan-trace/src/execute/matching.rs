@@ -1,0 +1,93 @@
+//! MPI's matching of messages with receives.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::trace::{ANY, COLLECTIVE_TAGS, Trace};
+
+/// Source and tag, either of which may be [`ANY`] in a receive.
+type Key = (u32, u32);
+
+#[derive(Debug, Default)]
+struct Rank {
+    /// Posted receives, each with when it was posted, in that order.
+    posted: HashMap<Key, VecDeque<(u64, u32)>>,
+    /// Messages that came before their receive, by source and tag, in the order of arrival.
+    early: HashMap<Key, VecDeque<(u64, u32)>>,
+    /// The same by order of arrival, for receives with wildcards.
+    early_in_order: BTreeMap<u64, Key>,
+    /// Counts what was posted or has arrived.
+    clock: u64,
+}
+
+/// What is posted and what has arrived, per rank. First in, first out per source, destination and tag;
+/// a message takes the receive posted first of all that fit it, and a receive the message that came first.
+#[derive(Debug)]
+pub(super) struct Matching(Vec<Rank>);
+
+impl Matching {
+    pub(super) fn new(ranks: usize) -> Self {
+        Self(std::iter::repeat_with(Rank::default).take(ranks).collect())
+    }
+
+    /// A message is there: the receive that it goes to, if one is posted.
+    pub(super) fn arrive(&mut self, to: u32, from: u32, tag: u32, send: u32) -> Option<u32> {
+        let rank = &mut self.0[to as usize];
+        let keys = [(from, tag), (ANY, tag), (from, ANY), (ANY, ANY)];
+        let fitting = if tag < COLLECTIVE_TAGS { 4 } else { 2 };
+        let first = |key: &Key| Some((rank.posted.get(key)?.front()?.0, *key));
+        if let Some((_, key)) = keys[..fitting].iter().filter_map(first).min() {
+            return pop(&mut rank.posted, key).map(|(_, receive)| receive);
+        }
+        rank.clock += 1;
+        rank.early.entry((from, tag)).or_default().push_back((rank.clock, send));
+        rank.early_in_order.insert(rank.clock, (from, tag));
+        None
+    }
+
+    /// A receive is posted: the rank and the send that it takes, if one is there.
+    pub(super) fn post(&mut self, to: u32, from: u32, tag: u32, receive: u32) -> Option<(u32, u32)> {
+        let rank = &mut self.0[to as usize];
+        let key = if from == ANY || tag == ANY {
+            let fits = |&&(source, of): &&Key| {
+                (from == ANY || source == from) && (if tag == ANY { of < COLLECTIVE_TAGS } else { of == tag })
+            };
+            rank.early_in_order.values().find(fits).copied()
+        } else {
+            Some((from, tag))
+        };
+        if let Some((clock, send)) = key.and_then(|key| pop(&mut rank.early, key)) {
+            let (source, _) = rank.early_in_order.remove(&clock)?;
+            return Some((source, send));
+        }
+        rank.clock += 1;
+        rank.posted.entry((from, tag)).or_default().push_back((rank.clock, receive));
+        None
+    }
+
+    /// Sends that nobody received, in the order of ranks and of arrival, as numbers over all ranks.
+    pub(super) fn unreceived(&self, trace: &Trace) -> Vec<usize> {
+        let mut sends = Vec::new();
+        for rank in &self.0 {
+            let mut own: Vec<(u64, usize)> = rank
+                .early
+                .iter()
+                .flat_map(|(&(from, _), queue)| {
+                    queue.iter().map(move |&(clock, send)| (clock, trace.first(from) + send as usize))
+                })
+                .collect();
+            own.sort_unstable();
+            sends.extend(own.into_iter().map(|(_, send)| send));
+        }
+        sends
+    }
+}
+
+/// Takes the first of a queue; an empty queue is forgotten, tags may be many.
+fn pop(queues: &mut HashMap<Key, VecDeque<(u64, u32)>>, key: Key) -> Option<(u64, u32)> {
+    let queue = queues.get_mut(&key)?;
+    let first = queue.pop_front();
+    if queue.is_empty() {
+        queues.remove(&key);
+    }
+    first
+}

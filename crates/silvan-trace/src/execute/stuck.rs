@@ -1,0 +1,118 @@
+//! What waits for ever, and why.
+
+use super::{DONE, Parameters};
+use crate::trace::{ANY, COLLECTIVE_TAGS, Kind, Operation, Trace};
+
+/// Why an operation never finishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The other rank has nothing that fits, or has used it up.
+    NoPartner,
+    /// The other rank has something that fits, but never comes to it.
+    PartnerWaits,
+}
+
+/// An operation that was started and never finishes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stuck {
+    /// Its rank.
+    pub rank: u32,
+    /// Its number within the rank.
+    pub index: u32,
+    /// What it does.
+    pub operation: Operation,
+    /// Why.
+    pub why: Why,
+}
+
+impl std::fmt::Display for Stuck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { rank, index, operation, why } = self;
+        write!(f, "rank {rank}, operation {index}: {operation}: ")?;
+        let (other, wanted) = match operation.kind {
+            Kind::Send => (format!("rank {}", operation.peer), "receive"),
+            _ if operation.peer == ANY => ("any rank".to_owned(), "send"),
+            _ => (format!("rank {}", operation.peer), "send"),
+        };
+        match why {
+            Why::NoPartner => write!(f, "{other} has no {wanted} left that fits"),
+            Why::PartnerWaits => write!(f, "{other} never comes to its {wanted}"),
+        }
+    }
+}
+
+/// The first operations that wait for another rank, and ranks that wait for each other in a circle.
+pub(super) fn explain(
+    trace: &Trace,
+    waits: &[u32],
+    parameters: &Parameters,
+    most: usize,
+) -> (Vec<Stuck>, Vec<u32>) {
+    let mut stuck = Vec::new();
+    // For each rank one that it waits for and that never comes to its part.
+    let mut waits_for = vec![None; trace.ranks() as usize];
+    for rank in 0..trace.ranks() {
+        let blocked = trace.of_rank(rank).enumerate().filter(|&(_, at)| {
+            let operation = trace.operation(at);
+            let waiting = match operation.kind {
+                Kind::Recv => true,
+                Kind::Send => operation.size > parameters.rendezvous_above,
+                Kind::Calc | Kind::Delay => false,
+            };
+            waiting && waits[at] == 0
+        });
+        // To look for a partner takes long: beyond what is told, the first of each rank is enough.
+        for (index, at) in blocked.take(most.saturating_sub(stuck.len()).max(1)) {
+            let operation = trace.operation(at);
+            let partner = partner(trace, waits, rank, operation);
+            let why = if partner.is_some() { Why::PartnerWaits } else { Why::NoPartner };
+            stuck.push(Stuck { rank, index: index as u32, operation, why });
+            waits_for[rank as usize] = waits_for[rank as usize].or(partner);
+        }
+    }
+    stuck.truncate(most);
+    (stuck, circle(&waits_for))
+}
+
+/// The rank that has what fits, not yet come to.
+fn partner(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Option<u32> {
+    let others = if operation.peer == ANY { 0..trace.ranks() } else { operation.peer..operation.peer + 1 };
+    let fits = |at: &usize| {
+        let other = trace.operation(*at);
+        let (send, recv) = if operation.kind == Kind::Send { (operation, other) } else { (other, operation) };
+        let source = if operation.kind == Kind::Send { rank } else { trace.rank_of(*at) };
+        let to = if operation.kind == Kind::Send { operation.peer } else { rank };
+        let of_tag = recv.tag == send.tag || (recv.tag == ANY && send.tag < COLLECTIVE_TAGS);
+        send.kind == Kind::Send
+            && recv.kind == Kind::Recv
+            && send.peer == to
+            && (recv.peer == ANY || recv.peer == source)
+            && of_tag
+            && waits[*at] != 0
+            && waits[*at] != DONE
+    };
+    others.into_iter().find(|&other| trace.of_rank(other).any(|at| fits(&at)))
+}
+
+/// Follows who waits for whom until somebody comes again.
+fn circle(waits_for: &[Option<u32>]) -> Vec<u32> {
+    let mut seen = vec![0u32; waits_for.len()];
+    for start in 0..waits_for.len() {
+        let walk = start as u32 + 1;
+        let mut path = Vec::new();
+        let mut at = start as u32;
+        while seen[at as usize] == 0 {
+            seen[at as usize] = walk;
+            path.push(at);
+            match waits_for[at as usize] {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        let closed = seen[at as usize] == walk && waits_for[at as usize].is_some();
+        if let Some(first) = path.iter().position(|&rank| closed && rank == at) {
+            return path.split_off(first);
+        }
+    }
+    Vec::new()
+}

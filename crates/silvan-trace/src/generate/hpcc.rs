@@ -1,0 +1,275 @@
+//! The kernels of HPC Challenge, as its version 1.5 communicates.
+
+use serde::{Deserialize, Serialize};
+use silvan_engine::random::Stream;
+
+use super::{Group, computing, speed, text, within};
+use crate::collective::{Choice, Collective, Sizes};
+use crate::sequence::Sequence;
+use crate::trace::{ANY, MAX_RANKS, Operation, Trace, TraceBuilder};
+
+/// Which kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kernel {
+    /// Messages to and fro between two ranks, one pair after the other.
+    PingPong,
+    /// Each rank exchanges with its two neighbours.
+    NaturalRing,
+    /// The same in random order.
+    RandomRing,
+    /// The transpose of a matrix that is spread in blocks over a grid of ranks.
+    Ptrans,
+    /// Solving a dense system of equations by LU factorisation.
+    Hpl,
+    /// A Fourier transform of one dimension: all-to-all exchanges between local transforms.
+    Fft,
+    /// Updates at random places of a table.
+    RandomAccess,
+}
+
+/// A kernel with its sizes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Kernels {
+    /// Which kernel.
+    pub kernel: Kernel,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Bytes of a message (ping-pong, rings): 8 for latency, 2,000,000 for bandwidth.
+    pub bytes: u64,
+    /// Repetitions.
+    pub iterations: u32,
+    /// Pairs of the ping-pong: all, or so many spread evenly.
+    pub pairs: u32,
+    /// Order of the matrix (PTRANS, HPL).
+    pub n: u64,
+    /// Order of its blocks.
+    pub nb: u64,
+    /// Points of the transform, complex numbers of 16 bytes.
+    pub points: u64,
+    /// Messages that each rank sends (RandomAccess).
+    pub messages: u32,
+    /// Speed of a rank, in flop/s.
+    pub flops: f64,
+    /// Seed of what is random.
+    pub seed: u64,
+}
+
+impl Default for Kernels {
+    fn default() -> Self {
+        Self {
+            kernel: Kernel::NaturalRing,
+            ranks: 8,
+            bytes: 2_000_000,
+            iterations: 1,
+            pairs: 28,
+            n: 2048,
+            nb: 64,
+            points: 1 << 20,
+            messages: 256,
+            flops: 1e10,
+            seed: 1,
+        }
+    }
+}
+
+/// What a kernel's ranks work with.
+pub(super) struct Work<'w> {
+    pub(super) sizes: &'w Kernels,
+    pub(super) algorithms: &'w Choice,
+    pub(super) build: TraceBuilder,
+    pub(super) ranks: Vec<Sequence>,
+}
+
+impl Kernels {
+    /// Makes the trace; collective operations by `algorithms`.
+    ///
+    /// # Errors
+    /// A size out of range, an algorithm that cannot do it, or more than `limit` operations and dependencies.
+    pub fn trace(&self, algorithms: &Choice, limit: u64) -> Result<Trace, String> {
+        within("ranks", u64::from(self.ranks), 2, u64::from(MAX_RANKS))?;
+        within("iterations", u64::from(self.iterations), 1, 1 << 20)?;
+        within("bytes", self.bytes, 0, 1 << 50)?;
+        speed("flops", self.flops)?;
+        let build = TraceBuilder::new(u64::from(self.ranks), limit).map_err(text)?;
+        let ranks = (0..self.ranks).map(Sequence::new).collect();
+        let mut work = Work { sizes: self, algorithms, build, ranks };
+        match self.kernel {
+            Kernel::PingPong => work.ping_pong()?,
+            Kernel::NaturalRing => work.ring(&(0..self.ranks).collect::<Vec<_>>())?,
+            Kernel::RandomRing => {
+                let mut order: Vec<u32> = (0..self.ranks).collect();
+                Stream::new(self.seed, "random ring", 0).shuffle(&mut order);
+                work.ring(&order)?;
+            }
+            Kernel::Ptrans => work.transpose()?,
+            Kernel::Hpl => work.factorise()?,
+            Kernel::Fft => work.transform()?,
+            Kernel::RandomAccess => work.update()?,
+        }
+        work.build.finish().map_err(text)
+    }
+}
+
+/// The grid of ranks: rows and columns, as square as can be, not more rows than columns.
+pub(super) fn grid(ranks: u32) -> (u32, u32) {
+    let rows = (1..=ranks.isqrt()).rev().find(|rows| ranks.is_multiple_of(*rows)).unwrap_or(1);
+    (rows, ranks / rows)
+}
+
+impl Work<'_> {
+    pub(super) fn compute(&mut self, rank: u32, flops: f64) -> Result<(), String> {
+        let ns = computing(flops, self.sizes.flops);
+        self.ranks[rank as usize].compute(&mut self.build, ns).map_err(text)
+    }
+
+    /// Sends and receives of all ranks at once, which then wait for them.
+    fn exchange(&mut self, messages: impl Iterator<Item = (u32, u32, u64)>, tag: u32) -> Result<(), String> {
+        let mut open: Vec<(u32, u32)> = Vec::new();
+        for (from, to, bytes) in messages {
+            let ends = [(to, Operation::recv(from, bytes, tag)), (from, Operation::send(to, bytes, tag))];
+            for (rank, operation) in ends {
+                let made = self.ranks[rank as usize].start(&mut self.build, operation).map_err(text)?;
+                open.push((rank, made));
+            }
+        }
+        open.into_iter().for_each(|(rank, made)| self.ranks[rank as usize].wait(made));
+        Ok(())
+    }
+
+    pub(super) fn collective(
+        &mut self,
+        group: &Group,
+        operation: Collective,
+        bytes: u64,
+    ) -> Result<(), String> {
+        for &rank in &group.members {
+            let sequence = &mut self.ranks[rank as usize];
+            group.collective(&mut self.build, sequence, operation, Sizes::Uniform(bytes), self.algorithms)?;
+        }
+        Ok(())
+    }
+
+    fn ping_pong(&mut self) -> Result<(), String> {
+        let ranks = u64::from(self.sizes.ranks);
+        let all = ranks * (ranks - 1) / 2;
+        let wanted = u64::from(self.sizes.pairs).min(all);
+        within("pairs", wanted, 1, all)?;
+        let world = Group { number: 0, members: (0..self.sizes.ranks).collect() };
+        let mut pairs = (0..self.sizes.ranks).flat_map(|a| (a + 1..self.sizes.ranks).map(move |b| (a, b)));
+        let mut gone = 0;
+        for number in 0..wanted {
+            let place = number * all / wanted;
+            let Some((one, other)) = pairs.nth((place - gone) as usize) else { break };
+            gone = place + 1;
+            for _ in 0..self.sizes.iterations {
+                for (from, to) in [(one, other), (other, one)] {
+                    let send = Operation::send(to, self.sizes.bytes, 0);
+                    self.ranks[from as usize].blocking(&mut self.build, send).map_err(text)?;
+                    let recv = Operation::recv(from, self.sizes.bytes, 0);
+                    self.ranks[to as usize].blocking(&mut self.build, recv).map_err(text)?;
+                }
+            }
+            self.collective(&world, Collective::Barrier, 0)?;
+        }
+        Ok(())
+    }
+
+    fn ring(&mut self, order: &[u32]) -> Result<(), String> {
+        let (ranks, bytes) = (order.len(), self.sizes.bytes);
+        for _ in 0..self.sizes.iterations {
+            // To the right with one tag, to the left with another: with two ranks both are the same rank.
+            for (tag, step) in [(200, 1), (201, ranks - 1)] {
+                let to = |place: usize| order[(place + step) % ranks];
+                self.exchange((0..ranks).map(|place| (order[place], to(place), bytes)), tag)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks (i, j) lie on rank (i mod rows, j mod columns), and go to where (j, i) lies.
+    fn transpose(&mut self) -> Result<(), String> {
+        let Kernels { n, nb, ranks, .. } = *self.sizes;
+        within("nb", nb, 1, 1 << 20)?;
+        within("n", n, nb, 1 << 24)?;
+        let (rows, columns) = grid(ranks);
+        let period = u64::from(rows) * u64::from(columns) / gcd(u64::from(rows), u64::from(columns));
+        let blocks = n / nb;
+        // Elements of the blocks whose number has some remainder: the last block may be smaller.
+        let elements = |rest: u64| {
+            let whole = (blocks + period - 1 - rest) / period * nb;
+            whole + if blocks % period == rest { n % nb } else { 0 }
+        };
+        let mut bytes = std::collections::BTreeMap::new();
+        for i in 0..period {
+            for j in 0..period {
+                let rank =
+                    |i: u64, j: u64| (i % u64::from(rows)) as u32 * columns + (j % u64::from(columns)) as u32;
+                *bytes.entry((rank(i, j), rank(j, i))).or_insert(0) += 8 * elements(i) * elements(j);
+            }
+        }
+        for _ in 0..self.sizes.iterations {
+            let messages = bytes.iter().filter(|&(&(from, to), &bytes)| from != to && bytes > 0);
+            self.exchange(messages.map(|(&(from, to), &bytes)| (from, to, bytes)), 0)?;
+            // Adding the other matrix: one operation an element.
+            for rank in 0..ranks {
+                self.compute(rank, (n * n) as f64 / f64::from(ranks))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Six steps: three exchanges of all with all, and local transforms between.
+    fn transform(&mut self) -> Result<(), String> {
+        let Kernels { points, ranks, .. } = *self.sizes;
+        within("points", points, u64::from(ranks) * u64::from(ranks), 1 << 44)?;
+        let world = Group { number: 0, members: (0..ranks).collect() };
+        let block = 16 * points / (u64::from(ranks) * u64::from(ranks));
+        let flops = 5.0 * points as f64 * (points as f64).log2() / f64::from(ranks);
+        for _ in 0..self.sizes.iterations {
+            for step in 0..3 {
+                self.collective(&world, Collective::AllToAll, block)?;
+                for rank in 0..if step < 2 { ranks } else { 0 } {
+                    self.compute(rank, flops / 2.0)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A rank has 1024 updates under way: those for one other rank go as one message.
+    fn update(&mut self) -> Result<(), String> {
+        let Kernels { ranks, messages, seed, .. } = *self.sizes;
+        within("messages", u64::from(messages), 1, 1 << 24)?;
+        let bytes = 8 * (1024 / u64::from(ranks)).max(1);
+        let mut expected = vec![0u32; ranks as usize];
+        let mut sends = Vec::new();
+        for rank in 0..ranks {
+            let mut random = Stream::new(seed, "random access", u64::from(rank));
+            for _ in 0..messages {
+                let to = (rank + 1 + random.below(ranks - 1)) % ranks;
+                expected[to as usize] += 1;
+                sends.push((rank, Operation::send(to, bytes, 1)));
+            }
+        }
+        let mut open = Vec::new();
+        let receives = (0..ranks).flat_map(|rank| {
+            (0..expected[rank as usize]).map(move |_| (rank, Operation::recv(ANY, bytes, 1)))
+        });
+        for (rank, operation) in receives.chain(sends) {
+            let made = self.ranks[rank as usize].start(&mut self.build, operation).map_err(text)?;
+            open.push((rank, made));
+        }
+        open.into_iter().for_each(|(rank, made)| self.ranks[rank as usize].wait(made));
+        let world = Group { number: 0, members: (0..ranks).collect() };
+        self.collective(&world, Collective::Barrier, 0)
+    }
+}
+
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

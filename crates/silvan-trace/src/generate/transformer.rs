@@ -1,0 +1,287 @@
+//! One training step of a transformer, parallel in tensors, pipeline and data.
+//!
+//! Ranks are numbered as in Megatron-LM (Narayanan et al. 2021): those of a tensor group follow each other,
+//! then those of a data group, then the stages of the pipeline. Each layer has two all-reduces of its
+//! activations forward and two backward in its tensor group; stages exchange activations and their gradients;
+//! at the end gradients are reduced in the data groups. The pipeline's schedule is one forward, one
+//! backward (1F1B).
+
+use serde::{Deserialize, Serialize};
+
+use super::{Group, computing, speed, text, within};
+use crate::collective::{Choice, Collective, Sizes};
+use crate::sequence::Sequence;
+use crate::trace::{MAX_RANKS, Operation, Trace, TraceBuilder};
+
+/// A model, how it is spread, and on what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Transformer {
+    /// Layers of the model.
+    pub layers: u32,
+    /// Width of the model.
+    pub hidden: u64,
+    /// Width within the feed-forward network; 0: four times `hidden`.
+    pub feed_forward: u64,
+    /// Words known.
+    pub vocabulary: u64,
+    /// Words of a sequence.
+    pub sequence: u64,
+    /// Sequences of a micro-batch.
+    pub micro_batch: u64,
+    /// Micro-batches of a step, on each replica.
+    pub micro_batches: u32,
+    /// Bytes of a number in activations.
+    pub bytes: u64,
+    /// Bytes of a number in gradients.
+    pub gradient_bytes: u64,
+    /// Ranks that share each layer.
+    pub tensor: u32,
+    /// Stages that share the layers.
+    pub pipeline: u32,
+    /// Replicas.
+    pub data: u32,
+    /// Speed of a rank, in flop/s.
+    pub flops: f64,
+    /// Steps.
+    pub steps: u32,
+}
+
+impl Default for Transformer {
+    /// A model of 1.3 thousand million parameters (GPT-3 XL) on 16 ranks.
+    fn default() -> Self {
+        Self {
+            layers: 24,
+            hidden: 2048,
+            feed_forward: 0,
+            vocabulary: 51_200,
+            sequence: 2048,
+            micro_batch: 1,
+            micro_batches: 4,
+            bytes: 2,
+            gradient_bytes: 2,
+            tensor: 4,
+            pipeline: 2,
+            data: 2,
+            flops: 150e12,
+            steps: 1,
+        }
+    }
+}
+
+/// Forward or backward through a stage with a micro-batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Forward(u32),
+    Backward(u32),
+}
+
+/// The order of passes of a stage: as many forward as there are stages behind it, then in turn.
+fn schedule(stage: u32, stages: u32, micro_batches: u32) -> Vec<Pass> {
+    let ahead = (stages - 1 - stage).min(micro_batches);
+    let mut passes: Vec<Pass> = (0..ahead).map(Pass::Forward).collect();
+    for number in 0..micro_batches {
+        if number + ahead < micro_batches {
+            passes.push(Pass::Forward(number + ahead));
+        }
+        passes.push(Pass::Backward(number));
+    }
+    passes
+}
+
+/// A rank at work.
+struct Worker<'w> {
+    model: &'w Transformer,
+    algorithms: &'w Choice,
+    sequence: Sequence,
+    stage: u32,
+    tensor: Group,
+    data: Group,
+    /// Sends that are under way.
+    open: Vec<u32>,
+}
+
+impl Transformer {
+    fn check(&self) -> Result<(), String> {
+        let ranks = u64::from(self.tensor) * u64::from(self.pipeline) * u64::from(self.data);
+        within("tensor * pipeline * data", ranks, 1, u64::from(MAX_RANKS))?;
+        within("layers", u64::from(self.layers), u64::from(self.pipeline), 1 << 16)?;
+        if !self.layers.is_multiple_of(self.pipeline) {
+            return Err(format!("{} layers do not divide into {} stages", self.layers, self.pipeline));
+        }
+        for (name, number) in [
+            ("hidden", self.hidden),
+            ("vocabulary", self.vocabulary),
+            ("sequence", self.sequence),
+            ("micro-batch", self.micro_batch),
+        ] {
+            within(name, number, 1, 1 << 24)?;
+        }
+        within("feed-forward", self.feed_forward, 0, 1 << 26)?;
+        within("micro-batches", u64::from(self.micro_batches), 1, 1 << 16)?;
+        within("steps", u64::from(self.steps), 1, 1 << 16)?;
+        within("bytes", self.bytes, 1, 8)?;
+        within("gradient-bytes", self.gradient_bytes, 1, 8)?;
+        if !self.hidden.is_multiple_of(u64::from(self.tensor)) {
+            return Err(format!("a width of {} does not divide into {} ranks", self.hidden, self.tensor));
+        }
+        speed("flops", self.flops)
+    }
+
+    /// Makes the trace; collective operations by `algorithms`.
+    ///
+    /// # Errors
+    /// A size out of range or that does not divide, an algorithm that cannot do it, or more than `limit`
+    /// operations and dependencies.
+    pub fn trace(&self, algorithms: &Choice, limit: u64) -> Result<Trace, String> {
+        self.check()?;
+        let (tensor, data) = (self.tensor, self.data);
+        let ranks = tensor * self.pipeline * data;
+        let mut build = TraceBuilder::new(u64::from(ranks), limit).map_err(text)?;
+        for rank in 0..ranks {
+            let (own, replica, stage) = (rank % tensor, rank / tensor % data, rank / (tensor * data));
+            let of_stage = stage * tensor * data;
+            let mut worker = Worker {
+                model: self,
+                algorithms,
+                sequence: Sequence::new(rank),
+                stage,
+                tensor: Group {
+                    number: stage * data + replica,
+                    members: (0..tensor).map(|other| of_stage + replica * tensor + other).collect(),
+                },
+                data: Group {
+                    number: ranks + stage * tensor + own,
+                    members: (0..data).map(|other| of_stage + other * tensor + own).collect(),
+                },
+                open: Vec::new(),
+            };
+            for _ in 0..self.steps {
+                worker.step(&mut build)?;
+            }
+        }
+        build.finish().map_err(text)
+    }
+
+    const fn inner(&self) -> u64 {
+        if self.feed_forward == 0 { 4 * self.hidden } else { self.feed_forward }
+    }
+
+    /// Parameters of a layer: attention has four square matrices, the feed-forward network two.
+    const fn of_layer(&self) -> u64 {
+        4 * self.hidden * self.hidden + 2 * self.hidden * self.inner()
+    }
+
+    /// Bytes of the activations of a micro-batch between two layers.
+    const fn activations(&self) -> u64 {
+        self.micro_batch * self.sequence * self.hidden * self.bytes
+    }
+
+    /// Operations of a layer forward: two per parameter and word, and attention between all words.
+    fn forward(&self) -> f64 {
+        let words = (self.micro_batch * self.sequence) as f64;
+        2.0 * words * self.of_layer() as f64 + 4.0 * words * self.sequence as f64 * self.hidden as f64
+    }
+
+    /// Parameters of a rank of a stage; the first has the words' vectors, and the last has them again.
+    fn parameters(&self, stage: u32) -> u64 {
+        let layers = u64::from(self.layers / self.pipeline) * self.of_layer();
+        let words = if stage == 0 || stage == self.pipeline - 1 { self.vocabulary * self.hidden } else { 0 };
+        (layers + words) / u64::from(self.tensor)
+    }
+}
+
+impl Worker<'_> {
+    fn step(&mut self, build: &mut TraceBuilder) -> Result<(), String> {
+        for pass in schedule(self.stage, self.model.pipeline, self.model.micro_batches) {
+            match pass {
+                Pass::Forward(number) => self.pass(build, number, true)?,
+                Pass::Backward(number) => self.pass(build, number, false)?,
+            }
+        }
+        std::mem::take(&mut self.open).into_iter().for_each(|send| self.sequence.wait(send));
+        let gradients = self.model.parameters(self.stage) * self.model.gradient_bytes;
+        let sizes = Sizes::Uniform(gradients);
+        self.data.collective(build, &mut self.sequence, Collective::AllReduce, sizes, self.algorithms)
+    }
+
+    /// The rank at the same place of another stage.
+    fn at_stage(&self, stage: u32) -> u32 {
+        let of_stage = self.model.tensor * self.model.data;
+        self.sequence.rank() % of_stage + stage * of_stage
+    }
+
+    fn pass(&mut self, build: &mut TraceBuilder, number: u32, forward: bool) -> Result<(), String> {
+        let last = self.model.pipeline - 1;
+        let (before, behind) = if forward {
+            (self.stage.checked_sub(1), (self.stage < last).then_some(self.stage + 1))
+        } else {
+            ((self.stage < last).then_some(self.stage + 1), self.stage.checked_sub(1))
+        };
+        let tag = 2 * number + u32::from(!forward);
+        let bytes = self.model.activations();
+        if let Some(stage) = before {
+            let recv = Operation::recv(self.at_stage(stage), bytes, tag);
+            self.sequence.blocking(build, recv).map_err(text)?;
+        }
+        for _ in 0..self.model.layers / self.model.pipeline {
+            self.layer(build, forward)?;
+        }
+        if self.stage == last {
+            // Which word comes next: a product with the vectors of all words.
+            let words = (self.model.micro_batch * self.model.sequence) as f64;
+            let flops = 2.0 * words * self.model.hidden as f64 * self.model.vocabulary as f64;
+            self.compute(build, flops, forward)?;
+        }
+        if let Some(stage) = behind {
+            let send = Operation::send(self.at_stage(stage), bytes, tag);
+            self.open.push(self.sequence.start(build, send).map_err(text)?);
+        }
+        Ok(())
+    }
+
+    /// Attention and feed-forward network, each with an all-reduce.
+    fn layer(&mut self, build: &mut TraceBuilder, forward: bool) -> Result<(), String> {
+        for _ in 0..2 {
+            self.compute(build, self.model.forward() / 2.0, forward)?;
+            let sizes = Sizes::Uniform(self.model.activations());
+            self.tensor.collective(
+                build,
+                &mut self.sequence,
+                Collective::AllReduce,
+                sizes,
+                self.algorithms,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Backward there is twice as much to compute.
+    fn compute(&mut self, build: &mut TraceBuilder, flops: f64, forward: bool) -> Result<(), String> {
+        let share = if forward { 1.0 } else { 2.0 } * flops / f64::from(self.model.tensor);
+        self.sequence.compute(build, computing(share, self.model.flops)).map_err(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_take_turns() {
+        use Pass::{Backward, Forward};
+        assert_eq!(schedule(1, 2, 2), [Forward(0), Backward(0), Forward(1), Backward(1)]);
+        assert_eq!(
+            schedule(0, 2, 3),
+            [Forward(0), Forward(1), Backward(0), Forward(2), Backward(1), Backward(2)]
+        );
+        for (stage, stages, number) in [(0, 8, 3), (3, 8, 16), (7, 8, 16)] {
+            let passes = schedule(stage, stages, number);
+            assert_eq!(passes.len(), 2 * number as usize);
+            for micro in 0..number {
+                let place = |pass| passes.iter().position(|&one| one == pass).unwrap();
+                assert!(place(Forward(micro)) < place(Backward(micro)));
+            }
+        }
+    }
+}

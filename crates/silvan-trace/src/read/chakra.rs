@@ -1,0 +1,369 @@
+//! Chakra execution traces: a file per rank, protobuf messages behind their lengths.
+//!
+//! Nodes wait for their data dependencies, as in Chakra's own feeder; control dependencies tell who called
+//! whom and have no effect. Computing on the host's processor is on cpu 0, on the accelerator on cpu 1,
+//! communication on cpu 2, memory and storage on cpu 3. A collective node without `comm_type` is the call
+//! of one on the host, and takes its duration there.
+//!
+//! The members of a process group are the ranks whose files name it; a collective operation without
+//! `pg_name` is of all ranks. Sizes are as in ASTRA-sim: what a rank contributes to an all-gather, the whole
+//! vector of an all-reduce and a reduce-scatter, all that a rank sends in an all-to-all.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::BufRead;
+use std::path::PathBuf;
+
+use super::protobuf::{Fields, Messages, Value, numbers, varint};
+use super::source;
+use crate::collective::{Call, Collective, Sizes};
+use crate::error::{TraceError, clip};
+use crate::read::Options;
+use crate::sequence::Sequence;
+use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, Trace, TraceBuilder, When, scaled};
+
+/// A node, as far as it is of use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Node {
+    id: u64,
+    kind: u64,
+    waits_for: Vec<u64>,
+    micros: u64,
+    on_host: Option<bool>,
+    bytes: Option<u64>,
+    operation: Option<u64>,
+    source: Option<u64>,
+    destination: Option<u64>,
+    tag: Option<u64>,
+    root: Option<u64>,
+    group: Option<String>,
+    /// Whether only some dimensions of a network take part.
+    partly: bool,
+}
+
+/// Kinds of nodes.
+mod kind {
+    pub(super) const METADATA: u64 = 1;
+    pub(super) const COMPUTE: u64 = 4;
+    pub(super) const SEND: u64 = 5;
+    pub(super) const RECV: u64 = 6;
+    pub(super) const COLLECTIVE: u64 = 7;
+    pub(super) const LAST: u64 = 10;
+}
+
+/// The most process groups, and the most bytes of the name of one: they are kept.
+const MAX_GROUPS: usize = 1 << 16;
+const MAX_GROUP_NAME: usize = 255;
+
+/// In the order of their numbers; a reduce-scatter of blocks is one.
+const OPERATIONS: [Collective; 10] = [
+    Collective::AllReduce,
+    Collective::Reduce,
+    Collective::AllGather,
+    Collective::Gather,
+    Collective::Scatter,
+    Collective::Broadcast,
+    Collective::AllToAll,
+    Collective::ReduceScatter,
+    Collective::ReduceScatter,
+    Collective::Barrier,
+];
+
+/// Whether a file may begin like this.
+#[must_use]
+pub fn looks_like(start: &[u8]) -> bool {
+    let mut rest = start;
+    let Ok(length) = varint(&mut rest) else { return false };
+    if length == 0 {
+        // No metadata: the first node has a number.
+        return varint(&mut rest).is_ok_and(|node| node >= 2) && rest.first() == Some(&8);
+    }
+    let whole = usize::try_from(length).ok().and_then(|length| rest.get(..length));
+    let of_metadata =
+        |field: &Result<(u64, Value<'_>), String>| matches!(field, Ok((1 | 2, Value::Bytes(_))));
+    match whole {
+        Some(message) => Fields(message).all(|field| of_metadata(&field)),
+        // It goes on beyond what is known: its first field must do.
+        None => start.len() > 1000 && Fields(rest).next().is_some_and(|field| of_metadata(&field)),
+    }
+}
+
+fn attribute(bytes: &[u8], node: &mut Node) -> Result<(), String> {
+    let (mut name, mut number, mut text, mut list) = ("", None, None, None);
+    for field in Fields(bytes) {
+        match field? {
+            (1, Value::Bytes(bytes)) => name = std::str::from_utf8(bytes).unwrap_or_default(),
+            // Signed numbers in zigzag.
+            (15 | 17, Value::Varint(value)) => number = Some((value >> 1) ^ (value & 1).wrapping_neg()),
+            (3 | 5, _) => return Ok(()),
+            (29, Value::Bytes(bytes)) => text = Some(bytes),
+            (28, Value::Bytes(bytes)) => list = Some(bytes),
+            (7.., value) => number = value.number().or(number),
+            _ => {}
+        }
+    }
+    match name {
+        "is_cpu_op" => node.on_host = number.map(|number| number != 0),
+        "comm_size" => node.bytes = number,
+        "comm_type" => node.operation = number,
+        "comm_src" => node.source = number,
+        "comm_dst" => node.destination = number,
+        "comm_tag" => node.tag = number,
+        "comm_root" | "root" => node.root = number,
+        "pg_name" => {
+            if text.is_some_and(|text| text.len() > MAX_GROUP_NAME) {
+                return Err(format!("pg_name has more than {MAX_GROUP_NAME} bytes"));
+            }
+            let named = text.map(|text| String::from_utf8_lossy(text).into_owned());
+            node.group =
+                named.or_else(|| number.map(|number| number.to_string())).filter(|name| !name.is_empty());
+        }
+        "involved_dim" => {
+            for field in Fields(list.unwrap_or_default()) {
+                numbers(field?.1, |involved| node.partly |= involved == 0)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn node(bytes: &[u8]) -> Result<Node, String> {
+    let mut node = Node::default();
+    for field in Fields(bytes) {
+        let (number, value) = field?;
+        match (number, value) {
+            (1, Value::Varint(id)) => node.id = id,
+            (3, Value::Varint(kind)) => node.kind = kind,
+            (5, value) => numbers(value, |id| node.waits_for.push(id))?,
+            (7, Value::Varint(micros)) => node.micros = micros,
+            (10, Value::Bytes(bytes)) => attribute(bytes, &mut node)?,
+            _ => {}
+        }
+    }
+    Ok(node)
+}
+
+/// Reads the files of a trace, one per rank.
+///
+/// # Errors
+/// Where one is wrong, with the byte where the message begins (after decompression).
+pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceError> {
+    let open = |rank: usize| -> Result<(Box<dyn BufRead>, String), TraceError> {
+        let name = files[rank].display().to_string();
+        let from = source::unpacked(source::open(&files[rank])?);
+        Ok((from.map_err(|error| TraceError::new(&name, format!("cannot be read: {error}")))?, name))
+    };
+    read(files.len(), &open, options)
+}
+
+/// Opens the file of a rank, with its name; twice each.
+pub type Open<'o, 'r> = &'o dyn Fn(usize) -> Result<(Box<dyn BufRead + 'r>, String), TraceError>;
+
+/// Reads a trace of `ranks` sources, each opened twice: to find the groups, and to read.
+///
+/// # Errors
+/// As [`read_files`].
+pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace, TraceError> {
+    let mut groups: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    each_node(ranks, open, &mut |rank, node, at| {
+        if let Some(group) = node.group {
+            groups.entry(group).or_default().insert(rank);
+        }
+        if groups.len() > MAX_GROUPS {
+            Err(at(format!("more than {MAX_GROUPS} process groups")))
+        } else {
+            Ok(())
+        }
+    })?;
+    let whole = |error: BuildError| TraceError::new("the trace", error.to_string());
+    let mut ranks_of: Vec<(String, Vec<u32>)> =
+        groups.into_iter().map(|(name, members)| (name, members.into_iter().collect())).collect();
+    ranks_of.insert(0, (String::new(), (0..ranks as u32).collect()));
+    let build = TraceBuilder::new(ranks as u64, options.limit).map_err(whole)?;
+    let mut reader = Reader {
+        build,
+        options,
+        groups: ranks_of,
+        calls: HashMap::new(),
+        ends: HashMap::new(),
+        alone: 0,
+        waiting: Vec::new(),
+        rank: 0,
+    };
+    each_node(ranks, open, &mut |rank, node, fault| {
+        if rank != reader.rank {
+            reader.close()?;
+            reader.rank = rank;
+        }
+        reader.add(node, fault)
+    })?;
+    reader.close()?;
+    if reader.alone > 0 {
+        let note = format!("{} collective operations are of one rank, and take no time", reader.alone);
+        reader.build.notes.push(note);
+    }
+    reader.build.finish().map_err(whole)
+}
+
+/// Makes an error of the file at the message that was read last.
+type At<'a> = &'a dyn Fn(String) -> TraceError;
+
+type Each<'e> = &'e mut dyn FnMut(u32, Node, At<'_>) -> Result<(), TraceError>;
+
+fn each_node(ranks: usize, open: Open<'_, '_>, each: Each<'_>) -> Result<(), TraceError> {
+    for rank in 0..ranks {
+        let (from, name) = open(rank)?;
+        let mut messages = Messages::new(from);
+        let mut first = true;
+        loop {
+            let read = messages
+                .next()
+                .map(|message| message.map(|bytes| if first { Ok(None) } else { node(bytes).map(Some) }));
+            let offset = messages.offset;
+            let at = |message: String| TraceError::offset(&name, offset, message);
+            let Some(read) = read.map_err(&at)? else { break };
+            match read.map_err(&at)? {
+                // The first message holds the version and other metadata.
+                None => first = false,
+                Some(node) => each(rank as u32, node, &at)?,
+            }
+        }
+        if first {
+            return Err(TraceError::new(&name, "the file is empty; a Chakra trace begins with its metadata"));
+        }
+    }
+    Ok(())
+}
+
+struct Reader<'o> {
+    build: TraceBuilder,
+    options: &'o Options,
+    /// Process groups by name with their members, the first all ranks.
+    groups: Vec<(String, Vec<u32>)>,
+    /// How many collective operations a rank has had in a group.
+    calls: HashMap<(u32, usize), u32>,
+    /// Of the current rank: the operation with which each node ends.
+    ends: HashMap<u64, u32>,
+    alone: u64,
+    /// Of the current rank: operations and the nodes they wait for, with an error if that is not there.
+    waiting: Vec<(u32, u64, TraceError)>,
+    rank: u32,
+}
+
+impl Reader<'_> {
+    /// Ends a rank: nodes may wait for such as stand further down.
+    fn close(&mut self) -> Result<(), TraceError> {
+        for (later, id, error) in std::mem::take(&mut self.waiting) {
+            let Some(&earlier) = self.ends.get(&id) else { return Err(error) };
+            let built = self.build.wait(self.rank, later, earlier, When::Finish);
+            built.map_err(|too_large| TraceError { message: too_large.to_string(), ..error })?;
+        }
+        self.ends.clear();
+        Ok(())
+    }
+
+    fn add(&mut self, node: Node, at: At<'_>) -> Result<(), TraceError> {
+        let (first, last) =
+            self.operations(&node).map_err(|message| at(format!("node {}: {message}", node.id)))?;
+        if self.ends.insert(node.id, last).is_some() {
+            return Err(at(format!("node {} is there a second time", node.id)));
+        }
+        for id in node.waits_for {
+            self.build.allow(1 + self.waiting.len() as u64).map_err(|error| at(error.to_string()))?;
+            self.waiting.push((
+                first,
+                id,
+                at(format!("node {} waits for node {id}, which is not there", node.id)),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Makes the operations of a node; gives the first and the last.
+    fn operations(&mut self, node: &Node) -> Result<(u32, u32), String> {
+        let on_host = node.on_host == Some(true);
+        let communicates = match node.kind {
+            kind::SEND | kind::RECV => node.bytes.is_some(),
+            kind::COLLECTIVE => node.operation.is_some(),
+            _ => false,
+        };
+        let ns = scaled(node.micros.saturating_mul(1000), self.options.time_scale);
+        let operation = match node.kind {
+            kind::METADATA => Operation::delay(0),
+            kind::SEND | kind::RECV | kind::COLLECTIVE if !communicates && !on_host => {
+                return Err("it communicates, but has no comm_size or comm_type".to_owned());
+            }
+            kind::COLLECTIVE if communicates => return self.collective(node),
+            kind::SEND | kind::RECV if communicates => message(node)?.on(2),
+            0 => return Err("it is of no kind".to_owned()),
+            kind if kind > kind::LAST => {
+                return Err(format!("kind {kind} is not one of 1 to {}", kind::LAST));
+            }
+            _ if on_host => Operation::calc(ns),
+            kind::COMPUTE => Operation::calc(ns).on(1),
+            _ => Operation::calc(ns).on(3),
+        };
+        let made = self.build.push(self.rank, operation).map_err(|error| error.to_string())?;
+        Ok((made, made))
+    }
+
+    fn collective(&mut self, node: &Node) -> Result<(u32, u32), String> {
+        let place = node.operation.and_then(|number| usize::try_from(number).ok());
+        let operation = place.and_then(|place| OPERATIONS.get(place)).copied();
+        let operation = operation
+            .ok_or_else(|| format!("comm_type {:?} is not one of 0 to 9", node.operation.unwrap_or(0)))?;
+        if node.partly && node.group.is_none() {
+            let why = "involved_dim leaves dimensions of a network out; name the ranks by pg_name";
+            return Err(why.to_owned());
+        }
+        let name = node.group.as_deref().unwrap_or_default();
+        let found = self.groups.iter().position(|(group, _)| group == name);
+        let group = found.ok_or_else(|| format!("there is no group {}", clip(name)))?;
+        let members = self.groups[group].1.clone();
+        let me = members.binary_search(&self.rank).map_err(|_| "the rank is not of its group".to_owned())?;
+        let ranks = members.len() as u64;
+        let bytes = node.bytes.unwrap_or(0);
+        let share = |index: u64| bytes / ranks + u64::from(index < bytes % ranks);
+        let shares: Vec<u64>;
+        let sizes = match operation {
+            Collective::ReduceScatter => {
+                shares = (0..ranks).map(share).collect();
+                Sizes::PerRank(&shares)
+            }
+            Collective::AllToAll => Sizes::Uniform(bytes.div_ceil(ranks)),
+            _ => Sizes::Uniform(bytes),
+        };
+        let root = u32::try_from(node.root.unwrap_or(0)).unwrap_or(u32::MAX);
+        let call = Call::new(operation, self.options.algorithms.of(operation), ranks as u32, root, sizes)?;
+        // The same call has the same number in all ranks of the group.
+        let count = self.calls.entry((self.rank, group)).or_default();
+        let comm = (group as u64 * (1 << 20) + u64::from(*count)) % u64::from(COLLECTIVE_TAGS - 1);
+        *count += 1;
+        self.alone += u64::from(ranks == 1);
+        let mut sequence = Sequence::on_cpu(self.rank, 2);
+        let text = |error: BuildError| error.to_string();
+        let first = sequence.blocking(&mut self.build, Operation::delay(0)).map_err(text)?;
+        let own = |place: u32| members[place as usize];
+        sequence.collective(&mut self.build, &call, &own, me as u32, comm as u32).map_err(text)?;
+        let last = sequence.blocking(&mut self.build, Operation::delay(0)).map_err(text)?;
+        Ok((first, last))
+    }
+}
+
+fn message(node: &Node) -> Result<Operation, String> {
+    let bytes = node.bytes.unwrap_or(0);
+    let tag = node.tag.unwrap_or(0);
+    let tag = u32::try_from(tag).ok().filter(|&tag| tag < COLLECTIVE_TAGS);
+    let tag = tag.ok_or("comm_tag is beyond 2^31 - 1")?;
+    let (name, peer) = match node.kind {
+        kind::SEND => ("comm_dst", node.destination),
+        _ => ("comm_src", node.source),
+    };
+    let peer = peer.ok_or_else(|| format!("{name} is missing"))?;
+    let peer = u32::try_from(peer).map_err(|_| format!("{name} {peer} is no rank"))?;
+    Ok(if node.kind == kind::SEND {
+        Operation::send(peer, bytes, tag)
+    } else {
+        Operation::recv(peer, bytes, tag)
+    })
+}

@@ -1,0 +1,242 @@
+//! Readers of traces. The format is found by what a file holds.
+//!
+//! | format | how it is known |
+//! | --- | --- |
+//! | GOAL, text | the first word is `num_ranks` |
+//! | GOAL, binary | the first eight bytes are 4223 |
+//! | SimGrid's time-independent traces | lines of a rank and an action, or names of files with such lines |
+//! | VEF | the first word is `VEF` |
+//! | Chakra execution traces | length-prefixed messages, the first with a version or attributes |
+//! | HPCC recordings | the first line is a comment that begins with `HPCC` |
+//!
+//! Text and Chakra files may be compressed with gzip. A file that holds one rank of several, with the
+//! rank's number in its name (`job.3.et`, `actions3.txt`), brings those beside it.
+
+pub mod chakra;
+mod family;
+pub mod goal;
+pub mod goal_binary;
+pub mod hpcc;
+mod protobuf;
+pub mod source;
+pub mod ti;
+mod ti_actions;
+pub mod vef;
+mod vef_graph;
+
+use std::path::{Path, PathBuf};
+
+use crate::collective::Choice;
+use crate::error::TraceError;
+use crate::trace::{BuildError, MAX_ITEMS, Trace};
+use source::Source;
+
+/// A format of traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// GOAL, text.
+    Goal,
+    /// GOAL, binary.
+    GoalBinary,
+    /// SimGrid's time-independent traces.
+    Ti,
+    /// VEF.
+    Vef,
+    /// Chakra execution traces.
+    Chakra,
+    /// Recordings of the MPI calls of HPCC.
+    Hpcc,
+}
+
+/// All formats.
+pub const FORMATS: [Format; 6] =
+    [Format::Goal, Format::GoalBinary, Format::Ti, Format::Vef, Format::Chakra, Format::Hpcc];
+
+impl Format {
+    /// Its name, as in options and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Goal => "goal",
+            Self::GoalBinary => "goal-binary",
+            Self::Ti => "ti",
+            Self::Vef => "vef",
+            Self::Chakra => "chakra",
+            Self::Hpcc => "hpcc",
+        }
+    }
+
+    /// The format of that name.
+    ///
+    /// # Errors
+    /// There is none; says which there are.
+    pub fn by_name(name: &str) -> Result<Self, String> {
+        let found = FORMATS.into_iter().find(|format| format.name() == name);
+        found.ok_or_else(|| format!("format `{name}` is not one of {}", FORMATS.map(Self::name).join(", ")))
+    }
+}
+
+/// How files are read.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The format; found by what the file holds where it is not said.
+    pub format: Option<Format>,
+    /// Nanoseconds per unit of time of the file: 1 except where the tool that wrote it counted otherwise.
+    pub time_scale: f64,
+    /// Computing is so many times as long.
+    pub compute_scale: f64,
+    /// Speed of a host, for traces that count operations (SimGrid), in flop/s.
+    pub host_flops: f64,
+    /// Algorithms of collective operations.
+    pub algorithms: Choice,
+    /// The most operations and dependencies together.
+    pub limit: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            format: None,
+            time_scale: 1.0,
+            compute_scale: 1.0,
+            host_flops: 1e9,
+            algorithms: Choice::default(),
+            limit: MAX_ITEMS,
+        }
+    }
+}
+
+/// A trace as it was read.
+#[derive(Debug, Clone)]
+pub struct Read {
+    /// The trace.
+    pub trace: Trace,
+    /// Its format.
+    pub format: Format,
+    /// The files that it was made of.
+    pub files: Vec<PathBuf>,
+}
+
+/// Reads a trace.
+///
+/// # Errors
+/// The file cannot be read, its format is not known, or it is wrong: says where, and what would be right.
+pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
+    let format = match options.format {
+        Some(format) => format,
+        None => detect(path)?,
+    };
+    let name = path.display().to_string();
+    let scaled = |mut trace: Trace, files: Vec<PathBuf>| {
+        trace.scale_time(options.compute_scale);
+        Read { trace, format, files }
+    };
+    let one = || vec![path.to_owned()];
+    match format {
+        Format::Goal => Ok(scaled(goal::read(Source::open(path)?, options)?, one())),
+        Format::GoalBinary => {
+            let file = source::open(path)?;
+            Ok(scaled(goal_binary::read(std::io::BufReader::new(file), &name, options)?, one()))
+        }
+        Format::Vef => Ok(scaled(vef::read(Source::open(path)?, options)?, one())),
+        Format::Hpcc => Ok(scaled(hpcc::read(Source::open(path)?, options)?, one())),
+        Format::Ti => {
+            let files = family::of_ti(path)?;
+            Ok(scaled(ti::read_files(&files, options)?, files))
+        }
+        Format::Chakra => {
+            let files = family::of_numbered(path);
+            Ok(scaled(chakra::read_files(&files, options)?, files))
+        }
+    }
+}
+
+/// Finds the format of a file by what it holds.
+///
+/// # Errors
+/// It cannot be read, or is of no known format, or of a known one that is not read.
+pub fn detect(path: &Path) -> Result<Format, TraceError> {
+    let name = path.display().to_string();
+    let mut start = Vec::new();
+    source::head(path, &mut start)?;
+    if start.is_empty() {
+        return Err(TraceError::new(&name, "the file is empty; a trace is wanted"));
+    }
+    if let Some(cookie) = start.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
+        && matches!(cookie, goal_binary::COOKIE | goal_binary::SPOILT)
+    {
+        return Ok(Format::GoalBinary);
+    }
+    if chakra::looks_like(&start) {
+        return Ok(Format::Chakra);
+    }
+    detect_text(&String::from_utf8_lossy(&start), path).map_err(|message| TraceError::new(&name, message))
+}
+
+fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
+    let mut lines = start.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    if first.starts_with('#') && first.trim_start_matches(['#', ' ']).starts_with("HPCC") {
+        return Ok(Format::Hpcc);
+    }
+    let word = first.split_whitespace().next().unwrap_or_default();
+    if word == "VEF" {
+        return Ok(Format::Vef);
+    }
+    if word == "num_ranks" || first.starts_with("//") || first.starts_with("/*") {
+        return Ok(Format::Goal);
+    }
+    if first.starts_with("OTF2") || path.extension().is_some_and(|ending| ending == "otf2") {
+        return Err(
+            "this is OTF2: read from Python, as NAME.otf2, with `pip install silvan[otf2]`".to_owned()
+        );
+    }
+    let second = first.split_whitespace().nth(1).unwrap_or_default();
+    if word.bytes().all(|c| c.is_ascii_digit()) && ti::is_action(second) {
+        return Ok(Format::Ti);
+    }
+    if family::names_files(first, path) {
+        return Ok(Format::Ti);
+    }
+    let known = FORMATS.map(Format::name).join(", ");
+    Err(format!("the format is none of {known}: the file begins with {}", crate::error::clip(first)))
+}
+
+/// What is wrong in a line.
+enum Fault {
+    Text(String),
+    Build(BuildError),
+}
+
+impl Fault {
+    fn at(self, file: &str, line: u64) -> TraceError {
+        match self {
+            Self::Text(message) => TraceError::line(file, line, message),
+            Self::Build(error) => at_line(file, line)(error),
+        }
+    }
+}
+
+impl From<BuildError> for Fault {
+    fn from(error: BuildError) -> Self {
+        Self::Build(error)
+    }
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self::Text(message)
+    }
+}
+
+/// The error of a trace that cannot be built, at a line.
+fn at_line(file: &str, line: u64) -> impl Fn(BuildError) -> TraceError + use<> {
+    let file = file.to_owned();
+    move |error| TraceError::line(&file, line, error.to_string())
+}
+
+/// A duration in seconds as whole nanoseconds.
+fn seconds(value: f64) -> u64 {
+    (value * 1e9).round() as u64
+}

@@ -1,0 +1,122 @@
+//! Files as lines: plain or gzip, however large, with bounds.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::error::TraceError;
+
+/// The most bytes a line may have: 1 MiB, enough for a vector collective of 100,000 ranks.
+pub const MAX_LINE_BYTES: usize = 1 << 20;
+
+/// So many bytes tell the format.
+const HEAD: u64 = 4096;
+
+/// Opens a plain file.
+///
+/// # Errors
+/// It is not there, may not be read, or is a folder, FIFO or device: opening a FIFO waits for whoever
+/// writes to it, and a device may have no end.
+pub fn open(path: &Path) -> Result<File, TraceError> {
+    let failed = |error: std::io::Error| {
+        TraceError::new(&path.display().to_string(), format!("cannot be read: {error}"))
+    };
+    let kind = std::fs::metadata(path).map_err(failed)?.file_type();
+    if !kind.is_file() {
+        let what = if kind.is_dir() { "is a folder" } else { "is a FIFO, a device or a socket" };
+        return Err(TraceError::new(&path.display().to_string(), format!("{what}; a plain file is wanted")));
+    }
+    File::open(path).map_err(failed)
+}
+
+/// Unpacks what is compressed with gzip, and gives all else as it is.
+///
+/// # Errors
+/// Those of reading the first two bytes.
+pub fn unpacked<'r>(mut from: impl Read + 'r) -> std::io::Result<Box<dyn BufRead + 'r>> {
+    let mut start = Vec::with_capacity(2);
+    from.by_ref().take(2).read_to_end(&mut start)?;
+    let gzip = start == [0x1f, 0x8b];
+    let whole = BufReader::new(Cursor::new(start).chain(from));
+    Ok(if gzip { Box::new(BufReader::new(MultiGzDecoder::new(whole))) } else { Box::new(whole) })
+}
+
+/// Reads the first bytes of a file, unpacked.
+///
+/// # Errors
+/// As [`open`]; a damaged gzip stream.
+pub fn head(path: &Path, into: &mut Vec<u8>) -> Result<(), TraceError> {
+    let name = path.display().to_string();
+    let file = open(path)?;
+    let read = unpacked(file).and_then(|mut from| from.by_ref().take(HEAD).read_to_end(into));
+    read.map(|_| ()).map_err(|error| TraceError::new(&name, format!("cannot be read: {error}")))
+}
+
+/// A text, line by line.
+pub struct Source<'r> {
+    /// The file, as in errors.
+    pub name: String,
+    /// Number of the line that was read last, from 1.
+    pub line: u64,
+    from: Box<dyn BufRead + 'r>,
+    bytes: Vec<u8>,
+}
+
+impl<'r> Source<'r> {
+    /// Of a file.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open(path: &Path) -> Result<Source<'static>, TraceError> {
+        Source::new(open(path)?, &path.display().to_string())
+    }
+
+    /// Of bytes from anywhere, plain or gzip.
+    ///
+    /// # Errors
+    /// Those of reading the first two bytes.
+    pub fn new(from: impl Read + 'r, name: &str) -> Result<Self, TraceError> {
+        let from =
+            unpacked(from).map_err(|error| TraceError::new(name, format!("cannot be read: {error}")))?;
+        Ok(Self { name: name.to_owned(), line: 0, from, bytes: Vec::new() })
+    }
+
+    /// The next line, without its end; `None` behind the last.
+    ///
+    /// # Errors
+    /// It cannot be read, is longer than [`MAX_LINE_BYTES`], or no UTF-8.
+    pub fn next_line(&mut self) -> Result<Option<&str>, TraceError> {
+        self.bytes.clear();
+        self.line += 1;
+        let most = MAX_LINE_BYTES as u64 + 2;
+        let read = self.from.by_ref().take(most).read_until(b'\n', &mut self.bytes);
+        if let Err(error) = read {
+            return Err(self.error(format!("cannot be read: {error}")));
+        }
+        if self.bytes.is_empty() {
+            return Ok(None);
+        }
+        while matches!(self.bytes.last(), Some(b'\n' | b'\r')) {
+            self.bytes.pop();
+        }
+        if self.bytes.len() > MAX_LINE_BYTES {
+            return Err(self.error(format!("the line goes on beyond {MAX_LINE_BYTES} bytes")));
+        }
+        match std::str::from_utf8(&self.bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(TraceError::line(
+                &self.name,
+                self.line,
+                "is not UTF-8 text; is the format the right one?",
+            )),
+        }
+    }
+
+    /// An error in the line that was read last.
+    #[must_use]
+    pub fn error(&self, message: impl Into<String>) -> TraceError {
+        TraceError::line(&self.name, self.line, message)
+    }
+}

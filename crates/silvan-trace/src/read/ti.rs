@@ -1,0 +1,99 @@
+//! SimGrid's time-independent traces: `RANK ACTION ARGUMENT...`, a line an action.
+//!
+//! Either one file holds all ranks, or an index names a file per rank. Collective operations are expanded by
+//! the chosen algorithms, over all ranks. Computing takes its operations over [`Options::host_flops`].
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use crate::error::{TraceError, clip};
+use crate::read::source::Source;
+use crate::read::ti_actions::Process;
+pub use crate::read::ti_actions::is_action;
+use crate::read::{Fault, Options};
+use crate::trace::{BuildError, MAX_RANKS, Trace, TraceBuilder};
+
+/// Reads the files of a trace.
+///
+/// # Errors
+/// Where one is wrong, with the line.
+pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceError> {
+    read(files.len(), &|file| Source::open(&files[file]), options)
+}
+
+/// Reads a trace of `count` sources, each opened twice: to count the ranks, and to read.
+///
+/// # Errors
+/// Where one is wrong, with the line.
+pub fn read<'r>(
+    count: usize,
+    open: &dyn Fn(usize) -> Result<Source<'r>, TraceError>,
+    options: &Options,
+) -> Result<Trace, TraceError> {
+    let mut seen = HashSet::new();
+    let mut name = String::new();
+    for file in 0..count {
+        let mut source = open(file)?;
+        if file == 0 {
+            name.clone_from(&source.name);
+        }
+        let here = source.name.clone();
+        let mut number = 0;
+        while let Some(line) = source.next_line()? {
+            number += 1;
+            if let Some((rank, _)) =
+                split(line).map_err(|message| TraceError::line(&here, number, message))?
+            {
+                seen.insert(rank);
+            }
+        }
+    }
+    let ranks = seen.iter().max().map_or(0, |&last| last + 1);
+    if ranks == 0 {
+        return Err(TraceError::new(&name, "there are no actions"));
+    }
+    if let Some(missing) = (0..ranks).find(|rank| !seen.contains(rank)) {
+        let message = format!("rank {missing} does nothing, though there are ranks up to {}", ranks - 1);
+        return Err(TraceError::new(&name, message));
+    }
+    let mut build = TraceBuilder::new(u64::from(ranks), options.limit)
+        .map_err(|error| TraceError::new(&name, error.to_string()))?;
+    let mut processes: Vec<Process> = (0..ranks).map(Process::new).collect();
+    let mut caught = 0;
+    for file in 0..count {
+        let mut source = open(file)?;
+        let here = source.name.clone();
+        let mut number = 0;
+        while let Some(line) = source.next_line()? {
+            number += 1;
+            let at = |message: String| TraceError::line(&here, number, message);
+            let Some((rank, words)) = split(line).map_err(at)? else { continue };
+            let Some(process) = processes.get_mut(rank as usize) else { continue };
+            match process.act(&mut build, ranks, &words, options) {
+                Ok(()) => {}
+                Err(Fault::Build(BuildError::Peer { operation, ranks, .. })) => {
+                    let peer = operation.peer;
+                    return Err(at(format!(
+                        "there is no rank {peer}: lines are of ranks 0 to {}",
+                        ranks - 1
+                    )));
+                }
+                Err(fault) => return Err(fault.at(&here, number)),
+            }
+            caught += u64::from(std::mem::take(&mut process.caught));
+        }
+    }
+    if caught > 0 {
+        build.notes.push(format!("{caught} waits find no open request: a `test` is taken to have ended it"));
+    }
+    build.finish().map_err(|error| TraceError::new(&name, error.to_string()))
+}
+
+/// The rank of a line and the words behind; nothing of an empty line.
+fn split(line: &str) -> Result<Option<(u32, Vec<&str>)>, String> {
+    let mut words = line.split_whitespace();
+    let Some(first) = words.next() else { return Ok(None) };
+    let rank = first.parse::<u32>().ok().filter(|&rank| rank < MAX_RANKS);
+    let rank = rank.ok_or_else(|| format!("{} is no rank of 0 to {}", clip(first), MAX_RANKS - 1))?;
+    Ok(Some((rank, words.collect())))
+}

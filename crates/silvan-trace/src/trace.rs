@@ -1,0 +1,480 @@
+//! The inner form of a trace: per rank a graph of operations, as a structure of arrays.
+//!
+//! An operation may wait for others of its rank to finish or to start. Operations on one cpu of a rank
+//! are serialised; different cpus work side by side. Messages are matched as MPI does: first in, first
+//! out per source, destination and tag, with wildcards for source and tag.
+
+use std::fmt;
+
+/// As a peer: any source. As a tag: any tag below [`COLLECTIVE_TAGS`].
+pub const ANY: u32 = u32::MAX;
+/// As the size of a receive: as long as the message is.
+pub const ANY_SIZE: u64 = u64::MAX;
+/// Tags from here on belong to collective operations, and no wildcard takes them. MPI's own end below.
+pub const COLLECTIVE_TAGS: u32 = 1 << 31;
+/// The most ranks a trace may have.
+pub const MAX_RANKS: u32 = 1 << 20;
+/// The most operations and dependencies together, unless the caller says otherwise: at most 40 bytes
+/// each while a trace is built.
+pub const MAX_ITEMS: u64 = 1 << 27;
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// Sends a message.
+    Send,
+    /// Receives a message.
+    Recv,
+    /// Keeps a cpu busy.
+    Calc,
+    /// Lets time pass, on no cpu.
+    Delay,
+}
+
+/// One operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Operation {
+    /// What it does.
+    pub kind: Kind,
+    /// Where a message goes, or comes from ([`ANY`]: from anywhere); 0 for others.
+    pub peer: u32,
+    /// Bytes of a message ([`ANY_SIZE`] in a receive: whatever comes), or nanoseconds.
+    pub size: u64,
+    /// The message's tag ([`ANY`] in a receive: any); 0 for others.
+    pub tag: u32,
+    /// The cpu of the rank.
+    pub cpu: u8,
+    /// The network interface of the rank.
+    pub nic: u8,
+}
+
+impl Operation {
+    /// Sends `bytes` to rank `to`.
+    #[must_use]
+    pub const fn send(to: u32, bytes: u64, tag: u32) -> Self {
+        Self { kind: Kind::Send, peer: to, size: bytes, tag, cpu: 0, nic: 0 }
+    }
+
+    /// Receives up to `bytes` from rank `from`.
+    #[must_use]
+    pub const fn recv(from: u32, bytes: u64, tag: u32) -> Self {
+        Self { kind: Kind::Recv, peer: from, size: bytes, tag, cpu: 0, nic: 0 }
+    }
+
+    /// Computes for `ns` nanoseconds.
+    #[must_use]
+    pub const fn calc(ns: u64) -> Self {
+        Self { kind: Kind::Calc, peer: 0, size: ns, tag: 0, cpu: 0, nic: 0 }
+    }
+
+    /// Lets `ns` nanoseconds pass.
+    #[must_use]
+    pub const fn delay(ns: u64) -> Self {
+        Self { kind: Kind::Delay, peer: 0, size: ns, tag: 0, cpu: 0, nic: 0 }
+    }
+
+    /// The same on another cpu.
+    #[must_use]
+    pub const fn on(mut self, cpu: u8) -> Self {
+        self.cpu = cpu;
+        self
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { peer, size, tag, .. } = *self;
+        match self.kind {
+            Kind::Send => write!(f, "send {size} bytes to rank {peer}, tag {tag}"),
+            Kind::Recv => {
+                let from = if peer == ANY { "any rank".to_owned() } else { format!("rank {peer}") };
+                let tag = if tag == ANY { "any tag".to_owned() } else { format!("tag {tag}") };
+                if size == ANY_SIZE {
+                    return write!(f, "receive from {from}, {tag}");
+                }
+                write!(f, "receive {size} bytes from {from}, {tag}")
+            }
+            Kind::Calc => write!(f, "compute {size} ns"),
+            Kind::Delay => write!(f, "wait {size} ns"),
+        }
+    }
+}
+
+/// What of an earlier operation a later one waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum When {
+    /// Until it has finished.
+    Finish,
+    /// Until it has started.
+    Start,
+}
+
+/// Why a trace cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// More ranks than a trace may have.
+    #[error("{0} ranks; a trace has 1 to {MAX_RANKS}")]
+    Ranks(u64),
+    /// More operations and dependencies than allowed.
+    #[error("more than {0} operations and dependencies; raise the limit if there is memory for more")]
+    TooLarge(u64),
+    /// An operation names a rank that is not there.
+    #[error("rank {rank}: {operation}: there is no rank {}; there are {ranks}", operation.peer)]
+    Peer {
+        /// The rank whose operation it is.
+        rank: u32,
+        /// The operation.
+        operation: Operation,
+        /// The number of ranks.
+        ranks: u32,
+    },
+    /// Operations wait for each other in a circle.
+    #[error("rank {rank}: operations wait for each other in a circle: {}", circle(.operations))]
+    Circle {
+        /// The rank.
+        rank: u32,
+        /// The operations on the circle, each waiting for the next, the last for the first.
+        operations: Vec<(u32, Operation)>,
+    },
+}
+
+fn circle(operations: &[(u32, Operation)]) -> String {
+    const SHOWN: usize = 6;
+    let mut parts: Vec<String> =
+        operations.iter().take(SHOWN).map(|(index, op)| format!("{index} ({op})")).collect();
+    if operations.len() > SHOWN {
+        parts.push(format!("... {} in all", operations.len()));
+    }
+    parts.join(" after ")
+}
+
+/// How often a collective operation was expanded, and by which algorithm.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct CollectiveUse {
+    /// The operation: "all-reduce".
+    pub operation: &'static str,
+    /// The algorithm: "ring".
+    pub algorithm: &'static str,
+    /// Calls, each counted once per rank that takes part.
+    pub calls: u64,
+}
+
+/// Edges by operation: those of operation `i` are `targets[offsets[i]..offsets[i + 1]]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Edges {
+    offsets: Vec<u32>,
+    targets: Vec<u32>,
+}
+
+impl Edges {
+    fn of(&self, operation: usize) -> &[u32] {
+        &self.targets[self.offsets[operation] as usize..self.offsets[operation + 1] as usize]
+    }
+}
+
+/// A trace: operations of all ranks, rank by rank. Peers are in range, the graphs have no circles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// First operation of each rank, and the end.
+    first: Vec<usize>,
+    kind: Vec<Kind>,
+    peer: Vec<u32>,
+    size: Vec<u64>,
+    tag: Vec<u32>,
+    cpu: Vec<u8>,
+    nic: Vec<u8>,
+    /// Number of dependencies of each operation.
+    waits: Vec<u32>,
+    after_finish: Edges,
+    after_start: Edges,
+    /// Collective operations that were expanded into messages.
+    pub collectives: Vec<CollectiveUse>,
+    /// What the reader wants to be known: what it took for granted, and what has no effect.
+    pub notes: Vec<String>,
+}
+
+impl Trace {
+    /// Number of ranks.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        // At most `MAX_RANKS`, so it fits.
+        (self.first.len() - 1) as u32
+    }
+
+    /// Number of operations of all ranks.
+    #[must_use]
+    pub fn operations(&self) -> usize {
+        self.kind.len()
+    }
+
+    /// Number of dependencies of all ranks.
+    #[must_use]
+    pub fn dependencies(&self) -> usize {
+        self.after_finish.targets.len() + self.after_start.targets.len()
+    }
+
+    /// The operations of a rank, as numbers over all ranks.
+    #[must_use]
+    pub fn of_rank(&self, rank: u32) -> std::ops::Range<usize> {
+        self.first[rank as usize]..self.first[rank as usize + 1]
+    }
+
+    /// Number of the first operation of a rank.
+    #[must_use]
+    pub fn first(&self, rank: u32) -> usize {
+        self.first[rank as usize]
+    }
+
+    /// The rank whose operation that is.
+    #[must_use]
+    pub fn rank_of(&self, operation: usize) -> u32 {
+        (self.first.partition_point(|&first| first <= operation) - 1) as u32
+    }
+
+    /// One operation, by its number over all ranks.
+    #[must_use]
+    pub fn operation(&self, at: usize) -> Operation {
+        Operation {
+            kind: self.kind[at],
+            peer: self.peer[at],
+            size: self.size[at],
+            tag: self.tag[at],
+            cpu: self.cpu[at],
+            nic: self.nic[at],
+        }
+    }
+
+    /// Number of dependencies of each operation.
+    #[must_use]
+    pub fn waits(&self) -> &[u32] {
+        &self.waits
+    }
+
+    /// Operations of the same rank (numbered within it) that wait for this one.
+    #[must_use]
+    pub fn successors(&self, operation: usize, when: When) -> &[u32] {
+        match when {
+            When::Finish => self.after_finish.of(operation),
+            When::Start => self.after_start.of(operation),
+        }
+    }
+
+    /// Durations times a factor, rounded to nanoseconds; from 0 on, to the largest there is.
+    pub fn scale_time(&mut self, factor: f64) {
+        for (kind, size) in self.kind.iter().zip(&mut self.size) {
+            if matches!(kind, Kind::Calc | Kind::Delay) {
+                *size = scaled(*size, factor);
+            }
+        }
+    }
+}
+
+/// A duration times a factor, rounded; a conversion of a float to an integer stops at the ends of it.
+pub(crate) fn scaled(ns: u64, factor: f64) -> u64 {
+    if (factor - 1.0).abs() < f64::EPSILON { ns } else { (ns as f64 * factor).round() as u64 }
+}
+
+#[derive(Debug, Default)]
+struct Rank {
+    operations: Vec<Operation>,
+    /// (from, when, to): `to` waits for `from`.
+    edges: Vec<(u32, When, u32)>,
+}
+
+/// Collects operations and dependencies, rank by rank or mixed.
+#[derive(Debug)]
+pub struct TraceBuilder {
+    ranks: Vec<Option<Box<Rank>>>,
+    items: u64,
+    limit: u64,
+    collectives: Vec<CollectiveUse>,
+    /// Notes for the trace, see [`Trace::notes`].
+    pub notes: Vec<String>,
+}
+
+impl TraceBuilder {
+    /// An empty trace of so many ranks; `limit` bounds operations and dependencies together.
+    ///
+    /// # Errors
+    /// [`BuildError::Ranks`].
+    pub fn new(ranks: u64, limit: u64) -> Result<Self, BuildError> {
+        let count = u32::try_from(ranks).ok().filter(|count| (1..=MAX_RANKS).contains(count));
+        let count = count.ok_or(BuildError::Ranks(ranks))? as usize;
+        let limit = limit.min(u64::from(u32::MAX));
+        let ranks = std::iter::repeat_with(|| None).take(count).collect();
+        Ok(Self { ranks, items: 0, limit, collectives: Vec::new(), notes: Vec::new() })
+    }
+
+    /// Number of ranks.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    /// Number of operations that a rank has so far.
+    #[must_use]
+    pub fn operations(&self, rank: u32) -> u32 {
+        self.ranks[rank as usize].as_ref().map_or(0, |rank| rank.operations.len() as u32)
+    }
+
+    /// Checks that so many more operations and dependencies are allowed, before they are made.
+    ///
+    /// # Errors
+    /// [`BuildError::TooLarge`].
+    pub fn allow(&self, items: u64) -> Result<(), BuildError> {
+        let most = self.limit.saturating_sub(self.items);
+        if items > most { Err(BuildError::TooLarge(self.limit)) } else { Ok(()) }
+    }
+
+    fn rank(&mut self, rank: u32) -> Result<&mut Rank, BuildError> {
+        self.allow(1)?;
+        self.items += 1;
+        Ok(self.ranks[rank as usize].get_or_insert_default())
+    }
+
+    /// Adds an operation to a rank and gives its number in it.
+    ///
+    /// # Errors
+    /// [`BuildError::TooLarge`], and [`BuildError::Peer`] for a peer out of range.
+    pub fn push(&mut self, rank: u32, operation: Operation) -> Result<u32, BuildError> {
+        let ranks = self.ranks();
+        let wildcard = operation.kind == Kind::Recv && operation.peer == ANY;
+        let message = matches!(operation.kind, Kind::Send | Kind::Recv);
+        if message && !wildcard && operation.peer >= ranks {
+            return Err(BuildError::Peer { rank, operation, ranks });
+        }
+        let own = self.rank(rank)?;
+        own.operations.push(operation);
+        Ok((own.operations.len() - 1) as u32)
+    }
+
+    /// Lets `later` wait for `earlier`, both of this rank and pushed before.
+    ///
+    /// # Errors
+    /// [`BuildError::TooLarge`].
+    pub fn wait(&mut self, rank: u32, later: u32, earlier: u32, when: When) -> Result<(), BuildError> {
+        let own = self.rank(rank)?;
+        debug_assert!((later.max(earlier) as usize) < own.operations.len());
+        own.edges.push((earlier, when, later));
+        Ok(())
+    }
+
+    /// Notes that a rank takes part in a collective operation.
+    pub(crate) fn count_collective(&mut self, operation: &'static str, algorithm: &'static str) {
+        let known = self.collectives.iter_mut();
+        match known.into_iter().find(|use_| use_.operation == operation && use_.algorithm == algorithm) {
+            Some(use_) => use_.calls += 1,
+            None => self.collectives.push(CollectiveUse { operation, algorithm, calls: 1 }),
+        }
+    }
+
+    /// The trace.
+    ///
+    /// # Errors
+    /// [`BuildError::Circle`].
+    pub fn finish(self) -> Result<Trace, BuildError> {
+        let mut trace = Trace {
+            first: Vec::with_capacity(self.ranks.len() + 1),
+            kind: Vec::new(),
+            peer: Vec::new(),
+            size: Vec::new(),
+            tag: Vec::new(),
+            cpu: Vec::new(),
+            nic: Vec::new(),
+            waits: Vec::new(),
+            after_finish: Edges { offsets: vec![0], targets: Vec::new() },
+            after_start: Edges { offsets: vec![0], targets: Vec::new() },
+            collectives: self.collectives,
+            notes: self.notes,
+        };
+        trace.first.push(0);
+        // Each rank's own memory is given back as soon as it stands in the arrays.
+        for (number, rank) in self.ranks.into_iter().enumerate() {
+            if let Some(rank) = rank {
+                append(&mut trace, number as u32, *rank)?;
+            }
+            trace.first.push(trace.kind.len());
+        }
+        Ok(trace)
+    }
+}
+
+fn append(trace: &mut Trace, number: u32, mut rank: Rank) -> Result<(), BuildError> {
+    let first = trace.kind.len();
+    trace.waits.resize(first + rank.operations.len(), 0);
+    for operation in &rank.operations {
+        trace.kind.push(operation.kind);
+        trace.peer.push(operation.peer);
+        trace.size.push(operation.size);
+        trace.tag.push(operation.tag);
+        trace.cpu.push(operation.cpu);
+        trace.nic.push(operation.nic);
+    }
+    // One order whatever the file's was: the same trace in two formats runs alike.
+    rank.edges.sort_unstable();
+    let mut edges = rank.edges.iter().peekable();
+    for index in 0..rank.operations.len() as u32 {
+        while let Some(&&(_, when, to)) = edges.peek().filter(|edge| edge.0 == index) {
+            trace.waits[first + to as usize] += 1;
+            let list = if when == When::Finish { &mut trace.after_finish } else { &mut trace.after_start };
+            list.targets.push(to);
+            edges.next();
+        }
+        for list in [&mut trace.after_finish, &mut trace.after_start] {
+            list.offsets.push(list.targets.len() as u32);
+        }
+    }
+    trace.first.push(first);
+    let circle = find_circle(trace, first);
+    trace.first.pop();
+    match circle {
+        Some(operations) => Err(BuildError::Circle { rank: number, operations }),
+        None => Ok(()),
+    }
+}
+
+/// Operations from `first` on that wait for each other, if any do.
+fn find_circle(trace: &Trace, first: usize) -> Option<Vec<(u32, Operation)>> {
+    let count = trace.kind.len() - first;
+    let mut left: Vec<u32> = trace.waits[first..].to_vec();
+    let mut ready: Vec<u32> = (0..count as u32).filter(|&op| left[op as usize] == 0).collect();
+    let mut done = 0;
+    while let Some(op) = ready.pop() {
+        done += 1;
+        for when in [When::Finish, When::Start] {
+            for &next in trace.successors(first + op as usize, when) {
+                left[next as usize] -= 1;
+                if left[next as usize] == 0 {
+                    ready.push(next);
+                }
+            }
+        }
+    }
+    if done == count {
+        return None;
+    }
+    // Whoever is left waits for another that is left: going back from one to the next must meet a circle.
+    let mut waits_for = vec![u32::MAX; count];
+    for op in (0..count as u32).filter(|&op| left[op as usize] > 0) {
+        for when in [When::Finish, When::Start] {
+            trace
+                .successors(first + op as usize, when)
+                .iter()
+                .for_each(|&next| waits_for[next as usize] = op);
+        }
+    }
+    let mut at = (0..count).find(|&op| left[op] > 0)?;
+    for _ in 0..count {
+        at = waits_for[at] as usize;
+    }
+    let start = at;
+    let mut operations = Vec::new();
+    loop {
+        operations.push((at as u32, trace.operation(first + at)));
+        at = waits_for[at] as usize;
+        if at == start {
+            return Some(operations);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Every algorithm brings everything to where it belongs, for any number of ranks.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::prelude::*;
+use silvan_trace::collective::{COLLECTIVES, Call, Collective, Round, Sizes};
+use silvan_trace::execute::{Parameters, execute};
+use silvan_trace::sequence::Sequence;
+use silvan_trace::trace::Trace;
+use silvan_trace::{Operation, TraceBuilder};
+
+fn rounds(call: &Call<'_>, me: u32) -> Vec<Round> {
+    let mut all = Vec::new();
+    call.rounds::<()>(me, &mut |round| {
+        all.push(round.clone());
+        Ok(())
+    })
+    .unwrap();
+    all
+}
+
+/// Whose data each rank knows of in the end, if every message carries all that its sender knows, as a set of
+/// bits; and the bytes that each received.
+fn known(call: &Call<'_>) -> (Vec<u64>, Vec<u64>) {
+    let ranks = call.ranks as usize;
+    let all: Vec<Vec<Round>> = (0..call.ranks).map(|me| rounds(call, me)).collect();
+    let mut known: Vec<u64> = (0..ranks).map(|rank| 1 << rank).collect();
+    let mut received = vec![0; ranks];
+    let mut at = vec![(0usize, false); ranks];
+    let mut under_way: BTreeMap<(u32, u32), VecDeque<(u64, u64)>> = BTreeMap::new();
+    loop {
+        let mut moved = false;
+        for me in 0..ranks {
+            let Some(round) = all[me].get(at[me].0) else { continue };
+            if !at[me].1 {
+                for &(to, bytes) in &round.sends {
+                    under_way.entry((me as u32, to)).or_default().push_back((known[me], bytes));
+                }
+                (at[me].1, moved) = (true, true);
+            }
+            let ready =
+                |&(from, _): &(u32, u64)| under_way.get(&(from, me as u32)).is_some_and(|q| !q.is_empty());
+            if round.recvs.iter().all(ready) {
+                for &(from, bytes) in &round.recvs {
+                    let (sets, sent) = under_way.get_mut(&(from, me as u32)).unwrap().pop_front().unwrap();
+                    assert_eq!(sent, bytes, "{from} to {me} of {call:?}");
+                    known[me] |= sets;
+                    received[me] += bytes;
+                }
+                (at[me], moved) = ((at[me].0 + 1, false), true);
+            }
+        }
+        if !moved {
+            break;
+        }
+    }
+    assert!((0..ranks).all(|me| at[me].0 == all[me].len()), "all come to their end: {call:?}");
+    assert!(under_way.values().all(VecDeque::is_empty), "nothing is left over: {call:?}");
+    (known, received)
+}
+
+#[test]
+fn everything_comes_to_where_it_belongs() {
+    for ranks in 1..=20u32 {
+        let everybody = (1u64 << ranks) - 1;
+        for operation in COLLECTIVES {
+            for &algorithm in operation.algorithms() {
+                for root in [0, ranks / 2, ranks - 1] {
+                    let Ok(call) = Call::new(operation, algorithm, ranks, root, Sizes::Uniform(64)) else {
+                        assert!(!ranks.is_power_of_two(), "{operation:?} by {algorithm:?} with {ranks}");
+                        continue;
+                    };
+                    let (known, _) = known(&call);
+                    for (rank, &set) in known.iter().enumerate() {
+                        let wanted = match operation {
+                            Collective::Broadcast | Collective::Scatter => 1u64 << root,
+                            Collective::Reduce | Collective::Gather if rank as u32 != root => 0,
+                            Collective::Scan => (1u64 << (rank + 1)) - 1,
+                            _ => everybody,
+                        };
+                        assert_eq!(set & wanted, wanted, "rank {rank} of {call:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_are_what_the_algorithm_needs() {
+    let received = |operation: Collective, algorithm: &str, sizes: Sizes<'_>, ranks: u32| {
+        let by = operation.algorithms().iter().find(|one| one.name() == algorithm).unwrap();
+        known(&Call::new(operation, *by, ranks, 0, sizes).unwrap()).1
+    };
+    let blocks = [10u64, 0, 7, 300, 5];
+    let total: u64 = blocks.iter().sum();
+    let others: Vec<u64> = blocks.iter().map(|own| total - own).collect();
+    for by in ["ring", "bruck"] {
+        assert_eq!(received(Collective::AllGather, by, Sizes::PerRank(&blocks), 5), others);
+    }
+    let own: Vec<u64> = blocks.iter().map(|own| 4 * own).collect();
+    assert_eq!(received(Collective::ReduceScatter, "pairwise", Sizes::PerRank(&blocks), 5), own);
+    assert_eq!(received(Collective::Gather, "linear", Sizes::PerRank(&blocks), 5), [total - 10, 0, 0, 0, 0]);
+    // In a tree blocks pass other ranks on their way.
+    assert_eq!(received(Collective::Gather, "binomial", Sizes::PerRank(&blocks), 5)[0], total - 10);
+    assert_eq!(received(Collective::Scatter, "binomial", Sizes::PerRank(&blocks), 5), [0, 0, 307, 300, 5]);
+    for by in ["recursive-doubling", "ring", "bruck"] {
+        assert_eq!(received(Collective::AllGather, by, Sizes::Uniform(8), 8), [56; 8]);
+    }
+    assert_eq!(received(Collective::ReduceScatter, "recursive-halving", Sizes::Uniform(8), 8), [56; 8]);
+    assert_eq!(received(Collective::AllToAll, "bruck", Sizes::Uniform(8), 8), [96; 8]);
+}
+
+#[test]
+fn what_an_algorithm_cannot_do_is_said() {
+    let message = |operation, by, ranks, sizes: Sizes<'_>| {
+        let named = silvan_trace::collective::Choice::default();
+        let algorithm = COLLECTIVES
+            .iter()
+            .flat_map(|one| one.algorithms())
+            .find(|one| one.name() == by)
+            .copied()
+            .unwrap_or_else(|| named.of(operation));
+        Call::new(operation, algorithm, ranks, 0, sizes).unwrap_err()
+    };
+    assert_eq!(
+        message(Collective::AllGather, "recursive-doubling", 6, Sizes::Uniform(1)),
+        "all-gather by recursive-doubling needs a power of two of ranks, not 6; take ring or bruck"
+    );
+    assert_eq!(
+        message(Collective::AllToAll, "bruck", 2, Sizes::Matrix { sends: &[1, 2], recvs: &[1, 2] }),
+        "all-to-all by bruck needs blocks of one size; take pairwise or linear"
+    );
+    assert_eq!(
+        message(Collective::Barrier, "ring", 2, Sizes::Uniform(1)),
+        "barrier by `ring` is not one of dissemination, recursive-doubling, binomial"
+    );
+    assert_eq!(
+        message(Collective::AllGather, "ring", 3, Sizes::PerRank(&[1])),
+        "all-gather: 1 sizes for 3 ranks"
+    );
+}
+
+fn drawn() -> impl Strategy<Value = Trace> {
+    let calls = prop::collection::vec((0..COLLECTIVES.len(), 0usize..4, 0u32..9, 0u64..100_000), 1..5);
+    (2u32..9, calls).prop_map(|(ranks, calls)| {
+        let mut build = TraceBuilder::new(u64::from(ranks), 1 << 16).unwrap();
+        for rank in 0..ranks {
+            let mut sequence = Sequence::new(rank);
+            for &(operation, algorithm, root, bytes) in &calls {
+                let operation = COLLECTIVES[operation];
+                let known = operation.algorithms();
+                let algorithm = known[algorithm % known.len()];
+                let call = Call::new(operation, algorithm, ranks, root % ranks, Sizes::Uniform(bytes));
+                if let Ok(call) = call {
+                    sequence.collective(&mut build, &call, &|rank| rank, rank, 0).unwrap();
+                }
+                sequence.compute(&mut build, bytes % 1000 * u64::from(rank)).unwrap();
+                sequence.blocking(&mut build, Operation::delay(bytes % 77)).unwrap();
+            }
+        }
+        build.finish().unwrap()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Whatever follows whatever, with any threshold: nothing waits for ever, nothing is mistaken for another.
+    #[test]
+    fn collectives_follow_each_other(trace in drawn(), rendezvous_above in 0u64..200_000) {
+        let parameters = Parameters {
+            latency: silvan_engine::Time::from_ns(300),
+            overhead: silvan_engine::Time::from_ns(70),
+            gap_per_byte_fs: 80_000,
+            rendezvous_above,
+            ..Parameters::default()
+        };
+        let done = execute(&trace, &parameters).unwrap();
+        prop_assert!(done.complete(), "{:?}", done.stuck);
+        prop_assert_eq!((done.unreceived.0, done.truncated.0), (0, 0));
+        // Computing is on the way of its rank, in any case.
+        for rank in 0..trace.ranks() as usize {
+            prop_assert!(done.finished[rank] >= done.computing[rank]);
+        }
+        // A network without costs is never slower.
+        let free = execute(&trace, &Parameters { rendezvous_above, ..Parameters::default() }).unwrap();
+        prop_assert!(free.span <= done.span);
+    }
+
+    /// Text and binary hold the same trace, and it takes the same time to the picosecond.
+    #[test]
+    fn what_is_written_is_read(trace in drawn()) {
+        let mut written = Vec::new();
+        silvan_trace::write::text(&trace, &mut written).unwrap();
+        let options = silvan_trace::read::Options::default();
+        let source = silvan_trace::read::source::Source::new(&written[..], "t.goal").unwrap();
+        let text = silvan_trace::read::goal::read(source, &options).unwrap();
+        let mut written = Vec::new();
+        silvan_trace::write::binary(&text, &mut written).unwrap();
+        let binary =
+            silvan_trace::read::goal_binary::read(std::io::Cursor::new(&written), "t.bin", &options).unwrap();
+        prop_assert_eq!(&text, &binary);
+        let parameters =
+            Parameters { latency: silvan_engine::Time::from_ns(300), ..Parameters::default() };
+        let spans = [&trace, &text, &binary].map(|one| execute(one, &parameters).unwrap().finished);
+        prop_assert!(spans.iter().all(|span| *span == spans[0]));
+    }
+}

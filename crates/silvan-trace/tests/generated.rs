@@ -1,0 +1,124 @@
+//! Generated traces: their sizes against formulas, and that they run to their end.
+#![allow(clippy::unwrap_used)]
+
+use silvan_trace::Trace;
+use silvan_trace::check::Contents;
+use silvan_trace::collective::{COLLECTIVES, Choice};
+use silvan_trace::execute::{Parameters, execute};
+use silvan_trace::generate::{Kernel, Kernels, Repeated, Transformer};
+use silvan_trace::trace::MAX_ITEMS;
+
+fn runs(trace: &Trace) -> Contents {
+    for rendezvous_above in [u64::MAX, 0] {
+        let done = execute(trace, &Parameters { rendezvous_above, ..Parameters::default() }).unwrap();
+        assert!(done.complete(), "{:?}", done.stuck);
+        assert_eq!((done.unreceived.0, done.truncated.0), (0, 0));
+    }
+    Contents::of(trace)
+}
+
+fn kernel(kernels: &Kernels) -> Contents {
+    runs(&kernels.trace(&Choice::default(), MAX_ITEMS).unwrap())
+}
+
+#[test]
+fn kernels_send_what_the_benchmark_sends() {
+    for ranks in [2, 3, 6, 7, 16] {
+        let of =
+            |kernel, bytes| Kernels { kernel, ranks, bytes, iterations: 3, pairs: 5, ..Kernels::default() };
+        let n = u64::from(ranks);
+        let pairs = (n * (n - 1) / 2).min(5);
+        assert_eq!(kernel(&of(Kernel::PingPong, 8)).bytes, pairs * 3 * 2 * 8);
+        for ring in [Kernel::NaturalRing, Kernel::RandomRing] {
+            assert_eq!(kernel(&of(ring, 1000)).bytes, n * 3 * 2 * 1000);
+        }
+        let fft = Kernels { points: 1 << 16, iterations: 1, ..of(Kernel::Fft, 0) };
+        assert_eq!(kernel(&fft).bytes, 3 * n * (n - 1) * (16 * (1 << 16) / (n * n)));
+        let random = Kernels { messages: 100, ..of(Kernel::RandomAccess, 0) };
+        assert_eq!(kernel(&random).bytes, n * 100 * 8 * (1024 / n));
+    }
+}
+
+#[test]
+fn a_transpose_moves_all_that_is_not_in_place() {
+    // A square grid: the diagonal of it stays. 4 ranks of a quarter each, 2 of which exchange.
+    let of = |ranks, n, nb| kernel(&Kernels { kernel: Kernel::Ptrans, ranks, n, nb, ..Kernels::default() });
+    assert_eq!(of(4, 1024, 64).bytes, 8 * 1024 * 1024 / 2);
+    assert_eq!(of(16, 1024, 64).bytes, 8 * 1024 * 1024 * 12 / 16);
+    // A last block that is smaller; two ranks in a row: blocks (i, j) with i and j unlike go over.
+    let (even, odd) = (64 + 36, 64);
+    assert_eq!(of(2, 164, 64).bytes, 8 * 2 * even * odd);
+}
+
+#[test]
+fn a_factorisation_computes_two_thirds_of_n_cubed() {
+    let kernels = Kernels { kernel: Kernel::Hpl, ranks: 6, n: 512, nb: 32, flops: 1e9, ..Kernels::default() };
+    let found = kernel(&kernels).computing_ns as f64;
+    let wanted = 2.0 / 3.0 * 512f64.powi(3);
+    assert!((found / wanted - 1.0).abs() < 0.1, "{found} for {wanted}");
+}
+
+#[test]
+fn random_rings_differ_by_seed_and_are_the_same_with_one() {
+    let of = |seed| {
+        let kernels = Kernels { kernel: Kernel::RandomRing, ranks: 16, seed, ..Kernels::default() };
+        kernels.trace(&Choice::default(), MAX_ITEMS).unwrap()
+    };
+    assert_eq!(of(1), of(1));
+    assert_ne!(of(1), of(2));
+}
+
+#[test]
+fn a_collective_operation_is_repeated_in_groups() {
+    for operation in COLLECTIVES {
+        let one = Repeated { operation, bytes: 100, ranks: 5, ..Repeated::default() };
+        let many = Repeated { ranks: 15, groups: 3, iterations: 4, compute_ns: 7, ..one.clone() };
+        let [once, often] =
+            [one, many].map(|sizes| runs(&sizes.trace(&Choice::default(), MAX_ITEMS).unwrap()));
+        assert_eq!((often.bytes, often.sends), (12 * once.bytes, 12 * once.sends), "{operation:?}");
+        assert_eq!(often.computing_ns, 15 * 4 * 7);
+    }
+    let wrong = Repeated { groups: 3, ..Repeated::default() }.trace(&Choice::default(), MAX_ITEMS);
+    assert_eq!(wrong.unwrap_err(), "8 ranks do not divide into 3 groups");
+}
+
+#[test]
+fn a_training_step_sends_what_its_dimensions_say() {
+    let mut ring = Choice::default();
+    ring.set("all-reduce", "ring").unwrap();
+    for (tensor, pipeline, data) in [(1, 1, 8), (4, 2, 2), (2, 4, 1), (8, 1, 1), (8, 4, 4)] {
+        let model =
+            Transformer { tensor, pipeline, data, micro_batches: 6, layers: 8, ..Transformer::default() };
+        let found = runs(&model.trace(&ring, MAX_ITEMS).unwrap());
+        let (t, p, d) = (u64::from(tensor), u64::from(pipeline), u64::from(data));
+        let activations = 2048 * 2048 * 2;
+        let passes = 2 * 6 * d;
+        // Four all-reduces a layer and micro-batch, two forward and two backward: 2 (t - 1) of the bytes each.
+        let in_tensors = 8 * passes * 2 * 2 * (t - 1) * activations;
+        let between = passes * (p - 1) * t * activations;
+        let layers = 8 * (4 + 8) * 2048 * 2048;
+        let words = 51_200 * 2048 * if p > 1 { 2 } else { 1 };
+        let in_data = 2 * (d - 1) * 2 * (layers + words);
+        assert_eq!(found.bytes, in_tensors + between + in_data, "{tensor} {pipeline} {data}");
+        assert_eq!(found.ranks, tensor * pipeline * data);
+    }
+}
+
+#[test]
+fn a_pipeline_waits_for_its_ends() {
+    // Without communication costs: (micro-batches + stages - 1) times forward and backward of a stage, where
+    // the last stage has the words besides.
+    let model = Transformer {
+        tensor: 1,
+        pipeline: 4,
+        data: 1,
+        layers: 4,
+        vocabulary: 1,
+        micro_batches: 8,
+        ..Transformer::default()
+    };
+    let trace = model.trace(&Choice::default(), MAX_ITEMS).unwrap();
+    let done = execute(&trace, &Parameters::default()).unwrap();
+    let stage = done.computing[0].0 as f64 / 8.0;
+    assert!((done.span.0 as f64 / (11.0 * stage) - 1.0).abs() < 1e-3, "{} {stage}", done.span.0);
+}

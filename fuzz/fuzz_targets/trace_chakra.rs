@@ -1,0 +1,94 @@
+//! Chakra: two ranks, the second file behind the first. What is read runs, and is the same in GOAL.
+#![no_main]
+
+mod trace;
+
+use std::io::Cursor;
+
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
+use silvan_engine::random::Stream;
+use silvan_trace::read::chakra;
+
+fn varint(mut number: u64, into: &mut Vec<u8>) {
+    while number >= 0x80 {
+        into.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    into.push(number as u8);
+}
+
+fn field(number: u64, bytes: &[u8], into: &mut Vec<u8>) {
+    varint(number << 3 | 2, into);
+    varint(bytes.len() as u64, into);
+    into.extend(bytes);
+}
+
+/// A node with a number, a kind, a duration, what it waits for, and attributes.
+fn node(id: u64, random: &mut Stream) -> Vec<u8> {
+    let mut node = Vec::new();
+    for (number, value) in [(1, id), (3, 1 + u64::from(random.below(8))), (7, u64::from(random.below(300)))] {
+        varint(number << 3, &mut node);
+        varint(value, &mut node);
+    }
+    if id > 0 && random.chance(2, 3) {
+        field(5, &[random.below(id as u32) as u8], &mut node);
+    }
+    let names = ["comm_size", "comm_type", "comm_src", "comm_dst", "comm_tag", "is_cpu_op", "comm_root"];
+    for name in names {
+        if random.chance(3, 4) {
+            let mut attribute = Vec::new();
+            field(1, name.as_bytes(), &mut attribute);
+            varint([7, 9, 11, 13, 17, 27][random.below(6) as usize] << 3, &mut attribute);
+            varint(u64::from(random.below(if name == "comm_size" { 10_000 } else { 3 })), &mut attribute);
+            field(10, &attribute, &mut node);
+        }
+    }
+    if random.chance(1, 4) {
+        let mut attribute = Vec::new();
+        field(1, b"pg_name", &mut attribute);
+        field(29, [&b"a"[..], b"b", b""][random.below(3) as usize], &mut attribute);
+        field(10, &attribute, &mut node);
+    }
+    node
+}
+
+fn draw(random: &mut Stream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut first = Vec::new();
+    for file in 0..2 {
+        bytes.push(0);
+        for id in 0..u64::from(random.below(5)) {
+            let node = node(id, random);
+            varint(node.len() as u64, &mut bytes);
+            bytes.extend(node);
+        }
+        if file == 0 {
+            first = std::mem::take(&mut bytes);
+        }
+    }
+    // The length of the first file goes before both.
+    let length = (first.len() as u16).to_le_bytes();
+    [&length[..], &first, &bytes].concat()
+}
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    let random = &mut Stream::new(u64::from(seed), "mutate", 0);
+    if random.below(4) > 0 {
+        return fuzzer_mutate(data, size, max_size);
+    }
+    let drawn = draw(random);
+    let size = drawn.len().min(max_size);
+    data[..size].copy_from_slice(&drawn[..size]);
+    size
+});
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return };
+    let (first, second) = rest.split_at(usize::from(u16::from_le_bytes(*length)).min(rest.len()));
+    let files = [first, second];
+    let _ = chakra::looks_like(first);
+    let read = chakra::read(2, &|rank| Ok((Box::new(Cursor::new(files[rank])), "fuzz".to_owned())), &trace::options());
+    if let Ok(trace) = read {
+        trace::check(&trace);
+    }
+});

@@ -1,0 +1,125 @@
+"""Traces of parallel applications: checked, converted to GOAL, generated.
+
+>>> from silvan import traces
+>>> checked = traces.check("tests/data/traces/hpcc-8/mpifft-8ranks.txt.gz", latency="1 us")
+>>> checked["contents"]["ranks"], checked["run"]["complete"]
+(8, True)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from silvan import _core, _files
+from silvan._core import TraceError
+
+#: What a kernel of HPC Challenge is called.
+KERNELS = ("ping-pong", "natural-ring", "random-ring", "ptrans", "hpl", "fft", "random-access")
+
+#: Collective operations.
+COLLECTIVES = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "barrier",
+    "scan",
+)
+#: What can be generated.
+KINDS = (*KERNELS, *COLLECTIVES, "transformer")
+
+
+def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) -> dict[str, Any]:
+    """Read a trace and run it without a network.
+
+    `request` says how it is read (`format`, `time_scale`, `compute_scale`, `host_flops` in flop/s,
+    `algorithms` as a mapping such as ``{"all-reduce": "ring"}``, `limit` of operations and dependencies)
+    and what communication costs: `latency`, `overhead` and `gap` per message (texts such as ``"1 us"``),
+    `bandwidth` of a network interface and `copy` of a cpu (``"100 Gbit/s"``), and the size of the largest
+    eager message, `rendezvous_above` (``"64 KiB"``). What is not given costs nothing.
+
+    Gives the `format`, the `files` that were read, `contents` (numbers of operations and bytes), the
+    algorithms of `collectives`, `notes` of the reader, and `run`: whether it is `complete`, its `span_ps`,
+    `finished_ps` per rank, what is `stuck`. With `stream`, GOAL's binary form and VEF are read through
+    without keeping them, and `run` is None. OTF2 (`.otf2`) needs the optional package: ``silvan[otf2]``.
+
+    Raises `TraceError` where the trace, or an argument, is wrong.
+    """
+    with _readable(Path(path), request) as (source, known):
+        checked = _core.trace_check(source, json.dumps(known), stream)
+    if source != Path(path):
+        checked |= {"format": "otf2", "files": [str(path)]}
+    return checked
+
+
+def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any) -> dict[str, Any]:
+    """Read a trace and write it as GOAL: text where `out` ends in `.goal`, binary where in `.bin`.
+
+    `request` says how it is read, as in :func:`check`. Gives `contents`, `collectives` and `notes`.
+    Raises `TraceError`, and `OSError` where `out` cannot be written.
+    """
+    target = Path(out)
+    if os.path.realpath(target) == os.path.realpath(path):
+        raise TraceError(f"{target} is the trace itself; choose another file")
+    binary = _is_binary(target)
+    with _readable(Path(path), request) as (source, known), _files.replacing(target) as partial:
+        return _core.trace_convert(source, json.dumps(known), partial, binary)
+
+
+def generate(
+    kind: str, out: str | PathLike[str], *, algorithms: Mapping[str, str] | None = None, **sizes: Any
+) -> dict[str, Any]:
+    """Make a trace from sizes and write it as GOAL, as :func:`convert` does.
+
+    `kind` is one of :data:`KERNELS`, with sizes `ranks`, `bytes`, `iterations`, `pairs`, `n`, `nb`, `points`,
+    `messages`, `flops`, `seed`; one of :data:`COLLECTIVES`, with `ranks`, `groups`, `bytes`, `iterations`,
+    `compute_ns`; or `transformer`, with `layers`, `hidden`, `feed_forward`, `vocabulary`, `sequence`,
+    `micro_batch`, `micro_batches`, `bytes`, `gradient_bytes`, `tensor`, `pipeline`, `data`, `flops`, `steps`.
+    See `docs/traces.md`. Raises `TraceError` where one is wrong.
+    """
+    if kind not in KINDS:
+        raise TraceError(f"`{kind}` is not one of {', '.join(KINDS)}")
+    given = {name.replace("_", "-"): value for name, value in sizes.items()}
+    family = "kernel" if kind in KERNELS else "collective" if kind in COLLECTIVES else "transformer"
+    if family != "transformer":
+        given["kernel" if family == "kernel" else "operation"] = kind
+    target = Path(out)
+    binary = _is_binary(target)
+    request = json.dumps({"algorithms": dict(algorithms or {})})
+    with _files.replacing(target) as partial:
+        return _core.trace_generate(family, json.dumps(given), request, partial, binary)
+
+
+@contextmanager
+def _readable(path: Path, request: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Give a file that the core reads: that of the trace, or a recording made of an OTF2 trace."""
+    if path.suffix != ".otf2" and request.get("format") != "otf2":
+        yield path, request
+        return
+    from silvan import _otf2
+
+    with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
+        recording = Path(folder) / "recording.txt"
+        with recording.open("w", encoding="utf-8") as out:
+            _otf2.write(path, out)
+        try:
+            yield recording, request | {"format": "hpcc"}
+        except TraceError as error:
+            raise TraceError(str(error).replace(str(recording), str(path), 1)) from None
+
+
+def _is_binary(out: Path) -> bool:
+    if out.suffix not in (".goal", ".bin"):
+        raise TraceError(f"{out}: a trace is written as GOAL, to NAME.goal (text) or NAME.bin (binary)")
+    return out.suffix == ".bin"
