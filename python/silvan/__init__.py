@@ -18,6 +18,7 @@ from silvan._core import (
     SilvanError,
     __version__,
     fabric_check,
+    fabric_ibdmchk,
     fabric_route,
     schema,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "__version__",
     "contention",
     "fabric_check",
+    "fabric_ibdmchk",
     "fabric_route",
     "fluid",
     "load",
