@@ -60,7 +60,9 @@ class _Value:
         found = re.fullmatch(r"0[xX][0-9a-fA-F]{1,64}|[0-9]{1,20}", self.text)
         octal = found is not None and re.fullmatch(r"0[0-9]+", self.text) is not None
         if found is None or (octal and re.search("[89]", self.text)):
-            raise FabricError(f"{self.where} is `{_short(self.text)}`; it must be a number, as 15, 017 or 0x0f")
+            raise FabricError(
+                f"{self.where} is `{_short(self.text)}`; it must be a number, as 15, 017 or 0x0f"
+            )
         number = int(self.text, 8) if octal else int(self.text, 0)
         if number > most:
             raise FabricError(f"{self.where} is {_short(self.text)}; it must be at most {most}")
@@ -150,7 +152,12 @@ def _switches(options: Options, single: dict[str, _Value], origin: str) -> None:
         "packet_size": "congestion.marking.packet_size",
         "marking_rate": "congestion.marking.marking_rate",
     }
-    most = {"threshold": 15, "marking_rate": 65_534, "packet_size": 255 * CREDIT, "victim_mask": (1 << 256) - 1}
+    most = {
+        "threshold": 15,
+        "marking_rate": 65_534,
+        "packet_size": 255 * CREDIT,
+        "victim_mask": (1 << 256) - 1,
+    }
     for name, bit in VALID:
         value = single.get(SWITCH + name)
         if not control_map >> bit & 1:
@@ -168,8 +175,8 @@ def _switches(options: Options, single: dict[str, _Value], origin: str) -> None:
             # The option has eight bits in OpenSM; the ccmgr plug-in's, of the same name, is in bytes.
             credits = -(-number // CREDIT)
             options.notes.append(
-                f"{value.where} {value.text} is more than 255 credits, so it is taken as bytes, as the ccmgr plug-in "
-                f"has it: {credits} credits"
+                f"{value.where} {value.text} is more than 255 credits, so it is taken as bytes, "
+                f"as the ccmgr plug-in has it: {credits} credits"
             )
             number = credits
         options.keys[keys[name]] = str(number)
@@ -208,6 +215,11 @@ def _adapters(
             at = value["ccti_timer"]
             where = f"{origin}: {ADAPTER}ccti_timer" if at is None else at.where
             raise FabricError(f"{where} of SL {sl} is 0, so its index would never fall; give it 1 or more")
+        if entries is not None and minimum >= len(entries):
+            raise FabricError(
+                f"{origin}: {ADAPTER}ccti_min of SL {sl} is {minimum}, "
+                f"but the last entry of cc_cct is {len(entries) - 1}"
+            )
         trigger = value["trigger_threshold"]
         if trigger is not None and trigger.number(255):
             options.notes.append(f"{trigger.where} only decides what is logged: no effect")
@@ -227,7 +239,9 @@ def _table(value: _Value | None) -> list[int] | None:
     for number, entry in enumerate(value.text.split(","), 1):
         shift, colon, multiplier = entry.strip().partition(":")
         if not colon:
-            raise FabricError(f"{value.where}: entry {number} is `{_short(entry)}`; it must be SHIFT:MULTIPLIER")
+            raise FabricError(
+                f"{value.where}: entry {number} is `{_short(entry)}`; it must be SHIFT:MULTIPLIER"
+            )
         if number > MOST_ENTRIES:
             raise FabricError(f"{value.where} has more than {MOST_ENTRIES} entries")
         high = _Value(shift.strip(), f"{value.where}: the shift of entry {number}").number(3)
@@ -262,7 +276,7 @@ def _victims(path: Path, options: Options, notes: list[str], key: str) -> str:
         if found is not None and int(found[1], 16) == options.victim_mask:
             return name
     notes.append(
-        f"{SWITCH}victim_mask is neither that of the ports to hosts nor that of all ports of this network: taken as "
-        "that of the ports to hosts"
+        f"{SWITCH}victim_mask is neither that of the ports to hosts nor that of all ports of this network: "
+        "taken as that of the ports to hosts"
     )
     return "hosts"

@@ -251,7 +251,8 @@ def version() -> None:
 
 
 Topology = Annotated[
-    Path, typer.Argument(metavar="TOPO", help="Wiring: output of ibnetdiscover, a list of links, ...; may be .gz.")
+    Path,
+    typer.Argument(metavar="TOPO", help="Wiring: output of ibnetdiscover, a list of links, ...; may be .gz."),
 ]
 DefaultRate = Annotated[
     str | None,

@@ -5,9 +5,9 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import ROOT, command
 
 import silvan
+from conftest import ROOT, command
 
 LANES = ROOT / "tests" / "data" / "lanes"
 ROW = re.compile(r"^\| (\S+) \| (\S+) \| (loop|free) \| (loop|free) \|$", re.MULTILINE)
@@ -44,7 +44,12 @@ def test_ibdmchk_reads_what_is_written_and_agrees(name, engine, one, many, tmp_p
     def run(*options):
         flags = ("-s", "opensm-subnet.lst", "-f", "opensm.fdbs", "-m", "opensm.mcfdbs")
         done = subprocess.run(
-            ["ibdmchk", *flags, *options], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+            ["ibdmchk", *flags, *options],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         # It may end in a fault of its own after the verdict, for want of multicast groups.
         assert ("Found credit loop" in done.stdout) != ("no credit loops found" in done.stdout), done.stdout
@@ -77,17 +82,20 @@ def test_all_kinds_of_files_say_the_same_of_a_fabric():
 def test_the_command_says_lanes_and_files(tmp_path):
     done = command("fabric", "check", LANES / "torus-5x5" / "torus-2QoS", "--ibdmchk", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "virtual lane 1" in done.stdout and "80 directed links, free of deadlock" in done.stdout
+    assert "virtual lane 1" in done.stdout
+    assert "80 directed links, free of deadlock" in done.stdout
     assert "SL-to-VL tables: " in done.stdout
     assert done.stderr.startswith("ibdmchk -s ")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "opensm-subnet.lst", "opensm.fdbs", "opensm.mcfdbs", "path-sl.txt", "sl2vl.txt",
     }  # fmt: skip
     again = command("fabric", "check", LANES / "ring-6" / "lash", "--ibdmchk", tmp_path / "out")
-    assert again.returncode == 2 and "is there already" in again.stderr
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
 
 
 def test_a_circle_over_lanes_is_named_with_them():
     done = command("fabric", "check", LANES / "mesh-4x4" / "minhop")
     assert done.returncode == 3
-    assert "(VL 0)" in done.stdout and "of them in circles" in done.stdout
+    assert "(VL 0)" in done.stdout
+    assert "of them in circles" in done.stdout

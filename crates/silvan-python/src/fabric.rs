@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use pyo3::prelude::*;
 use serde::Serialize;
 use silvan_engine::Rate;
+use silvan_fabric::routing::lanes::Map;
 use silvan_fabric::routing::{self, LaneAnalysis, RoutingSpec, Tables};
 use silvan_fabric::topology::{Topology, TopologyError};
 use silvan_scenario::import::site::{self, Note, Site};
@@ -32,6 +33,9 @@ struct Report {
     deadlock: Option<String>,
     /// The same lane by lane, where service levels or SL-to-VL tables are known.
     lanes: Option<LaneAnalysis>,
+    /// The SL-to-VL table of all links, where they have the same; what a scenario's
+    /// `lanes.sl_to_vl` takes.
+    sl_to_vl: Option<Map>,
     /// Groups of ports for adaptive routing, which are kept but not simulated.
     adaptive_groups: usize,
     /// Files by what was taken from them.
@@ -117,6 +121,7 @@ fn report(site: Site) -> Report {
         },
         deadlock,
         lanes,
+        sl_to_vl: site.lanes.as_ref().and_then(|lanes| lanes.maps.common(topology)),
         adaptive_groups: site.groups.len(),
         used: File::list(site.used),
         ignored: File::list(site.ignored),

@@ -59,17 +59,6 @@ impl PathLevels {
             self.levels[from * self.hosts + to] = level & 15;
         }
     }
-
-    /// One service level for each destination, where all its sources have the same.
-    #[must_use]
-    pub fn by_destination(&self) -> Option<Vec<u8>> {
-        let of = |to: usize| {
-            let mut levels = (0..self.hosts).filter(|&from| from != to).map(|from| self.get(from, to));
-            let first = levels.next().unwrap_or(0);
-            levels.all(|level| level == first).then_some(first)
-        };
-        (0..self.hosts).map(of).collect()
-    }
 }
 
 /// The SL-to-VL tables of all switches, by input and output port.
@@ -170,11 +159,9 @@ mod tests {
     fn levels_are_kept_by_pair() {
         let testbed = Dumbbell::default().build().unwrap();
         let mut levels = PathLevels::new(&testbed, 3).unwrap();
-        assert_eq!(levels.by_destination(), Some(vec![3; 7]));
         levels.set(1, 6, 0x15);
         levels.set(7, 0, 1);
         assert_eq!((levels.get(1, 6), levels.get(0, 6), levels.get(0, 7), levels.get(7, 0)), (5, 3, 0, 0));
-        assert_eq!(levels.by_destination(), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use silvan_fabric::topology::Topology;
 use super::ibnetdiscover::Options;
 use super::records::{self, Facts, Place, Records};
 use super::scan::{self, Cursor, Lines};
-use super::{ImportError, MAX_PORTS, clip, speed};
+use super::{ImportError, MAX_PORTS, MAX_UNICAST_LID, clip, speed};
 
 /// The most columns a section may have.
 const MAX_COLUMNS: usize = 1024;
@@ -163,7 +163,7 @@ fn row<'a>(line: &Cursor<'a>) -> Result<Vec<&'a str>, ImportError> {
 struct NodeRow<'a> {
     guid: u64,
     is_switch: bool,
-    ports: u16,
+    ports: Option<u16>,
     description: &'a str,
 }
 
@@ -212,11 +212,13 @@ impl<'a> Reader<'a> {
 
     fn node(&mut self, line: &Cursor<'a>, titles: &Titles, row: &[&'a str]) -> Result<(), ImportError> {
         let guid = titles.guid(line, row, &NODE_GUID)?;
-        let ports = titles.need(line, row, &["NumPorts"])?;
+        // The dump of OpenSM's database does not say how many ports a node has.
+        let ports = titles.get(row, &["NumPorts"]).map(|text| records::port(line, text, 10)).transpose()?;
+        let kind = titles.need(line, row, &["NodeType"])?;
         let node = NodeRow {
             guid,
-            is_switch: titles.number(line, row, &["NodeType"])? == SWITCH,
-            ports: records::port(line, ports, 10)?,
+            is_switch: number(kind) == Some(SWITCH) || kind.to_ascii_uppercase().starts_with("SW"),
+            ports,
             description: titles.need(line, row, &["NodeDesc"])?,
         };
         // Some tools give a node a row for each of its ports.
@@ -240,7 +242,12 @@ impl<'a> Reader<'a> {
             let message = format!("PortNum is {number_of}; it must be from 0 to {MAX_PORTS}");
             return Err(line.error(message));
         };
-        let lid = records::lid(line, titles.get(row, &["LID"]).unwrap_or("0"), 10)?;
+        // Ports without one have 0 or "N/A".
+        let lid = titles.get(row, &["LID"]).and_then(scan::lid).filter(|&lid| lid != 0);
+        if lid.is_some_and(|lid| lid > MAX_UNICAST_LID) {
+            let what = format!("the LID is {}; it must be at most {MAX_UNICAST_LID}", lid.unwrap_or(0));
+            return Err(line.error(what));
+        }
         let code = |title: &str| titles.get(row, &[title]).and_then(number).unwrap_or(0);
         let rate = speed::of_codes(code("LinkWidthActv"), code("LinkSpeedActv"), code("LinkSpeedExtActv"));
         let port_guid = titles.get(row, &["PortGUID", "PortGuid"]).and_then(scan::guid);
@@ -287,7 +294,7 @@ impl<'a> Reader<'a> {
                     key: guid,
                     guid: Some(node.guid),
                     is_switch: node.is_switch,
-                    ports: node.ports,
+                    ports: node.ports.unwrap_or(port),
                     description: node.description,
                     lid,
                 };

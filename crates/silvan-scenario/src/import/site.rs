@@ -160,6 +160,16 @@ fn kind_of_line(line: &str) -> Option<Kind> {
     }
 }
 
+/// Why nothing is taken from a file whose text tells nothing.
+fn unknown(file: &Path) -> &'static str {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or("");
+    match name.trim_end_matches(".gz").rsplit('.').next() {
+        Some("plft") => "forwarding tables by private LFT are not read; those of the LFT in use are in .fdbs",
+        Some("vl2vl") => "VL-to-VL tables are not read, so lanes that depend on them may be told wrong",
+        _ => "no file of a fabric that is known",
+    }
+}
+
 /// Files of one run, in the order in which they are looked at.
 struct Candidates {
     files: Vec<(PathBuf, Kind, String)>,
@@ -210,7 +220,10 @@ impl Candidates {
                     let text = read?;
                     self.files.push((file, kind, text));
                 }
-                Ok(None) => self.ignore(file, None, "no file of a fabric that is known"),
+                Ok(None) => {
+                    let why = unknown(&file);
+                    self.ignore(file, None, why);
+                }
                 Err(error) => {
                     let message = error.message.clone();
                     self.ignore(file, None, &message);

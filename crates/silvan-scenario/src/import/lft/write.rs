@@ -10,6 +10,9 @@ use silvan_fabric::topology::{NodeRef, Topology, TopologyError, Wiring};
 use super::SwitchRoutes;
 use crate::import::identity::Identities;
 
+/// What OpenSM writes where it knows of no path.
+const NO_HOPS: usize = 255;
+
 /// Writes tables in the form of `opensm-lfts.dump`, for `opensm -R file -U FILE` and
 /// [`super::parse`]. Tables and LIDs that came from a dump give the same dump again.
 ///
@@ -60,7 +63,9 @@ pub fn write_fdbs(
         let guid = all.ids.switch_guids[switch];
         let _ = writeln!(out, "dump_ucast_routes: Switch 0x{guid:016x}\nLID    : Port : Hops : Optimal");
         for to in &all.destinations {
-            let _ = match all.port(switch, to).zip(all.hops(&wiring, switch, to)) {
+            // An entry by which packets do not arrive stands in the file too: `ibdmchk` is to find it.
+            let hops = || all.hops(&wiring, switch, to).unwrap_or(NO_HOPS);
+            let _ = match all.port(switch, to).map(|port| (port, hops())) {
                 Some((port, hops)) => writeln!(out, "0x{:04x} : {port:03}  : {hops:02}   : yes", to.lid),
                 None => writeln!(out, "0x{:04x} : UNREACHABLE", to.lid),
             };
