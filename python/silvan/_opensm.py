@@ -176,7 +176,8 @@ def _switches(options: Options, single: dict[str, _Value], origin: str) -> None:
             credits = -(-number // CREDIT)
             options.notes.append(
                 f"{value.where} {value.text} is more than 255 credits, so it is taken as bytes, "
-                f"as the ccmgr plug-in has it: {credits} credits"
+                f"as the ccmgr plug-in has it: {credits} credits "
+                f"(OpenSM 3.3 itself keeps eight bits, {number & 255})"
             )
             number = credits
         options.keys[keys[name]] = str(number)

@@ -1,6 +1,8 @@
 """Congestion control from OpenSM's configuration file."""
 
 import re
+import shutil
+import subprocess
 
 import pytest
 import tomllib
@@ -103,6 +105,16 @@ def test_what_is_written_is_read_back(small):
     (small.parent / "back.conf").write_text(written)
     scenario, _ = _opensm.load(small, small.parent / "back.conf", {})
     assert scenario.opensm_options() == written
+
+
+@pytest.mark.skipif(shutil.which("opensm") is None, reason="opensm is not installed")
+def test_opensm_itself_reads_the_options_as_we_do(tmp_path):
+    (tmp_path / "given.conf").write_text(CONF.format(mask=0x1E))
+    files = ("-F", "given.conf", "-c", "read.conf", "-f", "opensm.log")
+    subprocess.run(["opensm", *files], cwd=tmp_path, capture_output=True, timeout=60, check=True)
+    ours, theirs = _opensm.read(tmp_path / "given.conf"), _opensm.read(tmp_path / "read.conf")
+    assert theirs.keys == ours.keys
+    assert theirs.victim_mask == ours.victim_mask == 0x1E
 
 
 def test_without_control_the_run_is_without(small):
