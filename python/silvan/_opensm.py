@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from silvan import _core
+from silvan import _core, _files
 from silvan._core import FabricError, Scenario
 
 #: Far more than any options need; OpenSM's own file has 20 KB.
@@ -81,7 +81,7 @@ def read(path: Path) -> Options:
     about congestion control is not as OpenSM would take it.
     """
     try:
-        with path.open("rb") as file:
+        with _files.plain(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise FabricError(f"{path}: cannot be read: {error.strerror or error}") from None
