@@ -28,7 +28,7 @@ ONLY ?=
 # Executions of each target of `make fuzz`, and cases of each reader in Python.
 RUNS ?= 10000000
 CASES ?= 10000
-FUZZ_TARGETS := units text ibnetdiscover lft scenario \
+FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
                 trace_goal trace_binary trace_ti trace_vef trace_chakra trace_hpcc
 
 .DEFAULT_GOAL := help
@@ -110,7 +110,7 @@ fuzz: $(VENV)/.built ## RUNS=10000000 executions of each fuzz target, and of the
 	  $(CARGO) +nightly fuzz run -O -s none $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
 	    -runs=$(RUNS) -rss_limit_mb=1024 -timeout=10 -print_final_stats=1 || exit 1; \
 	done
-	@for case in study run override; do \
+	@for case in study run override fabric options; do \
 	  $(BIN)/python fuzz/readers.py $$case --count $(CASES) || exit 1; \
 	done
 

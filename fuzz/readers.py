@@ -1,4 +1,6 @@
-"""Fuzzes what Python reads: study files, folders of runs, overrides given as Python objects.
+"""Fuzzes what Python reads, and through Python the readers of a fabric's files.
+
+Study files, folders of runs, overrides given as Python objects, options of OpenSM.
 
     python fuzz/readers.py study --count 100000 --first 1
 
@@ -10,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import hashlib
 import json
 import random
+import re
 import sys
 import tempfile
 import time
@@ -23,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import silvan
-from silvan import _folder
+from silvan import _folder, _opensm
 from silvan.sweeps.study import Study
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +49,9 @@ VALUES: tuple[Any, ...] = (
     "1 us", "16 Gbit/s", "ib-cc", "[", '"', "\n", "a = 1", b"x", [], {}, (), [[[]]], {"a": {"b": []}},
     {"": 1}, {1: 2}, [1, "x", None], {"kind": "fecn"}, {"kind": "none"}, object(), set(), 1 + 2j, "é" * 100,
 )  # fmt: skip
+
+
+LINK_TITLES = "NodeGuid1,PortNum1,NodeGuid2,PortNum2"
 
 
 def edited(text: str, draw: random.Random) -> str:
@@ -168,7 +175,80 @@ def override_case(folder: Path) -> Callable[[random.Random], bool]:
     return read
 
 
-CASES = {"study": study_case, "run": run_case, "override": override_case}
+def fabric_case(folder: Path) -> Callable[[random.Random], bool]:
+    """Return a reader of a fabric's files, one of which is damaged."""
+    ring = ROOT / "tests" / "data" / "lanes" / "ring-6" / "dfsssp"
+    texts = {path.stem: gzip.decompress(path.read_bytes()).decode() for path in sorted(ring.glob("*.gz"))}
+    # Short enough for many cases: the ports without a link say nothing.
+    texts["opensm-sl2vl.dump"] = re.sub(r"(?m)^(\d\d|[4-9]) +.*\n", "", texts["opensm-sl2vl.dump"])
+    texts["iblinkinfo.txt"] = re.sub(r"(?m)^.*Down/.*\n", "", texts["iblinkinfo.txt"])
+    nodes = [
+        f'"{kind}-{n}",4,{1 + (kind == "sw")},0x{n + 1}{kind == "sw":d}'
+        for kind in ("sw", "h")
+        for n in (0, 1)
+    ]
+    links = ["0x11,1,0x10,1", "0x21,1,0x20,1", "0x11,2,0x21,2"]
+    titles = ("START_NODES", "NodeDesc,NumPorts,NodeType,NodeGUID"), ("START_LINKS", LINK_TITLES)
+    rows = [*titles[0], *nodes, "END_NODES", *titles[1], *links, "END_LINKS", ""]
+    texts["db_csv"] = "\n".join(rows)
+    head = "Switch 0x0200000200000000\nGroups Definition:\n----\n1 0 0 2,3\nLFT Definition:\n----\n"
+    texts["far"] = head + "".join(f"{lid} 1 {'Free 1' if lid % 2 else 'Static'}\n" for lid in range(1, 13))
+    others = {
+        "opensm-subnet.lst": ["opensm.fdbs"], "iblinkinfo.txt": ["opensm.fdbs"], "db_csv": ["opensm.fdbs"],
+        "opensm.fdbs": ["ibnetdiscover.topo"], "far": ["ibnetdiscover.topo"],
+        "opensm-sl2vl.dump": ["ibnetdiscover.topo", "opensm.fdbs"],
+        "path-sl.txt": ["ibnetdiscover.topo", "opensm.fdbs"],
+    }  # fmt: skip
+    for name, text in texts.items():
+        (folder / f"whole-{name}").write_text(text, encoding="utf-8")
+
+    def read(draw: random.Random) -> bool:
+        name = draw.choice(list(others))
+        path = folder / name
+        path.write_bytes(edited(texts[name], draw).encode("utf-8", "surrogatepass"))
+        files = [path, *(folder / f"whole-{other}" for other in others[name])]
+        rate = draw.choice((None, "32 Gbit/s"))
+        try:
+            report = silvan.fabric_check(files, default_rate=rate)
+            written = silvan.fabric_ibdmchk(files, default_rate=rate)
+        except silvan.SilvanError:
+            return False
+        again = folder / "again"
+        again.mkdir(exist_ok=True)
+        for file, text in written.items():
+            (again / file).write_text(text, encoding="utf-8")
+        back = silvan.fabric_check([again / file for file in written if written[file]])
+        for key in ("hosts", "switches", "links", "pairs_routed"):
+            if back[key] != report[key]:
+                raise AssertionError(f"{key} was {report[key]}, and {back[key]} when written and read again")
+        return True
+
+    return read
+
+
+def options_case(folder: Path) -> Callable[[random.Random], bool]:
+    """Return a reader of OpenSM's options."""
+    del folder
+    text = (ROOT / "tests" / "data" / "opensm" / "cc.conf").read_text(encoding="utf-8")
+
+    def read(draw: random.Random) -> bool:
+        try:
+            options = _opensm.parse(edited(text, draw), "opensm.conf")
+            silvan.Scenario.from_toml(SMALL, overrides=options.keys)
+        except silvan.SilvanError:
+            return False
+        return True
+
+    return read
+
+
+CASES = {
+    "study": study_case,
+    "run": run_case,
+    "override": override_case,
+    "fabric": fabric_case,
+    "options": options_case,
+}
 
 
 def main() -> int:

@@ -19,6 +19,7 @@ from silvan._core import (
     TraceError,
     __version__,
     fabric_check,
+    fabric_ibdmchk,
     fabric_route,
     schema,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "__version__",
     "contention",
     "fabric_check",
+    "fabric_ibdmchk",
     "fabric_route",
     "fluid",
     "load",

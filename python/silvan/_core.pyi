@@ -1,6 +1,6 @@
 """The compiled half of the package."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
@@ -134,9 +134,21 @@ def fluid(scenario: Scenario) -> dict[str, Any]:
     """Return the rates of a scenario's flows as fluids, and when those with a total end."""
 
 def fabric_check(
-    topology: str | PathLike[str], tables: str | PathLike[str], default_rate: str | None = None
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    tables: str | PathLike[str] | None = None,
+    default_rate: str | None = None,
 ) -> dict[str, Any]:
-    """Check a real fabric: routes of all pairs, load per link, deadlock."""
+    """Check a real fabric: routes of all pairs, load per link, deadlock lane by lane.
+
+    `paths` are files and folders of it; `tables` names the forwarding tables, where there are several.
+    """
+
+def fabric_ibdmchk(
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    tables: str | PathLike[str] | None = None,
+    default_rate: str | None = None,
+) -> dict[str, str]:
+    """Return a real fabric as the files that `ibdmchk` reads: text by file name."""
 
 def fabric_route(
     topology: str | PathLike[str], routing: str | None = None, default_rate: str | None = None

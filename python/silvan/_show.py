@@ -212,9 +212,26 @@ def fabric(console: Console, report: Mapping[str, Any]) -> None:
     table.add_row("all-to-all flows per link between switches", _load(report["all_to_all"]))
     cycle = report["deadlock"]
     table.add_row("deadlock", "impossible" if cycle is None else f"[red]possible:[/] {escape(cycle)}")
+    if report["lanes"] is not None:
+        _lanes(table, report["lanes"])
+    if report["adaptive_groups"]:
+        table.add_row("groups for adaptive routing", f"{report['adaptive_groups']:,}, not simulated")
     console.print(table)
+    for name in ("used", "ignored"):
+        for file in report[name]:
+            kind = f"{file['kind']}: " if file["kind"] else ""
+            console.print(f"{name} {file['file']}: {kind}{file['note']}", markup=False)
     for problem in report["problems"]:
         console.print(f"[red]Unroutable:[/] {escape(problem)}")
+
+
+def _lanes(table: Table, found: Mapping[str, Any]) -> None:
+    for lane in found["lanes"]:
+        circles = lane["in_circles"]
+        verdict = "free of deadlock" if not circles else f"[red]{circles:,} of them in circles[/]"
+        table.add_row(f"virtual lane {lane['lane']}", f"{lane['channels']:,} directed links, {verdict}")
+    if found["discarded"]:
+        table.add_row("pairs that a switch discards", f"[red]{found['discarded']:,}[/] (VL 15)")
 
 
 def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:

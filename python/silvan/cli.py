@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import silvan
-from silvan import _files, _folder, _show, _show_fluid, trace_commands
+from silvan import _files, _folder, _opensm, _show, _show_fluid, trace_commands
 from silvan._progress import RunProgress, simulated
 from silvan.sweeps import entry
 
@@ -120,12 +120,25 @@ def run(
         ),
     ] = None,
     progress: ShowProgress = None,
+    opensm_conf: Annotated[
+        Path | None,
+        typer.Option(
+            "--opensm-conf",
+            metavar="FILE",
+            help="Take congestion control from OpenSM's configuration file; --set goes before it.",
+        ),
+    ] = None,
 ) -> None:
     """Run a scenario and say what happened."""
     if plot and out is None:
         raise typer.BadParameter("needs a folder for the figures: --out DIR", param_hint="--plot")
     given = overrides(settings) | ({} if threads is None else {"threads": threads})
-    loaded = silvan.Scenario.load(scenario, given)
+    if opensm_conf is None:
+        loaded = silvan.Scenario.load(scenario, given)
+    else:
+        loaded, notes = _opensm.load(scenario, opensm_conf, given)
+        for note in notes:
+            _err().print(f"note: {note}", markup=False)
     if out is not None:
         # Better now than after an hour.
         _folder.refuse_foreign(out)
@@ -239,7 +252,8 @@ def version() -> None:
 
 
 Topology = Annotated[
-    Path, typer.Argument(metavar="TOPO", help="Output of ibnetdiscover, or an ibsim netlist; may be .gz.")
+    Path,
+    typer.Argument(metavar="TOPO", help="Wiring: output of ibnetdiscover, a list of links, ...; may be .gz."),
 ]
 DefaultRate = Annotated[
     str | None,
@@ -251,29 +265,54 @@ DefaultRate = Annotated[
 
 @fabric.command("check")
 def fabric_check(
-    topology: Topology,
-    lft: Annotated[
-        Path,
-        typer.Option(
-            "--lft", metavar="DUMP", help="Forwarding tables: opensm-lfts.dump or dump_fts; may be .gz."
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            help="Files and folders of the fabric, told apart by what stands in them; may be .gz.",
         ),
     ],
+    lft: Annotated[
+        Path | None,
+        typer.Option(
+            "--lft", metavar="DUMP", help="Forwarding tables, where the files have several; may be .gz."
+        ),
+    ] = None,
     default_rate: DefaultRate = None,
     as_json: AsJson = False,
+    ibdmchk: Annotated[
+        Path | None,
+        typer.Option("--ibdmchk", metavar="DIR", help="Folder for the same fabric as ibdmchk reads it."),
+    ] = None,
 ) -> None:
     """Check a fabric: do all pairs route, how even is the load, can it deadlock.
 
     Exit status: 0 fine; 3 loads and routes, but can deadlock (the cycle is named); 1 unusable.
     """
-    report = silvan.fabric_check(topology, lft, default_rate)
+    report = silvan.fabric_check(paths, lft, default_rate)
     if as_json:
         _print_json(report)
     else:
         _show.fabric(_out(), report)
+    if ibdmchk is not None:
+        _write_for_ibdmchk(ibdmchk, silvan.fabric_ibdmchk(paths, lft, default_rate))
     if report["pairs_unroutable"]:
-        fail(f"{lft}: {report['pairs_unroutable']:,} pairs of hosts have no route")
+        fail(f"{lft or paths[0]}: {report['pairs_unroutable']:,} pairs of hosts have no route")
     if report["deadlock"] is not None:
         raise typer.Exit(EXIT_CAN_DEADLOCK)
+
+
+def _write_for_ibdmchk(folder: Path, files: dict[str, str]) -> None:
+    """Write the files of a new or empty folder, and say how to use them."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise typer.BadParameter(f"{folder} is there already; name a new folder", param_hint="--ibdmchk")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        _files.write_text(folder / name, text)
+    flags = {"opensm-subnet.lst": "-s", "opensm.fdbs": "-f", "opensm.mcfdbs": "-m"}
+    flags |= {"path-sl.txt": "-c", "sl2vl.txt": "-d"}
+    options = " ".join(f"{flags[name]} {folder / name}" for name in files)
+    _err().print(f"ibdmchk {options}", markup=False)
 
 
 @fabric.command("route")

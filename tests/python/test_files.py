@@ -281,6 +281,11 @@ def test_only_plain_files_are_read(small, study, tmp_path, kind):
         ("check", fabric, "--set", f"routing.file={odd}"),
         ("run", fabric, "--set", f"topology.file={odd}"),
     ]
+    if kind == "folder":
+        # Files are looked for in it.
+        commands.remove(("fabric", "check", odd, "--lft", odd))
+    else:
+        commands.append(("run", small, "--opensm-conf", odd))
     for arguments in commands:
         done = invoke(*arguments)
         assert wrong in str(done.exception), arguments

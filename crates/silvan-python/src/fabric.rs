@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use pyo3::prelude::*;
 use serde::Serialize;
 use silvan_engine::Rate;
-use silvan_fabric::routing::{self, RoutingSpec, Tables};
-use silvan_fabric::topology::Topology;
-use silvan_scenario::import::{ibnetdiscover, lft, read_text};
+use silvan_fabric::routing::lanes::Map;
+use silvan_fabric::routing::{self, LaneAnalysis, RoutingSpec, Tables};
+use silvan_fabric::topology::{Topology, TopologyError};
+use silvan_scenario::import::site::{self, Note, Site};
+use silvan_scenario::import::{ibnetdiscover, lanes, lft, lst};
 
 use crate::convert::{self, FabricError};
 
@@ -27,8 +29,49 @@ struct Report {
     /// Number of pairs by number of switches crossed.
     hops: BTreeMap<usize, u64>,
     all_to_all: Load,
-    /// A circle of channels in which packets can wait for each other.
+    /// A circle of channels in which packets can wait for each other; with `lanes`, of lanes of them.
     deadlock: Option<String>,
+    /// The same lane by lane, where service levels or SL-to-VL tables are known.
+    lanes: Option<LaneAnalysis>,
+    /// The SL-to-VL table of all links, where they have the same; what a scenario's
+    /// `lanes.sl_to_vl` takes.
+    sl_to_vl: Option<Map>,
+    /// Groups of ports for adaptive routing, which are kept but not simulated.
+    adaptive_groups: usize,
+    /// Files by what was taken from them.
+    used: Vec<File>,
+    /// Files from which nothing was taken, and why.
+    ignored: Vec<File>,
+}
+
+/// A file that was given or found.
+#[derive(Serialize)]
+struct File {
+    file: String,
+    /// What it is; `None`: not known.
+    kind: Option<String>,
+    /// What was taken from it, or why nothing was.
+    note: String,
+}
+
+impl File {
+    fn list(notes: Vec<Note>) -> Vec<Self> {
+        let of = |note: Note| Self {
+            file: note.file.display().to_string(),
+            kind: note.kind.map(|kind| kind.to_string()),
+            note: note.text,
+        };
+        notes.into_iter().map(of).collect()
+    }
+}
+
+/// One path or several.
+#[derive(FromPyObject)]
+pub enum Paths {
+    /// A file or folder.
+    One(PathBuf),
+    /// Files and folders.
+    Many(Vec<PathBuf>),
 }
 
 /// Flows per directed link between switches, if every host sent to every other.
@@ -46,17 +89,20 @@ fn failed(error: impl Display) -> PyErr {
     FabricError::new_err(error.to_string())
 }
 
-fn read_topology(path: &Path, default_rate: Option<&str>) -> PyResult<Topology> {
+fn options(default_rate: Option<&str>) -> PyResult<ibnetdiscover::Options> {
     let default_rate = default_rate.map(str::parse::<Rate>).transpose().map_err(failed)?;
-    let text = read_text(path).map_err(failed)?;
-    let options = ibnetdiscover::Options { default_rate, ..Default::default() };
-    ibnetdiscover::parse(&text, &path.display().to_string(), options).map_err(failed)
+    Ok(ibnetdiscover::Options { default_rate, ..Default::default() })
 }
 
-fn report(topology: &Topology, tables: &Tables) -> Report {
+fn report(site: Site) -> Report {
+    let Site { topology, tables, .. } = &site;
     let analysis = routing::analyse(topology, tables);
     let between = analysis.between_switches;
-    let cycle = routing::deadlock_cycle(topology, tables);
+    let lanes = site.lanes.as_ref().map(|lanes| routing::check_lanes(topology, tables, lanes));
+    let deadlock = match &lanes {
+        Some(lanes) => lanes.cycle.clone(),
+        None => routing::deadlock_cycle(topology, tables).as_deref().map(routing::cycle_text),
+    };
     Report {
         topology: topology.name.clone(),
         hosts: topology.hosts.len(),
@@ -73,26 +119,63 @@ fn report(topology: &Topology, tables: &Tables) -> Report {
             mean: between.mean,
             histogram: between.histogram,
         },
-        deadlock: cycle.as_deref().map(routing::cycle_text),
+        deadlock,
+        lanes,
+        sl_to_vl: site.lanes.as_ref().and_then(|lanes| lanes.maps.common(topology)),
+        adaptive_groups: site.groups.len(),
+        used: File::list(site.used),
+        ignored: File::list(site.ignored),
     }
+}
+
+/// The files that `ibdmchk` reads, by name: links, tables and, where lanes are known, service
+/// levels of paths and SL-to-VL tables.
+fn for_ibdmchk(site: &Site) -> Result<BTreeMap<&'static str, String>, TopologyError> {
+    let mut files = BTreeMap::from([
+        ("opensm-subnet.lst", lst::write(&site.topology)?),
+        ("opensm.fdbs", lft::write_fdbs(&site.topology, &site.tables, Some(&site.switch_routes))?),
+        ("opensm.mcfdbs", String::new()),
+    ]);
+    if let Some(known) = &site.lanes {
+        files.insert("path-sl.txt", lanes::write_paths(&site.topology, &known.levels)?);
+        files.insert("sl2vl.txt", lanes::write_maps(&site.topology, &known.maps)?);
+    }
+    Ok(files)
 }
 
 /// Checks a real fabric: do the tables route all pairs, how even is the load, can it deadlock.
 #[pyfunction]
-#[pyo3(signature = (topology, tables, default_rate=None))]
+#[pyo3(signature = (paths, tables=None, default_rate=None))]
 pub fn fabric_check<'py>(
     py: Python<'py>,
-    topology: PathBuf,
-    tables: PathBuf,
+    paths: Paths,
+    tables: Option<PathBuf>,
     default_rate: Option<&str>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let report = py.detach(|| -> PyResult<Report> {
-        let topology = read_topology(&topology, default_rate)?;
-        let text = read_text(&tables).map_err(failed)?;
-        let tables = lft::parse(&text, &tables.display().to_string(), &topology).map_err(failed)?;
-        Ok(report(&topology, &tables))
-    })?;
+    let report = py.detach(|| load(paths, tables, default_rate).map(report))?;
     convert::to_python(py, &report)
+}
+
+/// The same fabric in the files that `ibdmchk` reads: text by file name.
+#[pyfunction]
+#[pyo3(signature = (paths, tables=None, default_rate=None))]
+pub fn fabric_ibdmchk<'py>(
+    py: Python<'py>,
+    paths: Paths,
+    tables: Option<PathBuf>,
+    default_rate: Option<&str>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let files =
+        py.detach(|| load(paths, tables, default_rate).and_then(|site| for_ibdmchk(&site).map_err(failed)))?;
+    convert::to_python(py, &files)
+}
+
+fn load(paths: Paths, tables: Option<PathBuf>, default_rate: Option<&str>) -> PyResult<Site> {
+    let paths = match paths {
+        Paths::One(path) => vec![path],
+        Paths::Many(paths) => paths,
+    };
+    site::load(&paths, tables.as_deref(), options(default_rate)?).map_err(failed)
 }
 
 /// Forwarding tables in the format of OpenSM's dump, and the network as `ibnetdiscover` would
@@ -122,7 +205,7 @@ pub fn fabric_route(
 /// The network of a file, with its tables where the file is a scenario.
 fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Topology, Option<Tables>)> {
     if path.extension().is_none_or(|ending| ending != "toml") {
-        return Ok((read_topology(path, default_rate)?, None));
+        return Ok((site::topology(path, options(default_rate)?).map_err(failed)?, None));
     }
     let scenario = silvan_scenario::Scenario::load(path, &[])
         .map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;

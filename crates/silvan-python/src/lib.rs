@@ -41,6 +41,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scenario::schema, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_check, module)?)?;
+    module.add_function(wrap_pyfunction!(fabric::fabric_ibdmchk, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_route, module)?)?;
     module.add_function(wrap_pyfunction!(fluid::fluid, module)?)?;
     module.add_function(wrap_pyfunction!(contention::contention, module)?)?;

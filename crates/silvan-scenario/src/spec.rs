@@ -97,7 +97,8 @@ pub enum TopologySource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FileTopology {
-    /// The output of `ibnetdiscover`, or an ibsim netlist.
+    /// The wiring of a fabric: output of `ibnetdiscover` or `iblinkinfo`, an ibsim netlist,
+    /// `opensm-subnet.lst` or `ibdiagnet2.db_csv`.
     File {
         /// The file, plain or compressed (`.gz`), relative to the scenario.
         file: String,
@@ -137,7 +138,8 @@ pub enum RoutingSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TableRouting {
-    /// The forwarding tables of a subnet manager: `opensm-lfts.dump`, or what `dump_fts` prints.
+    /// The forwarding tables of a subnet manager: `opensm-lfts.dump`, what `dump_fts` prints,
+    /// `opensm.fdbs`, or the static ports of `ibdiagnet2.far`.
     Table {
         /// The file, plain or compressed (`.gz`), relative to the scenario.
         file: String,

@@ -2,8 +2,9 @@
 //!
 //! A packet that holds a buffer at the end of one channel waits for space at the end of the next
 //! one on its path, so the former channel depends on the latter. If these dependencies contain no
-//! circle, the tables cannot deadlock (Dally and Seitz 1987); if they do, some traffic can. All
-//! virtual lanes follow the same tables, so what holds for one lane holds for each.
+//! circle, the tables cannot deadlock (Dally and Seitz 1987); if they do, some traffic can. Where
+//! packets stay on their lane, all virtual lanes follow the same tables, and what holds for one
+//! lane holds for each. [`super::lane_check`] is for those that are told lanes by path.
 
 use std::fmt;
 
@@ -43,9 +44,12 @@ pub fn deadlock_cycle(topology: &Topology, tables: &Tables) -> Option<Vec<Channe
     Some(named(topology, &wiring, dependencies.cycle(&network)?))
 }
 
-/// Channels, given by switch and port, as people write them.
-pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<(usize, u16)>) -> Vec<ChannelName> {
-    let name = |(switch, port): (usize, u16)| {
+/// A directed channel by the switch and port that send on it, and a virtual lane of it.
+pub(super) type LaneOf = (usize, u16, usize);
+
+/// Channels as people write them.
+pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<LaneOf>) -> Vec<ChannelName> {
+    let name = |(switch, port, _): LaneOf| {
         let from = End { node: NodeRef::Switch(switch as u32), port };
         let to = wiring.switches[switch][usize::from(port) - 1].map_or(from, |(end, _)| end);
         ChannelName { from: topology.port_name(from), to: topology.port_name(to) }
@@ -53,13 +57,54 @@ pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<(usize, 
     channels.into_iter().map(name).collect()
 }
 
-/// For each channel (a slot of [`Network`]) the ports of the switch at its end that it waits
-/// for, as a bit set; empty where there is none.
-pub(super) struct Dependencies(pub(super) Vec<Vec<u64>>);
+/// For each lane of each channel (a slot of [`Network`] times the lanes, plus the lane) those lanes
+/// of ports of the switch at its end that it waits for, as a bit set; empty where there is none.
+pub(super) struct Dependencies {
+    lanes: usize,
+    sets: Vec<Vec<u64>>,
+}
 
 impl Dependencies {
+    /// None yet, between channels of so many lanes.
+    pub(super) fn new(network: &Network, lanes: usize) -> Self {
+        Self { lanes, sets: vec![Vec::new(); network.ports() * lanes] }
+    }
+
+    /// Those between channels of one lane, by slot.
+    pub(super) fn of_one_lane(sets: Vec<Vec<u64>>) -> Self {
+        Self { lanes: 1, sets }
+    }
+
+    /// Number of a lane of a channel; `None` where there is no such port.
+    pub(super) fn number(&self, network: &Network, (switch, port, lane): LaneOf) -> Option<usize> {
+        network.slot(switch, port).map(|slot| slot * self.lanes + lane)
+    }
+
+    /// Number of all lanes of all channels.
+    pub(super) fn len(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Adds that `waiting`, a number, waits for `onward` at its end.
+    pub(super) fn add(&mut self, network: &Network, waiting: usize, onward: LaneOf) {
+        let (switch, port, lane) = onward;
+        let bit = (usize::from(port) - 1) * self.lanes + lane;
+        let set = &mut self.sets[waiting];
+        if set.is_empty() {
+            set.resize((network.ports_of(switch) * self.lanes).div_ceil(64), 0);
+        }
+        set[bit / 64] |= 1 << (bit % 64);
+    }
+
+    /// The first that the channel numbered `waiting`, which ends at a switch, waits for at or after
+    /// some position; and the position after it.
+    pub(super) fn next(&self, waiting: usize, end: usize, from: usize) -> Option<(LaneOf, usize)> {
+        let bit = next_bit(&self.sets[waiting], from)?;
+        Some(((end, (bit / self.lanes) as u16 + 1, bit % self.lanes), bit + 1))
+    }
+
     fn of(network: &Network, tables: &Tables) -> Self {
-        let mut sets: Vec<Vec<u64>> = vec![Vec::new(); network.ports()];
+        let mut dependencies = Self::new(network, 1);
         let hosts_at = network.hosts_at();
         // The last destination for which a switch was met.
         let mut met = vec![usize::MAX; hosts_at.len()];
@@ -80,62 +125,62 @@ impl Dependencies {
                     at = next as usize;
                     let onward = tables.port(at, to);
                     if let Target::Switch(_) = network.target(at, onward) {
-                        let bit = usize::from(onward) - 1;
-                        let set = &mut sets[slot];
-                        if set.is_empty() {
-                            set.resize(network.ports_of(at).div_ceil(64), 0);
-                        }
-                        set[bit / 64] |= 1 << (bit % 64);
+                        dependencies.add(network, slot, (at, onward, 0));
                     }
                 }
             }
         }
-        Self(sets)
+        dependencies
     }
 
     /// Depth-first search with a stack of its own, as paths may be long.
-    pub(super) fn cycle(&self, network: &Network) -> Option<Vec<(usize, u16)>> {
+    pub(super) fn cycle(&self, network: &Network) -> Option<Vec<LaneOf>> {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
             New,
             Open,
             Done,
         }
-        let mut marks = vec![Mark::New; self.0.len()];
-        for switch in 0..network.switches() {
-            for port in 1..=network.ports_of(switch) as u16 {
-                // On the stack: a channel, and the port up to which its dependencies are searched.
-                let mut stack = vec![((switch, port), 0)];
-                while let Some((channel, searched)) = stack.last_mut() {
-                    let (at, out) = *channel;
-                    let (Some(slot), Target::Switch(end)) = (network.slot(at, out), network.target(at, out))
-                    else {
-                        break;
-                    };
-                    if marks[slot] == Mark::Done {
-                        stack.pop();
-                        continue;
-                    }
-                    marks[slot] = Mark::Open;
-                    let Some(bit) = next_bit(&self.0[slot], *searched) else {
-                        marks[slot] = Mark::Done;
-                        stack.pop();
-                        continue;
-                    };
-                    *searched = bit + 1;
-                    let next = (end as usize, bit as u16 + 1);
-                    let next_mark = network.slot(next.0, next.1).map_or(Mark::Done, |s| marks[s]);
-                    if next_mark == Mark::Open {
-                        let first = stack.iter().position(|&(c, _)| c == next)?;
-                        return Some(stack[first..].iter().map(|&(c, _)| c).collect());
-                    }
-                    if next_mark == Mark::New {
-                        stack.push((next, 0));
-                    }
+        let mut marks = vec![Mark::New; self.sets.len()];
+        for first in self.all(network) {
+            // On the stack: a channel, and the position up to which its dependencies are searched.
+            let mut stack = vec![(first, 0)];
+            while let Some((channel, searched)) = stack.last_mut() {
+                let (at, out, _) = *channel;
+                let (Some(number), Target::Switch(end)) =
+                    (self.number(network, *channel), network.target(at, out))
+                else {
+                    break;
+                };
+                if marks[number] == Mark::Done {
+                    stack.pop();
+                    continue;
+                }
+                marks[number] = Mark::Open;
+                let Some((next, after)) = self.next(number, end as usize, *searched) else {
+                    marks[number] = Mark::Done;
+                    stack.pop();
+                    continue;
+                };
+                *searched = after;
+                let next_mark = self.number(network, next).map_or(Mark::Done, |n| marks[n]);
+                if next_mark == Mark::Open {
+                    let first = stack.iter().position(|&(c, _)| c == next)?;
+                    return Some(stack[first..].iter().map(|&(c, _)| c).collect());
+                }
+                if next_mark == Mark::New {
+                    stack.push((next, 0));
                 }
             }
         }
         None
+    }
+
+    /// Every lane of every port.
+    pub(super) fn all<'a>(&'a self, network: &'a Network) -> impl Iterator<Item = LaneOf> + 'a {
+        let ports = (0..network.switches())
+            .flat_map(|switch| (1..=network.ports_of(switch) as u16).map(move |port| (switch, port)));
+        ports.flat_map(|(switch, port)| (0..self.lanes).map(move |lane| (switch, port, lane)))
     }
 }
 

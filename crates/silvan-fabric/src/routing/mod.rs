@@ -9,6 +9,8 @@
 //! | [`check`] | paths, loads and unroutable pairs of any tables |
 //! | [`adaptive`] | routes chosen switch by switch when a flow starts |
 //! | [`deadlock`] | whether packets routed so can wait for each other in a circle |
+//! | [`lanes`] | service levels of paths, and the lanes that switches make of them |
+//! | [`lane_check`] | deadlock, lane by lane, of tables with those |
 //!
 //! Tables are destination based: where a packet goes next depends only on where it is and whither
 //! it is bound, as in InfiniBand's linear forwarding tables.
@@ -24,11 +26,15 @@ pub mod d_mod_k;
 pub mod deadlock;
 pub mod destination_tag;
 mod graph;
+pub mod lane_check;
+pub mod lanes;
 pub mod shortest_path;
 pub mod up_down;
 
 pub use check::{Analysis, Channel, LoadSummary, Path, analyse, trace};
 pub use deadlock::{ChannelName, cycle_text, deadlock_cycle};
+pub use lane_check::{LaneAnalysis, LaneVerdict, check_lanes};
+pub use lanes::{LaneMaps, Lanes, PathLevels};
 
 use d_mod_k::DModK;
 use destination_tag::DestinationTag;

@@ -4,17 +4,30 @@
 //! | --- | --- |
 //! | [`read_text`] | plain or gzip files, with bounds on memory |
 //! | [`ibnetdiscover`] | the wiring, as `ibnetdiscover` prints it and `ibsim` reads it |
-//! | [`lft`] | forwarding tables, as OpenSM (`opensm-lfts.dump`) or `dump_fts` writes them |
+//! | [`lst`] | the wiring as a list of links (`opensm-subnet.lst`) |
+//! | [`sections`] | the wiring in sections (`ibdiagnet2.db_csv`, `opensm-smdb.dump`) |
+//! | [`iblinkinfo`] | the wiring as `iblinkinfo` prints it |
+//! | [`lft`] | forwarding tables, as OpenSM (`opensm-lfts.dump`, `opensm.fdbs`) or `dump_fts` writes them |
+//! | [`far`] | forwarding tables with groups for adaptive routing (`ibdiagnet2.far`) |
+//! | [`lanes`] | service levels of paths, SL-to-VL tables |
+//! | [`site`] | all of these, told apart by what stands in them |
 //! | [`identity`] | LIDs and GUIDs for topologies that have none |
 //!
 //! These files come from anywhere, so every reader checks before it allocates, and says file,
 //! line, what is there and what would be right.
 
+pub mod far;
+pub mod iblinkinfo;
 pub mod ibnetdiscover;
 pub mod identity;
+pub mod lanes;
 pub mod lft;
+pub mod lst;
 mod natural;
+mod records;
 mod scan;
+pub mod sections;
+pub mod site;
 mod speed;
 mod text;
 

@@ -36,6 +36,63 @@ pub(super) fn parse(text: &str) -> Option<Rate> {
     Some(data_rate(lanes, signalling, data, coded))
 }
 
+/// What lists of links call the speeds of [`SPEEDS`] per lane: signalling rates in Gbit/s, rounded
+/// in some tools.
+const LANES: [(&str, &[&str]); 9] = [
+    ("SDR", &["2.5"]),
+    ("DDR", &["5", "5.0"]),
+    ("QDR", &["10", "10.0"]),
+    ("FDR10", &["FDR10", "10.3125"]),
+    ("FDR", &["14", "14.0625"]),
+    ("EDR", &["25", "25.78125"]),
+    ("HDR", &["50", "53.125"]),
+    ("NDR", &["100", "106.25"]),
+    ("XDR", &["200", "212.5"]),
+];
+
+/// Reads "4x" or "4X" and the speed of a lane, "25" or "25.78125".
+pub(super) fn of_lane(width: &str, lane: &str) -> Option<Rate> {
+    let width = width.strip_suffix(['x', 'X'])?;
+    let (name, _) = LANES.iter().find(|(_, texts)| texts.contains(&lane))?;
+    parse(&format!("{width}x{name}"))
+}
+
+/// Writes a rate as the width and what lists of links call the speed of a lane.
+pub(super) fn lane(rate: Rate) -> Option<(u64, &'static str)> {
+    let name = name(rate)?;
+    let (width, speed) = name.split_once('x')?;
+    let (_, texts) = LANES.iter().find(|(name, _)| *name == speed)?;
+    Some((width.parse().ok()?, texts[0]))
+}
+
+/// The rate of the codes that PortInfo has: LinkWidthActive, LinkSpeedActive and, from FDR on,
+/// LinkSpeedExtActive (InfiniBand Architecture Specification, vol. 1, 14.2.5.6). Some tools print
+/// the last one shifted by eight bits in the field of the second. `None`: no such link.
+pub(super) fn of_codes(width: u64, speed: u64, extended: u64) -> Option<Rate> {
+    let lanes = match width {
+        1 => 1,
+        2 => 4,
+        4 => 8,
+        8 => 12,
+        16 => 2,
+        _ => return None,
+    };
+    let extended = if extended == 0 { speed >> 8 } else { extended };
+    let name = match (extended, speed) {
+        (0x100, _) => "FDR10",
+        (1, _) => "FDR",
+        (2, _) => "EDR",
+        (4, _) => "HDR",
+        (8, _) => "NDR",
+        (16, _) => "XDR",
+        (0, 1) => "SDR",
+        (0, 2) => "DDR",
+        (0, 4) => "QDR",
+        _ => return None,
+    };
+    parse(&format!("{lanes}x{name}"))
+}
+
 /// Writes a rate as width and speed; `None` where no InfiniBand link has it.
 pub(super) fn name(rate: Rate) -> Option<String> {
     WIDTHS.iter().find_map(|&lanes| {
@@ -70,6 +127,24 @@ mod tests {
         for text in ["4xqdr", "3xQDR", "04xQDR", "x", "4x", "xQDR", "4QDR", "99999999999999999999xQDR"] {
             assert_eq!(parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn lanes_and_codes_are_the_same_rates() {
+        for lanes in WIDTHS {
+            for (speed, texts) in LANES {
+                let rate = parse(&format!("{lanes}x{speed}")).unwrap();
+                assert!(texts.iter().all(|text| of_lane(&format!("{lanes}X"), text) == Some(rate)));
+                let (width, text) = lane(rate).unwrap();
+                assert_eq!(of_lane(&format!("{width}x"), text), Some(rate));
+            }
+        }
+        let gbit = |width, speed, extended| of_codes(width, speed, extended).map(Rate::as_gbit_f64);
+        assert_eq!(gbit(2, 4, 0), Some(32.0));
+        assert_eq!((gbit(2, 4, 2), gbit(2, 0x200, 0)), (Some(100.0), Some(100.0)));
+        assert_eq!((gbit(16, 0x400, 0), gbit(2, 0x10000, 0)), (Some(100.0), Some(40.0)));
+        assert_eq!((gbit(3, 4, 0), gbit(2, 3, 0), gbit(2, 4, 3)), (None, None, None));
+        assert_eq!((of_lane("4", "10"), of_lane("4x", "11")), (None, None));
     }
 
     #[test]

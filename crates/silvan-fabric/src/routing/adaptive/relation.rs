@@ -71,7 +71,7 @@ pub fn check_relation(topology: &Topology, tables: &AdaptiveTables) -> Result<()
         relation.explore(to)?;
         relation.no_revisit(to)?;
     }
-    match Dependencies(relation.waits).cycle(&network) {
+    match Dependencies::of_one_lane(relation.waits).cycle(&network) {
         Some(cycle) => Err(Fault::Circle(named(topology, &wiring, cycle))),
         None => Ok(()),
     }
@@ -240,7 +240,7 @@ mod tests {
             after: vec![None; ports],
         };
         relation.explore(0).unwrap();
-        let cycle = Dependencies(relation.waits).cycle(&network).unwrap();
+        let cycle = Dependencies::of_one_lane(relation.waits).cycle(&network).unwrap();
         let circle = Fault::Circle(named(&topology, &wiring, cycle));
         assert_eq!(
             circle.to_string(),

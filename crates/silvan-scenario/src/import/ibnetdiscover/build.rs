@@ -23,7 +23,11 @@ struct Named<'a> {
 }
 
 /// Builds the topology; see the notes on the module above.
-pub(super) fn topology(nodes: &[Node], origin: &str, options: Options) -> Result<Topology, ImportError> {
+pub(in crate::import) fn topology(
+    nodes: &[Node],
+    origin: &str,
+    options: Options,
+) -> Result<Topology, ImportError> {
     if nodes.is_empty() {
         return Err(ImportError::new(
             origin,

@@ -21,8 +21,8 @@
 //! - Data rates are those after line coding; the rate of a link whose width or speed is not
 //!   stated comes from [`Options::default_rate`].
 
-mod build;
-mod read;
+pub(in crate::import) mod build;
+pub(in crate::import) mod read;
 mod write;
 
 use silvan_engine::{Rate, Time};

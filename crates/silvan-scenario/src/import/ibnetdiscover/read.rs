@@ -8,7 +8,7 @@ use crate::import::{ImportError, MAX_NODES, MAX_PORTS, MAX_UNICAST_LID, clip, sp
 /// What a node is called where others refer to it. The tools print `"S-<GUID>"`, padded or not;
 /// hand-written netlists may use any text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Id<'a> {
+pub(in crate::import) enum Id<'a> {
     Guid(char, u64),
     Text(&'a str),
 }
@@ -27,31 +27,31 @@ impl<'a> Id<'a> {
 
 /// A `Switch`, `Ca` or `Rt` line, with what belongs to it.
 #[derive(Debug)]
-pub(super) struct Node<'a> {
-    pub(super) line: usize,
-    pub(super) is_switch: bool,
-    pub(super) ports: u16,
-    pub(super) id: Id<'a>,
-    pub(super) id_text: &'a str,
-    pub(super) description: &'a str,
-    pub(super) guid: Option<u64>,
+pub(in crate::import) struct Node<'a> {
+    pub(in crate::import) line: usize,
+    pub(in crate::import) is_switch: bool,
+    pub(in crate::import) ports: u16,
+    pub(in crate::import) id: Id<'a>,
+    pub(in crate::import) id_text: &'a str,
+    pub(in crate::import) description: &'a str,
+    pub(in crate::import) guid: Option<u64>,
     /// Of a switch; hosts have one per port.
-    pub(super) lid: Option<u16>,
-    pub(super) links: Vec<Port<'a>>,
+    pub(in crate::import) lid: Option<u16>,
+    pub(in crate::import) links: Vec<Port<'a>>,
 }
 
 /// A port line: one end of a link.
 #[derive(Debug)]
-pub(super) struct Port<'a> {
-    pub(super) line: usize,
-    pub(super) number: u16,
-    pub(super) guid: Option<u64>,
-    pub(super) peer: Id<'a>,
-    pub(super) peer_text: &'a str,
-    pub(super) peer_port: u16,
-    pub(super) peer_guid: Option<u64>,
-    pub(super) lid: Option<u16>,
-    pub(super) rate: Option<Rate>,
+pub(in crate::import) struct Port<'a> {
+    pub(in crate::import) line: usize,
+    pub(in crate::import) number: u16,
+    pub(in crate::import) guid: Option<u64>,
+    pub(in crate::import) peer: Id<'a>,
+    pub(in crate::import) peer_text: &'a str,
+    pub(in crate::import) peer_port: u16,
+    pub(in crate::import) peer_guid: Option<u64>,
+    pub(in crate::import) lid: Option<u16>,
+    pub(in crate::import) rate: Option<Rate>,
 }
 
 /// Lines that say nothing about the wiring.
@@ -61,7 +61,7 @@ const GUID_KEYS: [&str; 4] = ["switchguid", "caguid", "rtguid", "hcaguid"];
 const IGNORED_STARTS: [&str; 3] = ["Chassis ", "Non-Chassis Nodes", "Hostname:"];
 
 /// Reads all nodes.
-pub(super) fn nodes<'a>(text: &'a str, origin: &'a str) -> Result<Vec<Node<'a>>, ImportError> {
+pub(in crate::import) fn nodes<'a>(text: &'a str, origin: &'a str) -> Result<Vec<Node<'a>>, ImportError> {
     let mut nodes: Vec<Node<'a>> = Vec::new();
     let mut guid = None;
     let mut open = false;

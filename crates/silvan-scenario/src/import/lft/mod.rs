@@ -1,5 +1,5 @@
 //! Forwarding tables as OpenSM dumps them (`opensm-lfts.dump`) and as `dump_fts` and `ibroute`
-//! print them.
+//! print them; and the `opensm.fdbs` of OpenSM and ibdiagnet, told apart by their first line.
 //!
 //! ```text
 //! Unicast lids [0-9] of switch Lid 2 guid 0x0002c90200000000 ('swA'):
@@ -11,6 +11,11 @@
 //!        Port     Info
 //! 0x0001 001
 //! 9 valid lids dumped
+//!
+//! dump_ucast_routes: Switch 0x0002c90200000000
+//! LID    : Port : Hops : Optimal
+//! 0x0001 : 001  : 01   : yes
+//! 0x0009 : UNREACHABLE
 //! ```
 //!
 //! - Switches are told by GUID, or by name where the topology has no GUIDs.
@@ -30,7 +35,7 @@ use silvan_fabric::topology::Topology;
 
 use super::ImportError;
 
-pub use write::write;
+pub use write::{write, write_fdbs};
 
 /// Everything that a dump says.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,8 @@ use super::{Forwarding, SwitchRoutes};
 use crate::import::scan::{self, Cursor, Lines};
 use crate::import::{ImportError, MAX_UNICAST_LID, clip};
 
+/// What starts a table of `opensm.fdbs` or `ibdiagnet2.fdbs`.
+const FDBS_HEADER: &str = "dump_ucast_routes: Switch ";
 /// What OpenSM writes for "no path".
 const NO_PATH: u16 = 255;
 /// The most table entries that are kept: 512 MiB of them.
@@ -38,6 +40,14 @@ struct Owners<'a> {
 /// Reads a whole dump. Entries are turned from LIDs to hosts only at the end, as later lines may
 /// be the ones that tell whose a LID is.
 pub(super) fn forwarding(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, ImportError> {
+    check_size(origin, topology)?;
+    if text.lines().map(str::trim).find(|l| !l.is_empty()).is_some_and(|l| l.contains(FDBS_HEADER)) {
+        return fdbs(text, origin, topology);
+    }
+    dump(text, origin, topology)
+}
+
+fn check_size(origin: &str, topology: &Topology) -> Result<(), ImportError> {
     let (hosts, switches) = (topology.hosts.len(), topology.switches.len());
     if (hosts + switches).saturating_mul(switches) > MAX_ENTRIES
         || hosts + switches > usize::from(MAX_UNICAST_LID)
@@ -46,6 +56,57 @@ pub(super) fn forwarding(text: &str, origin: &str, topology: &Topology) -> Resul
             format!("{hosts} hosts and {switches} switches are too many for unicast forwarding tables");
         return Err(ImportError::new(origin, message));
     }
+    Ok(())
+}
+
+/// Reads the tables of `.fdbs` files: port, hops and whether these are fewest, by LID. They end
+/// where the next begins.
+fn fdbs(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, ImportError> {
+    let owners = Owners::new(topology, origin)?;
+    let mut tables: Vec<Option<Section>> = topology.switches.iter().map(|_| None).collect();
+    let mut open: Option<usize> = None;
+    for line in Lines::new(text, origin) {
+        let mut line = line?;
+        let whole = line;
+        if line.until(FDBS_HEADER).is_some() {
+            let guid_text = line.word();
+            let guid = scan::guid(guid_text).ok_or_else(|| {
+                whole.error(format!(
+                    "the switch GUID is {}; it must be such as 0x0002c90200000000",
+                    clip(guid_text)
+                ))
+            })?;
+            let section = Section::of(&whole, guid, "", MAX_UNICAST_LID, &owners)?;
+            section.check_new(&whole, topology, &tables)?;
+            let switch = section.switch;
+            open = Some(switch);
+            tables[switch] = Some(section);
+            continue;
+        }
+        line.skip_blanks();
+        if line.rest.is_empty() || line.rest.starts_with('#') || line.rest.starts_with("LID ") {
+            continue;
+        }
+        let Some(section) = open.and_then(|switch| tables[switch].as_mut()) else {
+            let message =
+                format!("an entry stands outside of a table; a line `{FDBS_HEADER}0x...` must come first");
+            return Err(whole.error(message));
+        };
+        let (Some(lid_text), port_text) = (line.until(":"), line.rest.split(':').next().unwrap_or("").trim())
+        else {
+            return Err(whole.error(format!(
+                "{} is no entry of a table; the form is `0x0001 : 001  : 02   : yes`",
+                clip(whole.rest)
+            )));
+        };
+        let port_text = if port_text.starts_with("UNREACHABLE") { "255" } else { port_text };
+        section.put(&whole, topology, lid_text.trim(), port_text)?;
+    }
+    owners.resolve(&tables, origin)
+}
+
+/// Reads `opensm-lfts.dump` and what `dump_fts` and `ibroute` print.
+fn dump(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, ImportError> {
     let mut owners = Owners::new(topology, origin)?;
     let mut tables: Vec<Option<Section>> = topology.switches.iter().map(|_| None).collect();
     let mut open: Option<Section> = None;
@@ -64,13 +125,8 @@ pub(super) fn forwarding(text: &str, origin: &str, topology: &Topology) -> Resul
             if let Some(section) = &open {
                 return Err(section.cut_short(topology, origin));
             }
-            let section = header(line, topology, &owners)?;
-            if let Some(first) = &tables[section.switch] {
-                let name = &topology.switches[section.switch].name;
-                let message =
-                    format!("switch \"{name}\" already has a table in line {}; one is right", first.line);
-                return Err(line.error(message));
-            }
+            let section = header(line, &owners)?;
+            section.check_new(&line, topology, &tables)?;
             open = Some(section);
         } else if line.rest.trim_end().ends_with("lids dumped") {
             let section =
@@ -99,7 +155,7 @@ fn is_heading(text: &str) -> bool {
 }
 
 /// Reads `Unicast lids [0x0-0x9] of switch ... guid 0x... (name):`.
-fn header(line: Cursor, topology: &Topology, owners: &Owners) -> Result<Section, ImportError> {
+fn header(line: Cursor, owners: &Owners) -> Result<Section, ImportError> {
     let form = || {
         line.error(format!(
             "{} is not complete; the form is `Unicast lids [0-9] of switch Lid 2 guid 0x0002c90200000000 ('name'):`",
@@ -120,25 +176,41 @@ fn header(line: Cursor, topology: &Topology, owners: &Owners) -> Result<Section,
     })?;
     let name = at.rest.trim().trim_end_matches(':').trim_start_matches('(').trim_end_matches(')');
     let name = name.strip_prefix('\'').and_then(|n| n.strip_suffix('\'')).unwrap_or(name);
-    let Some(NodeRef::Switch(switch)) = owners.find(guid, name) else {
-        let message = format!(
-            "switch 0x{guid:016x} ({}) is not in the topology; take both files from the same fabric at the same time",
-            clip(name)
-        );
-        return Err(line.error(message));
-    };
-    debug_assert!((switch as usize) < topology.switches.len());
-    Ok(Section {
-        switch: switch as usize,
-        line: line.line,
-        top,
-        ports: Vec::new(),
-        seen: Vec::new(),
-        entries: 0,
-    })
+    Section::of(&line, guid, name, top, owners)
 }
 
 impl Section {
+    /// An empty table of the switch with a GUID, or a name where it has none.
+    fn of(line: &Cursor, guid: u64, name: &str, top: u16, owners: &Owners) -> Result<Self, ImportError> {
+        let Some(NodeRef::Switch(switch)) = owners.find(guid, name) else {
+            let called = if name.is_empty() { String::new() } else { format!(" ({})", clip(name)) };
+            return Err(line.error(format!(
+                "switch 0x{guid:016x}{called} is not in the topology; take both files from the same fabric at the same \
+                 time"
+            )));
+        };
+        Ok(Self {
+            switch: switch as usize,
+            line: line.line,
+            top,
+            ports: Vec::new(),
+            seen: Vec::new(),
+            entries: 0,
+        })
+    }
+
+    fn check_new(
+        &self,
+        line: &Cursor,
+        topology: &Topology,
+        tables: &[Option<Self>],
+    ) -> Result<(), ImportError> {
+        let Some(first) = &tables[self.switch] else { return Ok(()) };
+        let name = &topology.switches[self.switch].name;
+        let message = format!("switch \"{name}\" already has a table in line {}; one is right", first.line);
+        Err(line.error(message))
+    }
+
     /// Reads `0x0001 001`, with or without what the tools add about the destination.
     fn entry(
         &mut self,
@@ -147,6 +219,18 @@ impl Section {
         owners: &mut Owners,
     ) -> Result<(), ImportError> {
         let (lid_text, port_text) = (line.word(), line.word());
+        let lid = self.put(&line, topology, lid_text, port_text)?;
+        owners.learn(&line, lid)
+    }
+
+    /// Enters the port of a LID, both as text; gives the LID.
+    fn put(
+        &mut self,
+        line: &Cursor,
+        topology: &Topology,
+        lid_text: &str,
+        port_text: &str,
+    ) -> Result<u16, ImportError> {
         let switch = &topology.switches[self.switch];
         let lid = scan::lid(lid_text).filter(|lid| (1..=self.top).contains(lid)).ok_or_else(|| {
             line.error(format!(
@@ -167,7 +251,6 @@ impl Section {
             );
             line.error(message)
         })?;
-        owners.learn(&line, lid)?;
         if self.seen.len() <= usize::from(lid) {
             self.seen.resize(usize::from(lid) + 1, false);
             self.ports.resize(usize::from(lid) + 1, NO_PATH);
@@ -180,7 +263,7 @@ impl Section {
         }
         self.ports[usize::from(lid)] = port;
         self.entries += 1;
-        Ok(())
+        Ok(lid)
     }
 
     fn cut_short(&self, topology: &Topology, origin: &str) -> ImportError {

@@ -1,5 +1,6 @@
 //! Tables as a dump that OpenSM loads.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt::Write;
 
@@ -8,6 +9,9 @@ use silvan_fabric::topology::{NodeRef, Topology, TopologyError, Wiring};
 
 use super::SwitchRoutes;
 use crate::import::identity::Identities;
+
+/// What OpenSM writes where it knows of no path.
+const NO_HOPS: usize = 255;
 
 /// Writes tables in the form of `opensm-lfts.dump`, for `opensm -R file -U FILE` and
 /// [`super::parse`]. Tables and LIDs that came from a dump give the same dump again.
@@ -25,43 +29,110 @@ pub fn write(
     tables: &Tables,
     switch_routes: Option<&SwitchRoutes>,
 ) -> Result<String, TopologyError> {
-    let ids = Identities::of(topology)?;
-    let computed;
-    let switch_routes = match switch_routes {
-        Some(routes) => routes,
-        None => {
-            computed = routes_to_switches(topology, tables);
-            &computed
-        }
-    };
-    let destinations = destinations(topology, &ids);
-    let top = destinations.last().map_or(0, |d| d.lid);
-    let mut order: Vec<usize> = (0..topology.switches.len()).collect();
-    // OpenSM keeps its switches by GUID in network byte order, so that on the usual machines the
-    // last byte counts most; following it makes dumps comparable line by line.
-    order.sort_by_key(|&switch| ids.switch_guids[switch].swap_bytes());
+    let all = Entries::of(topology, tables, switch_routes)?;
+    let top = all.destinations.last().map_or(0, |d| d.lid);
     let mut out = String::new();
-    for switch in order {
+    for switch in all.order() {
         let (lid, guid, name) =
-            (ids.switch_lids[switch], ids.switch_guids[switch], &topology.switches[switch].name);
+            (all.ids.switch_lids[switch], all.ids.switch_guids[switch], &topology.switches[switch].name);
         let _ = writeln!(out, "Unicast lids [0-{top}] of switch Lid {lid} guid 0x{guid:016x} ('{name}'):");
-        for to in &destinations {
-            let port = match to.node {
-                NodeRef::Host(host) => tables.out.get(switch).and_then(|row| row.get(host as usize)),
-                NodeRef::Switch(target) if target as usize == switch => Some(&0),
-                NodeRef::Switch(target) => {
-                    let row = switch_routes.out.get(switch);
-                    row.and_then(|row| row.get(target as usize)).filter(|&&port| port != Tables::NO_ROUTE)
-                }
-            };
-            let unreached = matches!(to.node, NodeRef::Host(_)) && port == Some(&Tables::NO_ROUTE);
-            if let Some(port) = port.filter(|_| !unreached) {
+        for to in &all.destinations {
+            if let Some(port) = all.port(switch, to) {
                 let _ = writeln!(out, "0x{:04x} {port:03} # {}", to.lid, to.comment);
             }
         }
         let _ = writeln!(out, "{top} lids dumped");
     }
     Ok(out)
+}
+
+/// Writes tables in the form of `opensm.fdbs`, which `ibdmchk -f` reads beside the list of links
+/// of [`crate::import::lst::write`]; with the same routes to switches as [`write`].
+///
+/// # Errors
+/// As [`write`].
+pub fn write_fdbs(
+    topology: &Topology,
+    tables: &Tables,
+    switch_routes: Option<&SwitchRoutes>,
+) -> Result<String, TopologyError> {
+    let all = Entries::of(topology, tables, switch_routes)?;
+    let wiring = topology.wiring();
+    let mut out = String::new();
+    for switch in all.order() {
+        let guid = all.ids.switch_guids[switch];
+        let _ = writeln!(out, "dump_ucast_routes: Switch 0x{guid:016x}\nLID    : Port : Hops : Optimal");
+        for to in &all.destinations {
+            // An entry by which packets do not arrive stands in the file too: `ibdmchk` is to find it.
+            let hops = || all.hops(&wiring, switch, to).unwrap_or(NO_HOPS);
+            let _ = match all.port(switch, to).map(|port| (port, hops())) {
+                Some((port, hops)) => writeln!(out, "0x{:04x} : {port:03}  : {hops:02}   : yes", to.lid),
+                None => writeln!(out, "0x{:04x} : UNREACHABLE", to.lid),
+            };
+        }
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+/// The entries of all tables, to hosts and switches.
+struct Entries<'a> {
+    tables: &'a Tables,
+    switch_routes: Cow<'a, SwitchRoutes>,
+    ids: Identities,
+    destinations: Vec<Destination>,
+}
+
+impl<'a> Entries<'a> {
+    fn of(
+        topology: &Topology,
+        tables: &'a Tables,
+        switch_routes: Option<&'a SwitchRoutes>,
+    ) -> Result<Self, TopologyError> {
+        let ids = Identities::of(topology)?;
+        let switch_routes = match switch_routes {
+            Some(routes) => Cow::Borrowed(routes),
+            None => Cow::Owned(routes_to_switches(topology, tables)),
+        };
+        let destinations = destinations(topology, &ids);
+        Ok(Self { tables, switch_routes, ids, destinations })
+    }
+
+    /// OpenSM keeps its switches by GUID in network byte order, so that on the usual machines the
+    /// last byte counts most; following it makes dumps comparable line by line.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.ids.switch_guids.len()).collect();
+        order.sort_by_key(|&switch| self.ids.switch_guids[switch].swap_bytes());
+        order
+    }
+
+    /// The port of a switch towards a destination, 0 for the switch itself.
+    fn port(&self, switch: usize, to: &Destination) -> Option<u16> {
+        let port = match to.node {
+            NodeRef::Host(host) => self.tables.port(switch, host as usize),
+            NodeRef::Switch(target) if target as usize == switch => return Some(0),
+            NodeRef::Switch(target) => {
+                let row = self.switch_routes.out.get(switch);
+                row.and_then(|row| row.get(target as usize)).copied().unwrap_or(Tables::NO_ROUTE)
+            }
+        };
+        (port != Tables::NO_ROUTE).then_some(port)
+    }
+
+    /// Links from a switch to a destination; `None` where its packets do not arrive.
+    fn hops(&self, wiring: &Wiring, switch: usize, to: &Destination) -> Option<usize> {
+        let mut at = NodeRef::Switch(switch as u32);
+        for hops in 0..=wiring.switches.len() {
+            let here = match at {
+                _ if at == to.node => return Some(hops),
+                NodeRef::Host(_) => return None,
+                NodeRef::Switch(here) => here as usize,
+            };
+            let port = self.port(here, to)?;
+            at = wiring.switches[here].get(usize::from(port) - 1).copied().flatten()?.0.node;
+        }
+        None
+    }
 }
 
 struct Destination {

@@ -1,0 +1,315 @@
+//! Whether packets can wait for each other in a circle, where each path has its service level and
+//! each switch its SL-to-VL tables.
+//!
+//! A channel has several lanes, each with buffers of its own. A packet that holds a buffer of one
+//! lane waits for the lane that the next switch chooses, so the dependencies are between lanes of
+//! channels. A circle may lead over several lanes (where switches change them on the way), and one
+//! lane that is in no circle can still be blocked by one that is.
+
+use serde::Serialize;
+
+use super::Tables;
+use super::deadlock::{Dependencies, LaneOf, named};
+use super::graph::{Network, Target};
+use super::lanes::{LEVELS, Lanes};
+use crate::topology::{NodeRef, Topology, Wiring};
+
+/// One virtual lane of all channels between switches.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LaneVerdict {
+    /// The lane.
+    pub lane: u8,
+    /// Channels on which some pair of hosts uses it.
+    pub channels: u64,
+    /// How many of these are in some circle: none if the lane cannot deadlock.
+    pub in_circles: u64,
+}
+
+/// What [`check_lanes`] finds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LaneAnalysis {
+    /// The lanes that channels between switches use, in order.
+    pub lanes: Vec<LaneVerdict>,
+    /// One circle, each channel with its lane: "S1:3 -> S2:1 (VL 0), S2:4 -> S1:2 (VL 1)".
+    pub cycle: Option<String>,
+    /// Pairs whose packets some switch discards, as its table has lane 15 for their service level.
+    pub discarded: u64,
+}
+
+/// Follows the tables for all ordered pairs of hosts, each on the lanes of its service level.
+#[must_use]
+pub fn check_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> LaneAnalysis {
+    let wiring = topology.wiring();
+    let network = Network::new(topology, &wiring);
+    let dependencies = Dependencies::new(&network, LEVELS);
+    let all = dependencies.len();
+    let mut walk = Walk {
+        wiring: &wiring,
+        network: &network,
+        tables,
+        lanes,
+        dependencies,
+        is_used: vec![false; all],
+        met: vec![usize::MAX; all],
+        is_discarded: vec![false; all],
+        path: Vec::new(),
+    };
+    let hosts = topology.hosts.len();
+    let mut analysis = LaneAnalysis::default();
+    for to in 0..hosts {
+        let used = (0..hosts).fold(0u16, |used, from| used | 1 << lanes.levels.get(from, to));
+        for level in (0..LEVELS as u8).filter(|level| used >> level & 1 == 1) {
+            let sources = (0..hosts).filter(|&from| from != to && lanes.levels.get(from, to) == level);
+            analysis.discarded += sources.filter(|&from| walk.pair(from, to, level)).count() as u64;
+        }
+    }
+    let circles = Circles::find(&walk.dependencies, &network);
+    analysis.lanes = (0..LEVELS)
+        .map(|lane| {
+            let of_lane =
+                |flags: &[bool]| flags.iter().skip(lane).step_by(LEVELS).filter(|&&f| f).count() as u64;
+            LaneVerdict { lane: lane as u8, channels: of_lane(&walk.is_used), in_circles: of_lane(&circles) }
+        })
+        .filter(|verdict| verdict.channels > 0)
+        .collect();
+    analysis.cycle = walk.dependencies.cycle(&network).map(|cycle| {
+        let on: Vec<usize> = cycle.iter().map(|&(_, _, lane)| lane).collect();
+        let names = named(topology, &wiring, cycle);
+        let with_lane = names.iter().zip(on).map(|(name, lane)| format!("{name} (VL {lane})"));
+        with_lane.collect::<Vec<_>>().join(", ")
+    });
+    analysis
+}
+
+/// Follows pair after pair and notes who waits for whom.
+struct Walk<'a> {
+    wiring: &'a Wiring,
+    network: &'a Network,
+    tables: &'a Tables,
+    lanes: &'a Lanes,
+    dependencies: Dependencies,
+    /// By number of a lane of a channel, as in the dependencies: whether some pair uses it.
+    is_used: Vec<bool>,
+    /// The destination and level for which it was met last, and whether that ends in a discard.
+    met: Vec<usize>,
+    is_discarded: Vec<bool>,
+    path: Vec<usize>,
+}
+
+impl Walk<'_> {
+    /// Follows one pair, up to where another of this destination and level went before. Gives
+    /// whether its packets are discarded on the way.
+    fn pair(&mut self, from: usize, to: usize, level: u8) -> bool {
+        let stamp = to * LEVELS + usize::from(level);
+        let Some((start, _)) = self.wiring.hosts.get(from).copied().flatten() else { return false };
+        let mut arrival = start;
+        self.path.clear();
+        let is_discarded = loop {
+            let NodeRef::Switch(at) = arrival.node else { break false };
+            let at = at as usize;
+            let port = self.tables.port(at, to);
+            // A table may name ports that do not exist; such pairs have no route at all.
+            let (Some(slot), target) = (self.network.slot(at, port), self.network.target(at, port)) else {
+                break false;
+            };
+            let Some(lane) = self.lanes.lane(at, arrival.port, port, level) else { break true };
+            let Target::Switch(_) = target else { break false };
+            let onward: LaneOf = (at, port, usize::from(lane));
+            if let Some(&waiting) = self.path.last() {
+                self.dependencies.add(self.network, waiting, onward);
+            }
+            let number = slot * LEVELS + onward.2;
+            if self.met[number] == stamp {
+                break self.is_discarded[number];
+            }
+            self.met[number] = stamp;
+            self.is_discarded[number] = false;
+            self.is_used[number] = true;
+            self.path.push(number);
+            let Some((next, _)) = self.wiring.switches[at][usize::from(port) - 1] else { break false };
+            arrival = next;
+        };
+        for &number in &self.path {
+            self.is_discarded[number] = is_discarded;
+        }
+        is_discarded
+    }
+}
+
+/// The strongly connected components of the dependencies (Tarjan 1972), of which those with more
+/// than one member, or with a member that waits for itself, are circles.
+struct Circles<'a> {
+    dependencies: &'a Dependencies,
+    network: &'a Network,
+    /// In which order the channels were reached, from 1; 0: not yet.
+    order: Vec<u32>,
+    /// The earliest that each is known to lead back to.
+    low: Vec<u32>,
+    is_open: Vec<bool>,
+    open: Vec<usize>,
+    in_circle: Vec<bool>,
+    reached: u32,
+}
+
+impl<'a> Circles<'a> {
+    /// For each lane of each channel, whether it is in a circle.
+    fn find(dependencies: &'a Dependencies, network: &'a Network) -> Vec<bool> {
+        let all = dependencies.len();
+        let mut search = Self {
+            dependencies,
+            network,
+            order: vec![0; all],
+            low: vec![0; all],
+            is_open: vec![false; all],
+            open: Vec::new(),
+            in_circle: vec![false; all],
+            reached: 0,
+        };
+        for first in dependencies.all(network) {
+            search.from(first);
+        }
+        search.in_circle
+    }
+
+    fn enter(&mut self, number: usize) {
+        self.reached += 1;
+        (self.order[number], self.low[number]) = (self.reached, self.reached);
+        self.is_open[number] = true;
+        self.open.push(number);
+    }
+
+    fn from(&mut self, first: LaneOf) {
+        let number_of = |channel| self.dependencies.number(self.network, channel);
+        let Some(start) = number_of(first).filter(|&n| self.order[n] == 0) else { return };
+        self.enter(start);
+        let mut stack = vec![(first, start, 0)];
+        while let Some(&mut ((switch, port, _), number, ref mut searched)) = stack.last_mut() {
+            let next = match self.network.target(switch, port) {
+                Target::Switch(end) => self.dependencies.next(number, end as usize, *searched),
+                Target::Host(_) | Target::Nothing => None,
+            };
+            if let Some((next, after)) = next {
+                *searched = after;
+                let Some(onward) = self.dependencies.number(self.network, next) else { continue };
+                self.in_circle[number] |= onward == number;
+                if self.order[onward] == 0 {
+                    self.enter(onward);
+                    stack.push((next, onward, 0));
+                } else if self.is_open[onward] {
+                    self.low[number] = self.low[number].min(self.order[onward]);
+                }
+                continue;
+            }
+            stack.pop();
+            if let Some(&(_, before, _)) = stack.last() {
+                self.low[before] = self.low[before].min(self.low[number]);
+            }
+            if self.low[number] == self.order[number] {
+                self.close(number);
+            }
+        }
+    }
+
+    /// Takes a whole component off the stack, the last of which is `root`.
+    fn close(&mut self, root: usize) {
+        let first = self.open.iter().rposition(|&n| n == root).unwrap_or(0);
+        let members = self.open.split_off(first);
+        for &member in &members {
+            self.is_open[member] = false;
+            self.in_circle[member] |= members.len() > 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lanes::{IDENTITY, LaneMaps, PathLevels};
+    use super::super::{RoutingSpec, shortest_path::ShortestPath};
+    use super::*;
+    use crate::topology::custom::{Custom, CustomLink};
+
+    /// A ring of five switches with a host each, on shortest paths.
+    fn ring() -> (Topology, Tables) {
+        let link =
+            |from: String, to: String| CustomLink { from, to, rate: None, delay: None, one_way: false };
+        let links = (0..5).flat_map(|s| {
+            [link(format!("S{s}"), format!("S{}", (s + 1) % 5)), link(format!("H{s}"), format!("S{s}"))]
+        });
+        let json = serde_json::json!({ "hosts": [], "switches": [], "links": [] });
+        let mut spec: Custom = serde_json::from_value(json).unwrap();
+        spec.links = links.collect();
+        spec.hosts = (0..5).map(|h| format!("H{h}")).collect();
+        let names = (0..5).map(|s| serde_json::json!({ "name": format!("S{s}") }));
+        spec.switches = names.map(|name| serde_json::from_value(name).unwrap()).collect();
+        let topology = spec.build().unwrap();
+        let tables = RoutingSpec::ShortestPath(ShortestPath {}).compute(&topology).unwrap();
+        (topology, tables)
+    }
+
+    fn lanes(topology: &Topology) -> Lanes {
+        Lanes {
+            levels: PathLevels::new(topology, 0).unwrap(),
+            maps: LaneMaps::new(topology, IDENTITY).unwrap(),
+        }
+    }
+
+    #[test]
+    fn one_lane_of_a_ring_is_a_circle_and_two_are_not() {
+        let (topology, tables) = ring();
+        let mut two = lanes(&topology);
+        let one = check_lanes(&topology, &tables, &two);
+        assert_eq!(one.lanes, [LaneVerdict { lane: 0, channels: 10, in_circles: 10 }]);
+        let cycle = one.cycle.unwrap();
+        assert!(cycle.starts_with("S0:1 -> S1:1 (VL 0), S1:2 -> S2:1 (VL 0), "), "{cycle}");
+        // What passes from S4 to S0 or back is of another service level.
+        for (from, to) in [(3, 0), (4, 1), (0, 3), (1, 4)] {
+            two.levels.set(from, to, 1);
+        }
+        let found = check_lanes(&topology, &tables, &two);
+        assert_eq!((&found.cycle, found.discarded), (&None, 0));
+        let lane = |lane, channels| LaneVerdict { lane, channels, in_circles: 0 };
+        assert_eq!(found.lanes, [lane(0, 10), lane(1, 6)]);
+        // Tables that put both levels on one lane undo that.
+        for switch in 0..5 {
+            for (input, output) in (0..=3).flat_map(|input| (1..=3).map(move |output| (input, output))) {
+                assert!(two.maps.set(switch, input, output, [2; LEVELS]));
+            }
+        }
+        let joined = check_lanes(&topology, &tables, &two);
+        assert_eq!(joined.lanes, [LaneVerdict { lane: 2, channels: 10, in_circles: 10 }]);
+        assert!(joined.cycle.is_some());
+    }
+
+    #[test]
+    fn a_lane_changed_on_the_way_breaks_the_circle_too() {
+        let (topology, tables) = ring();
+        let mut dateline = lanes(&topology);
+        // Who comes from S4 or S1 to S0 goes on there on lane 1.
+        let s0 = topology.switch_named("S0").unwrap() as usize;
+        let wiring = topology.wiring();
+        let leads_to = |port: u16| wiring.switches[s0][usize::from(port) - 1].map(|(end, _)| end.node);
+        let ring_ports: Vec<u16> =
+            (1..=3).filter(|&port| matches!(leads_to(port), Some(NodeRef::Switch(_)))).collect();
+        let [left, right] = ring_ports[..] else { unreachable!("a ring has two ways") };
+        for (input, output) in [(left, right), (right, left)] {
+            dateline.maps.set(s0, input, output, [1; LEVELS]);
+        }
+        let found = check_lanes(&topology, &tables, &dateline);
+        assert_eq!(found.cycle, None, "paths of two links need no more than this");
+        assert_eq!(found.lanes.iter().map(|l| (l.lane, l.in_circles)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
+    }
+
+    #[test]
+    fn discarded_pairs_are_counted() {
+        let (topology, tables) = ring();
+        let mut some = lanes(&topology);
+        some.levels.set(0, 1, 15);
+        some.levels.set(0, 2, 15);
+        assert_eq!(check_lanes(&topology, &tables, &some).discarded, 2);
+        let all = Lanes { maps: LaneMaps::new(&topology, [15; LEVELS]).unwrap(), ..some };
+        let found = check_lanes(&topology, &tables, &all);
+        assert_eq!((found.discarded, found.lanes.len()), (20, 0));
+        let nothing = check_lanes(&topology, &Tables { out: Vec::new() }, &all);
+        assert_eq!(nothing, LaneAnalysis::default());
+    }
+}

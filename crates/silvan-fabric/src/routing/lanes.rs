@@ -1,0 +1,185 @@
+//! On which virtual lane packets travel: service levels of pairs of hosts, and the tables by
+//! which a switch turns the service level into a lane.
+//!
+//! A packet keeps its service level (SL) from end to end; each switch chooses the lane (VL) on
+//! which it sends by the port where the packet came in, the port where it goes out and the SL
+//! (InfiniBand Architecture Specification, vol. 1, 7.6.6 and 14.2.5.8). The subnet manager tells
+//! hosts the SL of a path. Routing engines that need several lanes to be free of deadlock (LASH,
+//! DFSSSP, Nue, torus-2QoS) work by these two things.
+
+use std::collections::HashMap;
+
+use crate::topology::Topology;
+
+/// Service levels, and entries of an SL-to-VL table.
+pub const LEVELS: usize = 16;
+/// In an SL-to-VL table: packets of that service level are discarded.
+pub const DISCARD: u8 = 15;
+/// Most service levels of pairs that are kept: 256 MiB of them.
+pub const MAX_PAIRS: usize = 256 << 20;
+/// Most entries of SL-to-VL tables that are kept: one for each input and output port of each
+/// switch.
+pub const MAX_MAPS: usize = 64 << 20;
+
+/// The virtual lane of each service level.
+pub type Map = [u8; LEVELS];
+
+/// What a switch does where nobody says otherwise: the lane has the number of the service level.
+pub const IDENTITY: Map = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
+/// Service levels by pair of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathLevels {
+    hosts: usize,
+    /// By source, then destination.
+    levels: Vec<u8>,
+}
+
+impl PathLevels {
+    /// The same level for all pairs; `None` where there are more than [`MAX_PAIRS`].
+    #[must_use]
+    pub fn new(topology: &Topology, level: u8) -> Option<Self> {
+        let hosts = topology.hosts.len();
+        let pairs = hosts.checked_mul(hosts).filter(|&pairs| pairs <= MAX_PAIRS)?;
+        Some(Self { hosts, levels: vec![level & 15; pairs] })
+    }
+
+    /// The service level of packets from one host to another; 0 where a host does not exist.
+    #[must_use]
+    pub fn get(&self, from: usize, to: usize) -> u8 {
+        if to >= self.hosts {
+            return 0;
+        }
+        self.levels.get(from * self.hosts + to).copied().unwrap_or(0)
+    }
+
+    /// Sets it, if both hosts exist. Of `level`, the four bits count that a packet has.
+    pub fn set(&mut self, from: usize, to: usize, level: u8) {
+        if from < self.hosts && to < self.hosts {
+            self.levels[from * self.hosts + to] = level & 15;
+        }
+    }
+}
+
+/// The SL-to-VL tables of all switches, by input and output port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneMaps {
+    /// Different tables; few, as switches share them.
+    known: Vec<Map>,
+    by_map: HashMap<Map, u32>,
+    /// By switch, then output port, then input port from 0 (the switch itself): index of a table.
+    used: Vec<Vec<u32>>,
+    ports: Vec<usize>,
+}
+
+impl LaneMaps {
+    /// The same table everywhere; `None` where there would be more than [`MAX_MAPS`] entries.
+    #[must_use]
+    pub fn new(topology: &Topology, map: Map) -> Option<Self> {
+        let ports: Vec<usize> = topology.switches.iter().map(|s| usize::from(s.ports)).collect();
+        let mut sum = 0usize;
+        for &ports in &ports {
+            sum = sum.checked_add(ports.checked_mul(ports + 1)?).filter(|&sum| sum <= MAX_MAPS)?;
+        }
+        let used = ports.iter().map(|&ports| vec![0; ports * (ports + 1)]).collect();
+        Some(Self { known: vec![map], by_map: HashMap::from([(map, 0)]), used, ports })
+    }
+
+    fn place(&self, switch: usize, input: u16, output: u16) -> Option<usize> {
+        let ports = *self.ports.get(switch)?;
+        let (input, output) = (usize::from(input), usize::from(output));
+        (input <= ports && (1..=ports).contains(&output)).then(|| (output - 1) * (ports + 1) + input)
+    }
+
+    /// The table between two ports of a switch; where there is none, that of the identity.
+    #[must_use]
+    pub fn get(&self, switch: usize, input: u16, output: u16) -> &Map {
+        let place = self.place(switch, input, output);
+        place.map_or(&IDENTITY, |place| &self.known[self.used[switch][place] as usize])
+    }
+
+    /// Sets the table between two ports of a switch (input 0 is the switch itself). Gives `false`
+    /// where a port does not exist.
+    pub fn set(&mut self, switch: usize, input: u16, output: u16, map: Map) -> bool {
+        let Some(place) = self.place(switch, input, output) else { return false };
+        let index = *self.by_map.entry(map).or_insert_with(|| {
+            self.known.push(map);
+            // There are at most MAX_MAPS of them.
+            (self.known.len() - 1) as u32
+        });
+        self.used[switch][place] = index;
+        true
+    }
+
+    /// The one table that all links use, if it is only one.
+    #[must_use]
+    pub fn common(&self, topology: &Topology) -> Option<Map> {
+        let wiring = topology.wiring();
+        let mut found: Option<Map> = None;
+        for (switch, peers) in wiring.switches.iter().enumerate() {
+            let linked = || (1u16..).zip(peers).filter(|(_, peer)| peer.is_some()).map(|(port, _)| port);
+            for (input, output) in linked().flat_map(|input| linked().map(move |output| (input, output))) {
+                let map = self.get(switch, input, output);
+                if input != output && found.is_some_and(|found| found != *map) {
+                    return None;
+                }
+                if input != output {
+                    found = Some(*map);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// What decides on the lanes of packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lanes {
+    /// Service levels of paths.
+    pub levels: PathLevels,
+    /// What switches make of them.
+    pub maps: LaneMaps,
+}
+
+impl Lanes {
+    /// The lane on which a switch sends; `None`: it discards the packet.
+    #[must_use]
+    pub fn lane(&self, switch: usize, input: u16, output: u16, level: u8) -> Option<u8> {
+        let lane = self.maps.get(switch, input, output)[usize::from(level & 15)];
+        (lane != DISCARD).then_some(lane)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::dumbbell::Dumbbell;
+
+    #[test]
+    fn levels_are_kept_by_pair() {
+        let testbed = Dumbbell::default().build().unwrap();
+        let mut levels = PathLevels::new(&testbed, 3).unwrap();
+        levels.set(1, 6, 0x15);
+        levels.set(7, 0, 1);
+        assert_eq!((levels.get(1, 6), levels.get(0, 6), levels.get(0, 7), levels.get(7, 0)), (5, 3, 0, 0));
+    }
+
+    #[test]
+    fn tables_are_kept_by_ports() {
+        let testbed = Dumbbell::default().build().unwrap();
+        let mut maps = LaneMaps::new(&testbed, [0; LEVELS]).unwrap();
+        assert_eq!(maps.common(&testbed), Some([0; LEVELS]));
+        assert!(maps.set(0, 1, 4, [2; LEVELS]) && maps.set(0, 0, 4, [3; LEVELS]));
+        for (switch, input, output) in [(0, 5, 1), (0, 1, 0), (0, 1, 5), (2, 1, 1)] {
+            assert!(!maps.set(switch, input, output, IDENTITY), "{switch} {input} {output}");
+            assert_eq!(maps.get(switch, input, output), &IDENTITY);
+        }
+        assert_eq!((maps.get(0, 1, 4)[0], maps.get(0, 0, 4)[0], maps.get(0, 1, 3)[0]), (2, 3, 0));
+        assert_eq!(maps.common(&testbed), None);
+        let lanes = Lanes { levels: PathLevels::new(&testbed, 0).unwrap(), maps };
+        assert_eq!(lanes.lane(0, 1, 4, 9), Some(2));
+        let mut lanes = lanes;
+        lanes.maps.set(0, 1, 4, [DISCARD; LEVELS]);
+        assert_eq!(lanes.lane(0, 1, 4, 9), None);
+    }
+}

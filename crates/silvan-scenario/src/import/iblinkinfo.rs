@@ -1,0 +1,169 @@
+//! The wiring as `iblinkinfo` prints it, with a line for each port (`-l`) or under headings.
+//!
+//! ```text
+//! 0x0002c90300000031 "  node-3"  8  1[  ] ==( 4X  10.0 Gbps Active/  LinkUp)==>  0x0002c90200000030  7  1[  ] "sw-3" ( )
+//!
+//! CA: node-3:
+//!       0x0002c90300000031  8  1[  ] ==( 4X  10.0 Gbps Active/  LinkUp)==>  7  1[  ] "sw-3" ( )
+//! Switch: 0x0002c90200000030 sw-3:
+//!        7  1[  ] ==( 4X  10.0 Gbps Active/  LinkUp)==>  8  1[  ] "node-3" ( )
+//! ```
+//!
+//! Ports are told by LID and number. Lines without headings do not say what a node is: one with
+//! several ports under one LID is a switch, as adapters have a LID for each port.
+
+use std::collections::HashMap;
+
+use silvan_engine::Rate;
+use silvan_fabric::topology::Topology;
+
+use super::ibnetdiscover::Options;
+use super::records::{self, Facts, Place, Records};
+use super::scan::{self, Cursor, Lines};
+use super::{ImportError, clip, speed};
+
+const FORM: &str = "the form is `[GUID \"name\"] LID PORT[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> [GUID] LID PORT[ ] \
+                    \"name\" ( )`";
+
+struct Row<'a> {
+    line: Cursor<'a>,
+    lid: u16,
+    port: u16,
+    guid: Option<u64>,
+    name: &'a str,
+    /// The port at the other end, by LID and number, and the rate.
+    far: Option<(u16, u16, Rate)>,
+}
+
+#[derive(Default)]
+struct Known {
+    rows: u32,
+    ports: u16,
+    /// By the row from which it is described.
+    first: usize,
+    headed: Option<bool>,
+}
+
+/// Reads the links; `origin` is the name of the file in errors.
+///
+/// # Errors
+/// Where a line is not of this form, a number is out of range, a link leads to a port that no line is
+/// about, or both ends disagree.
+pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, ImportError> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut nodes: HashMap<u16, Known> = HashMap::new();
+    let mut heading: Option<(bool, Option<u64>, &str)> = None;
+    for line in Lines::new(text, origin) {
+        let line = line?;
+        let rest = line.rest.trim();
+        if rest.is_empty() || rest.starts_with('#') {
+            continue;
+        }
+        if let Some(name) = rest.strip_prefix("CA: ") {
+            heading = Some((false, None, name.trim_end_matches(':')));
+        } else if let Some(name) = rest.strip_prefix("Switch: ") {
+            let (guid, name) = name.split_once(' ').unwrap_or((name, ""));
+            heading = Some((true, scan::guid(guid), name.trim_end_matches(':')));
+        } else {
+            let row = row(line, heading)?;
+            let known =
+                nodes.entry(row.lid).or_insert_with(|| Known { first: rows.len(), ..Known::default() });
+            known.rows += 1;
+            known.ports = known.ports.max(row.port);
+            known.headed = known.headed.or(heading.map(|(is_switch, ..)| is_switch));
+            rows.push(row);
+        }
+    }
+    if rows.is_empty() {
+        return Err(ImportError::new(origin, format!("there is no line about a port; {FORM}")));
+    }
+    assemble(&rows, &nodes, origin, options)
+}
+
+fn assemble(
+    rows: &[Row],
+    nodes: &HashMap<u16, Known>,
+    origin: &str,
+    options: Options,
+) -> Result<Topology, ImportError> {
+    let mut records = Records::default();
+    let by_place: HashMap<(u16, u16), &Row> = rows.iter().map(|row| ((row.lid, row.port), row)).collect();
+    for row in rows {
+        let Some((far_lid, far_port, rate)) = row.far else { continue };
+        let Some(&back) = by_place.get(&(far_lid, far_port)) else {
+            return Err(row.line.error(format!(
+                "the link leads to port {far_port} of LID {far_lid}, about which there is no line; take the whole \
+                 output"
+            )));
+        };
+        let mut place = |row: &Row| -> Result<Place, ImportError> {
+            let known = &nodes[&row.lid];
+            let is_switch = known.headed.unwrap_or(known.rows > 1);
+            let first = &rows[known.first];
+            let guid = if is_switch { first.guid } else { row.guid };
+            let facts = Facts {
+                key: u64::from(row.lid),
+                guid: guid.filter(|_| is_switch),
+                is_switch,
+                ports: known.ports,
+                description: first.name,
+                lid: Some(row.lid),
+            };
+            let node = records.node(&first.line, facts)?;
+            Ok(Place { node, port: row.port, guid, lid: Some(row.lid) })
+        };
+        let ends = [place(row)?, place(back)?];
+        records.link(&row.line, ends, Some(rate))?;
+    }
+    records.topology(origin, options)
+}
+
+/// Reads one line about a port.
+fn row<'a>(line: Cursor<'a>, heading: Option<(bool, Option<u64>, &'a str)>) -> Result<Row<'a>, ImportError> {
+    let bad = || line.error(format!("{} is no line of iblinkinfo; {FORM}", clip(line.rest.trim())));
+    let (left, rest) = line.rest.split_once("==(").ok_or_else(bad)?;
+    let (state, right) = rest.split_once(")==>").ok_or_else(bad)?;
+    let (mut guid, mut name, place) = match (left.find('"'), left.rfind('"')) {
+        (Some(first), Some(last)) if first < last => {
+            (scan::guid(left[..first].trim()), left[first + 1..last].trim(), &left[last + 1..])
+        }
+        _ => {
+            let trimmed = left.trim_start();
+            let (word, rest) = trimmed.split_once(char::is_whitespace).unwrap_or((trimmed, ""));
+            if word.starts_with("0x") { (scan::guid(word), "", rest) } else { (None, "", trimmed) }
+        }
+    };
+    if name.is_empty() {
+        let (_, of_switch, heading) = heading.ok_or_else(bad)?;
+        (guid, name) = (guid.or(of_switch), heading);
+    }
+    let (lid, port) = lid_and_port(&line, place)?.ok_or_else(bad)?;
+    let mut far = None;
+    if state.contains("LinkUp") {
+        let mut words = state.split_whitespace();
+        let (width, lane) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+        let rate = speed::of_lane(width, lane).ok_or_else(|| {
+            line.error(format!(
+                "the width and speed are {}; such are `4X 10.0 Gbps` and `4X 25.78125 Gbps`",
+                clip(state.trim())
+            ))
+        })?;
+        let right = right.split('"').next().unwrap_or("").trim();
+        let right = match right.split_once(char::is_whitespace) {
+            Some((word, rest)) if word.starts_with("0x") => rest,
+            _ => right,
+        };
+        let (far_lid, far_port) = lid_and_port(&line, right)?.ok_or_else(bad)?;
+        far = Some((far_lid, far_port, rate));
+    }
+    Ok(Row { line, lid, port, guid, name, far })
+}
+
+/// Reads "8  1[  ]".
+fn lid_and_port(line: &Cursor, text: &str) -> Result<Option<(u16, u16)>, ImportError> {
+    let Some((numbers, _)) = text.split_once('[') else { return Ok(None) };
+    let mut words = numbers.split_whitespace();
+    let (Some(lid), Some(port), None) = (words.next(), words.next(), words.next()) else { return Ok(None) };
+    let port = records::port(line, port, 10)?;
+    Ok(records::lid(line, lid, 10)?.map(|lid| (lid, port)))
+}

@@ -1,0 +1,328 @@
+//! Service levels of paths and SL-to-VL tables, as the subnet manager's tools write them.
+//!
+//! ```text
+//! # slid dlid sl
+//! 1 4 0
+//! 0x0002c90300000001 0x0004 7
+//!
+//! Switch 0x0002c90200000000, base LID 2, "swA"
+//! #in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15
+//! 1   2   : 0  1  2  3  4  5  6  7  0  1  2  3  4  5  6  7
+//!
+//! 0x0002c90200000000 1 2 0x01 0x23 0x45 0x67 0x01 0x23 0x45 0x67
+//! ```
+//!
+//! The first is a table of path records, one pair a line: the source by LID or, as `ibdmchk -c`
+//! has it, by GUID. The second is `opensm-sl2vl.dump`; what it says of adapters is passed over, as
+//! no packet waits for another because of it. The third is what `ibdmchk -d` reads.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use silvan_fabric::routing::lanes::{IDENTITY, LEVELS, LaneMaps, Map, PathLevels};
+use silvan_fabric::topology::{Topology, TopologyError};
+
+use super::identity::Identities;
+use super::scan::{self, Cursor, Lines};
+use super::{ImportError, MAX_UNICAST_LID, clip};
+
+/// Service levels that a file gives, and how much of it was of use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// By pair of hosts; 0 where the file says nothing.
+    pub levels: PathLevels,
+    /// Pairs of hosts that it gives.
+    pub pairs: u64,
+    /// Lines about others: switches, and LIDs or GUIDs that are nobody's.
+    pub others: u64,
+}
+
+/// SL-to-VL tables that a file gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Maps {
+    /// By switch and ports; the identity where the file says nothing.
+    pub maps: LaneMaps,
+    /// Tables of switches that it gives.
+    pub tables: u64,
+    /// Tables of others: adapters, and switches that are not in the topology.
+    pub others: u64,
+}
+
+/// Reads a table of path records; `origin` is the name of the file in errors.
+///
+/// # Errors
+/// Where a line is not of this form, a number is out of range, a pair has two levels, the hosts have
+/// no LIDs, or none of the pairs is of hosts of the topology.
+pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, ImportError> {
+    let hosts = topology.hosts.len();
+    let levels = PathLevels::new(topology, 0).ok_or_else(|| {
+        ImportError::new(origin, format!("{hosts} hosts have too many pairs for a table of service levels"))
+    })?;
+    let by_lid: HashMap<u16, usize> =
+        (0..).zip(&topology.hosts).filter_map(|(i, host)| Some((host.lid?, i))).collect();
+    if by_lid.len() < hosts {
+        let message =
+            "the topology has hosts without a LID; take it from the running fabric, not from a netlist";
+        return Err(ImportError::new(origin, message));
+    }
+    let mut by_guid: HashMap<u64, usize> = HashMap::new();
+    for (i, host) in topology.hosts.iter().enumerate() {
+        // `ibdmchk` goes by the adapter's GUID, from which those of its ports are counted.
+        for guid in host.guid.into_iter().flat_map(|guid| [guid.saturating_sub(1), guid]) {
+            by_guid.insert(guid, i);
+        }
+    }
+    for (i, host) in topology.hosts.iter().enumerate() {
+        by_guid.extend(host.guid.map(|guid| (guid, i)));
+    }
+    let mut paths = Paths { levels, pairs: 0, others: 0 };
+    let mut seen = vec![0u64; (hosts * hosts).div_ceil(64)];
+    for line in Lines::new(text, origin) {
+        let mut line = line?;
+        line.skip_blanks();
+        if line.rest.is_empty() || line.rest.starts_with('#') {
+            continue;
+        }
+        let whole = line;
+        let (source, destination, level) = (line.word(), line.word(), line.word());
+        line.skip_blanks();
+        let level = number(level).filter(|&level| level < LEVELS as u64 && line.rest.is_empty());
+        let level = level.ok_or_else(|| {
+            whole.error(format!(
+                "{} is no path; the form is `SOURCE DESTINATION SL`: a LID or GUID, a LID, and 0 to 15",
+                clip(whole.rest)
+            ))
+        })?;
+        let from = if is_guid(source) {
+            scan::guid(source).map(|guid| by_guid.get(&guid).copied())
+        } else {
+            unicast(source).map(|lid| by_lid.get(&lid).copied())
+        };
+        let to = unicast(destination).map(|lid| by_lid.get(&lid).copied());
+        let (Some(from), Some(to)) = (from, to) else {
+            let wrong = if from.is_none() { source } else { destination };
+            return Err(whole.error(format!(
+                "{} is neither a LID from 1 to {MAX_UNICAST_LID} nor a GUID such as 0x0002c90300000001",
+                clip(wrong)
+            )));
+        };
+        let (Some(from), Some(to)) = (from, to) else {
+            paths.others += 1;
+            continue;
+        };
+        let place = from * hosts + to;
+        let is_known = seen[place / 64] >> (place % 64) & 1 == 1;
+        let had = paths.levels.get(from, to);
+        if is_known && u64::from(had) != level {
+            return Err(whole.error(format!(
+                "the path from \"{}\" to \"{}\" has SL {level} here, but {had} before; one is right",
+                topology.hosts[from].name, topology.hosts[to].name
+            )));
+        }
+        paths.pairs += u64::from(!is_known);
+        seen[place / 64] |= 1 << (place % 64);
+        paths.levels.set(from, to, level as u8);
+    }
+    if paths.pairs == 0 && hosts > 1 {
+        let message =
+            "no path is between hosts of the topology; take both from the same fabric at the same time";
+        return Err(ImportError::new(origin, message));
+    }
+    Ok(paths)
+}
+
+/// Whether a source is a GUID rather than a LID.
+fn is_guid(text: &str) -> bool {
+    text.strip_prefix("0x").is_some_and(|digits| digits.len() > 4)
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(_) => scan::guid(text),
+        None => text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten(),
+    }
+}
+
+fn unicast(text: &str) -> Option<u16> {
+    scan::lid(text).filter(|lid| (1..=MAX_UNICAST_LID).contains(lid))
+}
+
+/// Reads SL-to-VL tables of either form; `origin` is the name of the file in errors.
+///
+/// # Errors
+/// Where a line is not of either form, a port or lane does not exist, two ports have two tables, or no
+/// table is of a switch of the topology.
+pub fn maps(text: &str, origin: &str, topology: &Topology) -> Result<Maps, ImportError> {
+    let maps = LaneMaps::new(topology, IDENTITY).ok_or_else(|| {
+        ImportError::new(origin, "the switches have too many pairs of ports for SL-to-VL tables")
+    })?;
+    let by_guid: HashMap<u64, usize> =
+        (0..).zip(&topology.switches).filter_map(|(i, switch)| Some((switch.guid?, i))).collect();
+    if by_guid.len() < topology.switches.len() {
+        let message = "the topology has switches without a GUID, by which tables name them; take it from the running fabric";
+        return Err(ImportError::new(origin, message));
+    }
+    let mut reader = Reader {
+        topology,
+        by_guid,
+        found: Maps { maps, tables: 0, others: 0 },
+        seen: topology.switches.iter().map(|_| Vec::new()).collect(),
+    };
+    // The switch whose tables follow; `Some(None)` for what is no switch of the topology.
+    let mut open: Option<Option<usize>> = None;
+    for line in Lines::new(text, origin) {
+        let mut line = line?;
+        line.skip_blanks();
+        if line.rest.is_empty() || line.rest.starts_with('#') {
+            continue;
+        }
+        let whole = line;
+        if ["Switch ", "Channel Adapter ", "Router "].iter().any(|kind| line.take(kind)) {
+            let text = line.word().trim_end_matches(',');
+            let guid = scan::guid(text).ok_or_else(|| {
+                whole.error(format!("the GUID is {}; it must be such as 0x0002c90200000000", clip(text)))
+            })?;
+            open = Some(reader.by_guid.get(&guid).copied().filter(|_| whole.rest.starts_with("Switch")));
+        } else if whole.rest.starts_with("0x") {
+            let text = line.word();
+            let guid = scan::guid(text).ok_or_else(|| {
+                whole.error(format!("the GUID is {}; it must be such as 0x0002c90200000000", clip(text)))
+            })?;
+            let switch = reader.by_guid.get(&guid).copied();
+            reader.table(whole, line, switch, pairs)?;
+        } else {
+            let switch = open.ok_or_else(|| {
+                whole.error("a table stands alone; it must follow the `Switch` line of its switch")
+            })?;
+            reader.table(whole, line, switch, singles)?;
+        }
+    }
+    if reader.found.tables == 0 && !topology.switches.is_empty() {
+        let message =
+            "no table is of a switch of the topology; take both from the same fabric at the same time";
+        return Err(ImportError::new(origin, message));
+    }
+    Ok(reader.found)
+}
+
+struct Reader<'a> {
+    topology: &'a Topology,
+    by_guid: HashMap<u64, usize>,
+    found: Maps,
+    /// Of each switch with tables, which pairs of ports have one.
+    seen: Vec<Vec<bool>>,
+}
+
+impl Reader<'_> {
+    /// Reads "1 2" and the lanes that follow.
+    fn table(
+        &mut self,
+        whole: Cursor,
+        mut line: Cursor,
+        switch: Option<usize>,
+        read: fn(&str) -> Option<Map>,
+    ) -> Result<(), ImportError> {
+        let (input, output) = (line.word(), line.word());
+        let map = read(line.rest).ok_or_else(|| {
+            whole.error(format!(
+                "{} does not hold the lanes of 16 service levels, each 0 to 15; the forms are `1 2 : 0 1 2 3 ...` \
+                 after a `Switch` line and `0x0002c90200000000 1 2 0x01 0x23 ...`",
+                clip(line.rest.trim())
+            ))
+        })?;
+        let Some(switch) = switch else {
+            self.found.others += 1;
+            return Ok(());
+        };
+        let name = &self.topology.switches[switch].name;
+        let ports = self.topology.switches[switch].ports;
+        let port =
+            |text: &str| number(text).and_then(|port| u16::try_from(port).ok()).filter(|&p| p <= ports);
+        let (Some(input), Some(output)) = (port(input), port(output)) else {
+            return Err(whole.error(format!(
+                "the ports are {} and {}; switch \"{name}\" has ports 0 to {ports}",
+                clip(input),
+                clip(output)
+            )));
+        };
+        if output == 0 {
+            // To the switch itself, where nothing waits.
+            self.found.others += 1;
+            return Ok(());
+        }
+        let seen = &mut self.seen[switch];
+        if seen.is_empty() {
+            seen.resize((usize::from(ports) + 1) * usize::from(ports), false);
+        }
+        let place = usize::from(input) * usize::from(ports) + usize::from(output) - 1;
+        if std::mem::replace(&mut seen[place], true) && *self.found.maps.get(switch, input, output) != map {
+            return Err(whole.error(format!(
+                "ports {input} and {output} of switch \"{name}\" already have another table; one is right"
+            )));
+        }
+        self.found.maps.set(switch, input, output, map);
+        self.found.tables += 1;
+        Ok(())
+    }
+}
+
+/// Sixteen numbers after a colon.
+fn singles(text: &str) -> Option<Map> {
+    let mut words = text.trim_start().strip_prefix(':')?.split_whitespace();
+    let mut map = IDENTITY;
+    for lane in &mut map {
+        *lane = number(words.next()?).filter(|&lane| lane < LEVELS as u64)? as u8;
+    }
+    words.next().is_none().then_some(map)
+}
+
+/// Eight pairs of hexadecimal digits, "0x01 0x23".
+fn pairs(text: &str) -> Option<Map> {
+    let mut words = text.split_whitespace();
+    let mut map = IDENTITY;
+    for two in map.chunks_mut(2) {
+        let digits = words.next()?.strip_prefix("0x").filter(|digits| digits.len() == 2)?;
+        let value = u8::from_str_radix(digits, 16).ok()?;
+        two.copy_from_slice(&[value >> 4, value & 15]);
+    }
+    words.next().is_none().then_some(map)
+}
+
+/// Writes the service levels of all pairs as `ibdmchk -c` reads them.
+///
+/// # Errors
+/// As [`Identities::of`].
+pub fn write_paths(topology: &Topology, levels: &PathLevels) -> Result<String, TopologyError> {
+    let ids = Identities::of(topology)?;
+    let mut out = String::new();
+    for (from, guid) in ids.host_guids.iter().enumerate() {
+        for (to, lid) in ids.host_lids.iter().enumerate().filter(|&(to, _)| to != from) {
+            let _ = writeln!(out, "0x{:016x} {lid} {}", guid.saturating_sub(1), levels.get(from, to));
+        }
+    }
+    Ok(out)
+}
+
+/// Writes the tables between all ports with links as `ibdmchk -d` reads them.
+///
+/// # Errors
+/// As [`Identities::of`].
+pub fn write_maps(topology: &Topology, maps: &LaneMaps) -> Result<String, TopologyError> {
+    let ids = Identities::of(topology)?;
+    let wiring = topology.wiring();
+    let mut out = String::new();
+    for (switch, peers) in wiring.switches.iter().enumerate() {
+        let linked: Vec<u16> =
+            (1u16..).zip(peers).filter(|(_, peer)| peer.is_some()).map(|(port, _)| port).collect();
+        for &input in &linked {
+            for &output in &linked {
+                let _ = write!(out, "0x{:016x} {input} {output}", ids.switch_guids[switch]);
+                for two in maps.get(switch, input, output).chunks(2) {
+                    let _ = write!(out, " 0x{:x}{:x}", two[0], two[1]);
+                }
+                out.push('\n');
+            }
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,160 @@
+//! Nodes and links as the readers of link lists collect them, in the form from which
+//! [`super::ibnetdiscover`] builds a topology.
+
+use std::collections::HashMap;
+
+use silvan_engine::Rate;
+use silvan_fabric::topology::Topology;
+
+use super::ibnetdiscover::{Options, build, read};
+use super::scan::Cursor;
+use super::{ImportError, MAX_NODES, MAX_PORTS, MAX_UNICAST_LID, clip};
+
+/// One end of a link.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// Which node, as [`Records::node`] numbers them.
+    pub(super) node: usize,
+    pub(super) port: u16,
+    pub(super) guid: Option<u64>,
+    pub(super) lid: Option<u16>,
+}
+
+/// What is known of a node.
+pub(super) struct Facts<'a> {
+    /// By which lines name it: a GUID, or a LID where there is none.
+    pub(super) key: u64,
+    pub(super) guid: Option<u64>,
+    pub(super) is_switch: bool,
+    pub(super) ports: u16,
+    pub(super) description: &'a str,
+    pub(super) lid: Option<u16>,
+}
+
+/// Nodes and links so far.
+#[derive(Default)]
+pub(super) struct Records<'a> {
+    nodes: Vec<read::Node<'a>>,
+    by_key: HashMap<u64, usize>,
+    /// The port record of each port: node and number, to its index at the node.
+    ports: HashMap<(usize, u16), usize>,
+}
+
+impl<'a> Records<'a> {
+    /// The node of a key; it is made where it is new, and must be the same where it is not.
+    pub(super) fn node(&mut self, line: &Cursor, facts: Facts<'a>) -> Result<usize, ImportError> {
+        if let Some(&known) = self.by_key.get(&facts.key) {
+            let node = &mut self.nodes[known];
+            if node.is_switch != facts.is_switch || node.description != facts.description.trim() {
+                return Err(line.error(format!(
+                    "the node is {} here, but {} in line {}; a GUID belongs to one node",
+                    clip(facts.description.trim()),
+                    clip(node.description),
+                    node.line
+                )));
+            }
+            node.ports = node.ports.max(facts.ports);
+            node.lid = node.lid.or(facts.lid.filter(|_| facts.is_switch));
+            return Ok(known);
+        }
+        if self.nodes.len() == MAX_NODES {
+            return Err(line.error(format!("there are more than {MAX_NODES} nodes; no fabric has that many")));
+        }
+        let description = facts.description.trim();
+        self.nodes.push(read::Node {
+            line: line.line,
+            is_switch: facts.is_switch,
+            ports: facts.ports,
+            id: read::Id::Guid('#', facts.key),
+            id_text: description,
+            description,
+            guid: facts.guid,
+            lid: facts.lid.filter(|_| facts.is_switch),
+            links: Vec::new(),
+        });
+        self.by_key.insert(facts.key, self.nodes.len() - 1);
+        Ok(self.nodes.len() - 1)
+    }
+
+    /// Adds a link, once however often it is listed.
+    pub(super) fn link(
+        &mut self,
+        line: &Cursor,
+        ends: [Place; 2],
+        rate: Option<Rate>,
+    ) -> Result<(), ImportError> {
+        self.end(line, ends[0], ends[1], rate)?;
+        self.end(line, ends[1], ends[0], rate)
+    }
+
+    fn end(
+        &mut self,
+        line: &Cursor,
+        here: Place,
+        there: Place,
+        rate: Option<Rate>,
+    ) -> Result<(), ImportError> {
+        let (peer, peer_text) = (self.nodes[there.node].id, self.nodes[there.node].description);
+        let node = &mut self.nodes[here.node];
+        if here.port > node.ports {
+            return Err(line.error(format!(
+                "port {} of {} does not exist; it has ports 1 to {} (line {})",
+                here.port,
+                clip(node.description),
+                node.ports,
+                node.line
+            )));
+        }
+        if let Some(&known) = self.ports.get(&(here.node, here.port)) {
+            let known = &node.links[known];
+            if known.peer == peer && known.peer_port == there.port && known.rate == rate {
+                return Ok(());
+            }
+            return Err(line.error(format!(
+                "port {} of {} leads to port {} of {} here, but otherwise or at another rate in line {}; \
+                 both must agree",
+                here.port,
+                clip(node.description),
+                there.port,
+                clip(peer_text),
+                known.line
+            )));
+        }
+        self.ports.insert((here.node, here.port), node.links.len());
+        node.links.push(read::Port {
+            line: line.line,
+            number: here.port,
+            guid: here.guid.filter(|_| !node.is_switch),
+            peer,
+            peer_text,
+            peer_port: there.port,
+            peer_guid: None,
+            lid: here.lid.filter(|_| !node.is_switch),
+            rate,
+        });
+        Ok(())
+    }
+
+    /// The topology of all of them.
+    pub(super) fn topology(self, origin: &str, options: Options) -> Result<Topology, ImportError> {
+        build::topology(&self.nodes, origin, options)
+    }
+}
+
+/// A port number from its digits.
+pub(super) fn port(line: &Cursor, text: &str, radix: u32) -> Result<u16, ImportError> {
+    u16::from_str_radix(text, radix)
+        .ok()
+        .filter(|port| (1..=MAX_PORTS).contains(port))
+        .ok_or_else(|| line.error(format!("the port is {}; it must be from 1 to {MAX_PORTS}", clip(text))))
+}
+
+/// A LID from its digits; 0 is none.
+pub(super) fn lid(line: &Cursor, text: &str, radix: u32) -> Result<Option<u16>, ImportError> {
+    let digits = if radix == 16 { text.strip_prefix("0x").unwrap_or(text) } else { text };
+    let lid = u16::from_str_radix(digits, radix).ok().filter(|&lid| lid <= MAX_UNICAST_LID);
+    let lid = lid.ok_or_else(|| {
+        line.error(format!("the LID is {}; it must be a number from 0 to {MAX_UNICAST_LID}", clip(text)))
+    })?;
+    Ok((lid != 0).then_some(lid))
+}

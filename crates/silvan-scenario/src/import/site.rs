@@ -1,0 +1,451 @@
+//! A fabric from whatever files there are of it: each is told by what stands in it, the best of
+//! each sort is used, and for the others it is said why they are not.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use silvan_fabric::routing::Tables;
+use silvan_fabric::routing::lanes::{IDENTITY, LaneMaps, Lanes, PathLevels};
+use silvan_fabric::topology::Topology;
+
+use super::ibnetdiscover::Options;
+use super::lft::SwitchRoutes;
+use super::{ImportError, far, iblinkinfo, ibnetdiscover, lanes, lft, lst, read_text, sections};
+
+/// Most files of a folder that are looked at.
+pub const MAX_FILES: usize = 1000;
+/// So many lines of a file are looked at to tell what it is.
+const LINES_LOOKED_AT: usize = 200;
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Output of `ibnetdiscover`, or a netlist.
+    Discovered,
+    /// `ibdiagnet2.db_csv`, `opensm-smdb.dump`.
+    Sections,
+    /// `opensm-subnet.lst`, `ibdiagnet2.lst`.
+    LinkList,
+    /// Output of `iblinkinfo`.
+    LinkInfo,
+    /// `opensm-lfts.dump`, output of `dump_fts`.
+    Dump,
+    /// `opensm.fdbs`, `ibdiagnet2.fdbs`.
+    Fdbs,
+    /// `ibdiagnet2.far`.
+    Far,
+    /// `opensm-sl2vl.dump`, or the tables that `ibdmchk -d` reads.
+    LaneMaps,
+    /// Service levels of paths.
+    PathLevels,
+    /// Options of OpenSM.
+    Options,
+    /// Multicast tables.
+    Multicast,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Discovered => "wiring (ibnetdiscover)",
+            Self::Sections => "wiring (sections of db_csv or smdb)",
+            Self::LinkList => "wiring (list of links)",
+            Self::LinkInfo => "wiring (iblinkinfo)",
+            Self::Dump => "forwarding tables (dump)",
+            Self::Fdbs => "forwarding tables (fdbs)",
+            Self::Far => "forwarding tables (adaptive, static ports)",
+            Self::LaneMaps => "SL-to-VL tables",
+            Self::PathLevels => "service levels of paths",
+            Self::Options => "options of OpenSM",
+            Self::Multicast => "multicast tables",
+        })
+    }
+}
+
+impl Kind {
+    fn is_wiring(self) -> bool {
+        self <= Self::LinkInfo
+    }
+
+    fn is_tables(self) -> bool {
+        (Self::Dump..=Self::Far).contains(&self)
+    }
+}
+
+/// What was done with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The file.
+    pub file: PathBuf,
+    /// What it is, or `None` where that is not known.
+    pub kind: Option<Kind>,
+    /// What was taken from it, or why nothing was.
+    pub text: String,
+}
+
+/// A fabric as far as its files tell of it.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// The wiring.
+    pub topology: Topology,
+    /// Forwarding tables.
+    pub tables: Tables,
+    /// Routes to the switches themselves.
+    pub switch_routes: SwitchRoutes,
+    /// Service levels and lanes; `None` without a file on either.
+    pub lanes: Option<Lanes>,
+    /// Groups of ports for adaptive routing.
+    pub groups: Vec<far::Group>,
+    /// Files that were used, for what.
+    pub used: Vec<Note>,
+    /// Files that were not, and why.
+    pub ignored: Vec<Note>,
+}
+
+/// Tells what a text is from its first lines.
+#[must_use]
+pub fn kind_of(text: &str) -> Option<Kind> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.take(LINES_LOOKED_AT).find_map(kind_of_line)
+}
+
+fn kind_of_line(line: &str) -> Option<Kind> {
+    let starts = |starts: &[&str]| starts.iter().any(|start| line.starts_with(start));
+    if line.starts_with('#') {
+        return None;
+    }
+    if line.starts_with("START_") {
+        return Some(Kind::Sections);
+    }
+    if line.starts_with("Unicast lids") {
+        return Some(Kind::Dump);
+    }
+    if line.contains("dump_ucast_routes: Switch ") {
+        return Some(Kind::Fdbs);
+    }
+    if line.contains("mcast_routes") || line.starts_with("Multicast mlids") || line.contains("MLID") {
+        return Some(Kind::Multicast);
+    }
+    if line.starts_with('{') && line.contains(" NodeGUID:") {
+        return Some(Kind::LinkList);
+    }
+    if line.contains("==(") && line.contains(")==>") {
+        return Some(Kind::LinkInfo);
+    }
+    if starts(&["Switch ", "Channel Adapter ", "Router "]) && line.contains(", base LID ") {
+        return Some(Kind::LaneMaps);
+    }
+    let node = starts(&["Switch", "Ca", "Hca", "Rt"]) && line.contains('"');
+    if node || starts(&["vendid=", "devid=", "sysimgguid=", "switchguid=", "caguid=", "rtguid=", "hcaguid="])
+    {
+        return Some(Kind::Discovered);
+    }
+    if starts(&["Groups Definition", "LFT Definition"]) {
+        return Some(Kind::Far);
+    }
+    let words: Vec<&str> = line.split_whitespace().take(12).collect();
+    let numbers = words.iter().all(|word| {
+        let digits = word.strip_prefix("0x").unwrap_or(word);
+        !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit())
+    });
+    match words.as_slice() {
+        [_, _, _] if numbers => Some(Kind::PathLevels),
+        [guid, _, _, ..] if words.len() == 11 && numbers && guid.starts_with("0x") => Some(Kind::LaneMaps),
+        [key, _, ..]
+            if key.starts_with("cc_") || *key == "congestion_control" || *key == "routing_engine" =>
+        {
+            Some(Kind::Options)
+        }
+        _ => None,
+    }
+}
+
+/// Why nothing is taken from a file whose text tells nothing.
+fn unknown(file: &Path) -> &'static str {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or("");
+    match name.trim_end_matches(".gz").rsplit('.').next() {
+        Some("plft") => "forwarding tables by private LFT are not read; those of the LFT in use are in .fdbs",
+        Some("vl2vl") => "VL-to-VL tables are not read, so lanes that depend on them may be told wrong",
+        _ => "no file of a fabric that is known",
+    }
+}
+
+/// Files of one run, in the order in which they are looked at.
+struct Candidates {
+    files: Vec<(PathBuf, Kind, String)>,
+    ignored: Vec<Note>,
+}
+
+impl Candidates {
+    fn gather(paths: &[PathBuf]) -> Result<Self, ImportError> {
+        let mut found = Self { files: Vec::new(), ignored: Vec::new() };
+        for path in paths {
+            if path.is_dir() {
+                found.folder(path)?;
+                continue;
+            }
+            let text = read_text(path)?;
+            let kind = kind_of(&text).ok_or_else(|| {
+                let what = "is no file of a fabric that is known: wiring (ibnetdiscover, db_csv, lst, iblinkinfo), \
+                            forwarding tables (opensm-lfts.dump, dump_fts, fdbs, far), SL-to-VL tables or service \
+                            levels of paths";
+                ImportError::new(&path.display().to_string(), what)
+            })?;
+            found.files.push((path.clone(), kind, text));
+        }
+        // A stable sort: of the same sort, the one named first comes first.
+        found.files.sort_by_key(|(_, kind, _)| *kind);
+        Ok(found)
+    }
+
+    fn folder(&mut self, folder: &Path) -> Result<(), ImportError> {
+        let origin = folder.display().to_string();
+        let unreadable = |e: std::io::Error| ImportError::new(&origin, format!("cannot be read: {e}"));
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            if path.is_file() {
+                files.push(path);
+            }
+            if files.len() > MAX_FILES {
+                let message = format!("the folder has more than {MAX_FILES} files; name those of the fabric");
+                return Err(ImportError::new(&origin, message));
+            }
+        }
+        files.sort();
+        for file in files {
+            let read = read_text(&file);
+            match read.as_deref().map(kind_of) {
+                Ok(Some(kind)) => {
+                    let text = read?;
+                    self.files.push((file, kind, text));
+                }
+                Ok(None) => {
+                    let why = unknown(&file);
+                    self.ignore(file, None, why);
+                }
+                Err(error) => {
+                    let message = error.message.clone();
+                    self.ignore(file, None, &message);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ignore(&mut self, file: PathBuf, kind: Option<Kind>, text: &str) {
+        self.ignored.push(Note { file, kind, text: text.to_owned() });
+    }
+
+    /// Takes out the files of some sort.
+    fn take(&mut self, of: impl Fn(Kind) -> bool) -> Vec<(PathBuf, Kind, String)> {
+        let (taken, rest) = std::mem::take(&mut self.files).into_iter().partition(|(_, kind, _)| of(*kind));
+        self.files = rest;
+        taken
+    }
+}
+
+/// Loads a fabric from files and folders; `tables` is the file of the tables, where it is named.
+///
+/// # Errors
+/// Those of the readers, and where a file that was named is of no known sort, or where wiring or
+/// forwarding tables are missing.
+pub fn load(paths: &[PathBuf], tables: Option<&Path>, options: Options) -> Result<Site, ImportError> {
+    let mut all = Candidates::gather(paths)?;
+    let mut used = Vec::new();
+    let topology = wiring(&mut all, &mut used, options, paths)?;
+    let (tables, switch_routes, groups) = forwarding(&mut all, &mut used, tables, &topology, paths)?;
+    let lanes = lane_files(&mut all, &mut used, &topology)?;
+    for (file, kind, _) in std::mem::take(&mut all.files) {
+        let why = match kind {
+            Kind::Options => "gives options, not the fabric; `silvan run --opensm-conf` reads it",
+            _ => "unicast only is simulated",
+        };
+        all.ignore(file, Some(kind), why);
+    }
+    Ok(Site { topology, tables, switch_routes, lanes, groups, used, ignored: all.ignored })
+}
+
+fn note(file: &Path, kind: Kind, text: String) -> Note {
+    Note { file: file.to_owned(), kind: Some(kind), text }
+}
+
+fn whole(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn wiring(
+    all: &mut Candidates,
+    used: &mut Vec<Note>,
+    options: Options,
+    paths: &[PathBuf],
+) -> Result<Topology, ImportError> {
+    let mut best: Option<(PathBuf, Kind, Topology, String)> = None;
+    for (file, kind, text) in all.take(Kind::is_wiring) {
+        if let Some((from, ..)) = best.as_ref().filter(|(.., topology, _)| has_lids(topology)) {
+            let why = format!("the wiring comes from {}", from.display());
+            all.ignore(file, Some(kind), &why);
+            continue;
+        }
+        let (topology, more) = read_wiring(&file, kind, &text, options)?;
+        let is_better = best.is_none() || has_lids(&topology);
+        let worse = if is_better {
+            best.replace((file, kind, topology, more))
+        } else {
+            Some((file, kind, topology, more))
+        };
+        if let Some((file, kind, ..)) = worse {
+            all.ignore(file, Some(kind), "it has no LIDs, and another file has the wiring");
+        }
+    }
+    let Some((file, kind, topology, more)) = best else {
+        let message = "there is no wiring: give the output of `ibnetdiscover`, or ibdiagnet2.db_csv, \
+                       opensm-subnet.lst, opensm-smdb.dump, or the output of `iblinkinfo`";
+        return Err(ImportError::new(&whole(paths), message));
+    };
+    let (hosts, switches, links) = (topology.hosts.len(), topology.switches.len(), topology.links.len());
+    used.push(note(&file, kind, format!("{hosts} hosts, {switches} switches, {links} links{more}")));
+    Ok(topology)
+}
+
+fn has_lids(topology: &Topology) -> bool {
+    topology.hosts.iter().all(|host| host.lid.is_some())
+}
+
+/// Reads the wiring of a file of a known sort; gives what else it says.
+fn read_wiring(
+    file: &Path,
+    kind: Kind,
+    text: &str,
+    options: Options,
+) -> Result<(Topology, String), ImportError> {
+    let origin = file.display().to_string();
+    let topology = match kind {
+        Kind::Sections => {
+            let found = sections::parse(text, &origin, options)?;
+            let mut more = format!("; sections {}", found.used.join(", "));
+            if !found.passed_over.is_empty() {
+                more.push_str(&format!("; passed over {}", found.passed_over.join(", ")));
+            }
+            if let Some(switches) = found.adaptive {
+                more.push_str(&format!("; adaptive routing enabled on {switches} switches"));
+            }
+            return Ok((found.topology, more));
+        }
+        Kind::LinkList => lst::parse(text, &origin, options)?,
+        Kind::LinkInfo => iblinkinfo::parse(text, &origin, options)?,
+        _ => ibnetdiscover::parse(text, &origin, options)?,
+    };
+    Ok((topology, String::new()))
+}
+
+/// Reads a wiring of any sort.
+///
+/// # Errors
+/// Those of its reader; a text of no known sort is taken for the output of `ibnetdiscover`.
+pub fn topology(file: &Path, options: Options) -> Result<Topology, ImportError> {
+    let text = read_text(file)?;
+    let kind = kind_of(&text).filter(|kind| kind.is_wiring()).unwrap_or(Kind::Discovered);
+    read_wiring(file, kind, &text, options).map(|(topology, _)| topology)
+}
+
+/// Reads forwarding tables of any sort; of adaptive ones, the static ports.
+///
+/// # Errors
+/// Those of its reader; a text of no known sort is taken for a dump.
+pub fn tables(file: &Path, topology: &Topology) -> Result<Tables, ImportError> {
+    let text = read_text(file)?;
+    let origin = file.display().to_string();
+    if kind_of(&text) == Some(Kind::Far) {
+        return far::parse(&text, &origin, topology).map(|found| found.forwarding.tables);
+    }
+    lft::parse(&text, &origin, topology)
+}
+
+type Routes = (Tables, SwitchRoutes, Vec<far::Group>);
+
+fn forwarding(
+    all: &mut Candidates,
+    used: &mut Vec<Note>,
+    named: Option<&Path>,
+    topology: &Topology,
+    paths: &[PathBuf],
+) -> Result<Routes, ImportError> {
+    let mut files = all.take(Kind::is_tables);
+    if let Some(named) = named {
+        let text = read_text(named)?;
+        let kind = kind_of(&text).filter(|kind| kind.is_tables()).unwrap_or(Kind::Dump);
+        files.insert(0, (named.to_owned(), kind, text));
+    }
+    // Of dumps, those with names: they lack nothing.
+    files
+        .sort_by_key(|(file, kind, text)| (Some(file.as_path()) != named, *kind, !text.contains("portguid")));
+    let mut files = files.into_iter();
+    let Some((file, kind, text)) = files.next() else {
+        let message = "there are no forwarding tables: give opensm-lfts.dump, the output of `dump_fts`, opensm.fdbs or \
+                       ibdiagnet2.far";
+        return Err(ImportError::new(&whole(paths), message));
+    };
+    for (other, kind, _) in files {
+        let why = format!("the tables come from {}", file.display());
+        all.ignore(other, Some(kind), &why);
+    }
+    let origin = file.display().to_string();
+    if kind == Kind::Far {
+        let found = far::parse(&text, &origin, topology)?;
+        let more = format!(
+            "static ports; {} groups of ports are kept, of which {} entries choose",
+            found.groups.len(),
+            found.adaptive
+        );
+        used.push(note(&file, kind, more));
+        return Ok((found.forwarding.tables, found.forwarding.switch_routes, found.groups));
+    }
+    let found = lft::parse_all(&text, &origin, topology)?;
+    used.push(note(&file, kind, format!("of {} switches", found.tables.out.len())));
+    Ok((found.tables, found.switch_routes, Vec::new()))
+}
+
+fn lane_files(
+    all: &mut Candidates,
+    used: &mut Vec<Note>,
+    topology: &Topology,
+) -> Result<Option<Lanes>, ImportError> {
+    let mut first = |kind: Kind| {
+        let mut files = all.take(|k| k == kind).into_iter();
+        let first = files.next();
+        for (file, kind, _) in files {
+            let why =
+                first.as_ref().map_or(String::new(), |(from, ..)| format!("{} is used", from.display()));
+            all.ignore(file, Some(kind), &why);
+        }
+        first
+    };
+    let (levels, maps) = (first(Kind::PathLevels), first(Kind::LaneMaps));
+    if levels.is_none() && maps.is_none() {
+        return Ok(None);
+    }
+    let too_many = || ImportError::new("the fabric", "has too many hosts or ports for service levels");
+    let levels = match levels {
+        Some((file, kind, text)) => {
+            let found = lanes::paths(&text, &file.display().to_string(), topology)?;
+            let hosts = topology.hosts.len() as u64;
+            let mut text = format!("{} of {} pairs of hosts", found.pairs, hosts * hosts.saturating_sub(1));
+            if found.others > 0 {
+                text.push_str(&format!("; {} lines about others passed over", found.others));
+            }
+            used.push(note(&file, kind, text));
+            found.levels
+        }
+        None => PathLevels::new(topology, 0).ok_or_else(too_many)?,
+    };
+    let maps = match maps {
+        Some((file, kind, text)) => {
+            let found = lanes::maps(&text, &file.display().to_string(), topology)?;
+            used.push(note(&file, kind, format!("{} pairs of ports", found.tables)));
+            found.maps
+        }
+        None => LaneMaps::new(topology, IDENTITY).ok_or_else(too_many)?,
+    };
+    Ok(Some(Lanes { levels, maps }))
+}

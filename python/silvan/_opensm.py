@@ -1,0 +1,283 @@
+"""OpenSM's configuration file into keys of a scenario.
+
+Options are read as OpenSM reads them (`osm_subnet.c`): one a line, `#` begins a comment, numbers are
+decimal, octal with a leading 0 or hexadecimal with 0x, and the last of several lines counts. What each
+option does is said in IBA 1.2.1, annex A10.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from silvan import _core, _files
+from silvan._core import FabricError, Scenario
+
+#: Far more than any options need; OpenSM's own file has 20 KB.
+MAX_BYTES = 4 << 20
+MAX_LINE = 256 << 10
+LEVELS = 16
+#: A congestion control table has at least so many entries, and at most so many that an index reaches.
+FEWEST_ENTRIES, MOST_ENTRIES = 128, 16_384
+#: A credit is so many bytes.
+CREDIT = 64
+SWITCH, ADAPTER = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
+#: Bits of the switches' control map, and the options that they make valid.
+VALID = (
+    ("victim_mask", 0),
+    ("credit_mask", 1),
+    ("threshold", 2),
+    ("packet_size", 2),
+    ("credit_starvation_threshold", 3),
+    ("credit_starvation_return_delay", 3),
+    ("marking_rate", 4),
+)
+#: Options that say how OpenSM talks to the nodes, not what it sets.
+ABOUT_TALKING = ("cc_key", "cc_max_outstanding_mads")
+PER_LEVEL = ("ccti_timer", "ccti_increase", "trigger_threshold", "ccti_min")
+
+
+@dataclass
+class Options:
+    """What a file sets."""
+
+    #: Keys of the scenario and their values.
+    keys: dict[str, str] = field(default_factory=dict)
+    #: What has no effect, and how values were understood.
+    notes: list[str] = field(default_factory=list)
+    #: Ports that mark as victims, one bit each; `None` where the switches keep their own.
+    victim_mask: int | None = None
+
+
+@dataclass(frozen=True)
+class _Value:
+    text: str
+    where: str
+
+    def number(self, most: int) -> int:
+        """Return a number of C's form from 0 to `most`."""
+        found = re.fullmatch(r"0[xX][0-9a-fA-F]{1,64}|[0-9]{1,20}", self.text)
+        octal = found is not None and re.fullmatch(r"0[0-9]+", self.text) is not None
+        if found is None or (octal and re.search("[89]", self.text)):
+            raise FabricError(
+                f"{self.where} is `{_short(self.text)}`; it must be a number, as 15, 017 or 0x0f"
+            )
+        number = int(self.text, 8) if octal else int(self.text, 0)
+        if number > most:
+            raise FabricError(f"{self.where} is {_short(self.text)}; it must be at most {most}")
+        return number
+
+
+def _short(text: str) -> str:
+    clipped = text if len(text) <= 60 else text[:60] + "..."
+    return "".join(c if c.isprintable() else "?" for c in clipped)
+
+
+def read(path: Path) -> Options:
+    """Read the options of congestion control from a configuration file of OpenSM.
+
+    Raises `FabricError`, with file and line, where the file is no text of bounded size or an option
+    about congestion control is not as OpenSM would take it.
+    """
+    try:
+        with _files.plain(path).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise FabricError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(data) > MAX_BYTES:
+        raise FabricError(f"{path}: goes on beyond {MAX_BYTES} bytes, the most that options may have")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = 1 + data[: error.start].count(b"\n")
+        raise FabricError(f"{path}:{line}: is not UTF-8 text; is this opensm.conf?") from None
+    return parse(text, str(path))
+
+
+def parse(text: str, origin: str) -> Options:
+    """Read options from a text; `origin` is its name in messages."""
+    known = {"congestion_control", *ABOUT_TALKING, "cc_cct", f"{SWITCH}control_map"}
+    known |= {SWITCH + name for name, _ in VALID} | {f"{ADAPTER}port_control", f"{ADAPTER}control_map"}
+    single: dict[str, _Value] = {}
+    by_level: dict[str, dict[int, _Value]] = {name: {} for name in PER_LEVEL}
+    others = 0
+    options = Options()
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > MAX_LINE:
+            raise FabricError(f"{origin}:{number}: has {len(line)} characters; a line has at most {MAX_LINE}")
+        key, _, value = line.split("#", 1)[0].strip().partition(" ")
+        value = value.strip()
+        where = f"{origin}:{number}: {key}"
+        name = key.removeprefix(ADAPTER)
+        if name != key and name in PER_LEVEL:
+            level, _, rest = value.partition(" ")
+            sl = _Value(level, f"{where}: the service level").number(LEVELS - 1)
+            if not rest.strip():
+                raise FabricError(f"{where} is `{_short(value)}`; it must be a service level and a value")
+            by_level[name][sl] = _Value(rest.strip(), where)
+        elif key in known:
+            single[key] = _Value(value, where)
+        elif key.startswith("cc_"):
+            options.notes.append(f"{where} is no option that OpenSM 3.3 knows: no effect")
+        elif key:
+            others += 1
+    if others:
+        options.notes.append(f"{origin}: {others} options are not about congestion control: no effect")
+    if not _is_true(single.get("congestion_control")):
+        options.keys["congestion.mechanism"] = "none"
+        options.notes.append(
+            f"{origin}: congestion_control is not TRUE, so OpenSM sets nothing: the run is without control"
+        )
+        return options
+    options.keys["congestion.mechanism"] = "ib-cc"
+    _switches(options, single, origin)
+    _adapters(options, single, by_level, origin)
+    return options
+
+
+def _is_true(value: _Value | None) -> bool:
+    if value is None or value.text.upper() == "FALSE":
+        return False
+    if value.text.upper() == "TRUE":
+        return True
+    raise FabricError(f"{value.where} is `{_short(value.text)}`; it must be TRUE or FALSE")
+
+
+def _switches(options: Options, single: dict[str, _Value], origin: str) -> None:
+    given = single.get(f"{SWITCH}control_map")
+    control_map = 0 if given is None else given.number(0xFFFF_FFFF)
+    keys = {
+        "threshold": "congestion.marking.threshold",
+        "packet_size": "congestion.marking.packet_size",
+        "marking_rate": "congestion.marking.marking_rate",
+    }
+    most = {
+        "threshold": 15,
+        "marking_rate": 65_534,
+        "packet_size": 255 * CREDIT,
+        "victim_mask": (1 << 256) - 1,
+    }
+    for name, bit in VALID:
+        value = single.get(SWITCH + name)
+        if not control_map >> bit & 1:
+            if value is not None and value.text.strip("0x:"):
+                options.notes.append(f"{value.where}: bit {bit} of {SWITCH}control_map is 0: no effect")
+            continue
+        if name.startswith("credit_"):
+            options.notes.append(f"{origin}: {SWITCH}{name}: credit starvation is not simulated: no effect")
+            continue
+        number = 0 if value is None else value.number(most[name])
+        if name == "victim_mask":
+            options.victim_mask = number
+            continue
+        if name == "packet_size" and number > 255 and value is not None:
+            # The option has eight bits in OpenSM; the ccmgr plug-in's, of the same name, is in bytes.
+            credits = -(-number // CREDIT)
+            options.notes.append(
+                f"{value.where} {value.text} is more than 255 credits, so it is taken as bytes, "
+                f"as the ccmgr plug-in has it: {credits} credits "
+                f"(OpenSM 3.3 itself keeps eight bits, {number & 255})"
+            )
+            number = credits
+        options.keys[keys[name]] = str(number)
+
+
+def _adapters(
+    options: Options, single: dict[str, _Value], by_level: dict[str, dict[int, _Value]], origin: str
+) -> None:
+    port_control = single.get(f"{ADAPTER}port_control")
+    by_sl = port_control is not None and port_control.number(0xFFFF) & 1 == 1
+    options.keys["congestion.reaction.level"] = "sl" if by_sl else "qp"
+    given = single.get(f"{ADAPTER}control_map")
+    control_map = 0 if given is None else given.number(0xFFFF)
+    entries = _table(single.get("cc_cct"))
+    if entries is None:
+        options.notes.append(f"{origin}: cc_cct is not given: the scenario's table stays")
+    else:
+        padded = entries + entries[-1:] * (FEWEST_ENTRIES - len(entries))
+        options.keys["congestion.reaction.table"] = f'{{ kind = "iba", entries = {padded} }}'
+        options.keys["congestion.reaction.ccti_limit"] = str(len(entries) - 1)
+    levels = []
+    for sl in range(LEVELS):
+        value = {name: by_level[name].get(sl) for name in PER_LEVEL}
+        if not control_map >> sl & 1:
+            levels.append(f"{{ sl = {sl}, ccti_increase = 0, ccti_min = 0 }}")
+            if any(v is not None and v.text.strip("0x") for v in value.values()):
+                options.notes.append(
+                    f"{origin}: bit {sl} of {ADAPTER}control_map is 0: what is set for SL {sl} has no effect"
+                )
+            continue
+        timer, increase, minimum = (
+            0 if v is None else v.number(65_535)
+            for v in (value["ccti_timer"], value["ccti_increase"], value["ccti_min"])
+        )
+        if timer == 0:
+            at = value["ccti_timer"]
+            where = f"{origin}: {ADAPTER}ccti_timer" if at is None else at.where
+            raise FabricError(f"{where} of SL {sl} is 0, so its index would never fall; give it 1 or more")
+        if entries is not None and minimum >= len(entries):
+            raise FabricError(
+                f"{origin}: {ADAPTER}ccti_min of SL {sl} is {minimum}, "
+                f"but the last entry of cc_cct is {len(entries) - 1}"
+            )
+        trigger = value["trigger_threshold"]
+        if trigger is not None and trigger.number(255):
+            options.notes.append(f"{trigger.where} only decides what is logged: no effect")
+        levels.append(
+            f"{{ sl = {sl}, ccti_timer = {timer}, ccti_increase = {increase}, ccti_min = {minimum} }}"
+        )
+    if control_map == 0:
+        options.notes.append(f"{origin}: {ADAPTER}control_map is 0: no adapter slows down")
+    options.keys["congestion.reaction.per_sl"] = f"[{', '.join(levels)}]"
+
+
+def _table(value: _Value | None) -> list[int] | None:
+    """Return the entries of a congestion control table as IBA encodes them."""
+    if value is None or value.text in ("", "(null)"):
+        return None
+    entries = []
+    for number, entry in enumerate(value.text.split(","), 1):
+        shift, colon, multiplier = entry.strip().partition(":")
+        if not colon:
+            raise FabricError(
+                f"{value.where}: entry {number} is `{_short(entry)}`; it must be SHIFT:MULTIPLIER"
+            )
+        if number > MOST_ENTRIES:
+            raise FabricError(f"{value.where} has more than {MOST_ENTRIES} entries")
+        high = _Value(shift.strip(), f"{value.where}: the shift of entry {number}").number(3)
+        low = _Value(multiplier.strip(), f"{value.where}: the multiplier of entry {number}").number(0x3FFF)
+        entries.append(high << 14 | low)
+    return entries
+
+
+def load(path: Path, conf: Path, overrides: dict[str, str]) -> tuple[Scenario, list[str]]:
+    """Load a scenario with the options of a configuration file; `overrides` go before these.
+
+    Returns the scenario and what to say of the options.
+    """
+    options = read(conf)
+    notes = list(options.notes)
+    if options.keys["congestion.mechanism"] == "none":
+        # The parts of the scenario have no effect then, and need not fit together.
+        return _core.Scenario.load(path, options.keys | overrides), notes
+    mask = "congestion.marking.victim_mask"
+    if options.victim_mask is not None:
+        options.keys[mask] = _victims(path, options, notes, mask)
+    return _core.Scenario.load(path, options.keys | overrides), notes
+
+
+def _victims(path: Path, options: Options, notes: list[str], key: str) -> str:
+    """Return which ports a mask has, in the scenario's network: those to hosts, none or all."""
+    if options.victim_mask == 0:
+        return "none"
+    for name in ("hosts", "all"):
+        written = _core.Scenario.load(path, options.keys | {key: name}).opensm_options()
+        found = re.search(rf"^{SWITCH}victim_mask 0x([0-9a-f]+)$", written, re.MULTILINE)
+        if found is not None and int(found[1], 16) == options.victim_mask:
+            return name
+    notes.append(
+        f"{SWITCH}victim_mask is neither that of the ports to hosts nor that of all ports of this network: "
+        "taken as that of the ports to hosts"
+    )
+    return "hosts"

@@ -1,0 +1,182 @@
+"""Congestion control from OpenSM's configuration file."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+import tomllib
+
+import silvan
+from conftest import command
+from silvan import _opensm
+
+#: As OpenSM writes the options, with control on for service level 0.
+CONF = """
+# Congestion Control OPTIONS
+routing_engine updn
+congestion_control TRUE
+cc_key 0x0000000000000000
+cc_sw_cong_setting_control_map 0x15
+cc_sw_cong_setting_victim_mask 0x{mask:064x}
+cc_sw_cong_setting_threshold 0x0d
+cc_sw_cong_setting_packet_size 8
+cc_sw_cong_setting_marking_rate 017
+cc_ca_cong_setting_port_control 0x0000
+cc_ca_cong_setting_control_map 0x0001
+cc_ca_cong_setting_ccti_timer 0 150
+cc_ca_cong_setting_ccti_increase 0 2
+cc_ca_cong_setting_trigger_threshold 0 2
+cc_ca_cong_setting_ccti_min 0 3
+cc_cct 0:0,1:1,2:2,3:16383
+"""
+
+
+def conf(**options):
+    """Give the file other values of some options; `None` leaves one out."""
+    text = CONF.format(mask=0)
+    for name, value in options.items():
+        line = "" if value is None else f"{name} {value}"
+        text, count = re.subn(rf"^{name} .*$", line, text, flags=re.MULTILINE)
+        if not count:
+            text += f"{line}\n"
+    return text
+
+
+def resolved(small, text, overrides=None):
+    (small.parent / "opensm.conf").write_text(text)
+    scenario, notes = _opensm.load(small, small.parent / "opensm.conf", overrides or {})
+    return tomllib.loads(scenario.to_toml())["congestion"], notes
+
+
+def test_every_option_with_an_effect_arrives(small):
+    found, notes = resolved(small, conf())
+    assert found["mechanism"] == "ib-cc"
+    marking, reaction = found["marking"], found["reaction"]
+    assert (marking["threshold"], marking["packet_size"], marking["marking_rate"]) == (13, 8, 15)
+    assert marking["victim_mask"] == "none"
+    assert (reaction["level"], reaction["ccti_limit"]) == ("qp", 3)
+    entries = reaction["table"]["entries"]
+    assert entries[:3] == [0, 1 << 14 | 1, 2 << 14 | 2]
+    assert len(entries) == 128
+    assert set(entries[3:]) == {0xFFFF}
+    assert reaction["per_sl"][0] == {"sl": 0, "ccti_timer": 150, "ccti_increase": 2, "ccti_min": 3}
+    assert [level["ccti_increase"] for level in reaction["per_sl"][1:]] == [0] * 15
+    assert any("1 options are not about congestion control" in note for note in notes)
+    assert any("trigger_threshold only decides what is logged" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("size", "credits", "said"), [("8", 8, 0), ("255", 255, 0), ("0x200", 8, 1), ("513", 9, 1)]
+)
+def test_both_dialects_of_the_packet_size(small, size, credits, said):
+    found, notes = resolved(small, conf(cc_sw_cong_setting_packet_size=size))
+    assert found["marking"]["packet_size"] == credits
+    assert sum("taken as bytes" in note for note in notes) == said
+
+
+def test_what_the_control_map_leaves_out_has_no_effect(small):
+    found, notes = resolved(small, conf(cc_sw_cong_setting_control_map="0x0"))
+    assert (found["marking"]["threshold"], found["marking"]["marking_rate"]) == (15, 1)
+    assert sum("control_map is 0: no effect" in note for note in notes) == 3
+    _, notes = resolved(small, conf(cc_sw_cong_setting_control_map="0x1f"))
+    assert sum("credit starvation is not simulated" in note for note in notes) == 3
+    _, notes = resolved(small, conf(cc_ca_cong_setting_control_map="0x0"))
+    assert any("no adapter slows down" in note for note in notes)
+    assert any("what is set for SL 0 has no effect" in note for note in notes)
+
+
+def test_the_victim_mask_is_told_by_the_network(small):
+    for name in ("hosts", "all"):
+        overrides = {"congestion.mechanism": "ib-cc", "congestion.marking.victim_mask": name}
+        written = silvan.Scenario.load(small, overrides).opensm_options()
+        mask = int(re.search(r"victim_mask 0x(\w+)", written)[1], 16)
+        found, notes = resolved(small, CONF.format(mask=mask))
+        assert found["marking"]["victim_mask"] == name
+        assert not any("is neither" in note for note in notes)
+    found, notes = resolved(small, CONF.format(mask=2))
+    assert found["marking"]["victim_mask"] == "hosts"
+    assert any("is neither that of the ports to hosts nor" in note for note in notes)
+
+
+def test_what_is_written_is_read_back(small):
+    overrides = {"congestion.mechanism": "ib-cc", "congestion.marking.threshold": 9}
+    written = silvan.Scenario.load(small, overrides).opensm_options()
+    (small.parent / "back.conf").write_text(written)
+    scenario, _ = _opensm.load(small, small.parent / "back.conf", {})
+    assert scenario.opensm_options() == written
+
+
+@pytest.mark.skipif(shutil.which("opensm") is None, reason="opensm is not installed")
+def test_opensm_itself_reads_the_options_as_we_do(tmp_path):
+    (tmp_path / "given.conf").write_text(CONF.format(mask=0x1E))
+    files = ("-F", "given.conf", "-c", "read.conf", "-f", "opensm.log")
+    subprocess.run(["opensm", *files], cwd=tmp_path, capture_output=True, timeout=60, check=True)
+    ours, theirs = _opensm.read(tmp_path / "given.conf"), _opensm.read(tmp_path / "read.conf")
+    assert theirs.keys == ours.keys
+    assert theirs.victim_mask == ours.victim_mask == 0x1E
+
+
+def test_without_control_the_run_is_without(small):
+    for text in ("", "congestion_control FALSE\n", conf(congestion_control=None)):
+        found, notes = resolved(small, text)
+        assert found["mechanism"] == "none"
+        assert any("congestion_control is not TRUE" in note for note in notes)
+
+
+def test_the_command_says_what_has_no_effect(small):
+    path = small.parent / "opensm.conf"
+    path.write_text(conf())
+    given = ("--opensm-conf", path, "--set", "congestion.marking.threshold=7", "--set", "duration=1 ms")
+    done = command("run", small, *given, "--set", "warmup=0 s", "--out", small.parent / "out")
+    assert done.returncode == 0, done.stderr
+    assert f"note: {path}: 1 options are not about congestion control: no effect" in done.stderr
+    saved = tomllib.loads((small.parent / "out" / "scenario.toml").read_text())
+    assert saved["congestion"]["marking"]["threshold"] == 7, "--set goes before the file"
+    missing = command("run", small, "--opensm-conf", small.parent / "no.conf")
+    assert missing.returncode == 1
+    assert "no.conf: cannot be read" in missing.stderr
+
+
+WRONG = [
+    ("congestion_control", "maybe", "congestion_control is `maybe`; it must be TRUE or FALSE"),
+    ("cc_sw_cong_setting_threshold", "16", "threshold is 16; it must be at most 15"),
+    ("cc_sw_cong_setting_threshold", "0xg", "threshold is `0xg`; it must be a number, as 15, 017 or 0x0f"),
+    ("cc_sw_cong_setting_marking_rate", "018", "marking_rate is `018`; it must be a number"),
+    ("cc_sw_cong_setting_marking_rate", "70000", "marking_rate is 70000; it must be at most 65534"),
+    ("cc_sw_cong_setting_marking_rate", "-1", "marking_rate is `-1`; it must be a number"),
+    ("cc_sw_cong_setting_packet_size", "1e9", "packet_size is `1e9`; it must be a number"),
+    ("cc_sw_cong_setting_packet_size", "16321", "packet_size is 16321; it must be at most 16320"),
+    ("cc_sw_cong_setting_victim_mask", "0x" + "f" * 65, "victim_mask is `0x"),
+    ("cc_ca_cong_setting_control_map", "0x10000", "control_map is 0x10000; it must be at most 65535"),
+    ("cc_ca_cong_setting_ccti_timer", "16 1", "the service level is 16; it must be at most 15"),
+    ("cc_ca_cong_setting_ccti_timer", "0", "ccti_timer is `0`; it must be a service level and a value"),
+    ("cc_ca_cong_setting_ccti_timer", "0 0", "ccti_timer of SL 0 is 0, so its index would never fall"),
+    ("cc_ca_cong_setting_ccti_increase", "0 x", "ccti_increase is `x`; it must be a number"),
+    ("cc_ca_cong_setting_ccti_min", "0 4", "ccti_min of SL 0 is 4, but the last entry of cc_cct is 3"),
+    ("cc_cct", "0:0,1", "entry 2 is `1`; it must be SHIFT:MULTIPLIER"),
+    ("cc_cct", "4:0", "the shift of entry 1 is 4; it must be at most 3"),
+    ("cc_cct", "0:16384", "the multiplier of entry 1 is 16384; it must be at most 16383"),
+    ("cc_cct", ",".join(["0:1"] * 16_385), "has more than 16384 entries"),
+    ("cc_cct", "0:" + "9" * 50, "the multiplier of entry 1 is `999"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "message"), WRONG)
+def test_wrong_options_are_named(option, value, message):
+    with pytest.raises(silvan.FabricError) as error:
+        _opensm.parse(conf(**{option: value}), "opensm.conf")
+    assert message in str(error.value)
+    assert re.match(r"opensm\.conf:(\d+:)? ", str(error.value))
+
+
+def test_what_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "opensm.conf"
+    path.write_bytes(b"a 1\nb \xff\n")
+    with pytest.raises(silvan.FabricError, match=r"opensm.conf:2: is not UTF-8 text"):
+        _opensm.read(path)
+    path.write_bytes(b"a\n" * (_opensm.MAX_BYTES // 2 + 1))
+    with pytest.raises(silvan.FabricError, match="goes on beyond 4194304 bytes"):
+        _opensm.read(path)
+    with pytest.raises(silvan.FabricError, match="has 262145 characters"):
+        _opensm.parse("x" * (_opensm.MAX_LINE + 1), "f")
