@@ -97,7 +97,7 @@ def _gather(result: Result, pack: Pack) -> tuple[dict[str, Any], str]:
         return run, "<p class=none>No network: the run was made with <code>measure.forest = false</code>.</p>"
     wiring = _wiring(result)
     number = {name: at for at, name in enumerate(wiring.link_names)}
-    position, found = place(wiring), spans(result, clock, number)
+    position, found, hues = place(wiring), spans(result, clock, number), _hues(result)
     host = {name: at for at, name in enumerate(wiring.names[: wiring.hosts])}
     run |= {
         "nodes": wiring.names,
@@ -114,7 +114,8 @@ def _gather(result: Result, pack: Pack) -> tuple[dict[str, Any], str]:
             **{name: pack.add(found[name], "uint32") for name in ("tree", "waits_for", "queued", "held")},
         },
         "trees": [
-            [tree.root, tree.kind, tree.born_ns / 1e3, tree.last_ns / 1e3] for tree in result.forest.trees
+            [tree.root, tree.kind, tree.born_ns / 1e3, tree.last_ns / 1e3, hue]
+            for tree, hue in zip(result.forest.trees, hues.tolist(), strict=True)
         ],
         "contributors": _roles(result, "contributors", host, pack),
         "victims": _roles(result, "victims", host, pack),
@@ -125,8 +126,15 @@ def _gather(result: Result, pack: Pack) -> tuple[dict[str, Any], str]:
     np.add.at(busiest, found["first"], 1)
     np.add.at(busiest, found["last"] + 1, -1)
     frame = int(np.argmax(np.cumsum(busiest)[:-1])) if frames else 0
-    run["busiest"] = frame
-    return run, _picture.still(position, (wiring.source, wiring.target), wiring.hosts, found, frame)
+    return run, _picture.still(position, (wiring.source, wiring.target), wiring.hosts, found, (frame, hues))
+
+
+def _hues(result: Result) -> NDArray[np.int64]:
+    """Return the number of each tree's hue: the trees that are there longest have hues of their own."""
+    samples = result.numpy("trees")["samples"].astype(np.int64)
+    hues = np.zeros(len(samples), np.int64)
+    hues[np.argsort(-samples, kind="stable")] = np.arange(len(samples)) % len(_picture.HUES)
+    return hues
 
 
 def _wiring(result: Result) -> Wiring:
@@ -192,6 +200,7 @@ def _page(
         "TITLE": escape(title),
         "VERSION": escape(silvan.__version__),
         "COUNT": str(len(results)),
+        "WORDS": _summary.words(results, titles),
         "SUMMARY": _summary.side_by_side(results, titles),
         "NETWORKS": "".join(_network(at, *one) for at, one in enumerate(zip(titles, stills, strict=True))),
         "TABLES": "".join(_run(at, *one) for at, one in enumerate(zip(titles, results, strict=True))),

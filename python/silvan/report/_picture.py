@@ -20,9 +20,10 @@ def still(
     ends: tuple[NDArray[Any], NDArray[Any]],
     hosts: int,
     spans: dict[str, NDArray[np.int64]],
-    frame: int,
+    frame_and_hues: tuple[int, NDArray[np.int64]],
 ) -> str:
-    """Return the picture of a frame. `place` is that of nodes, `ends` the nodes of links."""
+    """Return the picture of a frame, with a hue for each tree; `ends` are the nodes of links."""
+    frame, hues = frame_and_hues
     x = MARGIN + place[:, 0] * (WIDTH - 2 * MARGIN)
     y = MARGIN + place[:, 1] * (HEIGHT - 2 * MARGIN)
     source, target = ends
@@ -35,7 +36,7 @@ def still(
     if len(idle) <= MOST_IDLE:
         parts.append(f'<path class="idle" d="{_lines(x, y, source[idle], target[idle])}"/>')
     for hue in range(len(HUES)):
-        links = in_tree[(spans["tree"][now] - 1) % len(HUES) == hue]
+        links = in_tree[hues[spans["tree"][now] - 1] == hue]
         if len(links):
             lines = _lines(x, y, source[links], target[links])
             parts.append(f'<path class="branch" stroke="{HUES[hue]}" d="{lines}"/>')
@@ -48,7 +49,7 @@ def still(
         parts.append(f'<path class="{kind}" stroke-width="{2 * radius}" d="{dots}"/>')
     for at in now[spans["depth"][now] == 0].tolist():
         end = target[spans["link"][at]]
-        colour = HUES[(int(spans["tree"][at]) - 1) % len(HUES)]
+        colour = HUES[hues[spans["tree"][at] - 1]]
         parts.append(f'<circle class="root" cx="{x[end]:.1f}" cy="{y[end]:.1f}" r="8" stroke="{colour}"/>')
     parts.append("</svg>")
     return "".join(parts)

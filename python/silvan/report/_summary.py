@@ -33,8 +33,14 @@ def roles(results: Sequence[Result]) -> tuple[list[str], list[str]]:
     )
 
 
+def words(results: Sequence[Result], titles: Sequence[str]) -> str:
+    """Return what the runs' most important numbers come to."""
+    victims, _ = roles(results)
+    return "".join(f"<p>{escape(line)}</p>" for line in _words(results, titles, victims))
+
+
 def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
-    """Return the table of the runs' most important numbers, and what they come to in words."""
+    """Return the table of the runs' most important numbers."""
     rows: list[tuple[str, list[_text.Cell]]] = []
 
     def add(label: str, of: Callable[[Result], _text.Cell]) -> None:
@@ -64,16 +70,26 @@ def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
         + "</tr>"
         for label, cells in rows
     )
-    told = "".join(f"<p>{escape(line)}</p>" for line in _words(results, titles, victims))
     return (
-        f'{told}<div class="scroll"><table class="summary"><thead><tr><td></td>{heads}</tr></thead>'
+        f'<div class="scroll"><table class="summary"><thead><tr><td></td>{heads}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 
 
 def _words(results: Sequence[Result], titles: Sequence[str], victims: list[str]) -> list[str]:
-    """Tell what the runs after the first do for the victims."""
+    """Tell what the runs after the first do for the victims, and for hosts that are no hotspots."""
     lines = []
+    others = [
+        {group["group"]: group for group in one.summary.get("groups", [])}.get("other hosts")
+        for one in results
+    ]
+    for title, other in zip(titles[1:], others[1:], strict=True):
+        if others[0] and other and others[0]["received_gbit_s"] > 0:
+            before, after = others[0]["received_gbit_s"], other["received_gbit_s"]
+            lines.append(
+                f"Each host that is no hotspot receives {after:.2f} Gbit/s in “{title}”, {before:.2f} Gbit/s "
+                f"in “{titles[0]}”: {after / before:.1f} times as much."
+            )
     before = _received(results[0], victims)
     for title, result in zip(titles[1:], results[1:], strict=True):
         after = _received(result, victims)

@@ -24,6 +24,7 @@ class Chart {
       this.list.append(item);
       return value;
     });
+    if (series.lines.length === 0) this.list.textContent = "None.";
     box.append(title, this.canvas, this.list);
     parent.append(box);
     this.isLog = series.id === "latency" && most > 20 * Math.max(least, 1e-9);
@@ -34,7 +35,7 @@ class Chart {
   // Trees have the same hue everywhere.
   hue(line, at) {
     const tree = this.series.id === "held" && line.name.match(/^tree (\d+)$/);
-    return tree ? Data.hue(Number(tree[1])) : Data.hues[at % Data.hues.length];
+    return tree ? Data.hue(this.run, Number(tree[1])) : Data.hues[at % Data.hues.length];
   }
 
   place() {

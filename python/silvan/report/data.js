@@ -41,6 +41,11 @@ const Data = (() => {
     for (const link of run.spans.link) starts[link + 1] += 1;
     for (let at = 1; at < starts.length; at += 1) starts[at] += starts[at - 1];
     run.starts = starts;
+    // Links in trees, frame after frame.
+    run.sizes = new Int32Array(run.frames.length + 1);
+    run.spans.first.forEach((frame) => { run.sizes[frame] += 1; });
+    run.spans.last.forEach((frame) => { run.sizes[frame + 1] -= 1; });
+    for (let at = 1; at < run.sizes.length; at += 1) run.sizes[at] += run.sizes[at - 1];
     run.now = new Int32Array(run.links.length).fill(-1);
     run.nowFrame = -1;
   }
@@ -94,7 +99,7 @@ const Data = (() => {
 
   // Okabe and Ito's palette, told apart by the colour-blind; the stills have the same.
   const hues = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d00", "#7a5fb0"];
-  const hue = (tree) => hues[(tree - 1 + hues.length) % hues.length];
+  const hue = (run, tree) => hues[run.trees[tree - 1][4]];
   const rgb = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 
   return { load, count, frameAt, spansAt, time, bytes, trim, hues, hue, rgb };

@@ -38,10 +38,21 @@ const Page = {
     this.makeCharts();
     Tables.start((at, tree) => this.chooseTree(runs[at], tree));
     this.listen();
-    for (const name of ["player", "legend", "filter", "theme"]) document.getElementById(name).hidden = false;
-    const busiest = runs.find((run) => run.spans && run.trees.length > 0);
-    this.go(busiest ? busiest.frames[busiest.busiest] : 0);
+    for (const name of ["player", "hint", "filter", "theme"]) document.getElementById(name).hidden = false;
+    this.go(this.mostTelling());
     document.documentElement.dataset.ready = "yes";
+  },
+
+  // A time at which runs differ most in how many links are in trees; of one run, when these are most.
+  mostTelling() {
+    const runs = this.data.runs.filter((run) => run.spans);
+    const contrasts = [...this.finest.frames].map((time) => {
+      const sizes = runs.map((run) => run.sizes[Data.frameAt(run, time)]);
+      return Math.max(...sizes) - (sizes.length > 1 ? Math.min(...sizes) : 0);
+    });
+    const most = Math.max(0, ...contrasts);
+    const best = contrasts.flatMap((contrast, at) => (contrast >= 0.95 * most ? [at] : []));
+    return this.finest.frames[best[best.length >> 1]] ?? 0;
   },
 
   makeCharts() {

@@ -89,7 +89,7 @@ class Network {
   // What moves places of the picture (0 to 1) to pixels of the page.
   transform() {
     const { clientWidth: width, clientHeight: height } = this.stage;
-    const margin = 22;
+    const margin = 30;
     const scale = this.view.scale;
     const across = (width - 2 * margin) * scale;
     const down = (height - 2 * margin) * scale;
@@ -103,10 +103,10 @@ class Network {
       const tree = run.spans.tree[span];
       const isApart = chosen !== null && chosen !== tree;
       const share = run.spans.share[span] / 255;
-      return [Data.rgb(Data.hue(tree)), isApart ? 0.16 : 0.35 + 0.65 * share, 1.6 + 2.2 * share];
+      return [Data.rgb(Data.hue(run, tree)), isApart ? 0.12 : 0.35 + 0.65 * share, (1.6 + 2.2 * share) * this.thin];
     }
     const load = run.utilisation ? run.utilisation[link * run.frames.length + this.frame] / 15 : 0;
-    return [idle, 0.16 + 0.55 * load, 0.7 + 0.8 * load];
+    return [idle, 0.16 + 0.55 * load, (0.7 + 0.8 * load) * this.thin];
   }
 
   draw() {
@@ -114,6 +114,8 @@ class Network {
     this.frame = Data.frameAt(run, page.time);
     const spans = Data.spansAt(run, this.frame);
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    // Many links are drawn thin, until one comes closer.
+    this.thin = Math.min(1, Math.max(0.3, Math.sqrt(300 / spans.length)) * Math.sqrt(Math.max(this.view.scale, 1)));
     for (const canvas of [this.lines, this.marks]) {
       const [width, height] = [this.stage.clientWidth * ratio, this.stage.clientHeight * ratio].map(Math.round);
       if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
@@ -162,9 +164,14 @@ class Network {
         const [colour, opacity, width] = this.style(link, spans[link], chosen, idle);
         context.strokeStyle = `rgba(${colour.join(",")},${opacity})`;
         context.lineWidth = width;
+        const [x0, y0] = [x[source[link]] * a + c, y[source[link]] * b + d];
+        const [x1, y1] = [x[target[link]] * a + c, y[target[link]] * b + d];
+        // Both directions of a cable side by side, as above.
+        const aside = (0.5 * width + 0.3) / Math.max(Math.hypot(x1 - x0, y1 - y0), 1e-6);
+        const [acrossX, acrossY] = [(y0 - y1) * aside, (x1 - x0) * aside];
         context.beginPath();
-        context.moveTo(x[source[link]] * a + c, y[source[link]] * b + d);
-        context.lineTo(x[target[link]] * a + c, y[target[link]] * b + d);
+        context.moveTo(x0 + acrossX, y0 + acrossY);
+        context.lineTo(x1 + acrossX, y1 + acrossY);
         context.stroke();
       }
     }
@@ -203,12 +210,14 @@ class Network {
       this.spots.push([node, x, y]);
       const isHost = node < run.hosts;
       const fed = isHost ? contributors.get(node) : undefined;
-      context.fillStyle = fed !== undefined ? Data.hue(fed) : isHost ? css.host : css.switch;
+      context.fillStyle = fed !== undefined ? Data.hue(run, fed) : isHost ? css.host : css.switch;
       context.beginPath();
       if (isHost) context.arc(x, y, fed !== undefined ? radius * 1.15 : radius, 0, 7);
       else context.rect(x - radius * 1.25, y - radius * 1.25, radius * 2.5, radius * 2.5);
       context.fill();
-      if (isHost && victims.has(node) && fed === undefined) this.ring(context, x, y, radius + 3, css.ink, [3, 2.4], 1.6);
+      if (isHost && victims.has(node) && fed === undefined) {
+        this.ring(context, x, y, radius + Math.min(3, radius), css.ink, [radius, radius * 0.7], Math.min(1.6, radius * 0.6));
+      }
       if (isNamed) {
         context.fillStyle = css.ink;
         const text = run.nodes[node].length > 14 ? `${run.nodes[node].slice(0, 13)}…` : run.nodes[node];
@@ -221,7 +230,7 @@ class Network {
       const [x, y] = [run.x[end] * a + c, run.y[end] * b + d];
       const isApart = chosen !== null && chosen !== tree;
       context.globalAlpha = isApart ? 0.3 : 1;
-      this.ring(context, x, y, radius + 5, Data.hue(tree), [], 3);
+      this.ring(context, x, y, radius + 5, Data.hue(run, tree), [], 3);
       context.fillStyle = css.ink;
       context.font = "bold 12px system-ui, sans-serif";
       context.fillText(`${tree}`, x + radius + 13, y + 4);
