@@ -37,10 +37,12 @@ impl Verdict {
         let is_often = |samples: u32| samples > 0 && 10 * u64::from(samples) >= u64::from(tree.samples);
         let feeding: Vec<_> = of_tree.iter().filter(|one| is_often(one.1.feeding)).copied().collect();
         let rate = |one: &(Key, Counts)| {
-            one.1.through_root as f64 / one.1.last_ns.saturating_sub(one.1.first_ns).max(1) as f64
+            one.1.through_root as f64 / tree.last_ns.saturating_sub(one.1.first_ns).max(1) as f64
         };
-        // Whoever sends to a hotspot now and then, as to any host, does not feed the tree.
-        let least = feeding.iter().map(rate).sum::<f64>() / feeding.len().max(1) as f64 / 3.0;
+        // Whoever sends to a hotspot now and then, as to any host, does not feed the tree: it has much less than
+        // the share of a packet's sender, on average over packets.
+        let sum = |power| feeding.iter().map(|one| rate(one).powi(power)).sum::<f64>();
+        let least = sum(2) / sum(1).max(f64::MIN_POSITIVE) / 8.0;
         let contributors: Vec<_> = feeding.iter().filter(|one| rate(one) >= least).copied().collect();
         let victims = of_tree.iter().filter(|one| is_often(one.1.waiting)).copied().collect();
         let all: u64 = of_tree.iter().map(|one| one.1.through_root).sum();
