@@ -64,7 +64,7 @@ def run(console: Console, out: Path, simulate: Simulate) -> None:
     paths = plot.save(figure, out / "comparison")
     plot.save_all(off, out / "cc-off" / "figures")
     plot.save_all(on, out / "cc-on" / "figures")
-    page = report.write([off, on], out / REPORT, titles=titles)
+    page = report.write([off, on], out / REPORT, titles=("CC off", "CC on"))
     console.print()
     console.print(f"Figure: {paths[0]}", markup=False)
     console.print(f"More:   {out / 'cc-off'} and {out / 'cc-on'} (results, figures/)", markup=False)

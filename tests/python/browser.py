@@ -132,7 +132,9 @@ def browser(folder: Path) -> Iterator[Page]:
         "--remote-debugging-port=0", "--no-first-run", "--disable-background-networking",
         "--disable-dev-shm-usage", f"--user-data-dir={folder}", "about:blank",
     ]  # fmt: skip
-    with subprocess.Popen([program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
         try:
             port = _port(folder / "DevToolsActivePort", process)
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=PATIENCE_S) as answer:

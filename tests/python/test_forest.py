@@ -53,7 +53,9 @@ def agreement(found, true):
 def of_class(result, role):
     """Hosts that send with a role, by what all of them sent: the roles are drawn from the seed."""
     rows = result.numpy("contributors"), result.numpy("victims")
-    return {host for one in rows for host, name in zip(one["host"], one["class"], strict=True) if role in name}
+    return {
+        host for one in rows for host, name in zip(one["host"], one["class"], strict=True) if role in name
+    }
 
 
 #: Architectures, lanes, control: the classifier looks at credits, whoever gives them.
@@ -104,7 +106,7 @@ def test_a_windy_forest(p):
     trees = [tree for tree in result.forest.trees if tree.root_kind == "endpoint" and tree.samples >= 20]
     assert len({tree.root for tree in trees}) == 4
     assert {tree.kind for tree in trees} == {"windy"}
-    assert all(0.1 < tree.root_share < 0.99 for tree in trees)
+    assert all(0.3 < tree.root_share < 0.8 for tree in lasting(result) if tree.root_kind == "endpoint")
     # Each host feeds the tree of its own hotspot, and of no other one.
     fed = {}
     for tree in trees:
@@ -184,15 +186,19 @@ def test_the_testbed():
     assert lasting(silvan.run(scenario, congestion__mechanism="ib-cc")) == []
 
 
-def test_special_queues_belong_to_the_tree_that_caused_them():
-    """Where packets are isolated, outputs that were told to stop are branches."""
-    result = silvan.run(
-        silvan.Scenario.load(ROOT / "scenarios" / "trees-1024.toml"), congestion__mechanism="fbicm"
-    )
-    trees = [tree for tree in lasting(result) if tree.root_kind == "endpoint"]
-    largest = max(trees, key=lambda tree: tree.peak_branches)
-    assert largest.peak_branches > 100
-    assert agreement([one.host for one in largest.contributors], of_class(result, "contributors"))[0] > 0.95
+@pytest.mark.parametrize("mechanism", ["fbicm", "ccfit"])
+def test_special_queues_belong_to_the_tree_that_caused_them(mechanism):
+    """Where packets are isolated, outputs that were told to stop are branches, and few hosts are victims."""
+    more = f'[congestion]\nmechanism = "{mechanism}"\n'
+    result, plain = (grown("contributors = 70, victims = 30", more=more) for more in (more, ""))
+    trees = [tree for tree in result.forest.trees if tree.root_kind == "endpoint" and tree.samples >= 10]
+    assert max(tree.peak_depth for tree in trees) >= 2
+    feeding = {one.host for tree in trees for one in tree.contributors}
+    assert min(agreement(feeding, of_class(plain, "contributors"))) > 0.95
+    lost = [
+        sum(one.lost_bytes for tree in run.forest.trees for one in tree.victims) for run in (result, plain)
+    ]
+    assert lost[0] < 0.7 * lost[1]
 
 
 def test_an_inner_root():
@@ -211,7 +217,9 @@ def test_a_moment_as_rows_and_as_a_graph(small):
     assert links["H1->S1:1"].waits_for == "S1:4->S2:5"
     assert links["H1->S1:1"].depth == 2
     graph = forest.graph(2.95e6)
-    assert sorted(graph.edges) == sorted((one.link, one.waits_for) for one in links.values() if not one.is_root)
+    assert sorted(graph.edges) == sorted(
+        (one.link, one.waits_for) for one in links.values() if not one.is_root
+    )
     assert graph.nodes["S2:2->H5"]["queued_bytes"] == links["S2:2->H5"].queued_bytes > 0
     assert forest.at(0.05e6) == ()
     with pytest.raises(ValueError, match="not a time of the run, which ends at 3000000 ns"):
@@ -241,12 +249,14 @@ def test_rows_of_links_are_trees(small):
 def test_what_is_not_recorded_is_not_there(small, tmp_path):
     result = silvan.run(small, measure__forest=False)
     assert "trees" not in result.tables
-    with pytest.raises(KeyError, match="measure.forest = false"):
+    with pytest.raises(KeyError, match=r"measure\.forest = false"):
         _ = result.forest
     whole = silvan.run(small)
     # Looking changes nothing.
     for name in result.tables:
         for column, values in result.numpy(name).items():
-            assert np.array_equal(values, whole.numpy(name)[column], equal_nan=values.dtype.kind == "f"), column
+            assert np.array_equal(values, whole.numpy(name)[column], equal_nan=values.dtype.kind == "f"), (
+                column
+            )
     whole.save(tmp_path / "run")
     assert silvan.load(tmp_path / "run").forest.trees == whole.forest.trees

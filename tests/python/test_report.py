@@ -42,7 +42,7 @@ class Elements(HTMLParser):
 
 
 def columns(page):
-    """The page's data, with its columns as arrays."""
+    """Return the page's data, with its columns as arrays."""
     texts = Elements(page).texts
     packed = zlib.decompress(base64.b64decode(texts["script", "columns"]))
 
@@ -69,7 +69,9 @@ def results():
 def test_the_policy_forbids_all_but_the_page_itself(results):
     page = report.html(results)
     elements = Elements(page)
-    policy = next(value for name, value in elements.attributes if name == "content" and "default-src" in value)
+    policy = next(
+        value for name, value in elements.attributes if name == "content" and "default-src" in value
+    )
     for kind in ("script", "style"):
         own = elements.texts[kind, None]
         hashed = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
@@ -171,7 +173,7 @@ def test_what_is_refused(results, count, titles, says):
 
 
 def test_a_folder_is_no_file(results, tmp_path):
-    with pytest.raises(IsADirectoryError, match="name a file, such as report.html"):
+    with pytest.raises(IsADirectoryError, match=r"name a file, such as report\.html"):
         report.write(results, tmp_path)
 
 

@@ -130,7 +130,9 @@ def test_a_row_selects_its_tree_and_heads_sort(page, forest):
     page.settle()
     assert "Tree" in page.run("document.getElementById('details').innerText")
     head = "document.querySelector('#trees-0 th')"
-    column = "[...document.querySelectorAll('#trees-0 tbody tr')].map((row) => Number(row.cells[0].dataset.v))"
+    column = (
+        "[...document.querySelectorAll('#trees-0 tbody tr')].map((row) => Number(row.cells[0].dataset.v))"
+    )
     page.run(f"{head}.click()")
     down = page.run(column)
     page.run(f"{head}.click()")
@@ -227,4 +229,3 @@ def test_without_scripts_there_are_a_picture_and_the_tables(page, compared):
         assert page.run("document.getElementById('player').hidden")
     finally:
         page.call("Emulation.setScriptExecutionDisabled", value=False)
-

@@ -262,32 +262,29 @@ impl Moment {
     /// Outputs that may not send to the host behind a root: the special queue for it at the next switch is
     /// full.
     fn find_stopped(&mut self, core: &Core, nodes: Nodes, map: &Map, state: &[Part]) {
-        if nodes.switches.iter().all(|switch| switch.cams().is_none()) {
-            return;
-        }
-        let hosts =
-            map.links.iter().zip(state).filter(|(link, part)| link.host != NONE && **part != Part::Free);
-        let wanted = |far: Option<(u32, usize)>, host: u32| {
-            let (far, _) = far?;
+        let roots: Vec<u32> = (map.links.iter().zip(state))
+            .filter(|(link, part)| link.host != NONE && **part != Part::Free)
+            .map(|(link, _)| link.host)
+            .collect();
+        let wanted = |channel: ChannelId, host: u32| {
+            let (far, _) = nodes.receiver.get(channel as usize).copied().flatten()?;
             let output = nodes.switches[far as usize].ports().route(host);
             map.outputs[far as usize].get(output).copied().filter(|&link| link != NONE)
         };
-        for (link, _) in hosts {
-            for (number, switch) in nodes.switches.iter().enumerate() {
-                let output = switch.ports().route(link.host);
+        for (number, switch) in nodes.switches.iter().enumerate() {
+            let Some(cams) = switch.cams().filter(|cams| cams.output_lines() > 0) else { continue };
+            for &host in &roots {
+                let output = switch.ports().route(host);
                 let Some(&at) = map.outputs[number].get(output) else { continue };
-                let stops = switch.cams().is_some_and(|cams| cams.stops(output, link.host));
-                if at == NONE || !stops || switch.queued_bytes(core, output) == 0 {
-                    continue;
+                if at != NONE && cams.stops(output, host) && switch.queued_bytes(core, output) > 0 {
+                    self.waits.extend(wanted(switch.ports().out(output), host).map(|wanted| (wanted, at)));
                 }
-                let far = nodes.receiver.get(switch.ports().out(output) as usize).copied().flatten();
-                self.waits.extend(wanted(far, link.host).map(|wanted| (wanted, at)));
             }
-            for (number, host) in nodes.hosts.iter().enumerate() {
-                if map.of_host[number] != NONE && host.cams().is_some_and(|cams| cams.stops(0, link.host)) {
-                    let far = nodes.receiver.get(host.out as usize).copied().flatten();
-                    self.waits.extend(wanted(far, link.host).map(|wanted| (wanted, map.of_host[number])));
-                }
+        }
+        for (sender, &at) in nodes.hosts.iter().zip(&map.of_host).filter(|one| *one.1 != NONE) {
+            let Some(cams) = sender.cams().filter(|cams| cams.output_lines() > 0) else { continue };
+            for &host in roots.iter().filter(|&&host| cams.stops(0, host)) {
+                self.waits.extend(wanted(sender.out, host).map(|wanted| (wanted, at)));
             }
         }
     }

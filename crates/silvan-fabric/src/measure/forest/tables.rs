@@ -43,10 +43,16 @@ impl Verdict {
         // the share of a packet's sender, on average over packets.
         let sum = |power| feeding.iter().map(|one| rate(one).powi(power)).sum::<f64>();
         let least = sum(2) / sum(1).max(f64::MIN_POSITIVE) / 8.0;
-        let contributors: Vec<_> = feeding.iter().filter(|one| rate(one) >= least).copied().collect();
+        // Nor does who has little of its own for it, unless that is much for the tree.
+        let is_own = |one: &(Key, Counts)| {
+            let (own, packets) = (one.1.through_root, one.1.packets);
+            own * 4 >= packets || own * 10 >= packets && rate(one) >= 2.0 * least
+        };
+        let contributors: Vec<_> =
+            feeding.iter().filter(|one| rate(one) >= least && is_own(one)).copied().collect();
         let victims = of_tree.iter().filter(|one| is_often(one.1.waiting)).copied().collect();
         let all: u64 = of_tree.iter().map(|one| one.1.through_root).sum();
-        let hosts = by_host(&contributors);
+        let hosts = by_host(tree, &contributors);
         let mut shares: Vec<f64> = hosts.iter().map(|one| one.0 as f64 / one.1.max(1) as f64).collect();
         shares.sort_unstable_by(f64::total_cmp);
         let is_silent = shares.get(shares.len() / 2).is_none_or(|&middle| middle >= ALL);
@@ -71,12 +77,16 @@ impl Verdict {
 }
 
 /// Packets through the root, packets in all, and bytes sent, of each host of several classes.
-fn by_host(contributors: &[(Key, Counts)]) -> Vec<(u64, u64, u64)> {
+fn by_host(tree: &Tree, contributors: &[(Key, Counts)]) -> Vec<(u64, u64, u64)> {
+    let life = tree.last_ns.saturating_sub(tree.born_ns).max(1) as f64;
     let mut hosts: FxHashMap<u32, (u64, u64, u64)> = FxHashMap::default();
     for (key, counts) in contributors {
         let host = hosts.entry(key.host).or_default();
+        // It fed the tree from when it was first seen doing so, with packets inside at a sample or not.
+        let samples = f64::from(tree.samples) * tree.last_ns.saturating_sub(counts.first_ns) as f64 / life;
+        let sent = counts.sent_bytes as f64 * (samples / f64::from(counts.feeding.max(1))).max(1.0);
         // Classes that feed the tree at the same samples have the host's other packets in common.
-        *host = (host.0 + counts.through_root, host.1.max(counts.packets), host.2.max(counts.sent_bytes));
+        *host = (host.0 + counts.through_root, host.1.max(counts.packets), host.2.max(sent as u64));
     }
     hosts.into_values().collect()
 }
