@@ -45,15 +45,14 @@ def charts(result: Result, clock: Clock, pack: Pack) -> list[dict[str, Any]]:
 Lines = list[tuple[str, NDArray[Any]]]
 
 
-def _by_name(result: Result, table: str, key: str, column: str) -> Lines:
+def by_name(result: Result, table: str, key: str, column: str) -> Lines:
     """Return the rows of a table over time, by name: each interval has a row per name, in the same order."""
     if table not in result.tables or not result.tables[table].num_rows:
         return []
     columns = result.columns(table)
     codes, names = columns[key]
-    count = int(np.argmax(np.asarray(codes)[1:] == codes[0])) + 1 if len(codes) > 1 else 1
-    if len(codes) > 1 and not (np.asarray(codes)[1:] == codes[0]).any():
-        count = len(codes)
+    again = np.flatnonzero(np.asarray(codes) == codes[0])
+    count = int(again[1]) if len(again) > 1 else len(codes)
     values = np.asarray(columns[column]).astype(np.float64)
     if len(values) % count:
         return []
@@ -65,11 +64,11 @@ def _widths_ns(result: Result) -> NDArray[np.float64]:
 
 
 def _throughput(result: Result) -> Lines:
-    flows = _by_name(result, "flows", "flow", "received_bytes")
+    flows = by_name(result, "flows", "flow", "received_bytes")
     width = _widths_ns(result)
     if 0 < len(flows) <= MOST_LINES:
         return [(name, values * 8 / width) for name, values in flows]
-    classes = _by_name(result, "classes", "class", "throughput_gbit_s")
+    classes = by_name(result, "classes", "class", "throughput_gbit_s")
     if 0 < len(classes) <= MOST_LINES:
         return classes
     return [("all hosts", result.numpy("network")["received_bytes"] * 8 / width)]
@@ -111,7 +110,7 @@ def _network(result: Result, column: str) -> Lines:
 
 
 def _ccti(result: Result) -> Lines:
-    flows = [values for _, values in _by_name(result, "flows", "flow", "ccti")]
+    flows = [values for _, values in by_name(result, "flows", "flow", "ccti")]
     if not flows or not np.any(flows):
         return []
     table = np.array(flows)
@@ -119,5 +118,5 @@ def _ccti(result: Result) -> Lines:
 
 
 def _latency(result: Result) -> Lines:
-    lines = _by_name(result, "classes", "class", "mean_since_injection_ns")
+    lines = by_name(result, "classes", "class", "mean_since_injection_ns")
     return lines if len(lines) <= MOST_LINES else []
