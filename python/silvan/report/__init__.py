@@ -165,7 +165,7 @@ def _roles(result: Result, table: str, host: dict[str, int], pack: Pack) -> dict
 
 def _utilisation(result: Result, clock: Clock, number: dict[str, int], pack: Pack) -> dict[str, Any] | None:
     """Return the utilisation of links, frame after frame, from 0 to 15; none where it was not recorded."""
-    lines = _series._by_name(result, "links", "link", "utilisation")
+    lines = _series.by_name(result, "links", "link", "utilisation")
     frames = len(clock.frames_ns)
     if not lines or len(number) * frames > MOST_SHADES:
         return None
