@@ -34,7 +34,10 @@ FORMAT = 1
 PROVENANCE = "provenance.json"
 SCENARIO, SUMMARY, ACCOUNT = "scenario.toml", "summary.json", "account.txt"
 #: Tables that a run may have.
-TABLES = ("flows", "hosts", "links", "network", "isolation", "classes", "latency")
+TABLES = (
+    "flows", "hosts", "links", "network", "isolation", "classes", "latency", "trees", "tree_links",
+    "contributors", "victims", "wiring",
+)  # fmt: skip
 #: Folder of a run's figures, and what they are called; drawn by `silvan.plot`.
 FIGURES_FOLDER = "figures"
 FIGURES = (

@@ -230,6 +230,28 @@ def plot(
 
 
 @app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, 1 to 6.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File for the report.")] = Path(
+        "report.html"
+    ),
+    titles: Annotated[
+        list[str] | None,
+        typer.Option("--title", metavar="TEXT", help="What a run is called there; once for each run."),
+    ] = None,
+) -> None:
+    """Make one HTML file of runs: the network over time, charts, tables; any browser opens it, offline."""
+    from silvan import report as reports
+
+    if len(folders) > reports.MOST_RUNS:
+        raise typer.BadParameter(f"a report has 1 to {reports.MOST_RUNS} runs", param_hint="RUN")
+    if titles and len(titles) != len(folders):
+        raise typer.BadParameter(f"{len(titles)} titles for {len(folders)} runs", param_hint="--title")
+    path = reports.write([silvan.load(folder) for folder in folders], out, titles=titles or None)
+    typer.echo(f"Report in {path}")
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for results and figures.")] = Path(
         "out/demo"

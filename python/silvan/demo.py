@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from silvan import Scenario, SilvanError, _folder, _show, plot
+from silvan import Scenario, SilvanError, _folder, _show, plot, report
 from silvan._provenance import source_root
 from silvan.fairness import jain
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SCENARIO = Path("scenarios") / "testbed.toml"
 #: The flow that goes to another host than the congested one.
 VICTIM = "F1"
+#: The report of both runs.
+REPORT = "report.html"
 #: Averages are over this last part of the run.
 LAST_NS = 500_000_000
 
@@ -62,9 +64,11 @@ def run(console: Console, out: Path, simulate: Simulate) -> None:
     paths = plot.save(figure, out / "comparison")
     plot.save_all(off, out / "cc-off" / "figures")
     plot.save_all(on, out / "cc-on" / "figures")
+    page = report.write([off, on], out / REPORT, titles=("CC off", "CC on"))
     console.print()
     console.print(f"Figure: {paths[0]}", markup=False)
     console.print(f"More:   {out / 'cc-off'} and {out / 'cc-on'} (results, figures/)", markup=False)
+    console.print(f"Report: {page} (the trees over time: open it in a browser)", markup=False)
 
 
 def _refuse_foreign(out: Path) -> None:
@@ -73,7 +77,8 @@ def _refuse_foreign(out: Path) -> None:
     for folder in runs:
         _folder.refuse_foreign(folder)
     # Drawn after both runs are written: without them it is somebody else's.
-    figures = [path for ending in ("png", "svg") if (path := out / f"comparison.{ending}").exists()]
+    drawn = ("comparison.png", "comparison.svg", REPORT)
+    figures = [path for name in drawn if (path := out / name).exists()]
     if figures and not all(folder.is_dir() for folder in runs):
         what = "is not of an earlier demonstration; choose another folder with --out"
         raise FileExistsError(errno.EEXIST, what, str(figures[0]))

@@ -13,6 +13,7 @@ import numpy as np
 
 from silvan import _core, _folder, _provenance, _tables
 from silvan._core import Scenario, SilvanError
+from silvan.forest import Forest
 
 if TYPE_CHECKING:
     from arro3.core import Table
@@ -98,6 +99,11 @@ class Result:
     def latency(self) -> Table:
         """Latency histograms."""
         return self.table("latency")
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The congestion trees; raises `KeyError` where they were not recorded (``measure.forest``)."""
+        return Forest(self)
 
     def numpy(self, name: str) -> dict[str, NDArray[Any]]:
         """Return a table as arrays by column name.

@@ -50,6 +50,8 @@ INSTEADS = [
     Instead("README.md", f"{STUDY} --plot", f"{STUDY} --plot{FEW}", LONG),
     Instead("docs/tutorial.md", "ib-cc --out out/cc", f"ib-cc{SHORT} --out out/cc", TESTBED),
     Instead("docs/tutorial.md", "ccti_timer=2000", f"ccti_timer=2000{SHORT}", TESTBED),
+    Instead("docs/report.md", "toml --out out/off", f"toml{SHORT} --out out/off", TESTBED),
+    Instead("docs/report.md", "ib-cc --out out/on", f"ib-cc{SHORT} --out out/on", TESTBED),
     Instead("docs/scenario.md", 'rate="5 Gbit/s"', f'rate="5 Gbit/s"{SHORT}', TESTBED),
     Instead("docs/adaptive.md", "permutations=1000", "permutations=50", LONG),
     Instead("docs/papers.md", "run T1 A2 ", "run A2 --quick ", LONG),

@@ -112,8 +112,10 @@ mod tests {
     use crate::draw::draw;
 
     /// What is not drawn: the check `threads` tries several numbers of them with every scenario for which it
-    /// matters, and builds from before there were threads can read what is drawn.
-    const EXEMPT: [&str; 2] = ["threads", "threads=auto"];
+    /// matters, and the check `measure` switches the forest off; builds from before there were threads and
+    /// forests can read what is drawn.
+    const EXEMPT: [&str; 5] =
+        ["threads", "threads=auto", "measure.forest", "measure.forest=false", "measure.forest=true"];
 
     #[test]
     fn drawing_covers_every_key_and_choice_of_the_schema() {

@@ -23,9 +23,13 @@ pub fn measured(table: &Table, scenario: &Scenario) -> Table {
         let fewer = spec.measure.interval.0 > spec.duration.0 / 5;
         let interval = if fewer { spec.duration.0 / 13 } else { spec.duration.0 / 2 + 1 };
         measure.insert("interval".to_owned(), time(interval.max(1)));
-        for (key, on) in
-            [("links", spec.measure.links), ("hosts", spec.measure.hosts), ("classes", spec.measure.classes)]
-        {
+        let recorded = &spec.measure;
+        for (key, on) in [
+            ("links", recorded.links),
+            ("hosts", recorded.hosts),
+            ("classes", recorded.classes),
+            ("forest", recorded.forest),
+        ] {
             measure.insert(key.to_owned(), Value::from(!on));
         }
     }

@@ -143,7 +143,7 @@ pub(crate) fn build(
     let names = builder.link_names();
     let link_names: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
     let link_list: Vec<LinkName> = names.iter().map(|(_, link)| link.clone()).collect();
-    let trees = Trees::new(builder.full_space(), &link_list, flows.len(), &switches);
+    let trees = Trees::new((config, topology), builder.full_space(), (&link_list, flows.len()), &switches);
     let host_names = topology.hosts.iter().map(|host| host.name.clone()).collect();
     let measure = &config.measure;
     let class_names = measure.classes.then(|| classes.iter().map(|class| class.name.clone()).collect());

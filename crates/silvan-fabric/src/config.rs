@@ -338,10 +338,12 @@ pub struct Measure {
     pub hosts: bool,
     /// Record throughput, latency and marks of every class of traffic (a flow, a pattern) over time.
     pub classes: bool,
+    /// Record congestion trees: their roots and branches over time, who feeds them, and who only suffers.
+    pub forest: bool,
 }
 
 impl Default for Measure {
     fn default() -> Self {
-        Self { interval: Time::from_us(1000), links: true, hosts: true, classes: true }
+        Self { interval: Time::from_us(1000), links: true, hosts: true, classes: true, forest: true }
     }
 }

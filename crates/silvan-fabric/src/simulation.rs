@@ -7,7 +7,7 @@ use crate::build::{Apart, Network, build};
 use crate::config::Config;
 use crate::congestion::reaction::Reaction;
 use crate::link::{Class, key, unkey};
-use crate::measure::{Story, check_traffic, find_deadlock, isolation_summary, left_waiting, tell};
+use crate::measure::{Nodes, Story, check_traffic, find_deadlock, isolation_summary, left_waiting, tell};
 use crate::outcome::{
     AnnouncedSummary, ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary,
     Outcome, Summary, Table, TriggerSummary,
@@ -445,8 +445,14 @@ impl Simulation {
         };
         let (account, warnings) = tell(&story);
         let latency = latency_table(&network.core.meters.classes);
-        let mut tables: Vec<Table> = network.series.into_tables();
+        let Network { core, switches, hosts, receiver, link_names, series, trees, .. } = network;
+        let mut tables: Vec<Table> = series.into_tables();
         tables.push(latency);
+        if let Some(forest) = trees.forest {
+            let classes: Vec<String> = core.meters.classes.iter().map(|class| class.name.clone()).collect();
+            let nodes = Nodes { switches: &switches, hosts: &hosts, receiver: &receiver };
+            tables.extend(forest.into_tables(&core, nodes, (&link_names, &self.hosts, &classes)));
+        }
         Ok(Outcome { summary, tables, account, warnings })
     }
 

@@ -170,6 +170,14 @@ fn warnings(story: &Story) -> Vec<String> {
     } else if meters.fecn_marks > 0 && meters.becn_received == 0 {
         warnings.push("No notification reached its source before the end of the run.".into());
     }
+    if let Some(forest) = story.trees.forest.as_ref().filter(|forest| forest.unrecorded > 0) {
+        warnings.push(format!(
+            "The table tree_links was full after {} of {} samples; give measure.interval more, or switch off \
+             measure.forest.",
+            story.trees.samples - forest.unrecorded,
+            story.trees.samples
+        ));
+    }
     warnings.extend(story.config.announced_packets());
     if story.isolation.is_some_and(|isolation| isolation.allocate == 0) {
         warnings.push("Isolation had no effect: no queue was ever above its thresholds.".into());

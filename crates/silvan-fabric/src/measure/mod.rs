@@ -3,6 +3,7 @@
 mod account;
 mod books;
 mod classes;
+mod forest;
 #[cfg(debug_assertions)]
 mod invariants;
 mod isolation;
@@ -13,6 +14,7 @@ mod watchdog;
 
 pub(crate) use account::{Story, tell};
 pub(crate) use books::{check_traffic, left_waiting};
+pub(crate) use forest::Nodes;
 #[cfg(debug_assertions)]
 pub(crate) use invariants::{check_all, check_channel};
 pub(crate) use isolation::summary as isolation_summary;

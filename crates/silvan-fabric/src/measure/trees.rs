@@ -5,10 +5,13 @@
 //! packet, else *loaded*. A blocked output that faces a host, or a loaded one with more than two
 //! full packets waiting, is a root; any other blocked output is a branch.
 
+use crate::config::Config;
 use crate::core::Core;
 use crate::host::Host;
+use crate::measure::forest::{Forest, Nodes};
 use crate::measure::series::{FlowName, LinkName};
 use crate::switch::Switch;
+use crate::topology::Topology;
 
 /// What an output was at the samples so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,10 +46,17 @@ pub(crate) struct Trees {
     state: Vec<Part>,
     /// Link of the series per switch output.
     index: Vec<Vec<Option<usize>>>,
+    /// The trees one by one, if they are recorded.
+    pub forest: Option<Box<Forest>>,
 }
 
 impl Trees {
-    pub fn new(full_space: u32, links: &[LinkName], flows: usize, switches: &[Switch]) -> Self {
+    pub fn new(
+        (config, topology): (&Config, &Topology),
+        full_space: u32,
+        (links, flows): (&[LinkName], usize),
+        switches: &[Switch],
+    ) -> Self {
         let mut index: Vec<Vec<Option<usize>>> =
             switches.iter().map(|switch| vec![None; switch.ports().count()]).collect();
         for (at, link) in links.iter().enumerate() {
@@ -63,6 +73,10 @@ impl Trees {
             sent: vec![0; flows],
             state: vec![Part::Free; links.len()],
             index,
+            forest: config
+                .measure
+                .forest
+                .then(|| Box::new(Forest::new((config, topology), full_space, links, switches))),
         }
     }
 
@@ -98,6 +112,9 @@ impl Trees {
             }
         }
         self.most_branches = self.most_branches.max(branches);
+        if let Some(forest) = &mut self.forest {
+            forest.sample(core, Nodes { switches, hosts, receiver }, &self.state);
+        }
         for (at, flow) in flows.iter().enumerate() {
             let sent = core.meters.classes[usize::from(flow.class)].injected_bytes;
             if sent == std::mem::replace(&mut self.sent[at], sent) {

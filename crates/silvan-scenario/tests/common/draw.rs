@@ -233,6 +233,7 @@ fn measure(tape: &mut Tape<'_>) -> String {
             ("links", &recorded),
             ("hosts", &recorded),
             ("classes", &recorded),
+            ("forest", &recorded),
         ],
     );
     text

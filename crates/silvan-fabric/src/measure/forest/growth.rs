@@ -1,0 +1,198 @@
+//! Trees over time: the same root at the next sample is the same tree.
+
+use super::NONE;
+use super::moment::Moment;
+
+/// How a tree began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    New,
+    /// Its root was a branch of that tree before.
+    Split(u32),
+}
+
+/// How a tree ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// It was there at the last sample.
+    Lasts,
+    Died,
+    /// Its root became a branch of that tree.
+    Merged(u32),
+}
+
+/// A tree and its course.
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    /// Link.
+    pub root: u32,
+    pub born_ns: u64,
+    /// The end of the last interval in which it was seen.
+    pub last_ns: u64,
+    pub samples: u32,
+    pub peak_branches: u32,
+    pub peak_depth: u32,
+    pub peak_queued: u64,
+    pub origin: Origin,
+    pub end: End,
+    /// Samples since it was last seen.
+    missed: u32,
+}
+
+/// All trees so far, and those that live.
+#[derive(Debug, Default)]
+pub(super) struct Growth {
+    pub trees: Vec<Tree>,
+    /// By root.
+    live: Vec<(u32, u32)>,
+    /// Links in trees at the sample before, and in which; in the order of links.
+    before: Vec<(u32, u32)>,
+}
+
+impl Growth {
+    /// So many samples a tree may be out of sight and still be the same: under congestion control, trees come
+    /// and go.
+    pub const PATIENCE: u32 = 2;
+
+    /// Takes in the trees of a moment. Returns the number of each.
+    pub fn follow(&mut self, moment: &mut Moment, (from_ns, now_ns): (u64, u64)) -> Vec<u32> {
+        let numbers: Vec<u32> = moment.roots.iter().map(|&root| self.number(root, from_ns)).collect();
+        for &link in &moment.order {
+            let member = moment.members[link as usize];
+            let tree = &mut self.trees[numbers[member.root as usize] as usize];
+            if member.depth == 0 {
+                tree.samples += 1;
+                (tree.missed, tree.last_ns, tree.end) = (0, now_ns, End::Lasts);
+            }
+        }
+        self.measure(moment, &numbers);
+        self.part(moment, &numbers);
+        self.before.clear();
+        let place = |&link: &u32| (link, numbers[moment.members[link as usize].root as usize]);
+        self.before.extend(moment.order.iter().map(place));
+        self.before.sort_unstable();
+        numbers
+    }
+
+    /// Whether there is a tree with this root, or was not long ago.
+    pub fn lives(&self, root: u32) -> bool {
+        self.live.binary_search_by_key(&root, |live| live.0).is_ok()
+    }
+
+    /// The number of the tree with this root; a new one if none lives.
+    fn number(&mut self, root: u32, from_ns: u64) -> u32 {
+        let place = match self.live.binary_search_by_key(&root, |live| live.0) {
+            Ok(place) => return self.live[place].1,
+            Err(place) => place,
+        };
+        let before = self.before.binary_search_by_key(&root, |before| before.0);
+        let origin = before.map_or(Origin::New, |at| Origin::Split(self.before[at].1));
+        let number = self.trees.len() as u32;
+        self.trees.push(Tree {
+            root,
+            born_ns: from_ns,
+            last_ns: from_ns,
+            samples: 0,
+            peak_branches: 0,
+            peak_depth: 0,
+            peak_queued: 0,
+            origin,
+            end: End::Lasts,
+            missed: 0,
+        });
+        self.live.insert(place, (root, number));
+        number
+    }
+
+    fn measure(&mut self, moment: &Moment, numbers: &[u32]) {
+        let mut sizes = vec![(0, 0, 0); numbers.len()];
+        for &link in &moment.order {
+            let member = moment.members[link as usize];
+            // What waits for several trees is divided among them.
+            let part = u64::from(member.queued) / moment.trees_of(link).count().max(1) as u64;
+            for root in moment.trees_of(link) {
+                let size: &mut (u32, u32, u64) = &mut sizes[root as usize];
+                size.0 += u32::from(member.depth > 0);
+                size.1 = size.1.max(member.depth);
+                size.2 += part;
+            }
+        }
+        for (&number, (branches, depth, queued)) in numbers.iter().zip(sizes) {
+            let tree = &mut self.trees[number as usize];
+            tree.peak_branches = tree.peak_branches.max(branches);
+            tree.peak_depth = tree.peak_depth.max(depth);
+            tree.peak_queued = tree.peak_queued.max(queued);
+        }
+    }
+
+    /// Ends trees that have been out of sight for too long.
+    fn part(&mut self, moment: &Moment, numbers: &[u32]) {
+        let trees = &mut self.trees;
+        self.live.retain(|&(root, number)| {
+            if numbers.contains(&number) {
+                return true;
+            }
+            let tree = &mut trees[number as usize];
+            tree.missed += 1;
+            let other = moment.members[root as usize].root;
+            tree.end = if other == NONE { End::Died } else { End::Merged(numbers[other as usize]) };
+            if tree.missed > Self::PATIENCE {
+                return false;
+            }
+            true
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::moment::Member;
+    use super::*;
+
+    /// Links, places of their roots, and depths.
+    fn moment(members: &[(u32, u32, u32)]) -> Moment {
+        let mut moment = Moment::new(10);
+        for &(link, root, depth) in members {
+            moment.members[link as usize] = Member { root, waits_for: NONE, depth, queued: 100 };
+            moment.order.push(link);
+            if depth == 0 {
+                moment.roots.push(link);
+            }
+        }
+        moment.mark_nearest();
+        moment
+    }
+
+    #[test]
+    fn a_tree_grows_splits_merges_and_dies() {
+        let mut growth = Growth::default();
+        assert_eq!(growth.follow(&mut moment(&[(1, 0, 0), (2, 0, 1), (3, 0, 2)]), (0, 10)), [0]);
+        assert_eq!(growth.follow(&mut moment(&[(1, 0, 0), (2, 1, 0), (3, 1, 1)]), (10, 20)), [0, 1]);
+        assert_eq!(growth.trees[1].origin, Origin::Split(0));
+        for at in 2..5 {
+            assert_eq!(growth.follow(&mut moment(&[(1, 0, 0), (2, 0, 1)]), (at * 10, at * 10 + 10)), [0]);
+        }
+        assert_eq!(growth.trees[1].end, End::Merged(0));
+        assert_eq!((growth.trees[1].born_ns, growth.trees[1].last_ns), (10, 20));
+        for at in 5..8 {
+            assert!(growth.follow(&mut moment(&[]), (at * 10, at * 10 + 10)).is_empty());
+        }
+        assert_eq!((growth.trees[0].end, growth.trees[0].samples), (End::Died, 5));
+        // What comes later is another tree.
+        assert_eq!(growth.follow(&mut moment(&[(1, 0, 0)]), (80, 90)), [2]);
+        let first = &growth.trees[0];
+        assert_eq!((first.peak_branches, first.peak_depth, first.peak_queued), (2, 2, 300));
+    }
+
+    #[test]
+    fn a_tree_may_be_out_of_sight_for_a_while() {
+        let mut growth = Growth::default();
+        growth.follow(&mut moment(&[(1, 0, 0)]), (0, 10));
+        growth.follow(&mut moment(&[]), (10, 20));
+        growth.follow(&mut moment(&[]), (20, 30));
+        assert_eq!(growth.follow(&mut moment(&[(1, 0, 0)]), (30, 40)), [0]);
+        assert_eq!((growth.trees[0].samples, growth.trees[0].last_ns), (2, 40));
+        growth.follow(&mut moment(&[]), (40, 50));
+        assert_eq!(growth.trees[0].end, End::Died, "it was not there at the end");
+    }
+}

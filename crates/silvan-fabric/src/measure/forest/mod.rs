@@ -1,0 +1,142 @@
+//! Congestion trees as data: which outputs are roots, which outputs wait for them, over time.
+//!
+//! At each sample, what blocks whom gives the trees of that moment ([`moment`]); trees of one moment and the
+//! next are the same if they have the same root ([`growth`]); packets inside the network tell who feeds a tree
+//! and who only suffers ([`roles`]); at the end [`tables`] says of what kind each tree was.
+
+mod growth;
+mod moment;
+mod roles;
+mod tables;
+
+use silvan_engine::Time;
+
+use crate::config::Config;
+use crate::core::Core;
+use crate::host::Host;
+use crate::measure::series::LinkName;
+use crate::measure::trees::Part;
+use crate::outcome::{Column, Table};
+use crate::switch::Switch;
+use crate::topology::Topology;
+use growth::Growth;
+use moment::{Map, Moment};
+use roles::Roles;
+
+/// No link, no tree.
+const NONE: u32 = u32::MAX;
+
+/// The nodes of a network, read-only, and who receives on each channel.
+#[derive(Clone, Copy)]
+pub(crate) struct Nodes<'a> {
+    pub switches: &'a [Switch],
+    pub hosts: &'a [Host],
+    /// Per channel: the switch and input at its receiving end; none for a host.
+    pub receiver: &'a [Option<(u32, usize)>],
+}
+
+/// Rows of the table `tree_links`: a link in a tree at a sample.
+#[derive(Debug, Default)]
+struct LinkRows {
+    time_ns: Vec<u64>,
+    tree: Vec<u32>,
+    link: Vec<u32>,
+    waits_for: Vec<u32>,
+    depth: Vec<u32>,
+    trees: Vec<u32>,
+    queued: Vec<u32>,
+    held: Vec<u32>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Forest {
+    map: Map,
+    moment: Moment,
+    growth: Growth,
+    roles: Roles,
+    rows: LinkRows,
+    /// Samples whose links were not recorded any more, as there were so many.
+    pub unrecorded: u32,
+    last_time: Time,
+    switch_names: Vec<String>,
+}
+
+impl Forest {
+    /// The most rows of links: 150 MB.
+    const MOST_ROWS: usize = 4_000_000;
+
+    pub fn new(
+        (config, topology): (&Config, &Topology),
+        full_space: u32,
+        links: &[LinkName],
+        switches: &[Switch],
+    ) -> Self {
+        let map = Map::new(config, full_space, links, switches);
+        Self {
+            moment: Moment::new(links.len()),
+            growth: Growth::default(),
+            roles: Roles::new(config),
+            rows: LinkRows::default(),
+            unrecorded: 0,
+            switch_names: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
+            last_time: Time::ZERO,
+            map,
+        }
+    }
+
+    /// Looks at the trees now; `state` says per link what the output is.
+    pub fn sample(&mut self, core: &mut Core, nodes: Nodes, state: &[Part]) {
+        let span = core.now.saturating_sub(self.last_time);
+        if span == Time::ZERO {
+            return;
+        }
+        self.map.find_hosts(nodes);
+        let growth = &self.growth;
+        self.moment.find(core, nodes, &mut self.map, (state, span), |root| growth.lives(root));
+        let from_ns = self.last_time.0 / 1_000;
+        let trees = self.growth.follow(&mut self.moment, (from_ns, core.now.0 / 1_000));
+        self.record(core, &trees);
+        self.roles.look(core, nodes, &self.map, (&self.moment, &trees), (from_ns, span));
+        self.last_time = core.now;
+    }
+
+    /// Writes down the links of the trees of this moment, whose numbers are `trees`.
+    fn record(&mut self, core: &Core, trees: &[u32]) {
+        let Self { moment, map, rows, .. } = self;
+        if rows.link.len() + moment.order.len() > Self::MOST_ROWS {
+            self.unrecorded += 1;
+            return;
+        }
+        for &link in &moment.order {
+            let member = moment.members[link as usize];
+            rows.time_ns.push(core.now.0 / 1_000);
+            rows.tree.push(trees[member.root as usize]);
+            rows.link.push(link);
+            rows.waits_for.push(if member.waits_for == NONE { link } else { member.waits_for });
+            rows.depth.push(member.depth);
+            rows.trees.push(moment.trees_of(link).count() as u32);
+            rows.queued.push(member.queued);
+            let channel = map.links[link as usize].channel;
+            rows.held.push((0..map.lanes).map(|vl| core.outstanding(channel, vl)).sum());
+        }
+    }
+
+    /// The tables `trees`, `tree_links`, `contributors`, `victims` and `wiring`.
+    pub fn into_tables(
+        mut self,
+        core: &Core,
+        nodes: Nodes,
+        (link_names, host_names, classes): (&[String], &[String], &[String]),
+    ) -> Vec<Table> {
+        self.map.find_hosts(nodes);
+        let wiring = tables::wiring(&self, core, nodes, (link_names, host_names));
+        let mut tables = tables::write(self, (link_names, host_names, classes));
+        tables.push(wiring);
+        tables
+    }
+}
+
+fn column(name: &'static str, values: crate::outcome::Values) -> Column {
+    Column { name, values }
+}

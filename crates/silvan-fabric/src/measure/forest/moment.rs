@@ -1,0 +1,291 @@
+//! The trees of a moment: roots, and the outputs that lack credit because of them.
+
+use silvan_engine::{Rate, Time};
+
+use super::{NONE, Nodes};
+use crate::config::Config;
+use crate::core::Core;
+use crate::link::ChannelId;
+use crate::measure::series::LinkName;
+use crate::measure::trees::Part;
+use crate::switch::Switch;
+
+/// A directed link, as trees see it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Link {
+    pub channel: ChannelId,
+    /// The switch and output that send on it; none for a host's.
+    pub switch: Option<(u32, usize)>,
+    /// The host at its receiving end, or [`NONE`].
+    pub host: u32,
+    sent_bytes: u64,
+}
+
+/// What does not change from moment to moment, but for counters.
+#[derive(Debug)]
+pub(super) struct Map {
+    pub links: Vec<Link>,
+    /// Link per switch output, or [`NONE`].
+    pub outputs: Vec<Vec<u32>>,
+    /// Link per sending host.
+    pub of_host: Vec<u32>,
+    /// Link per channel, or [`NONE`].
+    by_channel: Vec<u32>,
+    pub lanes: u8,
+    full_space: u32,
+    drain: Option<Rate>,
+}
+
+impl Map {
+    pub fn new(config: &Config, full_space: u32, links: &[LinkName], switches: &[Switch]) -> Self {
+        let mut outputs: Vec<Vec<u32>> =
+            switches.iter().map(|switch| vec![NONE; switch.ports().count()]).collect();
+        let channels = links.iter().map(|link| link.channel as usize + 1).max().unwrap_or(0);
+        let mut by_channel = vec![NONE; channels];
+        for (at, link) in links.iter().enumerate() {
+            by_channel[link.channel as usize] = at as u32;
+            if let Some((switch, output)) = link.switch {
+                outputs[switch as usize][output] = at as u32;
+            }
+        }
+        let links = links
+            .iter()
+            .map(|link| Link { channel: link.channel, switch: link.switch, host: NONE, sent_bytes: 0 })
+            .collect();
+        let lanes = config.lanes.count.max(1);
+        let drain = config.host.drain_rate;
+        Self { links, outputs, of_host: Vec::new(), by_channel, lanes, full_space, drain }
+    }
+
+    /// Learns which links hosts send and receive on; once, as hosts are not there from the start.
+    pub fn find_hosts(&mut self, nodes: Nodes) {
+        if !self.of_host.is_empty() {
+            return;
+        }
+        let Self { links, by_channel, of_host, .. } = self;
+        for (at, host) in nodes.hosts.iter().enumerate() {
+            let link = |channel: ChannelId| by_channel.get(channel as usize).copied().unwrap_or(NONE);
+            of_host.push(link(host.out));
+            if let Some(into) = links.get_mut(link(host.into) as usize) {
+                into.host = at as u32;
+            }
+        }
+    }
+
+    /// The share of what it can carry, or its host can take, that a link carried since the last call.
+    fn utilisation(&mut self, core: &Core, at: usize, span: Time) -> f64 {
+        let link = &mut self.links[at];
+        let sent = core.sent_by(link.channel);
+        let bytes = sent.saturating_sub(std::mem::replace(&mut link.sent_bytes, sent));
+        let rate = core.links.rate(link.channel);
+        let most = if link.host == NONE { rate } else { self.drain.map_or(rate, |drain| drain.min(rate)) };
+        bytes as f64 * 8.0 / (most.0 as f64 * span.as_secs_f64())
+    }
+}
+
+/// A link's place in the nearest tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Member {
+    /// Place of its tree among the roots of the moment, or [`NONE`] if it is in none.
+    pub root: u32,
+    /// The link that it waits for, one nearer to the root; [`NONE`] for the root.
+    pub waits_for: u32,
+    /// Links from it to the root.
+    pub depth: u32,
+    /// Bytes that wait for it.
+    pub queued: u32,
+}
+
+/// What an output that is busy all the time carries of what it can, at least: there are gaps between packets.
+const BUSY: f64 = 0.9;
+
+const NOT_IN: Member = Member { root: NONE, waits_for: NONE, depth: 0, queued: 0 };
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Moment {
+    /// Per link.
+    pub members: Vec<Member>,
+    /// Roots, in the order of links.
+    pub roots: Vec<u32>,
+    /// Links in trees: roots, then what waits for them directly, and so on.
+    pub order: Vec<u32>,
+    /// Who waits for whom: `(a, b)` for link `b` that waits for link `a`.
+    waits: Vec<(u32, u32)>,
+    /// Who waits for anybody, in order.
+    waiting: Vec<u32>,
+    /// Per link, so many words of bits: one for each root that it waits for, at once or in the end.
+    sets: Vec<u64>,
+    words: usize,
+}
+
+impl Moment {
+    pub fn new(links: usize) -> Self {
+        let (roots, order, waits, waiting) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let members = vec![NOT_IN; links];
+        Self { members, roots, order, waits, waiting, sets: Vec::new(), words: 0 }
+    }
+
+    /// Has each link wait for the nearest root alone.
+    #[cfg(test)]
+    pub fn mark_nearest(&mut self) {
+        self.words = 1;
+        self.sets = self.members.iter().map(|one| if one.root == NONE { 0 } else { 1 << one.root }).collect();
+    }
+
+    /// The roots that a link waits for, at once or in the end, by their places.
+    pub fn trees_of(&self, link: u32) -> impl Iterator<Item = u32> + use<'_> {
+        let first = link as usize * self.words;
+        let words = self.sets.get(first..first + self.words).unwrap_or_default();
+        words.iter().enumerate().flat_map(|(at, &word)| {
+            std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)))
+                .take_while(|&word| word != 0)
+                .map(move |word| at as u32 * 64 + word.trailing_zeros())
+        })
+    }
+
+    /// Finds the trees now. A root is an output that others wait for and that does not wait itself, but has
+    /// more waiting than it can send: it was busy all the time, or faces a host. One that had a tree before,
+    /// as `lives` says, has one as long as it is busy.
+    pub fn find(
+        &mut self,
+        core: &mut Core,
+        nodes: Nodes,
+        map: &mut Map,
+        (state, span): (&[Part], Time),
+        lives: impl Fn(u32) -> bool,
+    ) {
+        for &link in &self.order {
+            self.members[link as usize] = NOT_IN;
+        }
+        self.roots.clear();
+        self.order.clear();
+        self.find_waits(core, nodes, map, state);
+        for (at, &part) in state.iter().enumerate() {
+            let utilisation = map.utilisation(core, at, span);
+            let at = at as u32;
+            if part != Part::Contributor || self.waiting.binary_search(&at).is_ok() {
+                continue;
+            }
+            let first = self.waits.partition_point(|wait| wait.0 < at);
+            let is_waited_for = self.waits.get(first).is_some_and(|wait| wait.0 == at);
+            let is_busy = utilisation >= BUSY;
+            let faces_host = map.links[at as usize].host != NONE;
+            if is_waited_for && (is_busy || faces_host) || is_busy && lives(at) {
+                self.members[at as usize].root = self.roots.len() as u32;
+                self.roots.push(at);
+                self.order.push(at);
+            }
+        }
+        self.spread();
+        self.gather();
+        for &link in &self.order {
+            if let Some((switch, output)) = map.links[link as usize].switch {
+                let queued = nodes.switches[switch as usize].queued_bytes(core, output);
+                self.members[link as usize].queued = queued;
+            }
+        }
+    }
+
+    /// Adds what waits for the roots to their trees, the nearest first.
+    fn spread(&mut self) {
+        let mut next = 0;
+        while let Some(&link) = self.order.get(next) {
+            next += 1;
+            let Member { root, depth, .. } = self.members[link as usize];
+            let first = self.waits.partition_point(|wait| wait.0 < link);
+            for &(_, waiting) in self.waits[first..].iter().take_while(|wait| wait.0 == link) {
+                let member = &mut self.members[waiting as usize];
+                if member.root == NONE {
+                    *member = Member { root, waits_for: link, depth: depth + 1, queued: 0 };
+                    self.order.push(waiting);
+                }
+            }
+        }
+    }
+
+    /// Finds for each link all roots that it waits for. A second round reaches those that wait for links as
+    /// far from a root as they are.
+    fn gather(&mut self) {
+        let Self { members, roots, order, waits, sets, words, .. } = self;
+        *words = roots.len().div_ceil(64);
+        sets.clear();
+        sets.resize(members.len() * *words, 0);
+        for (at, &root) in roots.iter().enumerate() {
+            sets[root as usize * *words + at / 64] |= 1 << (at % 64);
+        }
+        for &link in order.iter().chain(order.iter()) {
+            let first = waits.partition_point(|wait| wait.0 < link);
+            for &(_, waiting) in waits[first..].iter().take_while(|wait| wait.0 == link) {
+                for word in 0..*words {
+                    sets[waiting as usize * *words + word] |= sets[link as usize * *words + word];
+                }
+            }
+        }
+    }
+
+    fn find_waits(&mut self, core: &mut Core, nodes: Nodes, map: &Map, state: &[Part]) {
+        self.waits.clear();
+        self.waiting.clear();
+        if state.iter().all(|&part| part == Part::Free) {
+            return;
+        }
+        for (at, link) in map.links.iter().enumerate() {
+            // Of hosts the states say nothing.
+            if link.switch.is_some() && state[at] == Part::Free {
+                continue;
+            }
+            let Some((far, input)) = nodes.receiver.get(link.channel as usize).copied().flatten() else {
+                continue;
+            };
+            let switch = &nodes.switches[far as usize];
+            for vl in 0..map.lanes {
+                // Whoever lives from hand to mouth has credit for a packet now and then.
+                if core.has_some_credit(link.channel, vl, 2 * map.full_space) {
+                    continue;
+                }
+                for output in switch.heads(core, input, usize::from(vl)) {
+                    let wanted = map.outputs[far as usize][output];
+                    if wanted != NONE && state[wanted as usize] != Part::Free {
+                        self.waits.push((wanted, at as u32));
+                    }
+                }
+            }
+        }
+        self.find_stopped(core, nodes, map, state);
+        self.waits.sort_unstable();
+        self.waits.dedup();
+        self.waiting.extend(self.waits.iter().map(|wait| wait.1));
+        self.waiting.sort_unstable();
+    }
+
+    /// Outputs that may not send to the host behind a root: the special queue for it at the next switch is
+    /// full.
+    fn find_stopped(&mut self, core: &Core, nodes: Nodes, map: &Map, state: &[Part]) {
+        let roots: Vec<u32> = (map.links.iter().zip(state))
+            .filter(|(link, part)| link.host != NONE && **part != Part::Free)
+            .map(|(link, _)| link.host)
+            .collect();
+        let wanted = |channel: ChannelId, host: u32| {
+            let (far, _) = nodes.receiver.get(channel as usize).copied().flatten()?;
+            let output = nodes.switches[far as usize].ports().route(host);
+            map.outputs[far as usize].get(output).copied().filter(|&link| link != NONE)
+        };
+        for (number, switch) in nodes.switches.iter().enumerate() {
+            let Some(cams) = switch.cams().filter(|cams| cams.output_lines() > 0) else { continue };
+            for &host in &roots {
+                let output = switch.ports().route(host);
+                let Some(&at) = map.outputs[number].get(output) else { continue };
+                if at != NONE && cams.stops(output, host) && switch.queued_bytes(core, output) > 0 {
+                    self.waits.extend(wanted(switch.ports().out(output), host).map(|wanted| (wanted, at)));
+                }
+            }
+        }
+        for (sender, &at) in nodes.hosts.iter().zip(&map.of_host).filter(|one| *one.1 != NONE) {
+            let Some(cams) = sender.cams().filter(|cams| cams.output_lines() > 0) else { continue };
+            for &host in roots.iter().filter(|&&host| cams.stops(0, host)) {
+                self.waits.extend(wanted(sender.out, host).map(|wanted| (wanted, at)));
+            }
+        }
+    }
+}

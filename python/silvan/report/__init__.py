@@ -1,0 +1,234 @@
+"""A report of one run, or of several side by side: one HTML file that any browser opens, offline.
+
+>>> from silvan import report
+>>> report.write([off, on], "report.html")  # doctest: +SKIP
+
+The file asks for nothing from anywhere, and its content security policy forbids that it could.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import silvan
+from silvan import _files
+from silvan.report import _picture, _series, _summary, _text
+from silvan.report._frames import MOST_FRAMES, Clock, spans
+from silvan.report._layout import Wiring, place
+from silvan.report._pack import Pack
+
+if TYPE_CHECKING:
+    from silvan.results import Result
+
+#: Scripts in the order in which they are read.
+SCRIPTS = ("data.js", "network.js", "chart.js", "table.js", "main.js")
+#: Utilisation is drawn where links times frames are no more than this.
+MOST_SHADES = 8_000_000
+#: Runs that can be looked at side by side.
+MOST_RUNS = 6
+
+
+def write(
+    results: Sequence[Result], file: str | os.PathLike[str], *, titles: Sequence[str] | None = None
+) -> Path:
+    """Write the report of runs to an HTML file; return its path. `titles` are what runs are called there."""
+    path = Path(file)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file, such as report.html", str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _files.write_text(path, html(results, titles=titles))
+    return path
+
+
+def html(results: Sequence[Result], *, titles: Sequence[str] | None = None) -> str:
+    """Return the report of runs as the text of an HTML page.
+
+    Raises `ValueError` for no runs, too many, or as many titles as there are not runs.
+    """
+    if not 1 <= len(results) <= MOST_RUNS:
+        raise ValueError(f"a report has 1 to {MOST_RUNS} runs, not {len(results)}")
+    if titles is None:
+        titles = _titles(results)
+    if len(titles) != len(results):
+        raise ValueError(f"{len(titles)} titles for {len(results)} runs")
+    pack = Pack()
+    gathered = [_gather(result, pack) for result in results]
+    data = {"runs": [run | {"title": title} for (run, _), title in zip(gathered, titles, strict=True)]}
+    stills = [still for _, still in gathered]
+    return _page(results, titles, stills, json.dumps(data, ensure_ascii=False), pack.text())
+
+
+def _titles(results: Sequence[Result]) -> list[str]:
+    """Name runs by their scenario; alike ones by the mechanism too, and by number if that does not help."""
+    names = [result.name for result in results]
+    if len(set(names)) < len(names):
+        names = [f"{name}: {_mechanism(result)}" for name, result in zip(names, results, strict=True)]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({at})" for at, name in enumerate(names, 1)]
+    return names
+
+
+def _mechanism(result: Result) -> str:
+    return _text.flat(result).get("congestion.mechanism", "none")
+
+
+def _gather(result: Result, pack: Pack) -> tuple[dict[str, Any], str]:
+    """Return what the scripts need of a run, and a still of its network."""
+    clock = Clock.of(result)
+    run: dict[str, Any] = {
+        "name": result.name,
+        "frames": pack.add(clock.frames_ns / 1e3, "float32"),
+        "step": clock.step,
+        "charts": _series.charts(result, clock, pack),
+    }
+    if "wiring" not in result.tables:
+        return run, "<p class=none>No network: the run was made with <code>measure.forest = false</code>.</p>"
+    wiring = _wiring(result)
+    number = {name: at for at, name in enumerate(wiring.link_names)}
+    position, found, hues = place(wiring), spans(result, clock, number), _hues(result)
+    host = {name: at for at, name in enumerate(wiring.names[: wiring.hosts])}
+    run |= {
+        "nodes": wiring.names,
+        "hosts": wiring.hosts,
+        "links": wiring.link_names,
+        "x": pack.add(position[:, 0], "float32"),
+        "y": pack.add(position[:, 1], "float32"),
+        "source": pack.add(wiring.source, "uint32", is_rising=True),
+        "target": pack.add(wiring.target, "uint32", is_rising=True),
+        "spans": {
+            "link": pack.add(found["link"], "uint32", is_rising=True),
+            **{name: pack.add(found[name], "uint16") for name in ("first", "last", "trees")},
+            **{name: pack.add(found[name], "uint8") for name in ("depth", "share")},
+            **{name: pack.add(found[name], "uint32") for name in ("tree", "waits_for", "queued", "held")},
+        },
+        "trees": [
+            [tree.root, tree.kind, tree.born_ns / 1e3, tree.last_ns / 1e3, hue]
+            for tree, hue in zip(result.forest.trees, hues.tolist(), strict=True)
+        ],
+        "contributors": _roles(result, "contributors", host, pack),
+        "victims": _roles(result, "victims", host, pack),
+        "utilisation": _utilisation(result, clock, number, pack),
+    }
+    frames = len(clock.frames_ns)
+    busiest = np.zeros(max(frames, 1) + 1, np.int64)
+    np.add.at(busiest, found["first"], 1)
+    np.add.at(busiest, found["last"] + 1, -1)
+    frame = int(np.argmax(np.cumsum(busiest)[:-1])) if frames else 0
+    return run, _picture.still(position, (wiring.source, wiring.target), wiring.hosts, found, (frame, hues))
+
+
+def _hues(result: Result) -> NDArray[np.int64]:
+    """Return the number of each tree's hue: the trees that are there longest have hues of their own."""
+    samples = result.numpy("trees")["samples"].astype(np.int64)
+    hues = np.zeros(len(samples), np.int64)
+    hues[np.argsort(-samples, kind="stable")] = np.arange(len(samples)) % len(_picture.HUES)
+    return hues
+
+
+def _wiring(result: Result) -> Wiring:
+    columns = result.numpy("wiring")
+    hosts = [one["host"] for one in result.summary["hosts"]]
+    ends = [*zip(columns["from_node"], columns["from_kind"], strict=True)]
+    ends += zip(columns["to_node"], columns["to_kind"], strict=True)
+    switches = list(dict.fromkeys(name for name, kind in ends if kind == "switch"))
+    # A switch may be called like a host.
+    number = {(name, "host"): at for at, name in enumerate(hosts)}
+    number |= {(name, "switch"): len(hosts) + at for at, name in enumerate(switches)}
+    nodes = np.array([number[end] for end in ends] or [0], np.uint32)
+    count = len(columns["link"])
+    return Wiring(
+        [*hosts, *switches], len(hosts), columns["link"].tolist(), nodes[:count], nodes[count : 2 * count]
+    )
+
+
+def _roles(result: Result, table: str, host: dict[str, int], pack: Pack) -> dict[str, Any]:
+    rows = result.numpy(table)
+    return {
+        "tree": pack.add(rows["tree"], "uint32", is_rising=True),
+        "host": pack.add([host[name] for name in rows["host"]], "uint32"),
+        "first": pack.add(rows["first_ns"] / 1e3, "float32"),
+        "last": pack.add(rows["last_ns"] / 1e3, "float32"),
+    }
+
+
+def _utilisation(result: Result, clock: Clock, number: dict[str, int], pack: Pack) -> dict[str, Any] | None:
+    """Return the utilisation of links, frame after frame, from 0 to 15; none where it was not recorded."""
+    lines = _series.by_name(result, "links", "link", "utilisation")
+    frames = len(clock.frames_ns)
+    if not lines or len(number) * frames > MOST_SHADES:
+        return None
+    shades: NDArray[np.uint8] = np.zeros((len(number), frames), np.uint8)
+    for name, values in lines:
+        shades[number[name]] = np.round(np.nan_to_num(clock.mean(values)) * 15)
+    return pack.add(shades.ravel(), "uint8")
+
+
+def _asset(name: str) -> str:
+    return resources.files("silvan.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _page(
+    results: Sequence[Result], titles: Sequence[str], stills: Sequence[str], data: str, columns: str
+) -> str:
+    script = "\n".join(_asset(name) for name in SCRIPTS)
+    style = _asset("report.css")
+    hashes = {
+        kind: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for kind, text in (("script", script), ("style", style))
+    }
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{hashes['script']}'; style-src 'sha256-{hashes['style']}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    title = " beside ".join(titles) if len(titles) <= 3 else f"{len(titles)} runs"
+    fill = {
+        "POLICY": policy,
+        "STYLE": style,
+        "SCRIPT": script,
+        "TITLE": escape(title),
+        "VERSION": escape(silvan.__version__),
+        "COUNT": str(len(results)),
+        "WORDS": _summary.words(results, titles),
+        "SUMMARY": _summary.side_by_side(results, titles),
+        "NETWORKS": "".join(_network(at, *one) for at, one in enumerate(zip(titles, stills, strict=True))),
+        "TABLES": "".join(_run(at, *one) for at, one in enumerate(zip(titles, results, strict=True))),
+        "SETTINGS": _text.settings(results, titles),
+        # Nothing in the data may end the element that it is in.
+        "DATA": data.replace("<", "\\u003c"),
+        "COLUMNS": columns,
+    }
+    parts = _asset("page.html").split("{{")
+    return parts[0] + "".join(
+        fill[key] + rest for key, _, rest in (part.partition("}}") for part in parts[1:])
+    )
+
+
+def _network(at: int, title: str, still: str) -> str:
+    return (
+        f'<figure class="network" data-run="{at}"><figcaption>{escape(title)} <output></output></figcaption>'
+        f'<div class="stage" tabindex="0" role="application" aria-label="The network of {escape(title)}">'
+        f"{still}</div>"
+        "</figure>"
+    )
+
+
+def _run(at: int, title: str, result: Result) -> str:
+    return (
+        f'<section class="run" data-run="{at}"><h2>{escape(title)}</h2>'
+        f'<div class="account">{_text.account(result)}</div>{_text.run_tables(result, at)}</section>'
+    )
+
+
+__all__ = ["MOST_FRAMES", "MOST_RUNS", "html", "write"]

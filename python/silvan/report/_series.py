@@ -1,0 +1,122 @@
+"""What the page draws over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from silvan.report._frames import Clock
+from silvan.report._pack import Pack
+
+if TYPE_CHECKING:
+    from silvan.results import Result
+
+#: More lines than this are not told apart.
+MOST_LINES = 8
+
+
+def charts(result: Result, clock: Clock, pack: Pack) -> list[dict[str, Any]]:
+    """Return the charts of a run: identifier, title, unit, and lines with a column of `pack` each."""
+    found = [
+        ("throughput", "Received throughput", "Gbit/s", _throughput(result)),
+        ("trees", "Links in congestion trees", "links", _sizes(result, clock)),
+        ("held", "Bytes waiting in trees", "B", _held(result, clock)),
+        ("congested", "Outputs in the congestion state", "outputs", _network(result, "congested_outputs")),
+        ("throttled", "Throttled flows", "flows", _network(result, "throttled_flows")),
+        ("ccti", "CCT index of throttled flows", "index", _ccti(result)),
+        ("latency", "Mean latency since injection", "ns", _latency(result)),
+    ]
+    return [
+        {
+            "id": identifier,
+            "title": title,
+            "unit": unit,
+            "lines": [
+                {"name": name, "values": pack.add(clock.mean(values), "float32")} for name, values in lines
+            ],
+        }
+        for identifier, title, unit, lines in found
+        if lines
+    ]
+
+
+Lines = list[tuple[str, NDArray[Any]]]
+
+
+def by_name(result: Result, table: str, key: str, column: str) -> Lines:
+    """Return the rows of a table over time, by name: each interval has a row per name, in the same order."""
+    if table not in result.tables or not result.tables[table].num_rows:
+        return []
+    columns = result.columns(table)
+    codes, names = columns[key]
+    again = np.flatnonzero(np.asarray(codes) == codes[0])
+    count = int(again[1]) if len(again) > 1 else len(codes)
+    values = np.asarray(columns[column]).astype(np.float64)
+    if len(values) % count:
+        return []
+    return [(names[code], values[at::count]) for at, code in enumerate(codes[:count])]
+
+
+def _widths_ns(result: Result) -> NDArray[np.float64]:
+    return np.diff(result.numpy("network")["time_ns"].astype(np.float64), prepend=0.0)
+
+
+def _throughput(result: Result) -> Lines:
+    flows = by_name(result, "flows", "flow", "received_bytes")
+    width = _widths_ns(result)
+    if 0 < len(flows) <= MOST_LINES:
+        return [(name, values * 8 / width) for name, values in flows]
+    classes = by_name(result, "classes", "class", "throughput_gbit_s")
+    if 0 < len(classes) <= MOST_LINES:
+        return classes
+    return [("all hosts", result.numpy("network")["received_bytes"] * 8 / width)]
+
+
+def _sizes(result: Result, clock: Clock) -> Lines:
+    if "tree_links" not in result.tables:
+        return []
+    rows = result.numpy("tree_links")
+    at = np.searchsorted(clock.time_ns, rows["time_ns"])
+    size = len(clock.time_ns)
+    return [
+        ("branches", np.bincount(at[rows["depth"] > 0], minlength=size).astype(np.float64)),
+        ("roots", np.bincount(at[rows["depth"] == 0], minlength=size).astype(np.float64)),
+    ]
+
+
+def _held(result: Result, clock: Clock) -> Lines:
+    if "tree_links" not in result.tables or not result.tables["tree_links"].num_rows:
+        return []
+    rows = result.numpy("tree_links")
+    at, size = np.searchsorted(clock.time_ns, rows["time_ns"]), len(clock.time_ns)
+    tree, queued = rows["tree"].astype(np.int64), rows["queued_bytes"].astype(np.float64)
+    whole = np.bincount(tree, weights=queued)
+    largest = [int(one) for one in np.argsort(-whole, kind="stable")[: MOST_LINES - 1] if whole[one] > 0]
+    lines: Lines = [
+        (f"tree {one}", np.bincount(at[tree == one], weights=queued[tree == one], minlength=size))
+        for one in largest
+    ]
+    rest = ~np.isin(tree, largest)
+    if rest.any():
+        lines.append(("other trees", np.bincount(at[rest], weights=queued[rest], minlength=size)))
+    return lines
+
+
+def _network(result: Result, column: str) -> Lines:
+    values = result.numpy("network")[column].astype(np.float64)
+    return [("all", values)] if values.any() else []
+
+
+def _ccti(result: Result) -> Lines:
+    flows = [values for _, values in by_name(result, "flows", "flow", "ccti")]
+    if not flows or not np.any(flows):
+        return []
+    table = np.array(flows)
+    return [("largest", table.max(axis=0)), ("mean", table.mean(axis=0))]
+
+
+def _latency(result: Result) -> Lines:
+    lines = by_name(result, "classes", "class", "mean_since_injection_ns")
+    return lines if len(lines) <= MOST_LINES else []

@@ -1,0 +1,130 @@
+"""What a report says first: a few numbers of each run, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from silvan.report import _text
+
+if TYPE_CHECKING:
+    from silvan.results import Result
+
+#: A flow that loses less than this of what it offers to trees is not called a victim here.
+WORTH_NAMING = 0.05
+#: So many flows of a kind are named.
+NAMES = 4
+
+
+def roles(results: Sequence[Result]) -> tuple[list[str], list[str]]:
+    """Return the named flows that are victims in some run, and those that only contribute to trees."""
+    flows = [flow["flow"] for flow in results[0].summary.get("flows", [])]
+    victims: set[str] = set()
+    contributors: set[str] = set()
+    for result in results:
+        if "trees" in result.tables:
+            for tree in result.forest.trees:
+                victims |= {one.class_ for one in tree.victims if one.lost_share >= WORTH_NAMING}
+                contributors |= {one.class_ for one in tree.contributors}
+    return (
+        [flow for flow in flows if flow in victims],
+        [flow for flow in flows if flow in contributors and flow not in victims],
+    )
+
+
+def words(results: Sequence[Result], titles: Sequence[str]) -> str:
+    """Return what the runs' most important numbers come to."""
+    victims, _ = roles(results)
+    return "".join(f"<p>{escape(line)}</p>" for line in _words(results, titles, victims))
+
+
+def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
+    """Return the table of the runs' most important numbers."""
+    rows: list[tuple[str, list[_text.Cell]]] = []
+
+    def add(label: str, of: Callable[[Result], _text.Cell]) -> None:
+        rows.append((label, [of(result) for result in results]))
+
+    add("All hosts receive", lambda one: _rate(one.summary["throughput_gbit_s"]))
+    victims, contributors = roles(results)
+    for label, names in (("victims", victims), ("contributors", contributors)):
+        if names:
+            rows.append((_label(label, names), [_rate(_received(one, names)) for one in results]))
+    for at, group in enumerate(results[0].summary.get("groups", [])):
+        if all(len(one.summary.get("groups", [])) > at for one in results):
+            cells = [_rate(one.summary["groups"][at]["received_gbit_s"]) for one in results]
+            rows.append((f"Each of {group['hosts']} {group['group']} receives", cells))
+    if all("trees" in one.tables for one in results):
+        add("Congestion trees", lambda one: _text.count(len(one.forest)))
+        add("Time with a tree", lambda one: _text.share(_time_with_a_tree(one)))
+        add("Most branches of a tree", lambda one: _text.count(_largest(one, "peak_branches")))
+        add("Most bytes waiting in a tree", lambda one: _text.size(_largest(one, "peak_queued_bytes")))
+        add("Lost by victims", lambda one: _text.size(_lost(one)))
+    add("Packets marked", lambda one: _text.count(one.summary["fecn_marks"]))
+    add("Jain's index of the hosts", lambda one: _text.number(one.summary["jain_hosts"], 3))
+    heads = "".join(f"<th scope=col class=number>{escape(title)}</th>" for title in titles)
+    body = "".join(
+        f"<tr><th scope=row>{escape(label)}</th>"
+        + "".join(f"<td class=number>{escape(cell[0])}</td>" for cell in cells)
+        + "</tr>"
+        for label, cells in rows
+    )
+    return (
+        f'<div class="scroll"><table class="summary"><thead><tr><td></td>{heads}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _words(results: Sequence[Result], titles: Sequence[str], victims: list[str]) -> list[str]:
+    """Tell what the runs after the first do for the victims, and for hosts that are no hotspots."""
+    lines = []
+    others = [
+        {group["group"]: group for group in one.summary.get("groups", [])}.get("other hosts")
+        for one in results
+    ]
+    for title, other in zip(titles[1:], others[1:], strict=True):
+        if others[0] and other and others[0]["received_gbit_s"] > 0:
+            before, after = others[0]["received_gbit_s"], other["received_gbit_s"]
+            lines.append(
+                f"Each host that is no hotspot receives {after:.2f} Gbit/s in “{title}”, {before:.2f} Gbit/s "
+                f"in “{titles[0]}”: {after / before:.1f} times as much."
+            )
+    before = _received(results[0], victims)
+    for title, result in zip(titles[1:], results[1:], strict=True):
+        after = _received(result, victims)
+        if not victims or before <= 0:
+            continue
+        who = f"The victim {victims[0]} receives" if len(victims) == 1 else f"{len(victims)} victims receive"
+        lines.append(
+            f"{who} {after:.2f} Gbit/s in “{title}”, {before:.2f} Gbit/s in “{titles[0]}”: "
+            f"{after / before:.1f} times as much."
+        )
+    return lines
+
+
+def _label(what: str, names: list[str]) -> str:
+    few = [name if len(name) <= 30 else f"{name[:29]}…" for name in names[:NAMES]]
+    more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return f"{what.capitalize()} receive ({', '.join(few)}{more})"
+
+
+def _rate(value: float) -> _text.Cell:
+    return (f"{value:,.2f} Gbit/s", value)
+
+
+def _received(result: Result, names: list[str]) -> float:
+    flows: list[dict[str, Any]] = result.summary.get("flows", [])
+    return float(sum(flow["received_gbit_s"] for flow in flows if flow["flow"] in names))
+
+
+def _largest(result: Result, what: str) -> float:
+    return max((getattr(tree, what) for tree in result.forest.trees), default=0)
+
+
+def _time_with_a_tree(result: Result) -> float:
+    return len(result.forest.times_ns) / max(result.tables["network"].num_rows, 1)
+
+
+def _lost(result: Result) -> float:
+    return sum(victim.lost_bytes for tree in result.forest.trees for victim in tree.victims)

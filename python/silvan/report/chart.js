@@ -1,0 +1,181 @@
+// Lines over time on a canvas, with the cursor of the page's time and the span that is selected.
+
+class Chart {
+  // `series` are lines of one run; `most` is the largest value of the chart in all runs.
+  constructor(parent, run, series, [least, most], page) {
+    Object.assign(this, { run, series, least, most, page });
+    const box = document.createElement("div");
+    box.className = "chart";
+    const title = document.createElement("h3");
+    title.textContent = page.data.runs.length > 1 ? `${series.title}: ${run.title}` : series.title;
+    this.canvas = document.createElement("canvas");
+    this.canvas.setAttribute("role", "img");
+    this.canvas.setAttribute("aria-label", `${series.title} over time, ${run.title}`);
+    this.list = document.createElement("ul");
+    this.values = series.lines.map((line, at) => {
+      const item = document.createElement("li");
+      item.style.color = this.hue(line, at);
+      item.title = line.name;
+      const value = document.createElement("b");
+      const name = document.createElement("span");
+      name.style.color = "var(--soft)";
+      name.textContent = `${line.name} `;
+      item.append(name, value);
+      this.list.append(item);
+      return value;
+    });
+    if (series.lines.length === 0) this.list.textContent = "None.";
+    box.append(title, this.canvas, this.list);
+    parent.append(box);
+    this.isLog = series.id === "latency" && most > 20 * Math.max(least, 1e-9);
+    this.listen();
+    new ResizeObserver(() => this.draw()).observe(this.canvas);
+  }
+
+  // Trees have the same hue everywhere.
+  hue(line, at) {
+    const tree = this.series.id === "held" && line.name.match(/^tree (\d+)$/);
+    return tree ? Data.hue(this.run, Number(tree[1])) : Data.hues[at % Data.hues.length];
+  }
+
+  place() {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    return { left: 58, right: width - 8, top: 8, bottom: height - 20, width, height };
+  }
+
+  x(time) {
+    const { left, right } = this.place();
+    return left + ((right - left) * time) / this.page.end;
+  }
+
+  y(value) {
+    const { top, bottom } = this.place();
+    const part = this.isLog
+      ? Math.log(Math.max(value, this.least) / this.least) / Math.log(this.most / this.least)
+      : value / (this.most * 1.04 || 1);
+    return bottom - (bottom - top) * part;
+  }
+
+  ticks() {
+    if (this.isLog) {
+      const found = [];
+      for (let value = 10 ** Math.ceil(Math.log10(this.least)); value <= this.most; value *= 10) found.push(value);
+      return found.length > 1 ? found : [this.least, this.most];
+    }
+    const step = Chart.step(this.most, 4);
+    const found = [];
+    for (let value = 0; value <= this.most * 1.02; value += step) found.push(value);
+    return found;
+  }
+
+  static step(most, count) {
+    const rough = (most || 1) / count;
+    const size = 10 ** Math.floor(Math.log10(rough));
+    return [1, 2, 5, 10].find((one) => one * size >= rough) * size;
+  }
+
+  label(value) {
+    const { unit } = this.series;
+    if (unit === "B") return Data.bytes(value);
+    if (unit === "ns") return Data.time(value / 1e3);
+    return Data.trim(value);
+  }
+
+  draw() {
+    const { canvas, page, run } = this;
+    const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    const { left, right, top, bottom, width, height } = this.place();
+    if (!width) return;
+    const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
+    const context = canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.font = "11px system-ui, sans-serif";
+    if (page.span) {
+      context.fillStyle = page.style("--mark-soft");
+      context.fillRect(this.x(page.span[0]), top, this.x(page.span[1]) - this.x(page.span[0]), bottom - top);
+    }
+    context.fillStyle = page.style("--soft");
+    context.strokeStyle = page.style("--line");
+    context.lineWidth = 1;
+    context.textAlign = "right";
+    for (const value of this.ticks()) {
+      const y = Math.round(this.y(value)) + 0.5;
+      context.beginPath();
+      context.moveTo(left, y);
+      context.lineTo(right, y);
+      context.stroke();
+      context.fillText(this.label(value), left - 6, y + 4);
+    }
+    context.textAlign = "center";
+    const step = Chart.step(page.end, Math.max(2, Math.floor(width / 130)));
+    for (let time = 0; time <= page.end * 1.001; time += step) {
+      const x = this.x(time);
+      context.fillText(Data.time(time), Math.min(x, right - 14), height - 5);
+    }
+    this.series.lines.forEach((line, at) => this.drawLine(context, line.values, this.hue(line, at)));
+    const now = Math.round(this.x(page.time)) + 0.5;
+    context.strokeStyle = page.style("--ink");
+    context.lineWidth = 1;
+    context.beginPath();
+    context.moveTo(now, top);
+    context.lineTo(now, bottom);
+    context.stroke();
+    const frame = Data.frameAt(run, page.time);
+    this.series.lines.forEach((line, at) => {
+      const value = line.values[frame];
+      this.values[at].textContent = Number.isNaN(value) ? "–" : this.withUnit(value);
+    });
+  }
+
+  withUnit(value) {
+    const { unit } = this.series;
+    return unit === "B" || unit === "ns" ? this.label(value) : `${Data.trim(value)} ${unit}`;
+  }
+
+  drawLine(context, values, colour) {
+    const { frames } = this.run;
+    context.strokeStyle = colour;
+    context.lineWidth = 1.6;
+    context.lineJoin = "round";
+    context.beginPath();
+    let isDown = false;
+    for (let at = 0; at < values.length; at += 1) {
+      if (Number.isNaN(values[at])) {
+        isDown = false;
+        continue;
+      }
+      const [x, y] = [this.x(frames[at]), this.y(values[at])];
+      if (isDown) context.lineTo(x, y);
+      else context.moveTo(x, y);
+      isDown = true;
+    }
+    context.stroke();
+  }
+
+  // A drag selects a span, a click goes to a time.
+  listen() {
+    const { canvas, page } = this;
+    const time = (event) => {
+      const { left, right } = this.place();
+      const part = (event.clientX - canvas.getBoundingClientRect().left - left) / (right - left);
+      return Math.min(1, Math.max(0, part)) * page.end;
+    };
+    let from = null;
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      from = [time(event), event.clientX];
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (from === null || Math.abs(event.clientX - from[1]) < 4) return;
+      page.select([from[0], time(event)].sort((one, other) => one - other));
+    });
+    canvas.addEventListener("pointerup", (event) => {
+      if (from !== null && Math.abs(event.clientX - from[1]) < 4) page.go(time(event));
+      from = null;
+    });
+    canvas.addEventListener("pointercancel", () => { from = null; });
+    canvas.addEventListener("dblclick", () => page.select(null));
+  }
+}

@@ -1,0 +1,389 @@
+// The network of a run on a canvas: links by WebGL2 where it is there, else as plain lines; what is on them
+// (rings of roots, victims, names) on a second canvas above.
+
+class Network {
+  constructor(stage, run, page) {
+    Object.assign(this, { stage, run, page });
+    this.view = { x: 0.5, y: 0.5, scale: 1 };
+    this.lines = document.createElement("canvas");
+    this.marks = document.createElement("canvas");
+    stage.append(this.lines, this.marks);
+    stage.classList.add("live");
+    this.gl = this.lines.getContext("webgl2", { antialias: true, preserveDrawingBuffer: true });
+    if (this.gl) this.prepare();
+    this.hover = null;
+    this.listen();
+    new ResizeObserver(() => this.draw()).observe(stage);
+  }
+
+  // One program: each link is a quad between two points, as wide and coloured as its four bytes and width say.
+  prepare() {
+    const gl = this.gl;
+    const shader = (kind, text) => {
+      const made = gl.createShader(kind);
+      gl.shaderSource(made, text);
+      gl.compileShader(made);
+      if (!gl.getShaderParameter(made, gl.COMPILE_STATUS)) throw new Error(gl.getShaderInfoLog(made));
+      return made;
+    };
+    const program = gl.createProgram();
+    gl.attachShader(program, shader(gl.VERTEX_SHADER, `#version 300 es
+      layout(location = 0) in vec2 corner;
+      layout(location = 1) in vec4 ends;
+      layout(location = 2) in vec4 colour;
+      layout(location = 3) in float width;
+      uniform vec4 move;
+      uniform vec2 size;
+      out vec4 shade;
+      void main() {
+        vec2 from = ends.xy * move.xy + move.zw, to = ends.zw * move.xy + move.zw;
+        vec2 along = to - from;
+        vec2 across = vec2(-along.y, along.x) / max(length(along), 1e-6);
+        // Both directions of a cable side by side.
+        vec2 at = mix(from, to, corner.x) + across * (corner.y * width + 0.5 * width + 0.3);
+        gl_Position = vec4(at / size * vec2(2.0, -2.0) + vec2(-1.0, 1.0), 0.0, 1.0);
+        shade = vec4(colour.rgb * colour.a, colour.a);
+      }`));
+    gl.attachShader(program, shader(gl.FRAGMENT_SHADER, `#version 300 es
+      precision mediump float;
+      in vec4 shade;
+      out vec4 result;
+      void main() { result = shade; }`));
+    gl.linkProgram(program);
+    this.program = program;
+    this.at = { move: gl.getUniformLocation(program, "move"), size: gl.getUniformLocation(program, "size") };
+    const { x, y, source, target } = this.run;
+    const count = source.length;
+    const ends = new Float32Array(count * 4);
+    for (let link = 0; link < count; link += 1) {
+      ends.set([x[source[link]], y[source[link]], x[target[link]], y[target[link]]], link * 4);
+    }
+    const fill = (place, values, parts, kind, isNormal, stride, offset, isShared) => {
+      gl.enableVertexAttribArray(place);
+      gl.vertexAttribPointer(place, parts, kind, isNormal, stride, offset);
+      gl.vertexAttribDivisor(place, isShared ? 0 : 1);
+    };
+    gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
+    gl.bufferData(gl.ARRAY_BUFFER, new Float32Array([0, -0.5, 1, -0.5, 0, 0.5, 1, 0.5]), gl.STATIC_DRAW);
+    fill(0, null, 2, gl.FLOAT, false, 0, 0, true);
+    gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
+    gl.bufferData(gl.ARRAY_BUFFER, ends, gl.STATIC_DRAW);
+    fill(1, null, 4, gl.FLOAT, false, 0, 0, false);
+    this.buffer = gl.createBuffer();
+    gl.bindBuffer(gl.ARRAY_BUFFER, this.buffer);
+    this.look = new Uint8Array(count * 8);
+    this.widths = new Float32Array(this.look.buffer);
+    gl.bufferData(gl.ARRAY_BUFFER, this.look.byteLength, gl.DYNAMIC_DRAW);
+    fill(2, null, 4, gl.UNSIGNED_BYTE, true, 8, 0, false);
+    fill(3, null, 1, gl.FLOAT, false, 8, 4, false);
+    this.lines.addEventListener("webglcontextlost", (event) => {
+      event.preventDefault();
+      this.gl = null;
+      const plain = document.createElement("canvas");
+      this.lines.replaceWith(plain);
+      this.lines = plain;
+      this.draw();
+    });
+  }
+
+  // What moves places of the picture (0 to 1) to pixels of the page.
+  transform() {
+    const { clientWidth: width, clientHeight: height } = this.stage;
+    const margin = 30;
+    const scale = this.view.scale;
+    const across = (width - 2 * margin) * scale;
+    const down = (height - 2 * margin) * scale;
+    return [across, down, width / 2 - this.view.x * across, height / 2 - this.view.y * down];
+  }
+
+  // Colour (red, green, blue, 0 to 255), opacity (0 to 1) and width of a link now.
+  style(link, span, chosen, idle) {
+    const { run } = this;
+    if (span >= 0) {
+      const tree = run.spans.tree[span];
+      const isApart = chosen !== null && chosen !== tree;
+      const share = run.spans.share[span] / 255;
+      return [Data.rgb(Data.hue(run, tree)), isApart ? 0.12 : 0.35 + 0.65 * share, (1.6 + 2.2 * share) * this.thin];
+    }
+    const load = run.utilisation ? run.utilisation[link * run.frames.length + this.frame] / 15 : 0;
+    return [idle, 0.16 + 0.55 * load, (0.7 + 0.8 * load) * this.thin];
+  }
+
+  draw() {
+    const { run, page } = this;
+    this.frame = Data.frameAt(run, page.time);
+    const spans = Data.spansAt(run, this.frame);
+    const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    // Many links are drawn thin, until one comes closer.
+    this.thin = Math.min(1, Math.max(0.3, Math.sqrt(300 / spans.length)) * Math.sqrt(Math.max(this.view.scale, 1)));
+    for (const canvas of [this.lines, this.marks]) {
+      const [width, height] = [this.stage.clientWidth * ratio, this.stage.clientHeight * ratio].map(Math.round);
+      if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+    }
+    const chosen = page.chosen && page.chosen.run === run ? page.chosen.tree : null;
+    const idle = page.colour("--soft");
+    if (this.gl) this.drawFast(spans, chosen, idle, ratio);
+    else this.drawPlain(spans, chosen, idle, ratio);
+    this.drawMarks(spans, chosen, ratio);
+    this.tell(spans);
+  }
+
+  drawFast(spans, chosen, idle, ratio) {
+    const gl = this.gl;
+    for (let link = 0; link < spans.length; link += 1) {
+      const [colour, opacity, width] = this.style(link, spans[link], chosen, idle);
+      const at = link * 8;
+      this.look[at] = colour[0];
+      this.look[at + 1] = colour[1];
+      this.look[at + 2] = colour[2];
+      this.look[at + 3] = opacity * 255;
+      this.widths[link * 2 + 1] = width * ratio;
+    }
+    gl.viewport(0, 0, this.lines.width, this.lines.height);
+    gl.clearColor(0, 0, 0, 0);
+    gl.clear(gl.COLOR_BUFFER_BIT);
+    gl.enable(gl.BLEND);
+    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+    gl.useProgram(this.program);
+    gl.uniform4fv(this.at.move, this.transform().map((one) => one * ratio));
+    gl.uniform2f(this.at.size, this.lines.width, this.lines.height);
+    gl.bindBuffer(gl.ARRAY_BUFFER, this.buffer);
+    gl.bufferSubData(gl.ARRAY_BUFFER, 0, this.look);
+    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, spans.length);
+  }
+
+  drawPlain(spans, chosen, idle, ratio) {
+    const { x, y, source, target } = this.run;
+    const context = this.lines.getContext("2d");
+    const [a, b, c, d] = this.transform();
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, this.lines.width, this.lines.height);
+    for (const isIn of [false, true]) {
+      for (let link = 0; link < spans.length; link += 1) {
+        if (spans[link] >= 0 !== isIn) continue;
+        const [colour, opacity, width] = this.style(link, spans[link], chosen, idle);
+        context.strokeStyle = `rgba(${colour.join(",")},${opacity})`;
+        context.lineWidth = width;
+        const [x0, y0] = [x[source[link]] * a + c, y[source[link]] * b + d];
+        const [x1, y1] = [x[target[link]] * a + c, y[target[link]] * b + d];
+        // Both directions of a cable side by side, as above.
+        const aside = (0.5 * width + 0.3) / Math.max(Math.hypot(x1 - x0, y1 - y0), 1e-6);
+        const [acrossX, acrossY] = [(y0 - y1) * aside, (x1 - x0) * aside];
+        context.beginPath();
+        context.moveTo(x0 + acrossX, y0 + acrossY);
+        context.lineTo(x1 + acrossX, y1 + acrossY);
+        context.stroke();
+      }
+    }
+  }
+
+  // Hosts that have a role now: tree by host.
+  having(role) {
+    const found = new Map();
+    const time = this.run.frames[this.frame];
+    const from = this.frame > 0 ? this.run.frames[this.frame - 1] : 0;
+    for (let at = 0; at < role.tree.length; at += 1) {
+      if (role.first[at] < time && role.last[at] > from) found.set(role.host[at], role.tree[at]);
+    }
+    return found;
+  }
+
+  drawMarks(spans, chosen, ratio) {
+    const { run, page } = this;
+    const context = this.marks.getContext("2d");
+    const [a, b, c, d] = this.transform();
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, this.marks.width, this.marks.height);
+    const contributors = this.having(run.contributors);
+    const victims = this.having(run.victims);
+    const count = run.nodes.length;
+    const scale = Math.sqrt(this.view.scale);
+    const radius = Math.min(6, Math.max(1.2, 60 / Math.sqrt(count + 40))) * Math.min(scale, 3);
+    const css = { host: page.style("--host"), switch: page.style("--switch"), ink: page.style("--ink") };
+    const isNamed = (this.stage.clientWidth * this.view.scale) / Math.max(count, 1) > 22;
+    context.font = "11px system-ui, sans-serif";
+    context.textAlign = "center";
+    this.spots = [];
+    for (let node = 0; node < count; node += 1) {
+      const [x, y] = [run.x[node] * a + c, run.y[node] * b + d];
+      if (x < -20 || y < -20 || x > this.stage.clientWidth + 20 || y > this.stage.clientHeight + 20) continue;
+      this.spots.push([node, x, y]);
+      const isHost = node < run.hosts;
+      const fed = isHost ? contributors.get(node) : undefined;
+      context.fillStyle = fed !== undefined ? Data.hue(run, fed) : isHost ? css.host : css.switch;
+      context.beginPath();
+      if (isHost) context.arc(x, y, fed !== undefined ? radius * 1.15 : radius, 0, 7);
+      else context.rect(x - radius * 1.25, y - radius * 1.25, radius * 2.5, radius * 2.5);
+      context.fill();
+      if (isHost && victims.has(node) && fed === undefined) {
+        this.ring(context, x, y, radius + Math.min(3, radius), css.ink, [radius, radius * 0.7], Math.min(1.6, radius * 0.6));
+      }
+      if (isNamed) {
+        context.fillStyle = css.ink;
+        const text = run.nodes[node].length > 14 ? `${run.nodes[node].slice(0, 13)}…` : run.nodes[node];
+        context.fillText(text, x, isHost ? y + radius + 18 : y - radius - 7);
+      }
+    }
+    for (const link of this.roots(spans)) {
+      const tree = run.spans.tree[spans[link]];
+      const end = run.target[link];
+      const [x, y] = [run.x[end] * a + c, run.y[end] * b + d];
+      const isApart = chosen !== null && chosen !== tree;
+      context.globalAlpha = isApart ? 0.3 : 1;
+      this.ring(context, x, y, radius + 5, Data.hue(run, tree), [], 3);
+      context.fillStyle = css.ink;
+      context.font = "bold 12px system-ui, sans-serif";
+      context.fillText(`${tree}`, x + radius + 13, y + 4);
+      context.globalAlpha = 1;
+    }
+    const link = page.link && page.link.run === run ? page.link.link : this.hover;
+    if (link !== null && link !== undefined) this.drawWay(context, spans, link, css.ink);
+  }
+
+  ring(context, x, y, radius, colour, dash, width) {
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.setLineDash(dash);
+    context.beginPath();
+    context.arc(x, y, radius, 0, 7);
+    context.stroke();
+    context.setLineDash([]);
+  }
+
+  roots(spans) {
+    const found = [];
+    for (let link = 0; link < spans.length; link += 1) {
+      if (spans[link] >= 0 && this.run.spans.depth[spans[link]] === 0) found.push(link);
+    }
+    return found;
+  }
+
+  // A link and what it waits for, up to the root.
+  drawWay(context, spans, link, ink) {
+    const { run } = this;
+    const [a, b, c, d] = this.transform();
+    context.strokeStyle = ink;
+    context.lineWidth = 1.4;
+    for (let at = link, step = 0; step < 64; step += 1) {
+      const [from, to] = [run.source[at], run.target[at]];
+      context.setLineDash(step === 0 ? [] : [6, 4]);
+      context.beginPath();
+      context.moveTo(run.x[from] * a + c, run.y[from] * b + d);
+      context.lineTo(run.x[to] * a + c, run.y[to] * b + d);
+      context.stroke();
+      if (spans[at] < 0 || run.spans.waits_for[spans[at]] === at) break;
+      at = run.spans.waits_for[spans[at]];
+    }
+    context.setLineDash([]);
+  }
+
+  tell(spans) {
+    const trees = new Set();
+    let links = 0;
+    for (const span of spans) {
+      if (span < 0) continue;
+      trees.add(this.run.spans.tree[span]);
+      links += 1;
+    }
+    const output = this.stage.parentNode.querySelector("output");
+    const one = trees.size === 1 ? "1 tree" : `${trees.size} trees`;
+    output.textContent = trees.size === 0 ? "no tree" : `${one}, ${links} links`;
+  }
+
+  // The link or node at a place, or null.
+  find(x, y) {
+    const { run } = this;
+    for (const [node, nodeX, nodeY] of this.spots ?? []) {
+      if (Math.hypot(x - nodeX, y - nodeY) < 6) return { node };
+    }
+    const [a, b, c, d] = this.transform();
+    const spans = Data.spansAt(run, this.frame);
+    let best = null;
+    let nearest = 7;
+    for (let link = 0; link < run.source.length; link += 1) {
+      const [x0, y0] = [run.x[run.source[link]] * a + c, run.y[run.source[link]] * b + d];
+      const [dx, dy] = [run.x[run.target[link]] * a + c - x0, run.y[run.target[link]] * b + d - y0];
+      const length = dx * dx + dy * dy || 1;
+      const along = Math.min(1, Math.max(0, ((x - x0) * dx + (y - y0) * dy) / length));
+      const side = (x - x0) * -dy + (y - y0) * dx;
+      // Of two directions, the one on the side where it is drawn; of several links, one in a tree.
+      const away = Math.hypot(x - x0 - along * dx, y - y0 - along * dy) + (side < 0 ? 1 : 0) - (spans[link] >= 0 ? 2 : 0);
+      if (away < nearest) [nearest, best] = [away, { link }];
+    }
+    return best;
+  }
+
+  listen() {
+    const { stage } = this;
+    const pointers = new Map();
+    let moved = 0;
+    stage.addEventListener("pointerdown", (event) => {
+      stage.setPointerCapture(event.pointerId);
+      pointers.set(event.pointerId, [event.clientX, event.clientY]);
+      if (pointers.size === 1) moved = 0;
+    });
+    stage.addEventListener("pointermove", (event) => {
+      const box = stage.getBoundingClientRect();
+      const before = pointers.get(event.pointerId);
+      if (!before) {
+        this.point(this.find(event.clientX - box.left, event.clientY - box.top), event);
+        return;
+      }
+      const others = [...pointers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
+      pointers.set(event.pointerId, [event.clientX, event.clientY]);
+      if (others.length === 1) {
+        const apart = (place) => Math.hypot(place[0] - others[0][0], place[1] - others[0][1]);
+        this.zoom(apart([event.clientX, event.clientY]) / Math.max(apart(before), 1), event.clientX - box.left, event.clientY - box.top);
+        moved = 99;
+      } else {
+        this.move(event.clientX - before[0], event.clientY - before[1]);
+        moved += Math.abs(event.clientX - before[0]) + Math.abs(event.clientY - before[1]);
+      }
+    });
+    const lift = (event) => {
+      const isClick = pointers.delete(event.pointerId) && moved < 5 && event.type === "pointerup";
+      if (!isClick) return;
+      const box = stage.getBoundingClientRect();
+      this.page.choose(this, this.find(event.clientX - box.left, event.clientY - box.top));
+    };
+    for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, lift);
+    stage.addEventListener("pointerleave", () => this.point(null));
+    stage.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      const box = stage.getBoundingClientRect();
+      this.zoom(Math.exp(-event.deltaY / 400), event.clientX - box.left, event.clientY - box.top);
+    }, { passive: false });
+    stage.addEventListener("dblclick", () => this.reset());
+  }
+
+  point(found, event) {
+    const link = found?.link ?? null;
+    this.page.tip(found ? this.page.describe(this, found) : null, event);
+    if (link === this.hover) return;
+    this.hover = link;
+    this.page.redraw();
+  }
+
+  move(x, y) {
+    const [a, b] = this.transform();
+    this.view.x -= x / a;
+    this.view.y -= y / b;
+    this.page.redraw();
+  }
+
+  // Makes everything larger around a pixel, which stays where it is.
+  zoom(factor, x = this.stage.clientWidth / 2, y = this.stage.clientHeight / 2) {
+    const [a, b, c, d] = this.transform();
+    const [placeX, placeY] = [(x - c) / a, (y - d) / b];
+    this.view.scale = Math.min(200, Math.max(0.5, this.view.scale * factor));
+    const [e, f] = this.transform();
+    this.view.x = placeX - (x - this.stage.clientWidth / 2) / e;
+    this.view.y = placeY - (y - this.stage.clientHeight / 2) / f;
+    this.page.redraw();
+  }
+
+  reset() {
+    this.view = { x: 0.5, y: 0.5, scale: 1 };
+    this.page.redraw();
+  }
+}

@@ -1,0 +1,231 @@
+"""A report in a browser: it draws, moves, selects, filters, and asks for nothing."""
+
+import io
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+import silvan
+from browser import browser
+from conftest import SMALL
+from silvan import report
+
+#: Two hotspots of a small fat tree.
+FOREST = """
+name = "forest"
+duration = "2 ms"
+warmup = "1 ms"
+
+[topology]
+kind = "two-level-fat-tree"
+leaves = 4
+spines = 2
+hosts_per_leaf = 4
+
+[measure]
+interval = "20 us"
+
+[[traffic]]
+name = "forest"
+message = "4096 B"
+pattern = { kind = "forest", hotspots = 2, contributors = 60, victims = 40 }
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("browser")) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    scenario = silvan.Scenario.from_toml(SMALL)
+    results = [silvan.run(scenario), silvan.run(scenario, congestion__mechanism="ib-cc")]
+    return report.write(results, tmp_path_factory.mktemp("report") / "compared.html", titles=["off", "on"])
+
+
+@pytest.fixture(scope="module")
+def forest(tmp_path_factory):
+    result = silvan.run(silvan.Scenario.from_toml(FOREST))
+    return report.write([result], tmp_path_factory.mktemp("report") / "forest.html")
+
+
+@pytest.fixture(autouse=True)
+def quiet(request, page, compared, forest):
+    """Whatever a test does, the page complains of nothing and asks for nothing but itself."""
+    page.complaints.clear()
+    page.requests.clear()
+    yield
+    page.run("0")
+    assert page.complaints == []
+    assert set(page.requests) <= {file.as_uri() for file in (compared, forest)}
+
+
+def pixels(png):
+    return matplotlib.image.imread(io.BytesIO(png), format="png")[..., :3]
+
+
+def differ(one, other):
+    """Share of the pixels that differ between two pictures of a size."""
+    return float((np.abs(pixels(one) - pixels(other)).max(axis=2) > 0.05).mean())
+
+
+def slide(page, part):
+    page.run(
+        "(() => { const slider = document.getElementById('slider');"
+        f"slider.value = Math.round(slider.max * {part});"
+        "slider.dispatchEvent(new Event('input')); })()"
+    )
+    page.settle()
+
+
+def middle(page, script):
+    """Return the middle of an element, which is brought into sight."""
+    return page.run(
+        f"(() => {{ const it = {script}; it.scrollIntoView({{block: 'center'}});"
+        "const box = it.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+    )
+
+
+def test_the_slider_moves_the_picture_and_the_charts(page, compared):
+    page.open(compared)
+    slide(page, 0)
+    before, chart = page.picture(".stage"), page.picture(".chart canvas")
+    slide(page, 0.95)
+    assert differ(before, page.picture(".stage")) > 0.005
+    assert differ(chart, page.picture(".chart canvas")) > 0.001
+    assert page.run("document.querySelector('figcaption output').textContent") == "1 tree, 5 links"
+    assert page.run("document.getElementById('now').textContent") == "2.9 ms"
+
+
+def test_a_click_selects_a_link_and_tells_who_waits_for_whom(page, compared):
+    page.open(compared)
+    slide(page, 0.95)
+    # The link between the switches.
+    x, y = page.run(
+        "(() => { const network = Page.networks[0], run = network.run;"
+        "network.stage.scrollIntoView({block: 'center'});"
+        "const link = run.links.indexOf('S1:4->S2:5'), [a, b, c, d] = network.transform();"
+        "const box = network.stage.getBoundingClientRect();"
+        "const at = (one) => (one[run.source[link]] + one[run.target[link]]) / 2;"
+        "return [box.x + at(run.x) * a + c, box.y + at(run.y) * b + d]; })()"
+    )
+    before = page.picture(".stage")
+    page.click(x, y)
+    told = page.run("document.getElementById('details').innerText")
+    assert "S1:4->S2:5" in told
+    assert "waits for S2:2->H5" in told
+    assert "wait for it: H1->S1:1" in told
+    assert page.run("document.querySelectorAll('tr.picked').length") > 0
+    assert differ(before, page.picture(".stage")) > 0.0005
+    page.press("Escape")
+    assert page.run("document.getElementById('details').hidden")
+
+
+def test_a_row_selects_its_tree_and_heads_sort(page, forest):
+    page.open(forest)
+    page.run("document.querySelector('#victims-0 tbody tr').click()")
+    page.settle()
+    assert "Tree" in page.run("document.getElementById('details').innerText")
+    head = "document.querySelector('#trees-0 th')"
+    column = (
+        "[...document.querySelectorAll('#trees-0 tbody tr')].map((row) => Number(row.cells[0].dataset.v))"
+    )
+    page.run(f"{head}.click()")
+    down = page.run(column)
+    page.run(f"{head}.click()")
+    assert page.run(column) == sorted(down)
+    assert down == sorted(down, reverse=True)
+    assert len(down) > 1
+
+
+def test_tables_filter_by_words_and_by_the_span(page, compared):
+    page.open(compared)
+    shown = "[...document.querySelectorAll('section.run tbody tr')].filter((row) => !row.hidden).length"
+    everything = page.run(shown)
+    words = "document.getElementById('words')"
+    page.run(f"{words}.value = 'f1 victim'; {words}.dispatchEvent(new Event('input'))")
+    assert page.run(shown) == 0
+    page.run(f"{words}.value = 'f1'; {words}.dispatchEvent(new Event('input'))")
+    assert 0 < page.run(shown) < everything
+    page.run(f"{words}.value = ''; {words}.dispatchEvent(new Event('input'))")
+    # The tree is there from 1 ms on: no row of one is shown for the time before.
+    x, y = middle(page, "document.querySelector('.chart canvas')")
+    wide = page.run("document.querySelector('.chart canvas').clientWidth")
+    page.drag((x - wide * 0.3, y), (x - wide * 0.25, y))
+    assert page.run("Page.span !== null && Page.span[1] < 1000")
+    page.run("document.getElementById('in-span').click()")
+    trees = "[...document.querySelectorAll('#trees-0 tbody tr')].filter((row) => !row.hidden).length"
+    assert page.run(trees) == 0
+    page.run("document.getElementById('whole').click()")
+    assert page.run(trees) == 1
+
+
+def test_keys_play_step_and_zoom(page, forest):
+    page.open(forest)
+    slide(page, 0)
+    page.press("ArrowRight")
+    assert page.run("document.getElementById('slider').value") == "1"
+    page.press(" ")
+    page.wait("Number(document.getElementById('slider').value) > 3")
+    page.press(" ")
+    stopped = page.run("Page.time")
+    page.settle()
+    assert page.run("Page.time") == stopped
+    before = page.picture(".stage")
+    page.press("+")
+    assert differ(before, page.picture(".stage")) > 0.01
+    page.press("0")
+    assert differ(before, page.picture(".stage")) < 0.001
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 2560])
+def test_both_themes_at_any_width(page, compared, theme, width):
+    page.open(compared, width, 800, theme=theme)
+    assert page.run("document.documentElement.scrollWidth") <= width, "it must not scroll sideways"
+    dark = pixels(page.picture(".first")).mean() < 0.5
+    assert dark == (theme == "dark")
+    # What is drawn on canvases follows the button, too.
+    before = page.picture(".chart canvas")
+    page.run("document.getElementById('theme').click()")
+    page.settle()
+    assert differ(before, page.picture(".chart canvas")) > 0.3
+    assert (pixels(page.picture(".first")).mean() < 0.5) != dark
+
+
+def test_without_webgl_lines_are_drawn_all_the_same(page, compared):
+    page.call(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="const get = HTMLCanvasElement.prototype.getContext; HTMLCanvasElement.prototype.getContext ="
+        " function (kind, ...more) { return kind === 'webgl2' && window.name === 'plain' ? null :"
+        " get.call(this, kind, ...more); };",
+    )
+    page.open(compared)
+    slide(page, 0.95)
+    fast = page.picture(".stage")
+    page.run("window.name = 'plain'")
+    page.open(compared)
+    slide(page, 0.95)
+    assert page.run("Page.networks[0].gl") is None
+    plain = page.picture(".stage")
+    page.run("window.name = ''")
+    slide(page, 0)
+    assert differ(plain, fast) < 0.05
+    assert differ(plain, page.picture(".stage")) > 0.005
+
+
+def test_without_scripts_there_are_a_picture_and_the_tables(page, compared):
+    page.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        page.call("Page.navigate", url=compared.as_uri())
+        page.size(1200, 900)
+        page.wait("document.readyState === 'complete'")
+        assert "F1" in page.run("document.querySelector('#victims-0').innerText")
+        assert page.run("document.querySelector('.stage svg .root') !== null")
+        assert page.run("document.querySelector('.stage svg').getBoundingClientRect().height") > 100
+        assert page.run("document.getElementById('player').hidden")
+    finally:
+        page.call("Emulation.setScriptExecutionDisabled", value=False)
