@@ -5,7 +5,9 @@ use silvan_fabric::simulation::Engine;
 use silvan_scenario::{Scenario, Threads};
 use toml::Table;
 
-use crate::case::{Case, End, Hash, Run, digest, digest_of, read, read_text, run, run_with, summary};
+use crate::case::{
+    Case, End, Hash, Run, digest_beside_older, digest_of, read, read_text, run, run_with, summary,
+};
 use crate::{books, finish, variants};
 
 /// What does not hold.
@@ -103,9 +105,9 @@ pub fn fingerprint(case: &Case) -> (u64, Vec<String>, Vec<Failure>) {
 
 fn both(base: &Run, drained: Option<&Run>) -> u64 {
     let mut hash = Hash::new();
-    digest(base, &mut hash);
+    digest_beside_older(base, &mut hash);
     if let Some(run) = drained {
-        digest(run, &mut hash);
+        digest_beside_older(run, &mut hash);
     }
     hash.0
 }
