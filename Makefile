@@ -67,6 +67,7 @@ test-rust:
 
 # On all cores; whoever becomes idle takes tests over, since some last a hundred times as long as others.
 test-python: $(VENV)/.built $(VENV)/.dev-deps
+	@tools/have-browser
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
 
 check: lint test schema-check swarm ## what CI runs: lint, all tests, schema up to date, 300 drawn scenarios
