@@ -196,18 +196,15 @@ impl FlowTable {
             id
         } else {
             let messages = Messages::default();
-            let control = fresh();
-            let release_at = Time::ZERO;
-            let may_send = false;
             self.flows.push(Flow {
                 destination,
                 source,
                 place,
-                release_at,
-                may_send,
+                release_at: Time::ZERO,
+                may_send: false,
                 next,
                 messages,
-                control,
+                control: fresh(),
             });
             (self.flows.len() - 1) as FlowId
         };

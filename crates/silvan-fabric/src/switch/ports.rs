@@ -142,8 +142,8 @@ impl Ports {
     /// Tells the marking rule about a changed queue.
     ///
     /// A port is a root if it has credit for a full packet beyond the one it sends now or is
-    /// about to send: one that lives from hand to mouth is a victim, also in the instant in which
-    /// a credit has come in and is not spent yet.
+    /// about to send: one that spends its credit as soon as it has some is a victim, also in the
+    /// instant in which a credit has come in and is not spent yet.
     pub fn fill_changed(&mut self, core: &mut Core, output: usize, vl: usize, fill: &Fill) {
         let channel = self.out(output);
         let packets = if core.free_at(channel) <= core.now { 2 } else { 1 };

@@ -77,12 +77,8 @@ pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, Imp
     }
     let mut paths = Paths { levels, pairs: 0, others: 0 };
     let mut seen = vec![0u64; (hosts * hosts).div_ceil(64)];
-    for line in Lines::new(text, origin) {
+    for line in Lines::rows(text, origin) {
         let mut line = line?;
-        line.skip_blanks();
-        if line.rest.is_empty() || line.rest.starts_with('#') {
-            continue;
-        }
         let whole = line;
         let (source, destination, level) = (line.word(), line.word(), line.word());
         line.skip_blanks();
@@ -170,24 +166,14 @@ pub fn maps(text: &str, origin: &str, topology: &Topology) -> Result<Maps, Impor
     };
     // The switch whose tables follow; `Some(None)` for what is no switch of the topology.
     let mut open: Option<Option<usize>> = None;
-    for line in Lines::new(text, origin) {
+    for line in Lines::rows(text, origin) {
         let mut line = line?;
-        line.skip_blanks();
-        if line.rest.is_empty() || line.rest.starts_with('#') {
-            continue;
-        }
         let whole = line;
         if ["Switch ", "Channel Adapter ", "Router "].iter().any(|kind| line.take(kind)) {
-            let text = line.word().trim_end_matches(',');
-            let guid = scan::guid(text).ok_or_else(|| {
-                whole.error(format!("the GUID is {}; it must be such as 0x0002c90200000000", clip(text)))
-            })?;
+            let guid = whole.guid(line.word().trim_end_matches(','))?;
             open = Some(reader.by_guid.get(&guid).copied().filter(|_| whole.rest.starts_with("Switch")));
         } else if whole.rest.starts_with("0x") {
-            let text = line.word();
-            let guid = scan::guid(text).ok_or_else(|| {
-                whole.error(format!("the GUID is {}; it must be such as 0x0002c90200000000", clip(text)))
-            })?;
+            let guid = whole.guid(line.word())?;
             let switch = reader.by_guid.get(&guid).copied();
             reader.table(whole, line, switch, pairs)?;
         } else {

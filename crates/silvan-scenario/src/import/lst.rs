@@ -26,12 +26,8 @@ const FORM: &str = "the form is `{ SW Ports:24 SystemGUID:.. NodeGUID:.. PortGUI
 /// unknown speed has no default rate.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, ImportError> {
     let mut records = Records::default();
-    for line in Lines::new(text, origin) {
+    for line in Lines::rows(text, origin) {
         let mut line = line?;
-        line.skip_blanks();
-        if line.rest.is_empty() || line.rest.starts_with('#') {
-            continue;
-        }
         let whole = line;
         let ends = [end(&mut line, &mut records)?, end(&mut line, &mut records)?];
         let value = |name: &str| line.rest.split_whitespace().find_map(|word| word.strip_prefix(name));

@@ -12,6 +12,20 @@ impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str, origin: &'a str) -> Self {
         Self { origin, rest: text.lines().enumerate() }
     }
+
+    /// The lines that say something, without the blanks before it: not the empty ones, and no remarks (`#`).
+    pub(super) fn rows(
+        text: &'a str,
+        origin: &'a str,
+    ) -> impl Iterator<Item = Result<Cursor<'a>, ImportError>> {
+        let trimmed = Self::new(text, origin).map(|line| {
+            let mut line = line?;
+            line.skip_blanks();
+            Ok(line)
+        });
+        let says = |line: &Cursor| !line.rest.is_empty() && !line.rest.starts_with('#');
+        trimmed.filter(move |line: &Result<Cursor, ImportError>| line.as_ref().map_or(true, says))
+    }
 }
 
 impl<'a> Iterator for Lines<'a> {
@@ -42,6 +56,12 @@ pub(super) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     pub(super) fn error(&self, message: impl Into<String>) -> ImportError {
         ImportError::at(self.origin, self.line, message)
+    }
+
+    /// Reads `text` of this line as a GUID.
+    pub(super) fn guid(&self, text: &str) -> Result<u64, ImportError> {
+        let wrong = || format!("the GUID is {}; it must be such as 0x0002c90200000000", clip(text));
+        guid(text).ok_or_else(|| self.error(wrong()))
     }
 
     pub(super) fn skip_blanks(&mut self) {

@@ -70,10 +70,7 @@ impl<'a> Titles<'a> {
     }
 
     fn guid(&self, line: &Cursor, row: &[&str], titles: &[&str]) -> Result<u64, ImportError> {
-        let text = self.need(line, row, titles)?;
-        scan::guid(text).ok_or_else(|| {
-            line.error(format!("the GUID is {}; it must be such as 0x0002c90200000000", clip(text)))
-        })
+        line.guid(self.need(line, row, titles)?)
     }
 
     fn number(&self, line: &Cursor, row: &[&str], titles: &[&str]) -> Result<u64, ImportError> {

@@ -240,7 +240,7 @@ impl Moment {
             };
             let switch = &nodes.switches[far as usize];
             for vl in 0..map.lanes {
-                // Whoever lives from hand to mouth has credit for a packet now and then.
+                // A sender that spends its credit as soon as it has some has credit for a packet now and then.
                 if core.has_some_credit(link.channel, vl, 2 * map.full_space) {
                     continue;
                 }

@@ -110,10 +110,9 @@ fn dump(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, Imp
     let mut owners = Owners::new(topology, origin)?;
     let mut tables: Vec<Option<Section>> = topology.switches.iter().map(|_| None).collect();
     let mut open: Option<Section> = None;
-    for line in Lines::new(text, origin) {
-        let mut line = line?;
-        line.skip_blanks();
-        if line.rest.is_empty() || line.rest.starts_with('#') || is_heading(line.rest) {
+    for line in Lines::rows(text, origin) {
+        let line = line?;
+        if is_heading(line.rest) {
             continue;
         }
         if line.rest.starts_with("0x") {
