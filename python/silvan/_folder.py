@@ -36,7 +36,7 @@ SCENARIO, SUMMARY, ACCOUNT = "scenario.toml", "summary.json", "account.txt"
 #: Tables that a run may have.
 TABLES = (
     "flows", "hosts", "links", "network", "isolation", "classes", "latency", "trees", "tree_links",
-    "contributors", "victims", "wiring",
+    "contributors", "victims", "wiring", "ranks", "messages", "collectives",
 )  # fmt: skip
 #: Folder of a run's figures, and what they are called; drawn by `silvan.plot`.
 FIGURES_FOLDER = "figures"

@@ -90,7 +90,6 @@ def generate(
     """
     if kind not in KINDS:
         raise TraceError(f"`{kind}` is not one of {', '.join(KINDS)}")
-    given = {name.replace("_", "-"): value for name, value in sizes.items()}
     family = "kernel" if kind in KERNELS else "collective" if kind in COLLECTIVES else "transformer"
     if family != "transformer":
         given["kernel" if family == "kernel" else "operation"] = kind
@@ -98,7 +97,7 @@ def generate(
     binary = _is_binary(target)
     request = json.dumps({"algorithms": dict(algorithms or {})})
     with _files.replacing(target) as partial:
-        return _core.trace_generate(family, json.dumps(given), request, partial, binary)
+        return _core.trace_generate(family, json.dumps(sizes), request, partial, binary)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 mod apart;
 mod control;
+mod jobs;
 mod pause;
 mod queues;
 mod sources;
@@ -18,6 +19,7 @@ use crate::config::Config;
 use crate::congestion::reaction::Rule;
 use crate::core::{Announcements, Core, Notices};
 use crate::host::{Adapter, Host, HostSpec, Sizes};
+use crate::jobs::Jobs;
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, key};
 use crate::measure::{LinkName, Meters, Series, Trees};
 use crate::packet::Pool;
@@ -45,6 +47,8 @@ pub(crate) struct Network {
     pub groups: Vec<Group>,
     /// Traffic that waits for packets to be delivered.
     pub triggers: Triggers,
+    /// Parallel applications, if there are any.
+    pub jobs: Option<Jobs>,
     pub apart: Apart,
 }
 
@@ -140,6 +144,7 @@ pub(crate) fn build(
     let mut classes = Vec::new();
     let mut is_destination = vec![false; topology.hosts.len()];
     let (flows, triggers) = builder.add_sources(&mut hosts, &mut classes, &mut is_destination)?;
+    let mut jobs = builder.jobs(&mut hosts, &mut classes, &mut is_destination)?;
     let names = builder.link_names();
     let link_names: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
     let link_list: Vec<LinkName> = names.iter().map(|(_, link)| link.clone()).collect();
@@ -159,6 +164,9 @@ pub(crate) fn build(
         Engine::Fastest if core.meters.is_awaited => Apart::No("traffic waits for packets to be delivered"),
         Engine::Fastest => builder.run_apart(&mut core, &mut hosts, &mut switches, &receiver)?,
     };
+    if let Some(jobs) = &mut jobs {
+        jobs.start(&mut core, &mut hosts);
+    }
     let groups = builder.groups();
     Ok(Network {
         core,
@@ -171,6 +179,7 @@ pub(crate) fn build(
         is_destination,
         groups,
         triggers,
+        jobs,
         apart,
     })
 }

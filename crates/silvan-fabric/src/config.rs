@@ -9,7 +9,7 @@ use crate::congestion::reaction::Reaction;
 use crate::congestion::{Congestion, Mechanism, Parts};
 use crate::queueing::{HostQueues, Memory, Queues};
 use crate::routing::adaptive::Heuristic;
-use crate::traffic::{Flow, Traffic};
+use crate::traffic::{Flow, Job, Traffic};
 
 /// Everything but topology and tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +38,11 @@ pub struct Config {
     pub flows: Vec<Flow>,
     /// Traffic patterns.
     pub traffic: Vec<Traffic>,
+    /// Parallel applications.
+    pub jobs: Vec<Job>,
+    /// Whether the run ends at the first sample at which all jobs have finished, if that is before
+    /// `duration`.
+    pub ends_with_jobs: bool,
     /// See [`Measure`].
     pub measure: Measure,
     /// Threads that may work at the run, where its network allows more than one.

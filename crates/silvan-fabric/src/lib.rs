@@ -8,6 +8,7 @@
 //! | [`congestion`] | marking at switches and reaction at hosts, one file per part |
 //! | [`traffic`] | who sends what to whom, when |
 //! | `link`, `packet` | what crosses between nodes: packets one way, credits the other |
+//! | `jobs` | parallel applications: ranks that hand messages to hosts and wait for them |
 //! | `host` | adapters: queues per flow, injection, the sink |
 //! | `switch`, `port_set` | one file per architecture; sets of ports |
 //! | `outputs` | VOQ switches run output by output, in bins of time |
@@ -23,6 +24,7 @@ pub mod congestion;
 mod core;
 pub mod fluid;
 mod host;
+mod jobs;
 mod link;
 mod measure;
 pub mod outcome;

@@ -72,6 +72,64 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
+/// What came of a job. Shares are of its span, on average over its ranks or over their hosts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobSummary {
+    /// Its name.
+    pub job: String,
+    /// Number of ranks.
+    pub ranks: usize,
+    /// Number of hosts that they are on.
+    pub hosts: usize,
+    /// When its ranks began.
+    pub started_ns: f64,
+    /// When the last rank had finished, if all did.
+    pub finished_ns: Option<f64>,
+    /// From its start until it had finished, or until the end of the run.
+    pub span_ns: f64,
+    /// What it takes on an ideal crossbar: the same links of hosts and latencies, no congestion inside.
+    pub crossbar_ns: f64,
+    /// Its span over that on the crossbar, if it finished.
+    pub slowdown: Option<f64>,
+    /// Operations that had not finished at the end.
+    pub unfinished_operations: u64,
+    /// Messages delivered that crossed the network, requests and permissions not counted.
+    pub messages: u64,
+    /// Their bytes, counted when they were handed over.
+    pub bytes: u64,
+    /// How many times as long as on an empty network they took.
+    pub message_slowdown_mean: Option<f64>,
+    /// The same, which one in a hundred reaches or exceeds.
+    pub message_slowdown_p99: Option<f64>,
+    /// Time in which ranks computed.
+    pub computing_share: f64,
+    /// Time in which ranks computed or handled messages; for the rest they waited.
+    pub busy_share: f64,
+    /// Time in which hosts sent.
+    pub sending_share: f64,
+    /// Time in which they had something to send, but lacked credit.
+    pub blocked_share: f64,
+    /// Time in which all that they had was held back by congestion control.
+    pub throttled_share: f64,
+    /// Collective operations by kind.
+    pub collectives: Vec<CollectiveSummary>,
+}
+
+/// Collective operations of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CollectiveSummary {
+    /// The operation: "all-reduce".
+    pub operation: &'static str,
+    /// How it is done: "ring".
+    pub algorithm: &'static str,
+    /// How many finished.
+    pub finished: u64,
+    /// From the first rank's start to the last one's end, on average.
+    pub mean_ns: f64,
+    /// The same on an ideal crossbar.
+    pub crossbar_ns: f64,
+}
+
 /// Totals over the whole run, and averages from the end of the warm-up to the end.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
@@ -107,6 +165,9 @@ pub struct Summary {
     pub classes: Vec<ClassSummary>,
     /// Latency per class of traffic.
     pub latency: Vec<LatencySummary>,
+    /// What came of each job.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobSummary>,
     /// What flows that are announced before they start found, where they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub announced: Option<AnnouncedSummary>,

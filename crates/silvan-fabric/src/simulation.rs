@@ -6,6 +6,7 @@ use silvan_engine::{Event, Time};
 use crate::build::{Apart, Network, build};
 use crate::config::Config;
 use crate::congestion::reaction::Reaction;
+use crate::jobs::{Closed, Jobs, into_tables};
 use crate::link::{Class, key, unkey};
 use crate::measure::{Nodes, Story, check_traffic, find_deadlock, isolation_summary, left_waiting, tell};
 use crate::outcome::{
@@ -239,8 +240,15 @@ impl Simulation {
         while let Some(event) = self.network.core.queue.pop_at(time) {
             self.events += 1;
             self.handle(event)?;
+            if time == self.config.duration {
+                // All jobs have finished, so this is the end.
+                return self.last_instant();
+            }
         }
         let network = &mut self.network;
+        if let Some(jobs) = &mut network.jobs {
+            jobs.step(&mut network.core, &mut network.hosts);
+        }
         // Handling one node at an instant never makes another one dirty at the same instant:
         // nodes act on each other only through links, which take time.
         // In the order of the events that asked for it: what follows from them is then nearly in
@@ -257,6 +265,9 @@ impl Simulation {
             network.hosts[index as usize].settle(&mut network.core);
         }
         network.core.dirty_hosts.clear();
+        if let Some(jobs) = &mut network.jobs {
+            jobs.note(&mut network.core);
+        }
         Ok(())
     }
 
@@ -308,6 +319,8 @@ impl Simulation {
                 hosts.iter_mut().for_each(|host| host.count_drained(core));
                 core.meters.end_warmup();
             }
+            // See `instant`.
+            Class::Job => {}
             Class::Sample => self.sample()?,
         }
         self.check_event(class, node, port)
@@ -337,7 +350,10 @@ impl Simulation {
         self.look_for_stall()?;
         self.network.count_drained();
         let is_apart = self.network.is_apart();
-        let Network { core, hosts, switches, series, trees, receiver, .. } = &mut self.network;
+        let Network { core, hosts, switches, series, trees, receiver, jobs, .. } = &mut self.network;
+        if self.config.ends_with_jobs && jobs.as_ref().is_some_and(Jobs::are_over) {
+            self.config.duration = core.now;
+        }
         series.sample(core, hosts, switches);
         trees.sample(core, (switches, hosts), &series.links, &series.flows, receiver);
         let next = core.now + series.interval;
@@ -429,7 +445,10 @@ impl Simulation {
             series.sample(core, hosts, switches);
             check_traffic(core, hosts).map_err(|what| ModelError::Broken { now: core.now, what })?;
         }
-        let summary = self.summary();
+        let Network { core, hosts, jobs, .. } = &mut self.network;
+        let jobs = jobs.take().map(|jobs| jobs.close(hosts, core.now)).unwrap_or_default();
+        let mut summary = self.summary();
+        summary.jobs = jobs.iter().map(Closed::summary).collect();
         let network = self.network;
         let story = Story {
             config: &self.config,
@@ -443,11 +462,18 @@ impl Simulation {
             isolation: summary.isolation.as_ref(),
             stopped_early: !self.done,
         };
-        let (account, warnings) = tell(&story);
+        let (mut account, mut warnings) = tell(&story);
+        for (sentence, warning) in jobs.iter().map(Closed::tell) {
+            account.push(sentence);
+            warnings.extend(warning);
+        }
         let latency = latency_table(&network.core.meters.classes);
         let Network { core, switches, hosts, receiver, link_names, series, trees, .. } = network;
         let mut tables: Vec<Table> = series.into_tables();
         tables.push(latency);
+        if !jobs.is_empty() {
+            tables.extend(into_tables(jobs, &self.hosts));
+        }
         if let Some(forest) = trees.forest {
             let classes: Vec<String> = core.meters.classes.iter().map(|class| class.name.clone()).collect();
             let nodes = Nodes { switches: &switches, hosts: &hosts, receiver: &receiver };
@@ -502,6 +528,7 @@ impl Simulation {
             hosts,
             flows,
             classes: self.classes(span),
+            jobs: Vec::new(),
             latency: self.latencies(),
             announced: self.announced(),
             triggers: self.triggers(),

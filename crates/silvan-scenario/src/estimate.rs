@@ -5,7 +5,8 @@ use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Packet;
 use silvan_fabric::topology::{NodeRef, Topology};
-use silvan_fabric::traffic::{Flow, Pattern, Traffic};
+use silvan_fabric::traffic::{Flow, Job, Pattern, Traffic};
+use silvan_trace::Kind;
 
 use crate::rows;
 use crate::spec::Spec;
@@ -33,13 +34,13 @@ const EVENTS_PER_HOP: f64 = 1.6;
 const PACKET_BYTES: f64 = 64.0;
 
 /// Estimates a run whose packets cross so many links on average.
-pub(crate) fn estimate(spec: &Spec, topology: &Topology, hops: f64) -> Estimate {
+pub(crate) fn estimate((spec, jobs): (&Spec, &[Job]), topology: &Topology, hops: f64) -> Estimate {
     let (host, drain) = rates(spec, topology);
     let hosts = topology.hosts.len();
     let flows = spec.flow.iter().map(|flow| of_flow(spec, flow, host));
     let traffic = spec.traffic.iter().map(|traffic| of_traffic(spec, traffic, (host, drain), hosts));
     let (mut packets, mut wire) = (0.0, 0.0);
-    for offered in flows.chain(traffic) {
+    for offered in flows.chain(traffic).chain(jobs.iter().map(|job| of_job(spec, job))) {
         packets += offered.packets;
         wire += offered.wire;
     }
@@ -146,6 +147,19 @@ fn of_traffic(spec: &Spec, traffic: &Traffic, (host, drain): (Rate, Rate), hosts
         _ => wire,
     };
     Offered { packets: arrives * messages.packets / messages.wire, wire: arrives }
+}
+
+/// All messages of a job.
+fn of_job(spec: &Spec, job: &Job) -> Offered {
+    let packet = &spec.packet;
+    let (mut packets, mut payload) = (0, 0);
+    for send in (0..job.trace.operations()).map(|at| job.trace.operation(at)) {
+        if send.kind == Kind::Send {
+            packets += send.size.div_ceil(packet.mtu.0).max(1);
+            payload += send.size;
+        }
+    }
+    Offered { packets: packets as f64, wire: payload as f64 + packets as f64 * packet.header.0 as f64 }
 }
 
 #[cfg(test)]

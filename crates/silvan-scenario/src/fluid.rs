@@ -119,6 +119,10 @@ fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
             stop: flow.stop,
         }));
     }
+    if !spec.job.is_empty() {
+        let what = "has no rates to compute: its ranks wait for each other's messages";
+        return Err(Fault::new("job.0", what));
+    }
     for (number, traffic) in spec.traffic.iter().enumerate() {
         let pairs = pairs(spec, topology, (number, traffic))?;
         if wanted.len() + pairs.len() > MAX_FLOWS {

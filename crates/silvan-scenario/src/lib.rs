@@ -7,6 +7,7 @@
 //! | module | what lives there |
 //! | --- | --- |
 //! | [`spec`] | the file as types |
+//! | [`jobs`] | parallel applications: programs and placement |
 //! | [`import`] | topologies and tables of real fabrics |
 //! | `source`, `shape`, `validate`, `network` | the checks, from the text to the wired network |
 
@@ -15,6 +16,7 @@ mod estimate;
 mod files;
 mod fluid;
 pub mod import;
+pub mod jobs;
 mod network;
 pub mod opensm;
 mod plain;

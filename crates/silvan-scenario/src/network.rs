@@ -79,6 +79,9 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
     for (index, traffic) in spec.traffic.iter().enumerate() {
         pattern(traffic, &names, &format!("traffic.{index}"))?;
     }
+    for (index, job) in spec.job.iter().enumerate() {
+        distinct(job.hosts.as_deref().unwrap_or_default(), &names, &format!("job.{index}.hosts"))?;
+    }
     rows::check(spec, topology)
 }
 

@@ -8,7 +8,9 @@ use silvan_fabric::routing::{Analysis, Tables, analyse};
 use silvan_fabric::simulation::Simulation;
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::forest::{Placement, Role};
-use silvan_fabric::traffic::{Forest, Pattern, Traffic};
+use silvan_fabric::traffic::{Forest, Job, Pattern, Traffic};
+use silvan_trace::check::Contents;
+use silvan_trace::trace::CollectiveUse;
 
 use crate::estimate::{Estimate, estimate, rates};
 use crate::network;
@@ -42,6 +44,9 @@ pub struct Report {
     pub flows: usize,
     /// Number of traffic patterns.
     pub traffic: usize,
+    /// Parallel applications.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobReport>,
     /// Who is what in each forest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forests: Vec<ForestReport>,
@@ -53,6 +58,25 @@ pub struct Report {
     pub estimate: Estimate,
     /// What the scenario says without effect.
     pub warnings: Vec<String>,
+}
+
+/// What a job's ranks will do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobReport {
+    /// Its name.
+    pub job: String,
+    /// Number of ranks.
+    pub ranks: usize,
+    /// Hosts that they are on, in the order of the ranks.
+    pub hosts: Vec<String>,
+    /// Messages sent.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Collective operations that are made of messages, and how.
+    pub collectives: Vec<CollectiveUse>,
+    /// What the reader of its trace wants to be known.
+    pub notes: Vec<String>,
 }
 
 /// Who is what in a forest, as drawn from the seed.
@@ -116,6 +140,11 @@ fn threads(topology: &Topology, tables: &Tables, config: &Config) -> Option<Stri
     if asked <= 1 {
         return None;
     }
+    if !config.jobs.is_empty() {
+        return Some(format!(
+            "threads = {asked}: one thread works at this run, as ranks of jobs act at once on what arrives"
+        ));
+    }
     match Simulation::new(topology, tables, config).ok()?.partitions() {
         Err(why) => Some(format!("threads = {asked}: one thread works at this run, as {why}")),
         Ok(parts) if parts < usize::from(asked) => Some(format!(
@@ -147,10 +176,27 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
         all_to_all: LinkLoad { links: load.channels, min: load.min, max: load.max, mean: load.mean },
         flows: spec.flow.len(),
         traffic: spec.traffic.len(),
+        jobs: config.jobs.iter().map(|job| job_report(job, topology)).collect(),
         forests: forests(spec, topology),
         round_trip: round_trip(topology, &analysis, config),
-        estimate: estimate(spec, topology, mean_hops(&analysis)),
+        estimate: estimate((spec, &config.jobs), topology, mean_hops(&analysis)),
         warnings,
+    }
+}
+
+fn job_report(job: &Job, topology: &Topology) -> JobReport {
+    let mut hosts: Vec<String> =
+        job.hosts.iter().map(|&host| topology.hosts[host as usize].name.clone()).collect();
+    hosts.dedup();
+    let contents = Contents::of(&job.trace);
+    JobReport {
+        job: job.name.clone(),
+        ranks: job.hosts.len(),
+        hosts,
+        messages: contents.sends,
+        bytes: contents.bytes,
+        collectives: job.trace.collectives.clone(),
+        notes: job.trace.notes.clone(),
     }
 }
 

@@ -33,7 +33,7 @@ fn per_interval(spec: &Spec, topology: &Topology) -> u64 {
     let hosts = if spec.measure.hosts { hosts } else { 0 };
     // A forest has a class for each of three roles.
     let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };
-    let classes = spec.flow.len() + spec.traffic.iter().map(of_pattern).sum::<usize>();
+    let classes = spec.flow.len() + spec.traffic.iter().map(of_pattern).sum::<usize>() + spec.job.len();
     let classes = if spec.measure.classes { classes } else { 0 };
     let special = usize::from(spec.congestion.parts(&spec.packet).isolation != Isolation::None);
     (1 + outputs + hosts + spec.flow.len() + classes + special) as u64

@@ -9,9 +9,11 @@ use silvan_fabric::routing::Tables;
 use silvan_fabric::routing::adaptive::AdaptiveTables;
 use silvan_fabric::simulation::{Engine, Simulation};
 use silvan_fabric::topology::Topology;
+use silvan_fabric::traffic::Job;
 use toml::Table;
 
 use crate::error::{Fault, ScenarioError};
+use crate::jobs::{self, Program};
 use crate::network;
 use crate::plain;
 use crate::prepare::prepare;
@@ -113,6 +115,11 @@ impl Scenario {
         if let RoutingSource::Table(TableRouting::Table { file }) = &mut scenario.spec.routing.source {
             whole(file)?;
         }
+        for job in &mut scenario.spec.job {
+            if let Program::Trace { file, .. } = &mut job.program {
+                whole(file)?;
+            }
+        }
         Ok(scenario)
     }
 
@@ -146,7 +153,8 @@ impl Scenario {
                 .map_err(|error| Fault::new("adaptive_routing", error.to_string()))?;
         }
         network::check_routes(&self.spec, &topology, &tables)?;
-        Ok((topology, tables, self.config()))
+        let jobs = jobs::build(&self.spec, &self.base_dir, &topology)?;
+        Ok((topology, tables, self.config(jobs)))
     }
 
     /// A run, ready to advance.
@@ -186,7 +194,7 @@ impl Scenario {
         Ok(report::report(self, &topology, &tables, &config))
     }
 
-    fn config(&self) -> Config {
+    fn config(&self, jobs: Vec<Job>) -> Config {
         let spec = self.spec.clone();
         Config {
             seed: spec.seed,
@@ -201,6 +209,8 @@ impl Scenario {
             adaptive_routing: spec.adaptive_routing.filter(|adaptive| adaptive.enabled),
             flows: spec.flow,
             traffic: spec.traffic,
+            jobs,
+            ends_with_jobs: spec.end_with_jobs,
             measure: spec.measure,
             threads: spec.threads.count(),
         }

@@ -158,7 +158,7 @@ impl<'s> Checker<'s> {
 
     fn list(&self, value: &Value, leaf: Leaf<'s>, path: &str) -> Result<(), Fault> {
         let Value::Array(list) = value else {
-            let hint = if value.is_table() && ["flow", "traffic"].contains(&path) {
+            let hint = if value.is_table() && ["flow", "traffic", "job"].contains(&path) {
                 format!("a list of tables: write [[{path}]]")
             } else {
                 "a list".to_owned()

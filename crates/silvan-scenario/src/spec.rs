@@ -14,14 +14,24 @@ use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::topology::TopologySpec;
 use silvan_fabric::traffic::{Flow, Traffic};
 
+use crate::jobs::JobSpec;
 use crate::threads::Threads;
+
+const fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks for it")]
+const fn is_yes(value: &bool) -> bool {
+    *value
+}
 
 const fn first_seed() -> u64 {
     1
 }
 
 /// A scenario: a network, what is sent over it, how congestion is managed, what is measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// Short name of the scenario, shown in results.
@@ -74,6 +84,13 @@ pub struct Spec {
     /// Patterns of traffic over many hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<Traffic>,
+    /// Parallel applications, whose ranks wait for each other's messages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub job: Vec<JobSpec>,
+    /// Whether the run ends at the end of the measuring interval in which the last job has finished, if that
+    /// is before `duration`.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub end_with_jobs: bool,
     /// What is recorded over time.
     #[serde(default)]
     pub measure: Measure,

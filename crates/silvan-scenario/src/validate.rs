@@ -8,6 +8,7 @@ use silvan_fabric::traffic::forest::MOST_HOTSPOTS;
 use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
 use crate::error::Fault;
+use crate::jobs;
 use crate::spec::Spec;
 
 mod congestion;
@@ -46,8 +47,12 @@ pub(crate) fn check(spec: &Spec) -> Check {
     for (index, traffic) in spec.traffic.iter().enumerate() {
         check_traffic(traffic, spec, &format!("traffic.{index}"))?;
     }
-    let sends = !spec.flow.is_empty() || !spec.traffic.is_empty();
-    ensure(sends, "", || "nothing sends: give at least one [[flow]] or [[traffic]]".to_owned())?;
+    jobs::check(spec)?;
+    ensure(spec.end_with_jobs || !spec.job.is_empty(), "end_with_jobs", || {
+        "has no effect without a [[job]]".to_owned()
+    })?;
+    let sends = !spec.flow.is_empty() || !spec.traffic.is_empty() || !spec.job.is_empty();
+    ensure(sends, "", || "nothing sends: give at least one [[flow]], [[traffic]] or [[job]]".to_owned())?;
     delay("measure.interval", spec.measure.interval, LONGEST)?;
     ensure(spec.measure.interval > Time::ZERO, "measure.interval", || "must be more than 0 s".to_owned())
 }

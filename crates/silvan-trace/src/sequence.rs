@@ -107,7 +107,7 @@ impl Sequence {
         comm: u32,
     ) -> Result<(), BuildError> {
         let tag = COLLECTIVE_TAGS | (comm % (COLLECTIVE_TAGS - 1));
-        build.count_collective(call.operation.name(), call.algorithm.name());
+        let first = build.operations(self.rank);
         call.rounds(me, &mut |round: &Round| {
             let items = (round.sends.len() + round.recvs.len()) as u64;
             build.allow(items)?;
@@ -131,6 +131,8 @@ impl Sequence {
                 self.front = made;
             }
             Ok(())
-        })
+        })?;
+        build.mark_collective((self.rank, first, comm), call.operation.name(), call.algorithm.name());
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! are serialised; different cpus work side by side. Messages are matched as MPI does: first in, first
 //! out per source, destination and tag, with wildcards for source and tag.
 
+use std::collections::HashMap;
 use std::fmt;
 
 /// As a peer: any source. As a tag: any tag below [`COLLECTIVE_TAGS`].
@@ -160,6 +161,21 @@ pub struct CollectiveUse {
     pub calls: u64,
 }
 
+/// The part of a rank in a collective operation that was expanded: operations that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Its first operation, as a number over all ranks.
+    pub first: usize,
+    /// The one after its last.
+    pub end: usize,
+    /// Which of [`Trace::collectives`] it is.
+    pub kind: u16,
+    /// The communicator.
+    pub comm: u32,
+    /// How many the rank had on that communicator before.
+    pub number: u32,
+}
+
 /// Edges by operation: those of operation `i` are `targets[offsets[i]..offsets[i + 1]]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Edges {
@@ -188,6 +204,8 @@ pub struct Trace {
     waits: Vec<u32>,
     after_finish: Edges,
     after_start: Edges,
+    /// In the order of their operations.
+    marks: Vec<Mark>,
     /// Collective operations that were expanded into messages.
     pub collectives: Vec<CollectiveUse>,
     /// What the reader wants to be known: what it took for granted, and what has no effect.
@@ -260,6 +278,20 @@ impl Trace {
         }
     }
 
+    /// The ranks' parts in collective operations, in the order of their operations.
+    #[must_use]
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// The part in a collective operation that an operation belongs to.
+    #[must_use]
+    pub fn mark_of(&self, operation: usize) -> Option<usize> {
+        let after = self.marks.partition_point(|mark| mark.first <= operation);
+        let mark = after.checked_sub(1)?;
+        (operation < self.marks[mark].end).then_some(mark)
+    }
+
     /// Durations times a factor, rounded to nanoseconds; from 0 on, to the largest there is.
     pub fn scale_time(&mut self, factor: f64) {
         for (kind, size) in self.kind.iter().zip(&mut self.size) {
@@ -280,6 +312,8 @@ struct Rank {
     operations: Vec<Operation>,
     /// (from, when, to): `to` waits for `from`.
     edges: Vec<(u32, When, u32)>,
+    /// First operation, the one after the last, kind and communicator of collective operations.
+    marks: Vec<(u32, u32, u16, u32)>,
 }
 
 /// Collects operations and dependencies, rank by rank or mixed.
@@ -360,12 +394,24 @@ impl TraceBuilder {
         Ok(())
     }
 
-    /// Notes that a rank takes part in a collective operation.
-    pub(crate) fn count_collective(&mut self, operation: &'static str, algorithm: &'static str) {
-        let known = self.collectives.iter_mut();
-        match known.into_iter().find(|use_| use_.operation == operation && use_.algorithm == algorithm) {
-            Some(use_) => use_.calls += 1,
-            None => self.collectives.push(CollectiveUse { operation, algorithm, calls: 1 }),
+    /// Notes that the operations of a rank from `first` on are its part in a collective operation.
+    pub(crate) fn mark_collective(
+        &mut self,
+        (rank, first, comm): (u32, u32, u32),
+        operation: &'static str,
+        algorithm: &'static str,
+    ) {
+        let mut known = self.collectives.iter();
+        let kind = known.position(|use_| use_.operation == operation && use_.algorithm == algorithm);
+        let kind = kind.unwrap_or_else(|| {
+            self.collectives.push(CollectiveUse { operation, algorithm, calls: 0 });
+            self.collectives.len() - 1
+        });
+        self.collectives[kind].calls += 1;
+        if let Some(own) = self.ranks[rank as usize].as_mut()
+            && first < own.operations.len() as u32
+        {
+            own.marks.push((first, own.operations.len() as u32, kind as u16, comm));
         }
     }
 
@@ -385,6 +431,7 @@ impl TraceBuilder {
             waits: Vec::new(),
             after_finish: Edges { offsets: vec![0], targets: Vec::new() },
             after_start: Edges { offsets: vec![0], targets: Vec::new() },
+            marks: Vec::new(),
             collectives: self.collectives,
             notes: self.notes,
         };
@@ -410,6 +457,13 @@ fn append(trace: &mut Trace, number: u32, mut rank: Rank) -> Result<(), BuildErr
         trace.tag.push(operation.tag);
         trace.cpu.push(operation.cpu);
         trace.nic.push(operation.nic);
+    }
+    let mut numbers: HashMap<u32, u32> = HashMap::new();
+    for &(from, end, kind, comm) in &rank.marks {
+        let next = numbers.entry(comm).or_default();
+        let (number, from, end) = (*next, first + from as usize, first + end as usize);
+        trace.marks.push(Mark { first: from, end, kind, comm, number });
+        *next += 1;
     }
     // One order whatever the file's was: the same trace in two formats runs alike.
     rank.edges.sort_unstable();

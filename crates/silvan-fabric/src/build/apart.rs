@@ -14,7 +14,7 @@ use crate::outputs::{Outputs, Partition, Plan};
 use crate::simulation::ModelError;
 use crate::switch::Switch;
 use crate::topology::{End, Link, NodeRef};
-use crate::traffic::source::Source;
+use crate::traffic::source::{Clock, Source};
 
 impl Builder<'_> {
     /// Has the outputs of switches run apart, in as many partitions as there are to be threads, if the network
@@ -30,7 +30,8 @@ impl Builder<'_> {
         if let Err(why) = plan.fits(switches) {
             return Ok(Apart::No(why));
         }
-        let threads = usize::from(self.config.threads.max(1));
+        // A rank that gets a message acts at once, wherever it is.
+        let threads = if self.config.jobs.is_empty() { usize::from(self.config.threads.max(1)) } else { 1 };
         let partition = Partition::new(threads, &plan, switches, hosts.len());
         let mut outputs = Outputs::new(&plan, &partition, switches);
         if partition.count == 1 {
@@ -68,8 +69,10 @@ impl Builder<'_> {
             NodeRef::Host(host) => Some((channel, host)),
             NodeRef::Switch(_) => None,
         };
-        let payloads = hosts.iter().flat_map(|host| &host.sources).map(|source| self.least_payload(source));
-        let data = payloads.min().unwrap_or(self.sizes.mtu) + self.sizes.header;
+        let sources = hosts.iter().flat_map(|host| &host.sources);
+        let drawn = sources.filter(|source| !matches!(source.clock, Clock::Fed));
+        let payloads = drawn.map(|source| self.least_payload(source));
+        let data = payloads.chain(self.least_of_jobs()).min().unwrap_or(self.sizes.mtu) + self.sizes.header;
         // Without marks there are notifications only of what is acknowledged anyway.
         let parts = self.config.parts();
         let quiet = matches!(parts.marking, Marking::None) && matches!(parts.notification, Notification::Cnp);

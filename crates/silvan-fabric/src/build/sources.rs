@@ -17,7 +17,7 @@ use crate::traffic::trigger::{Trigger, Triggers, Waiting};
 use crate::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
 impl Builder<'_> {
-    fn vl(&self, sl: u8) -> u8 {
+    pub(super) fn vl(&self, sl: u8) -> u8 {
         let count = self.config.lanes.count.max(1);
         match &self.config.lanes.sl_to_vl {
             Some(map) => map.get(usize::from(sl)).copied().unwrap_or(0).min(count - 1),
@@ -87,7 +87,7 @@ impl Builder<'_> {
         Ok(named)
     }
 
-    fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, ModelError> {
+    pub(super) fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, ModelError> {
         let class = u16::try_from(classes.len())
             .map_err(|_| wrong("there may be up to 65,535 flows and patterns"))?;
         let meter = ClassMeter::new(name.to_string()).ok_or_else(|| wrong("no histogram could be made"))?;
@@ -182,7 +182,7 @@ impl Builder<'_> {
             let mut arrivals = Stream::new(self.config.seed, "arrivals", owner);
             let clock = Self::clock(traffic.rate, traffic.arrivals, message, spread);
             let phase = match &clock {
-                Clock::Saturating => 0,
+                Clock::Saturating | Clock::Fed => 0,
                 Clock::Periodic { pace, bytes, .. } => {
                     let spacing = u128::from(pace.time(*bytes).0);
                     ((spacing * u128::from(arrivals.next_u32())) >> 32) as u64

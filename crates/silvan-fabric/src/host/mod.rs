@@ -14,6 +14,7 @@ mod adapter;
 mod announce;
 mod control;
 mod flows;
+mod hours;
 mod look;
 mod solo;
 
@@ -36,6 +37,7 @@ pub(crate) use announce::Announcer;
 use announce::Leave;
 use control::Outbox;
 use flows::{Flow, FlowId, FlowTable};
+pub(crate) use hours::{Hours, Spent};
 
 /// Sizes that all hosts share, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -144,6 +146,8 @@ pub(crate) struct Host {
     held: Vec<FlowId>,
     /// Packets in the input buffer, and when each of them will have been drained.
     undrained: VecDeque<(Time, Packet)>,
+    /// How it spends its time, if a job wants to know.
+    pub hours: Option<Box<Hours>>,
     /// Control state per service level, where that is the level of control.
     pub sl_states: Box<[State; 16]>,
 }
@@ -202,6 +206,7 @@ impl Host {
             held: Vec::new(),
             undrained: VecDeque::new(),
             dirty: false,
+            hours: None,
             tidy_at: 64,
         }
     }
@@ -307,7 +312,7 @@ impl Host {
             return;
         }
         self.undrained.push_back((done, *packet));
-        if core.meters.is_awaited {
+        if core.meters.is_awaited || core.meters.ends_message(packet) {
             core.queue.push(Event { time: done, key: key(Class::HostDrained, self.place, 0), data: 0 });
         }
     }
@@ -350,6 +355,13 @@ impl Host {
     /// Sends what may be sent at this instant, and sees to it that the host is asked again.
     pub fn settle(&mut self, core: &mut Core) {
         self.dirty = false;
+        self.look(core);
+        if self.hours.is_some() {
+            self.note_hours(core);
+        }
+    }
+
+    fn look(&mut self, core: &mut Core) {
         if self.announcer.is_some() {
             self.probe(core.now);
         }
@@ -415,22 +427,34 @@ impl Host {
         let now = core.now;
         for index in 0..self.sources.len() {
             while self.sources[index].wants_to_draw(now) {
-                let source = &mut self.sources[index];
-                let message = source.draw(now);
-                core.meters.generated(source.class, message.left);
-                let sl = source.sl;
-                let reaction = self.reaction.as_ref();
-                let fresh = || reaction.map_or_else(State::default, |rule| rule.fresh(sl));
-                let id = self.flows.entry(index as u16, message.destination, fresh);
-                let flow = self.flows.get_mut(id);
-                if let (Some(rule), true) = (reaction, flow.messages.is_empty()) {
-                    rule.restarted(&mut flow.control);
-                }
-                flow.messages.push(message);
-                if !self.flows.is_queued(id) {
-                    self.enlist(id, now);
-                }
+                let message = self.sources[index].draw(now);
+                self.add_message(core, index, message);
             }
+        }
+    }
+
+    /// Takes a message that a rank of a job hands over.
+    pub fn feed(&mut self, core: &mut Core, source: u16, message: Message) {
+        self.sources[usize::from(source)].backlog += 1;
+        self.add_message(core, usize::from(source), message);
+        self.wake(core);
+    }
+
+    /// Gives a message to its flow.
+    #[inline]
+    fn add_message(&mut self, core: &mut Core, index: usize, message: Message) {
+        let Source { class, sl, .. } = self.sources[index];
+        core.meters.generated(class, message.left);
+        let reaction = self.reaction.as_ref();
+        let fresh = || reaction.map_or_else(State::default, |rule| rule.fresh(sl));
+        let id = self.flows.entry(index as u16, message.destination, fresh);
+        let flow = self.flows.get_mut(id);
+        if let (Some(rule), true) = (reaction, flow.messages.is_empty()) {
+            rule.restarted(&mut flow.control);
+        }
+        flow.messages.push(message);
+        if !self.flows.is_queued(id) {
+            self.enlist(id, core.now);
         }
     }
 
@@ -616,6 +640,9 @@ impl Host {
         };
         if last {
             self.injection.free_at += self.message_overhead;
+            if core.meters.ends_message(&packet) {
+                core.meters.messages_out.push((packet.class, packet.src, packet.dst, end));
+            }
         }
         if let Some(rule) = &self.reaction {
             match rule.level() {

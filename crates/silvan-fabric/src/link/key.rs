@@ -16,14 +16,16 @@ pub(crate) enum Class {
     SwitchNotice = 4,
     /// A notification about a congestion tree is in at a host.
     HostNotice = 5,
+    /// A rank of a job has something to do.
+    Job = 6,
     /// End of the warm-up.
-    Warmup = 6,
+    Warmup = 7,
     /// End of a measuring interval, before anything is sent at its instant.
-    Sample = 7,
+    Sample = 8,
     /// A switch output wants to look again.
-    SwitchWake = 8,
+    SwitchWake = 9,
     /// A host wants to look again.
-    HostWake = 9,
+    HostWake = 10,
 }
 
 impl Class {
@@ -36,9 +38,10 @@ impl Class {
             3 => Self::HostDrained,
             4 => Self::SwitchNotice,
             5 => Self::HostNotice,
-            6 => Self::Warmup,
-            7 => Self::Sample,
-            8 => Self::SwitchWake,
+            6 => Self::Job,
+            7 => Self::Warmup,
+            8 => Self::Sample,
+            9 => Self::SwitchWake,
             _ => Self::HostWake,
         }
     }

@@ -92,6 +92,12 @@ pub(crate) struct Meters {
     pub packets_delivered: u64,
     /// Whether somebody waits for so many packets to be delivered.
     pub is_awaited: bool,
+    /// Classes from here on are jobs, whose ranks wait for messages.
+    pub jobs_from: u16,
+    /// Messages of jobs that were delivered and not told yet: class, source and destination.
+    pub messages_in: Vec<(u16, u32, u32)>,
+    /// Messages of jobs that have left their source and were not told yet, and when.
+    pub messages_out: Vec<(u16, u32, u32, Time)>,
     pub control_injected: u64,
     pub control_delivered: u64,
     pub fecn_marks: u64,
@@ -179,6 +185,9 @@ impl Meters {
             packets_injected: 0,
             packets_delivered: 0,
             is_awaited: false,
+            jobs_from: u16::MAX,
+            messages_in: Vec::new(),
+            messages_out: Vec::new(),
             control_injected: 0,
             control_delivered: 0,
             fecn_marks: 0,
@@ -298,6 +307,15 @@ impl Meters {
             class.since_generation.record(done - packet.created);
             class.since_injection.record(done - packet.injected);
         }
+        if self.ends_message(packet) {
+            self.messages_in.push((packet.class, packet.src, packet.dst));
+        }
+    }
+
+    /// Whether a packet is the last one of a message that a rank of a job waits for.
+    #[inline]
+    pub fn ends_message(&self, packet: &Packet) -> bool {
+        packet.last && packet.class >= self.jobs_from
     }
 
     /// Notes that a data packet's tail is in its host's input buffer (for the books of debug builds).

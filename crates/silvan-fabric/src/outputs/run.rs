@@ -388,8 +388,8 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     }
 
     /// A packet's head and tail reach a host at these times. What the host does with the packet is known:
-    /// when it will have drained it, and so when its credit is back. If it neither answers it nor anybody
-    /// looks before, the packet is delivered at once.
+    /// when it will have drained it, and so when its credit is back. If it neither answers it nor a rank
+    /// waits for it nor anybody looks before, the packet is delivered at once.
     #[inline(always)]
     fn deliver(
         &mut self,
@@ -405,7 +405,8 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             done = self.sinks[host as usize].pass(head_at, packet.size).max(tail_at);
             around.meters.check_order(packet, tail_at);
         }
-        if is_data && !packet.fecn && !self.acknowledges && done <= self.next_look {
+        let is_quiet = !packet.fecn && !self.acknowledges && !around.meters.ends_message(packet);
+        if is_data && is_quiet && done <= self.next_look {
             self.events += 1;
             around.meters.delivered(packet, done);
             around.packets.remove(head.packet);

@@ -15,6 +15,7 @@ use super::{ModelError, Simulation};
 use crate::build::{Apart, Network};
 use crate::core::Core;
 use crate::host::Host;
+use crate::jobs::Jobs;
 use crate::link::{Class, key, unkey};
 use crate::outputs::Mail;
 
@@ -25,6 +26,8 @@ const NEVER: u64 = u64::MAX;
 struct Part<'a, H> {
     core: &'a mut Core,
     hosts: &'a mut [H],
+    /// Those of the network, where this is its only partition.
+    jobs: Option<&'a mut Jobs>,
 }
 
 impl<H: BorrowMut<Host>> Part<'_, H> {
@@ -64,6 +67,7 @@ impl<H: BorrowMut<Host>> Part<'_, H> {
         {
             events += self.handle(event);
         }
+        self.step_jobs();
         events + self.core.run_outputs(cut + Time(1), cut)
     }
 
@@ -75,12 +79,24 @@ impl<H: BorrowMut<Host>> Part<'_, H> {
         while let Some(event) = self.core.queue.pop_at(time) {
             events += self.handle(event);
         }
+        self.step_jobs();
         for at in 0..self.core.dirty_hosts.len() {
             let host = self.core.dirty_hosts[at];
             self.hosts[host as usize].borrow_mut().settle(self.core);
         }
         self.core.dirty_hosts.clear();
+        if let Some(jobs) = &mut self.jobs {
+            jobs.note(self.core);
+        }
         events
+    }
+
+    /// What ranks do, after all that arrives.
+    #[inline]
+    fn step_jobs(&mut self) {
+        if let Some(jobs) = &mut self.jobs {
+            jobs.step(self.core, self.hosts);
+        }
     }
 
     /// Returns how much was done. The end of the warm-up, which all partitions have, does not count, nor do
@@ -100,6 +116,9 @@ impl<H: BorrowMut<Host>> Part<'_, H> {
                 core.meters.end_warmup();
                 core.expect_look(core.next_look);
             }
+            Class::HostDrained => self.hosts[host as usize].borrow_mut().count_drained(core),
+            // See `step_jobs`.
+            Class::Job => {}
             // Traffic that waits for deliveries, notices and switches with events of their own are not run
             // this way.
             _ => debug_assert!(false, "{class:?} where outputs are run apart"),
@@ -229,11 +248,12 @@ impl Simulation {
     pub(super) fn advance_apart(&mut self, target: u64) -> Result<(), ModelError> {
         let duration = self.config.duration;
         let cut = self.next_sample.map_or(duration, |time| time.min(duration));
-        let Network { core, hosts, apart: Apart::Partitions { lookahead }, .. } = &mut self.network else {
+        let Network { core, hosts, jobs, apart: Apart::Partitions { lookahead }, .. } = &mut self.network
+        else {
             return Ok(());
         };
         let is_there = if core.parts.is_empty() {
-            let mut part = Part { core, hosts: hosts.as_mut_slice() };
+            let mut part = Part { core, hosts: hosts.as_mut_slice(), jobs: jobs.as_mut() };
             let last = part.core.outputs.as_ref().map_or(0, |outputs| outputs.bin_of(cut));
             let mut bin = part.next_bin();
             while bin < last && self.events < target {
@@ -294,7 +314,9 @@ fn run_parts(core: &mut Core, hosts: &mut [Host], lookahead: Time, cut: Time, ev
             .enumerate()
             .map(|(me, (core, hosts))| {
                 let board = &board;
-                scope.spawn(move || work(Part { core, hosts: hosts.as_mut_slice() }, me, board, goal))
+                scope.spawn(move || {
+                    work(Part { core, hosts: hosts.as_mut_slice(), jobs: None }, me, board, goal)
+                })
             })
             .collect();
         threads

@@ -40,6 +40,8 @@ fn run() -> Simulation {
         adaptive_routing: None,
         flows: vec![flow],
         traffic: Vec::new(),
+        jobs: Vec::new(),
+        ends_with_jobs: true,
         measure: Measure { interval: Time::from_us(10), ..Measure::default() },
         threads: 1,
     };

@@ -1,6 +1,7 @@
 //! Who sends what to whom, when.
 
 pub mod forest;
+mod job;
 pub(crate) mod source;
 pub(crate) mod trigger;
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
 
 pub use forest::Forest;
+pub use job::Job;
 
 /// One flow from a host to a host, with its own series of throughput over time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

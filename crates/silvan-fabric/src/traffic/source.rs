@@ -43,6 +43,8 @@ pub(crate) enum Clock {
     Periodic { pace: BytePace, bytes: u32, carry: u64 },
     /// Exponentially distributed spacing with this mean, in picoseconds.
     Poisson { mean_ps: u64 },
+    /// Whenever a rank of a job hands one over; nothing is drawn.
+    Fed,
 }
 
 /// What only some sources have: messages of different sizes, a bounded number of packets.
@@ -118,6 +120,7 @@ impl Source {
             // A saturating source with one destination always has exactly one message on hand;
             // one with many goes on drawing while what it drew is held back by congestion
             // control, so that no flow blocks another inside the host.
+            (Clock::Fed, _) => false,
             (Clock::Saturating, Chooser::Fixed(_)) => self.backlog == 0 && now < self.stop,
             (Clock::Saturating, _) => self.ready == 0 && self.has_room() && now < self.stop,
             _ => self.has_room(),
@@ -150,7 +153,7 @@ impl Source {
         bytes = bytes.min(self.left);
         self.left = self.left.saturating_sub(bytes);
         let created = match &mut self.clock {
-            Clock::Saturating => now,
+            Clock::Saturating | Clock::Fed => now,
             Clock::Periodic { pace, bytes, carry } => {
                 let created = self.next_at;
                 self.next_at += pace.time_carrying(*bytes, carry);

@@ -37,6 +37,8 @@ pub fn config(duration: Time) -> Config {
         adaptive_routing: None,
         flows: Vec::new(),
         traffic: Vec::new(),
+        jobs: Vec::new(),
+        ends_with_jobs: true,
         measure: Measure { interval: us(100), ..Measure::default() },
         threads: 1,
     }

@@ -8,10 +8,11 @@
 mod exchange;
 mod rooted;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A collective operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Collective {
     /// Everybody gets the combination of all vectors.
@@ -37,7 +38,7 @@ pub enum Collective {
 }
 
 /// How it is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
     /// From neighbour to neighbour.

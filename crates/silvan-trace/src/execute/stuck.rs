@@ -1,6 +1,7 @@
 //! What waits for ever, and why.
 
-use super::{DONE, Parameters};
+use super::Parameters;
+use super::ranks::DONE;
 use crate::trace::{ANY, COLLECTIVE_TAGS, Kind, Operation, Trace};
 
 /// Why an operation never finishes.

@@ -1,5 +1,6 @@
 //! The kernels of HPC Challenge, as its version 1.5 communicates.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::random::Stream;
 
@@ -9,7 +10,7 @@ use crate::sequence::Sequence;
 use crate::trace::{ANY, MAX_RANKS, Operation, Trace, TraceBuilder};
 
 /// Which kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
     /// Messages to and fro between two ranks, one pair after the other.
@@ -29,8 +30,8 @@ pub enum Kernel {
 }
 
 /// A kernel with its sizes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Kernels {
     /// Which kernel.
     pub kernel: Kernel,

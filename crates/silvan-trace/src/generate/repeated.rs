@@ -1,5 +1,6 @@
 //! One collective operation, again and again, in groups of ranks.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Group, text, within};
@@ -8,8 +9,8 @@ use crate::sequence::Sequence;
 use crate::trace::{MAX_RANKS, Trace, TraceBuilder};
 
 /// A collective operation with its sizes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Repeated {
     /// The operation.
     pub operation: Collective,

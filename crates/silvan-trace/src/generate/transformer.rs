@@ -6,6 +6,7 @@
 //! at the end gradients are reduced in the data groups. The pipeline's schedule is one forward, one
 //! backward (1F1B).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Group, computing, speed, text, within};
@@ -14,8 +15,8 @@ use crate::sequence::Sequence;
 use crate::trace::{MAX_RANKS, Operation, Trace, TraceBuilder};
 
 /// A model, how it is spread, and on what.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Transformer {
     /// Layers of the model.
     pub layers: u32,

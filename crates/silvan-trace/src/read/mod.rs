@@ -32,7 +32,9 @@ use crate::trace::{BuildError, MAX_ITEMS, Trace};
 use source::Source;
 
 /// A format of traces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// GOAL, text.

@@ -150,6 +150,8 @@ impl Roles {
         let most = link.min(self.injection) * self.payload_share;
         let offers = |one: u16| {
             let sources = sender.sources.iter().filter(|source| source.class == one || one == u16::MAX);
+            // A job offers what its ranks have handed over.
+            let sources = sources.filter(|source| !matches!(source.clock, Clock::Fed) || source.backlog > 0);
             let sum: f64 =
                 sources.map(|source| self.offered(&source.clock, &source.chooser, source.message)).sum();
             sum.min(most)
@@ -171,7 +173,7 @@ impl Roles {
         let per = |bytes: u32, time: Time| f64::from(bytes) * 8.0 / time.as_secs_f64();
         match (clock, chooser) {
             (_, Chooser::Forest(_)) => self.forest,
-            (Clock::Saturating, _) => f64::INFINITY,
+            (Clock::Saturating | Clock::Fed, _) => f64::INFINITY,
             (Clock::Periodic { pace, bytes, .. }, _) => per(*bytes, pace.time(*bytes)),
             (Clock::Poisson { mean_ps }, _) => per(message, Time(*mean_ps)),
         }

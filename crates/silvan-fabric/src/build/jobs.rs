@@ -1,0 +1,173 @@
+//! Jobs: their ranks on hosts, and what they take without congestion.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use silvan_engine::random::Stream;
+use silvan_engine::{Rate, Time};
+use silvan_trace::Kind;
+use silvan_trace::execute::{Crossbar, Execution, Ranks};
+
+use super::{Builder, wrong};
+use crate::host::Host;
+use crate::jobs::{Ideal, Jobs, Setup, Way};
+use crate::measure::ClassMeter;
+use crate::routing;
+use crate::simulation::ModelError;
+use crate::topology::NodeRef;
+use crate::traffic::Job;
+use crate::traffic::source::{Chooser, Clock, Source};
+
+impl Builder<'_> {
+    /// Gives the hosts of each job a source that its ranks feed, and each job a class.
+    pub(super) fn jobs(
+        &self,
+        hosts: &mut [Host],
+        classes: &mut Vec<ClassMeter>,
+        is_destination: &mut [bool],
+    ) -> Result<Option<Jobs>, ModelError> {
+        let mut setups = Vec::new();
+        for job in &self.config.jobs {
+            setups.push(self.job(job, hosts, classes, is_destination)?);
+        }
+        if setups.is_empty() {
+            return Ok(None);
+        }
+        Jobs::new(setups).map(Some).ok_or_else(|| wrong("slowdowns cannot be counted"))
+    }
+
+    fn job(
+        &self,
+        job: &Job,
+        hosts: &mut [Host],
+        classes: &mut Vec<ClassMeter>,
+        is_destination: &mut [bool],
+    ) -> Result<Setup, ModelError> {
+        let in_job = |what: String| wrong(format!("job `{}`: {what}", job.name));
+        let (ranks, count) = (job.trace.ranks() as usize, hosts.len());
+        if job.hosts.len() != ranks || job.hosts.iter().any(|&host| host as usize >= count) {
+            let places = job.hosts.len();
+            return Err(in_job(format!("{ranks} ranks, {places} places on {count} hosts")));
+        }
+        let class = self.add_class(classes, &job.name)?;
+        let ideal = self.ideal(job).map_err(&in_job)?;
+        ideal.ways.keys().for_each(|&(_, to)| is_destination[to as usize] = true);
+        let alone = alone(job, &ideal).map_err(&in_job)?;
+        let mut sources: FxHashMap<u32, u16> = FxHashMap::default();
+        let mut place = |&host: &u32| {
+            let source = *sources.entry(host).or_insert_with(|| {
+                let own = &mut hosts[host as usize].sources;
+                own.push(self.fed_source(job, class, host));
+                (own.len() - 1) as u16
+            });
+            (host, source)
+        };
+        Ok(Setup {
+            name: job.name.clone(),
+            class,
+            places: job.hosts.iter().map(&mut place).collect(),
+            ranks: Ranks::new(Arc::clone(&job.trace), &job.parameters, job.start),
+            least: ideal.least,
+            ideal,
+            alone,
+            start: job.start,
+        })
+    }
+
+    fn fed_source(&self, job: &Job, class: u16, host: u32) -> Source {
+        let seed = self.config.seed;
+        Source {
+            class,
+            sl: job.sl,
+            vl: self.vl(job.sl),
+            chooser: Chooser::Fixed(host),
+            clock: Clock::Fed,
+            message: self.sizes.mtu,
+            varied: None,
+            next_at: Time::NEVER,
+            stop: Time::NEVER,
+            left: 0,
+            destinations: Stream::new(seed, "destinations", 0),
+            arrivals: Stream::new(seed, "arrivals", 0),
+            backlog: 0,
+            ready: 0,
+        }
+    }
+
+    /// The payload of a message of no bytes: with its header a control packet's size.
+    fn least_message(&self) -> u64 {
+        u64::from(self.sizes.control.saturating_sub(self.sizes.header).max(1))
+    }
+
+    /// The payload of the smallest packet of any job.
+    pub(super) fn least_of_jobs(&self) -> Option<u32> {
+        let (mtu, least) = (u64::from(self.sizes.mtu), self.least_message());
+        let last = |bytes: u64| match bytes.max(least) % mtu {
+            0 => mtu,
+            rest => rest,
+        };
+        let of = |job: &Job| {
+            let sends = (0..job.trace.operations()).map(|at| job.trace.operation(at));
+            sends.filter(|operation| operation.kind == Kind::Send).map(|send| last(send.size)).min()
+        };
+        // Requests and permissions are messages of no bytes.
+        let empty = last(0);
+        self.config.jobs.iter().map(|job| of(job).map_or(empty, |least| least.min(empty)) as u32).min()
+    }
+
+    /// The ways between all hosts of a job whose ranks send each other something, there and back.
+    fn ideal(&self, job: &Job) -> Result<Ideal, String> {
+        let wiring = self.topology.wiring();
+        let mut ways: FxHashMap<(u32, u32), Way> = FxHashMap::default();
+        for rank in 0..job.trace.ranks() {
+            for at in job.trace.of_rank(rank) {
+                let operation = job.trace.operation(at);
+                if operation.kind != Kind::Send {
+                    continue;
+                }
+                let (from, to) = (job.hosts[rank as usize], job.hosts[operation.peer as usize]);
+                for pair in [(from, to), (to, from)] {
+                    if from != to && !ways.contains_key(&pair) {
+                        let path = routing::trace(self.topology, &wiring, self.tables, pair.0, pair.1);
+                        ways.insert(pair, self.way(&path.map_err(|error| error.to_string())?));
+                    }
+                }
+            }
+        }
+        Ok(Ideal {
+            ways,
+            hosts: job.hosts.clone(),
+            mtu: self.sizes.mtu.into(),
+            header: self.sizes.header.into(),
+            least: self.least_message(),
+        })
+    }
+
+    /// What a route takes without congestion.
+    fn way(&self, path: &routing::Path) -> Way {
+        let host = &self.config.host;
+        let ends = [host.injection_rate, host.drain_rate];
+        let mut way = Way { latency: Time::ZERO, rate: Rate(u64::MAX) };
+        for channel in &path.channels {
+            let link = &self.topology.links[channel.link];
+            let inside = matches!(channel.to.node, NodeRef::Switch(_));
+            way.latency += link.delay + if inside { self.config.switch.latency } else { Time::ZERO };
+            way.rate = way.rate.min(link.rate);
+        }
+        way.rate = ends.into_iter().flatten().fold(way.rate, Rate::min);
+        way
+    }
+}
+
+/// A job on an ideal crossbar. One that cannot finish there never will.
+fn alone(job: &Job, ideal: &Ideal) -> Result<Execution, String> {
+    let mut crossbar = Crossbar::new(job.hosts.clone(), |parcel| ideal.cost(parcel));
+    let mut ranks = Ranks::new(Arc::clone(&job.trace), &job.parameters, job.start);
+    ranks.advance(Time::NEVER, &mut crossbar).map_err(|error| error.to_string())?;
+    let execution = ranks.close();
+    if execution.complete() {
+        return Ok(execution);
+    }
+    let first = execution.stuck.first().map_or_else(String::new, |stuck| format!("; {stuck}"));
+    Err(format!("{} operations never finish, whatever the network{first}", execution.unfinished))
+}

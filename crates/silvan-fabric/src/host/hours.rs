@@ -1,0 +1,77 @@
+//! How a host spends its time: what a job's ranks wait for at the sending side.
+
+use silvan_engine::Time;
+
+use super::Host;
+use crate::core::Core;
+
+/// What a host that does not send waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Wait {
+    /// Something to send.
+    #[default]
+    Traffic,
+    /// Credit.
+    Credit,
+    /// Congestion control: all that it has is held back.
+    Control,
+}
+
+/// Time spent so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Spent {
+    /// It sent, or spaced what it sends (injection limit, message overhead).
+    pub sending: Time,
+    /// It lacked credit.
+    pub blocked: Time,
+    /// All that it had was held back by congestion control.
+    pub throttled: Time,
+}
+
+/// What a host does since its last look, and what it spent its time with before.
+#[derive(Debug, Default)]
+pub(crate) struct Hours {
+    since: Time,
+    /// Until then it sends.
+    busy_until: Time,
+    /// What it waits for after that.
+    then: Wait,
+    spent: Spent,
+}
+
+impl Hours {
+    /// Time spent until now.
+    pub fn until(&self, now: Time) -> Spent {
+        let mut spent = self.spent;
+        let sent = self.busy_until.min(now).max(self.since);
+        spent.sending += sent - self.since;
+        match self.then {
+            Wait::Traffic => {}
+            Wait::Credit => spent.blocked += now - sent,
+            Wait::Control => spent.throttled += now - sent,
+        }
+        spent
+    }
+}
+
+impl Host {
+    /// Notes what the host does from now on, after it has looked.
+    #[inline(never)]
+    pub(super) fn note_hours(&mut self, core: &Core) {
+        let now = core.now;
+        let busy_until = core.free_at(self.out).max(self.injection.free_at);
+        // What may be sent when the link is free is tried then: there is another look.
+        let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
+        let is_buffered = || self.adapter.is_some() && !self.buffered(core).is_empty();
+        let then = if busy_until <= now && (waits || is_buffered()) {
+            Wait::Credit
+        } else if !waits && self.flows.throttled() > 0 {
+            Wait::Control
+        } else {
+            Wait::Traffic
+        };
+        let Some(hours) = &mut self.hours else { return };
+        hours.spent = hours.until(now);
+        (hours.since, hours.busy_until, hours.then) = (now, busy_until, then);
+    }
+}

@@ -1,0 +1,204 @@
+//! What came of a job.
+
+use std::borrow::BorrowMut;
+use std::sync::Arc;
+
+use silvan_engine::Time;
+use silvan_trace::Trace;
+use silvan_trace::execute::Execution;
+
+use super::{Logged, Running, Setup};
+use crate::host::{Host, Spent};
+use crate::outcome::{CollectiveSummary, JobSummary};
+
+/// A job at the end of the run.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub name: String,
+    pub trace: Arc<Trace>,
+    /// Per rank, its host.
+    pub hosts: Vec<u32>,
+    pub start: Time,
+    /// When the last rank had finished, if all did.
+    pub done: Option<Time>,
+    /// Until when its ranks' time is counted: when it had finished, or the end of the run.
+    pub until: Time,
+    pub execution: Execution,
+    /// The same on an ideal crossbar, from the same start.
+    pub alone: Execution,
+    /// Per rank, what its host spent its time with.
+    pub spent: Vec<Spent>,
+    pub sent_bytes: Vec<u64>,
+    pub received_bytes: Vec<u64>,
+    pub slowdowns: hdrhistogram::Histogram<u64>,
+    pub log: Vec<Logged>,
+    pub unlogged: u64,
+    pub failed: Option<String>,
+}
+
+/// A part of a whole; 0 of nothing.
+fn share(part: Time, whole: Time) -> f64 {
+    if whole == Time::ZERO { 0.0 } else { part.0 as f64 / whole.0 as f64 }
+}
+
+fn mean(parts: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = parts.len().max(1) as f64;
+    parts.sum::<f64>() / count
+}
+
+pub(super) fn ns(time: Time) -> f64 {
+    time.0 as f64 / 1_000.0
+}
+
+impl Closed {
+    pub(super) fn new<H: BorrowMut<Host>>(job: Running, hosts: &[H], now: Time) -> Self {
+        let until = job.done.unwrap_or(now);
+        let Setup { name, ranks, places, alone, start, .. } = job.setup;
+        let spent_at = |&(host, _): &(u32, u16)| {
+            let at = job.hosts.iter().find(|at| at.host == host);
+            let host: &Host = hosts[host as usize].borrow();
+            let now = || host.hours.as_ref().map(|hours| hours.until(now));
+            at.and_then(|at| at.spent).or_else(now).unwrap_or_default()
+        };
+        Self {
+            name,
+            trace: ranks.shared(),
+            hosts: places.iter().map(|place| place.0).collect(),
+            start,
+            done: job.done,
+            until,
+            spent: places.iter().map(spent_at).collect(),
+            execution: ranks.close(),
+            alone,
+            sent_bytes: job.sent_bytes,
+            received_bytes: job.received_bytes,
+            slowdowns: job.slowdowns,
+            log: job.log,
+            unlogged: job.unlogged,
+            failed: job.failed,
+        }
+    }
+
+    /// From its start until it had finished, or the end of the run.
+    pub fn span(&self) -> Time {
+        self.until.saturating_sub(self.start)
+    }
+
+    /// For the summary.
+    pub fn summary(&self) -> JobSummary {
+        let span = self.span();
+        let alone = self.alone.span.saturating_sub(self.start);
+        let mut hosts = self.hosts.clone();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let of_ranks = |times: &[Time]| mean(times.iter().map(|&time| share(time, span)));
+        let of_hosts = |of: fn(&Spent) -> Time| mean(self.spent.iter().map(|spent| share(of(spent), span)));
+        let messages = self.slowdowns.len();
+        let quantile = |quantile| self.slowdowns.value_at_quantile(quantile) as f64 / 1_000.0;
+        JobSummary {
+            job: self.name.clone(),
+            ranks: self.hosts.len(),
+            hosts: hosts.len(),
+            started_ns: ns(self.start),
+            finished_ns: self.done.map(ns),
+            span_ns: ns(span),
+            crossbar_ns: ns(alone),
+            slowdown: (self.done.is_some() && alone > Time::ZERO).then(|| share(span, alone)),
+            unfinished_operations: self.execution.unfinished,
+            messages,
+            bytes: self.sent_bytes.iter().sum(),
+            message_slowdown_mean: (messages > 0).then(|| self.slowdowns.mean() / 1_000.0),
+            message_slowdown_p99: (messages > 0).then(|| quantile(0.99)),
+            computing_share: of_ranks(&self.execution.computing),
+            busy_share: of_ranks(&self.execution.busy),
+            sending_share: of_hosts(|spent| spent.sending),
+            blocked_share: of_hosts(|spent| spent.blocked),
+            throttled_share: of_hosts(|spent| spent.throttled),
+            collectives: self.collectives(),
+        }
+    }
+
+    fn collectives(&self) -> Vec<CollectiveSummary> {
+        let kinds = self.trace.collectives.iter().enumerate();
+        kinds
+            .map(|(kind, of)| {
+                let spans = |execution: &Execution| {
+                    let own = execution.calls.iter().filter(|call| usize::from(call.kind) == kind);
+                    let spans: Vec<f64> = own.filter_map(|call| Some(ns(call.end? - call.start?))).collect();
+                    (spans.len() as u64, mean(spans.into_iter()))
+                };
+                let (finished, mean_ns) = spans(&self.execution);
+                CollectiveSummary {
+                    operation: of.operation,
+                    algorithm: of.algorithm,
+                    finished,
+                    mean_ns,
+                    crossbar_ns: spans(&self.alone).1,
+                }
+            })
+            .collect()
+    }
+
+    /// What is to be said of it, and what is wrong with it.
+    pub fn tell(&self) -> (String, Option<String>) {
+        let summary = self.summary();
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        let JobSummary { job, ranks, hosts, .. } = &summary;
+        let mut text = format!("Job `{job}` ({ranks} ranks on {hosts} hosts) ");
+        match summary.slowdown {
+            Some(slowdown) => {
+                text += &format!(
+                    "finished after {}, {slowdown:.2} times what it takes on an ideal crossbar ({}).",
+                    self.span(),
+                    self.alone.span.saturating_sub(self.start)
+                )
+            }
+            None if self.done.is_some() => text += &format!("finished after {}.", self.span()),
+            None => text += &format!("had {} operations left at the end.", summary.unfinished_operations),
+        }
+        text += &format!(
+            " On average its ranks were busy for {} of that time and computed for {}; their hosts sent for {}, lacked \
+             credit for {} and were throttled for {}.",
+            percent(summary.busy_share),
+            percent(summary.computing_share),
+            percent(summary.sending_share),
+            percent(summary.blocked_share),
+            percent(summary.throttled_share),
+        );
+        if let (Some(mean), Some(p99)) = (summary.message_slowdown_mean, summary.message_slowdown_p99) {
+            text += &format!(
+                " A message took {mean:.2} times as long as on an empty network, one in a hundred {p99:.2} times or more."
+            );
+        }
+        for one in &summary.collectives {
+            let (name, algorithm) = (one.operation, one.algorithm);
+            text += &format!(
+                " {} of {name} by {algorithm} finished, after {} on average ({} on a crossbar).",
+                one.finished,
+                Time((one.mean_ns * 1e3).round() as u64),
+                Time((one.crossbar_ns * 1e3).round() as u64)
+            );
+        }
+        (text, self.warning())
+    }
+
+    fn warning(&self) -> Option<String> {
+        let name = &self.name;
+        if let Some(failed) = &self.failed {
+            return Some(format!("job `{name}` did not go on: {failed}"));
+        }
+        if self.done.is_none() {
+            let left = self.execution.unfinished;
+            return Some(format!(
+                "job `{name}` did not finish: {left} operations were left; give the run a longer duration, or look at \
+                 what holds it up"
+            ));
+        }
+        (self.unlogged > 0).then(|| {
+            let (kept, all) = (self.log.len(), self.log.len() as u64 + self.unlogged);
+            format!(
+                "job `{name}`: the table of messages has the first {kept} of {all}; the summary counts all"
+            )
+        })
+    }
+}

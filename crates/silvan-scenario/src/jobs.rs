@@ -1,0 +1,368 @@
+//! Jobs of a scenario: what their ranks do, and on which hosts they are.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::random::Stream;
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::topology::{NodeRef, Topology};
+use silvan_fabric::traffic::Job;
+use silvan_trace::Trace;
+use silvan_trace::collective::{Algorithm, COLLECTIVES, Choice, Collective};
+use silvan_trace::execute::Parameters;
+use silvan_trace::generate::{Kernels, Repeated, Transformer};
+use silvan_trace::read::{Format, Options, read};
+use silvan_trace::trace::MAX_ITEMS;
+
+use crate::error::Fault;
+use crate::spec::Spec;
+use crate::validate::ensure;
+
+/// A parallel application: ranks on hosts, which compute, send messages and wait for each other's. What messages
+/// take is the network's, beside all other traffic.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobSpec {
+    /// As shown in results; by default "job 1" and so on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What its ranks do.
+    pub program: Program,
+    /// Hosts that its ranks may be on, in this order; by default all that no job before it uses, in the
+    /// network's order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
+    /// How ranks are put on these hosts.
+    #[serde(default)]
+    pub placement: Placement,
+    /// Ranks that share a host; what they send each other meets no network.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    pub ranks_per_host: u32,
+    /// When its ranks begin.
+    #[serde(default)]
+    pub start: Time,
+    /// Service level of its messages.
+    #[serde(default)]
+    #[schemars(range(max = 15))]
+    pub sl: u8,
+    /// Time of a rank's cpu for each message sent or received (LogGP's o).
+    #[serde(default)]
+    pub overhead: Time,
+    /// Rate at which a rank's cpu copies what it sends and receives (LogGP's 1/O); by default that takes no
+    /// time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_rate: Option<Rate>,
+    /// Messages of more bytes are sent by rendezvous: they wait until their receive is posted. By default
+    /// all are sent at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendezvous_above: Option<Bytes>,
+    /// How collective operations are done.
+    #[serde(default)]
+    pub algorithms: Algorithms,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// How ranks are put on hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// One host after the other.
+    #[default]
+    Linear,
+    /// In turn on one host of each leaf switch.
+    RoundRobin,
+    /// In an order drawn from the seed.
+    Random,
+}
+
+/// What a job's ranks do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Program {
+    /// What a trace says: GOAL (text or binary), SimGrid's time-independent traces, VEF, Chakra, recordings
+    /// of HPCC.
+    Trace {
+        /// The file, relative to the scenario.
+        file: String,
+        /// The format of the file; by default found by what it holds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        format: Option<Format>,
+        /// Nanoseconds per unit of time of the file.
+        #[serde(default = "unscaled")]
+        #[schemars(range(min = 0))]
+        time_scale: f64,
+        /// Computing is so many times as long.
+        #[serde(default = "unscaled")]
+        #[schemars(range(min = 0))]
+        compute_scale: f64,
+        /// Speed of a host in flop/s, for traces that count operations (SimGrid's).
+        #[serde(default = "usual_speed")]
+        #[schemars(range(min = 1))]
+        host_flops: f64,
+    },
+    /// A collective operation, again and again.
+    Collective {
+        /// The operation.
+        operation: Collective,
+        /// Number of ranks.
+        #[schemars(range(min = 1))]
+        ranks: u32,
+        /// Groups of as many ranks each, which follow each other; each is on its own.
+        #[serde(default = "one")]
+        #[schemars(range(min = 1))]
+        groups: u32,
+        /// Bytes of the vector (all-reduce, broadcast, reduce, scan), or of each block; a barrier has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<Bytes>,
+        /// Repetitions.
+        #[serde(default = "one")]
+        #[schemars(range(min = 1))]
+        iterations: u32,
+        /// What each rank computes before each.
+        #[serde(default)]
+        compute: Time,
+    },
+    /// A kernel of HPC Challenge.
+    HpcChallenge(Kernels),
+    /// A training step of a transformer, parallel in tensors, pipeline and data.
+    Transformer(Transformer),
+}
+
+const fn unscaled() -> f64 {
+    1.0
+}
+
+const fn usual_speed() -> f64 {
+    1e9
+}
+
+/// How each collective operation is done; by default recursive doubling (all-reduce, scan), ring
+/// (all-gather), pairwise (reduce-scatter, all-to-all), binomial (broadcast, reduce, gather, scatter) and
+/// dissemination (barrier).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Algorithms {
+    /// Everybody gets the combination of all vectors: recursive-doubling, ring, recursive-halving or binomial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_reduce: Option<Algorithm>,
+    /// Everybody gets everybody's block: ring, recursive-doubling or bruck.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_gather: Option<Algorithm>,
+    /// Each gets its block of the combination: pairwise, ring or recursive-halving.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reduce_scatter: Option<Algorithm>,
+    /// Everybody has a block for everybody: pairwise, bruck or linear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_to_all: Option<Algorithm>,
+    /// The root's vector goes to all: binomial, ring or linear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broadcast: Option<Algorithm>,
+    /// The root gets the combination: binomial or linear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reduce: Option<Algorithm>,
+    /// The root gets everybody's block: binomial or linear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gather: Option<Algorithm>,
+    /// Each gets its block of the root: binomial or linear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scatter: Option<Algorithm>,
+    /// Nobody leaves before all have come: dissemination, recursive-doubling or binomial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub barrier: Option<Algorithm>,
+    /// Each gets the combination of those before it: recursive-doubling or linear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan: Option<Algorithm>,
+}
+
+impl Algorithms {
+    fn given(&self, operation: Collective) -> Option<Algorithm> {
+        match operation {
+            Collective::AllReduce => self.all_reduce,
+            Collective::AllGather => self.all_gather,
+            Collective::ReduceScatter => self.reduce_scatter,
+            Collective::AllToAll => self.all_to_all,
+            Collective::Broadcast => self.broadcast,
+            Collective::Reduce => self.reduce,
+            Collective::Gather => self.gather,
+            Collective::Scatter => self.scatter,
+            Collective::Barrier => self.barrier,
+            Collective::Scan => self.scan,
+        }
+    }
+
+    fn choice(&self, at: &str) -> Result<Choice, Fault> {
+        let mut choice = Choice::default();
+        for operation in COLLECTIVES {
+            if let Some(algorithm) = self.given(operation) {
+                let key = operation.name().replace('-', "_");
+                let set = choice.set(operation.name(), algorithm.name());
+                set.map_err(|what| Fault::new(format!("{at}.algorithms.{key}"), what))?;
+            }
+        }
+        Ok(choice)
+    }
+}
+
+impl JobSpec {
+    fn parameters(&self) -> Parameters {
+        Parameters {
+            overhead: self.overhead,
+            overhead_per_byte_fs: self.copy_rate.map_or(0, Parameters::gap_of),
+            rendezvous_above: self.rendezvous_above.map_or(u64::MAX, |bytes| bytes.0),
+            ..Parameters::default()
+        }
+    }
+
+    /// What its ranks do, from its file or its sizes.
+    fn trace(&self, base: &Path, at: &str) -> Result<Trace, Fault> {
+        let algorithms = self.algorithms.choice(at)?;
+        let wrong = |what: String| Fault::new(format!("{at}.program"), what);
+        match &self.program {
+            Program::Trace { file, format, time_scale, compute_scale, host_flops } => {
+                let options = Options {
+                    format: *format,
+                    time_scale: *time_scale,
+                    compute_scale: *compute_scale,
+                    host_flops: *host_flops,
+                    algorithms,
+                    ..Options::default()
+                };
+                let made = read(&base.join(file), &options);
+                Ok(made.map_err(|error| Fault::new(format!("{at}.program.file"), error.to_string()))?.trace)
+            }
+            Program::Collective { operation, ranks, groups, bytes, iterations, compute } => {
+                let (ranks, groups, iterations) = (*ranks, *groups, *iterations);
+                let sizes = Repeated {
+                    operation: *operation,
+                    ranks,
+                    groups,
+                    bytes: bytes.map_or(0, |bytes| bytes.0),
+                    iterations,
+                    compute_ns: compute.0 / 1_000,
+                };
+                sizes.trace(&algorithms, MAX_ITEMS).map_err(wrong)
+            }
+            Program::HpcChallenge(sizes) => sizes.trace(&algorithms, MAX_ITEMS).map_err(wrong),
+            Program::Transformer(sizes) => sizes.trace(&algorithms, MAX_ITEMS).map_err(wrong),
+        }
+    }
+}
+
+/// Checks what needs neither network nor files.
+pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
+    let mut names = HashSet::new();
+    for (index, job) in spec.job.iter().enumerate() {
+        let at = format!("job.{index}");
+        let name = name(job, index);
+        ensure(names.insert(name), &format!("{at}.name"), || "is another job's too".to_owned())?;
+        ensure(job.ranks_per_host > 0, &format!("{at}.ranks_per_host"), || "must be 1 or more".to_owned())?;
+        ensure(job.start < spec.duration, &format!("{at}.start"), || {
+            format!("must be before the end of the run, {}", spec.duration)
+        })?;
+        job.algorithms.choice(&at)?;
+        if let Program::Trace { time_scale, compute_scale, host_flops, .. } = &job.program {
+            for (key, value) in [("time_scale", time_scale), ("compute_scale", compute_scale)] {
+                let fine = value.is_finite() && (0.0..=1e12).contains(value);
+                ensure(fine, &format!("{at}.program.{key}"), || "must be 0 to 1e12".to_owned())?;
+            }
+            let fine = host_flops.is_finite() && *host_flops >= 1.0;
+            ensure(fine, &format!("{at}.program.host_flops"), || "must be 1 or more".to_owned())?;
+        }
+        if let Program::Collective { operation, bytes, compute, .. } = &job.program {
+            let is_barrier = *operation == Collective::Barrier;
+            ensure(bytes.is_some() != is_barrier, &format!("{at}.program.bytes"), || match is_barrier {
+                true => "has no effect: a barrier carries no bytes; leave it out".to_owned(),
+                false => format!("missing: how large {} is, such as \"1 MiB\"", operation.name()),
+            })?;
+            ensure(compute.0 % 1_000 == 0, &format!("{at}.program.compute"), || {
+                "must be whole nanoseconds".to_owned()
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn name(job: &JobSpec, index: usize) -> String {
+    job.name.clone().unwrap_or_else(|| format!("job {}", index + 1))
+}
+
+/// The jobs with their traces and their ranks' hosts.
+pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<Vec<Job>, Fault> {
+    let mut used: HashSet<u32> = HashSet::new();
+    let mut jobs = Vec::new();
+    for (index, job) in spec.job.iter().enumerate() {
+        let at = format!("job.{index}");
+        let trace = job.trace(base, &at)?;
+        let hosts = places(job, spec.seed, (index, &at), topology, &used, trace.ranks())?;
+        used.extend(&hosts);
+        jobs.push(Job {
+            name: name(job, index),
+            trace: Arc::new(trace),
+            hosts,
+            parameters: job.parameters(),
+            start: job.start,
+            sl: job.sl,
+        });
+    }
+    Ok(jobs)
+}
+
+/// Per rank, its host.
+fn places(
+    job: &JobSpec,
+    seed: u64,
+    (index, at): (usize, &str),
+    topology: &Topology,
+    used: &HashSet<u32>,
+    ranks: u32,
+) -> Result<Vec<u32>, Fault> {
+    let known: HashMap<&str, u32> =
+        (0..).zip(&topology.hosts).map(|(at, host)| (host.name.as_str(), at)).collect();
+    let mut hosts: Vec<u32> = match &job.hosts {
+        // That they are there was checked with the network.
+        Some(names) => names.iter().filter_map(|name| known.get(name.as_str()).copied()).collect(),
+        None => (0..topology.hosts.len() as u32).filter(|host| !used.contains(host)).collect(),
+    };
+    let needed = ranks.div_ceil(job.ranks_per_host);
+    ensure(hosts.len() >= needed as usize, &format!("{at}.hosts"), || {
+        let (there, each) = (hosts.len(), job.ranks_per_host);
+        let whose = if job.hosts.is_some() { "are given" } else { "are left by the jobs before it" };
+        format!("{there} {whose}, but {ranks} ranks need {needed}, {each} on each (ranks_per_host)")
+    })?;
+    match job.placement {
+        Placement::Linear => {}
+        Placement::RoundRobin => hosts = in_turn(&hosts, topology),
+        Placement::Random => Stream::new(seed, "placement of ranks", index as u64).shuffle(&mut hosts),
+    }
+    Ok((0..ranks).map(|rank| hosts[(rank / job.ranks_per_host) as usize]).collect())
+}
+
+/// The first host of each leaf switch, then the second of each, and so on; leaves in the order of their first
+/// hosts.
+fn in_turn(hosts: &[u32], topology: &Topology) -> Vec<u32> {
+    let mut leaf_of = vec![u32::MAX; topology.hosts.len()];
+    for link in &topology.links {
+        for (one, other) in [(link.a.node, link.b.node), (link.b.node, link.a.node)] {
+            if let (NodeRef::Host(host), NodeRef::Switch(switch)) = (one, other) {
+                leaf_of[host as usize] = switch;
+            }
+        }
+    }
+    let mut leaves: Vec<(u32, Vec<u32>)> = Vec::new();
+    for &host in hosts {
+        let leaf = leaf_of[host as usize];
+        match leaves.iter_mut().find(|known| known.0 == leaf) {
+            Some((_, own)) => own.push(host),
+            None => leaves.push((leaf, vec![host])),
+        }
+    }
+    let most = leaves.iter().map(|leaf| leaf.1.len()).max().unwrap_or(0);
+    (0..most).flat_map(|row| leaves.iter().filter_map(move |leaf| leaf.1.get(row).copied())).collect()
+}

@@ -1,0 +1,93 @@
+//! LogGP's costs of communication: a crossbar without congestion inside.
+
+use super::Parameters;
+use super::ranks::{Agenda, Carrier, Parcel, Part, later};
+
+/// When an interface is free again, each way, in ps.
+#[derive(Debug, Clone, Copy, Default)]
+struct Interface {
+    outgoing: u64,
+    incoming: u64,
+}
+
+/// What a parcel meets on a crossbar, in ps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// From its first byte sent to its first byte there.
+    pub latency: u64,
+    /// Its bytes on a link.
+    pub span: u128,
+    /// How long an interface is busy with it: the span or more.
+    pub busy: u128,
+}
+
+/// An ideal crossbar: interfaces send and take in one message after the other, and nothing else is in the way.
+#[derive(Debug)]
+pub struct Crossbar<C> {
+    /// Which host each rank is on.
+    hosts: Vec<u32>,
+    cost: C,
+    /// Of each host, by number.
+    interfaces: Vec<Vec<Interface>>,
+}
+
+impl<C: Fn(&Parcel) -> Cost> Crossbar<C> {
+    /// Ranks on the hosts that are given for each. What ranks of one host send each other takes no time.
+    pub fn new(hosts: Vec<u32>, cost: C) -> Self {
+        let count = hosts.iter().max().map_or(0, |&last| last as usize + 1);
+        Self { hosts, cost, interfaces: vec![Vec::new(); count] }
+    }
+
+    fn interface(&mut self, host: u32, number: u8) -> &mut Interface {
+        let list = &mut self.interfaces[host as usize];
+        let number = usize::from(number);
+        if list.len() <= number {
+            list.resize(number + 1, Interface::default());
+        }
+        &mut list[number]
+    }
+}
+
+impl Parameters {
+    /// What a parcel meets where all ways are alike.
+    #[must_use]
+    pub fn cost(&self, parcel: &Parcel) -> Cost {
+        let span = per_byte(parcel.bytes, self.gap_per_byte_fs);
+        Cost { latency: self.latency.0, span, busy: span.max(u128::from(self.gap.0)) }
+    }
+}
+
+impl<C: Fn(&Parcel) -> Cost> Carrier for Crossbar<C> {
+    fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
+        let host = self.hosts[parcel.from as usize];
+        if host == self.hosts[parcel.to as usize] {
+            agenda.arrives(now, parcel);
+            agenda.left(now, parcel);
+            return;
+        }
+        let cost = (self.cost)(parcel);
+        // A permission takes the way back and no more.
+        if parcel.part == Part::Permission {
+            return agenda.arrives(later(now, u128::from(cost.latency)), parcel);
+        }
+        let interface = self.interface(host, parcel.nic);
+        let start = now.max(interface.outgoing);
+        interface.outgoing = later(start, cost.busy);
+        agenda.head(later(start, u128::from(cost.latency)), parcel);
+        agenda.left(later(start, cost.span), parcel);
+    }
+
+    fn head(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
+        let cost = (self.cost)(parcel);
+        let host = self.hosts[parcel.to as usize];
+        let interface = self.interface(host, parcel.nic);
+        let start = now.max(interface.incoming);
+        interface.incoming = later(start, cost.busy);
+        agenda.arrives(later(start, cost.span), parcel);
+    }
+}
+
+/// Bytes at a pace in fs, as ps, a part of one counted as whole.
+pub(super) fn per_byte(bytes: u64, pace_fs: u64) -> u128 {
+    (u128::from(bytes) * u128::from(pace_fs)).div_ceil(1000)
+}

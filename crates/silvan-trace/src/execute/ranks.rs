@@ -1,0 +1,489 @@
+//! What each rank does when: dependencies, cpus, matching. Who carries messages is left open.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::ops::Deref;
+
+use silvan_engine::Time;
+
+use super::loggp::per_byte;
+use super::matching::Matching;
+use super::{Call, Execution, Parameters, TooLong, stuck};
+use crate::trace::{ANY_SIZE, Kind, Operation, Trace, When};
+
+/// So many of each kind of fault are kept.
+const KEPT: usize = 10;
+
+/// In place of a number of dependencies.
+pub(super) const DONE: u32 = u32::MAX;
+
+/// The latest time, in ps: 106 days.
+const END: u64 = u64::MAX / 2;
+
+/// A later time; beyond the range, one that [`Agenda`] refuses.
+pub(super) fn later(now: u64, span: u128) -> u64 {
+    (u128::from(now) + span).min(u128::from(END) + 1) as u64
+}
+
+/// What happens, in the order in which it is done at one instant: what concerns the network before what
+/// starts anew, so that a message sent first is there first also where nothing takes time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// A message, or its request, is there.
+    Arrived,
+    /// The bytes of a rendezvous are there.
+    DataArrived,
+    /// The first byte of a message or a request is there.
+    Head,
+    /// The first byte of a rendezvous's data is there.
+    DataHead,
+    /// The cpu has handed a message or a request over.
+    Inject,
+    /// It has handed the data of a rendezvous over.
+    DataInject,
+    /// The permission for a rendezvous is there.
+    Permit,
+    Started,
+    Finished,
+    Post,
+    Ready,
+}
+
+/// Time in ps, what, rank, operation within the rank. Events of messages name the sender's.
+type Event = Reverse<(u64, What, u32, u32)>;
+
+/// What a message puts on the network at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// All of it: it is sent eagerly.
+    Whole,
+    /// The request of a rendezvous, without bytes.
+    Request,
+    /// The permission that answers it, without bytes.
+    Permission,
+    /// The bytes of a rendezvous.
+    Data,
+}
+
+/// What a rank hands over to be carried to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Parcel {
+    /// The rank of the send that it belongs to.
+    pub rank: u32,
+    /// The send's number within its rank.
+    pub index: u32,
+    /// Which part of the message it is.
+    pub part: Part,
+    /// The rank that it comes from.
+    pub from: u32,
+    /// The rank that it goes to.
+    pub to: u32,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The network interface that it takes.
+    pub nic: u8,
+}
+
+/// What is to happen when.
+#[derive(Debug, Default)]
+pub struct Agenda {
+    events: BinaryHeap<Event>,
+    /// The first operation with which the range of time ended.
+    beyond: Option<(u32, u32)>,
+}
+
+impl Agenda {
+    fn push(&mut self, time: u64, what: What, rank: u32, index: u32) {
+        if time > END {
+            self.beyond.get_or_insert((rank, index));
+            return;
+        }
+        self.events.push(Reverse((time, what, rank, index)));
+    }
+
+    /// A parcel is wholly there at a time (ps).
+    pub fn arrives(&mut self, time: u64, parcel: &Parcel) {
+        let what = match parcel.part {
+            Part::Whole | Part::Request => What::Arrived,
+            Part::Data => What::DataArrived,
+            Part::Permission => What::Permit,
+        };
+        self.push(time, what, parcel.rank, parcel.index);
+    }
+
+    /// The last byte of a parcel has left its sender at a time (ps).
+    pub fn left(&mut self, time: u64, parcel: &Parcel) {
+        // An eager send has finished before, when the cpu was free again.
+        if parcel.part == Part::Data {
+            self.push(time, What::Finished, parcel.rank, parcel.index);
+        }
+    }
+
+    /// The first byte of a parcel is there at a time (ps): [`Carrier::head`] is asked then.
+    pub fn head(&mut self, time: u64, parcel: &Parcel) {
+        let what = if parcel.part == Part::Data { What::DataHead } else { What::Head };
+        self.push(time, what, parcel.rank, parcel.index);
+    }
+}
+
+/// What takes parcels from rank to rank. Times are in ps.
+pub trait Carrier {
+    /// Takes a parcel at a time, and tells the agenda, now or later, when it has left and when it is there.
+    fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda);
+
+    /// The first byte of a parcel is there, at the time that this carrier gave the agenda.
+    fn head(&mut self, _now: u64, _parcel: &Parcel, _agenda: &mut Agenda) {}
+}
+
+/// What a rank has done so far.
+#[derive(Debug, Default)]
+struct Rank {
+    /// When each cpu is free again, in ps.
+    cpus: Vec<u64>,
+    /// Until when at least one of them is busy.
+    busy_until: u64,
+}
+
+impl Rank {
+    fn cpu(&mut self, number: u8) -> &mut u64 {
+        let number = usize::from(number);
+        if self.cpus.len() <= number {
+            self.cpus.resize(number + 1, 0);
+        }
+        &mut self.cpus[number]
+    }
+}
+
+/// The ranks of a trace at work.
+#[derive(Debug)]
+pub struct Ranks<T> {
+    trace: T,
+    parameters: Parameters,
+    agenda: Agenda,
+    /// Dependencies of each operation that are not yet met; [`DONE`] when it has finished.
+    waits: Vec<u32>,
+    ranks: Vec<Rank>,
+    matching: Matching,
+    /// The receive of each rendezvous that is under way, by its send.
+    receives: HashMap<usize, u32>,
+    /// Which of the outcome's calls each of the trace's marks belongs to, and its operations that have not
+    /// finished.
+    calls: Vec<u32>,
+    open: Vec<u64>,
+    outcome: Execution,
+}
+
+impl<T: Deref<Target = Trace>> Ranks<T> {
+    /// All ranks before their first operation, which they come to at `start`. Latency and gaps of the
+    /// parameters are the carrier's.
+    pub fn new(trace: T, parameters: &Parameters, start: Time) -> Self {
+        let count = trace.ranks() as usize;
+        let mut agenda = Agenda::default();
+        for rank in 0..trace.ranks() {
+            for (index, operation) in trace.of_rank(rank).enumerate() {
+                if trace.waits()[operation] == 0 {
+                    agenda.push(start.0, What::Ready, rank, index as u32);
+                }
+            }
+        }
+        let (calls, open, list) = calls(&trace);
+        Self {
+            parameters: *parameters,
+            agenda,
+            waits: trace.waits().to_vec(),
+            ranks: std::iter::repeat_with(Rank::default).take(count).collect(),
+            matching: Matching::new(count),
+            receives: HashMap::new(),
+            calls,
+            open,
+            outcome: Execution {
+                finished: vec![Time::ZERO; count],
+                span: Time::ZERO,
+                computing: vec![Time::ZERO; count],
+                busy: vec![Time::ZERO; count],
+                calls: list,
+                messages: 0,
+                unfinished: trace.operations() as u64,
+                stuck: Vec::new(),
+                circle: Vec::new(),
+                unreceived: (0, Vec::new()),
+                truncated: (0, Vec::new()),
+            },
+            trace,
+        }
+    }
+
+    /// The trace.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The trace, shared.
+    pub fn shared(&self) -> T
+    where
+        T: Clone,
+    {
+        self.trace.clone()
+    }
+
+    /// When something is to be done next, as far as the ranks know.
+    #[must_use]
+    pub fn next(&self) -> Option<Time> {
+        self.agenda.events.peek().map(|Reverse((time, ..))| Time(*time))
+    }
+
+    /// Whether all operations have finished.
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
+        self.outcome.unfinished == 0
+    }
+
+    /// See [`Agenda`]: for a carrier that learns later what comes of a parcel.
+    pub const fn agenda(&mut self) -> &mut Agenda {
+        &mut self.agenda
+    }
+
+    /// Does all that is to be done until a time, that time included.
+    ///
+    /// # Errors
+    /// [`TooLong`].
+    pub fn advance(&mut self, until: Time, carrier: &mut impl Carrier) -> Result<(), TooLong> {
+        while let Some(&Reverse((now, what, rank, index))) = self.agenda.events.peek()
+            && now <= until.0
+        {
+            self.agenda.events.pop();
+            let at = self.trace.first(rank) + index as usize;
+            match what {
+                What::Ready => self.ready(now, rank, index, at),
+                What::Started => self.release(now, rank, at, When::Start),
+                What::Finished => self.finish(now, rank, at),
+                What::Inject | What::DataInject => self.inject(now, (what, rank, index, at), carrier),
+                What::Head | What::DataHead => {
+                    let parcel = self.parcel(what == What::DataHead, rank, index, at);
+                    carrier.head(now, &parcel, &mut self.agenda);
+                }
+                What::Arrived => self.arrived(now, (rank, index, at), carrier),
+                What::DataArrived => {
+                    if let Some(receive) = self.receives.remove(&at) {
+                        self.receive(now, at, self.trace.operation(at).peer, receive);
+                    }
+                }
+                What::Permit => self.permit(now, rank, index, at),
+                What::Post => self.post(now, (rank, index, at), carrier),
+            }
+            if let Some((rank, index)) = self.agenda.beyond {
+                let operation = self.trace.operation(self.trace.first(rank) + index as usize);
+                return Err(TooLong { rank, operation });
+            }
+        }
+        Ok(())
+    }
+
+    /// What came of it, also where something is left to be done.
+    pub fn close(mut self) -> Execution {
+        self.outcome.span = self.outcome.finished.iter().copied().max().unwrap_or_default();
+        let mut sends = self.matching.unreceived(&self.trace);
+        self.outcome.unreceived.0 = sends.len() as u64;
+        sends.truncate(KEPT);
+        self.outcome.unreceived.1 = sends;
+        if !self.outcome.complete() {
+            (self.outcome.stuck, self.outcome.circle) =
+                stuck::explain(&self.trace, &self.waits, &self.parameters, KEPT);
+        }
+        self.outcome.calls.sort_by_key(|call| (call.start.is_none(), call.start, call.comm, call.number));
+        self.outcome
+    }
+
+    /// Keeps a cpu busy from when it is free on; gives start and end.
+    fn occupy(&mut self, now: u64, rank: u32, at: usize, span: u128) -> (u64, u64) {
+        let number = self.trace.operation(at).cpu;
+        let own = &mut self.ranks[rank as usize];
+        let cpu = own.cpu(number);
+        let start = now.max(*cpu);
+        let end = later(start, span);
+        *cpu = end;
+        // What a cpu will do later it does after what keeps it busy until then: there is no gap between.
+        self.outcome.busy[rank as usize].0 += end.saturating_sub(start.max(own.busy_until));
+        own.busy_until = own.busy_until.max(end);
+        (start, end)
+    }
+
+    const fn is_rendezvous(&self, bytes: u64) -> bool {
+        bytes > self.parameters.rendezvous_above
+    }
+
+    fn ready(&mut self, now: u64, rank: u32, index: u32, at: usize) {
+        if let Some(call) = self.call(at) {
+            let start = &mut self.outcome.calls[call].start;
+            *start = Some(start.map_or(Time(now), |start| start.min(Time(now))));
+        }
+        let operation = self.trace.operation(at);
+        let overhead = u128::from(self.parameters.overhead.0);
+        let (start, end) = match operation.kind {
+            Kind::Delay => (now, later(now, u128::from(operation.size) * 1000)),
+            Kind::Calc => self.occupy(now, rank, at, u128::from(operation.size) * 1000),
+            Kind::Send if self.is_rendezvous(operation.size) => self.occupy(now, rank, at, overhead),
+            Kind::Send => {
+                let bytes = per_byte(operation.size, self.parameters.overhead_per_byte_fs);
+                self.occupy(now, rank, at, overhead + bytes)
+            }
+            Kind::Recv => {
+                let (start, _) = self.occupy(now, rank, at, 0);
+                return self.agenda.push(start, What::Post, rank, index);
+            }
+        };
+        self.agenda.push(start, What::Started, rank, index);
+        match operation.kind {
+            Kind::Send => {
+                self.agenda.push(end, What::Inject, rank, index);
+                if !self.is_rendezvous(operation.size) {
+                    self.agenda.push(end, What::Finished, rank, index);
+                }
+            }
+            kind => {
+                if kind == Kind::Calc {
+                    self.outcome.computing[rank as usize].0 += end - start;
+                }
+                self.agenda.push(end, What::Finished, rank, index);
+            }
+        }
+    }
+
+    /// What a send hands over: its data after a permission, all of it, or a request.
+    fn parcel(&self, is_data: bool, rank: u32, index: u32, at: usize) -> Parcel {
+        let Operation { peer, size, nic, .. } = self.trace.operation(at);
+        let (part, bytes) = match (is_data, self.is_rendezvous(size)) {
+            (true, _) => (Part::Data, size),
+            (false, true) => (Part::Request, 0),
+            (false, false) => (Part::Whole, size),
+        };
+        Parcel { rank, index, part, from: rank, to: peer, bytes, nic }
+    }
+
+    fn inject(
+        &mut self,
+        now: u64,
+        (what, rank, index, at): (What, u32, u32, usize),
+        carrier: &mut impl Carrier,
+    ) {
+        let parcel = self.parcel(what == What::DataInject, rank, index, at);
+        if parcel.to == rank {
+            self.agenda.arrives(now, &parcel);
+            self.agenda.left(now, &parcel);
+        } else {
+            carrier.carry(now, &parcel, &mut self.agenda);
+        }
+    }
+
+    fn arrived(&mut self, now: u64, (rank, index, at): (u32, u32, usize), carrier: &mut impl Carrier) {
+        let Operation { peer, tag, .. } = self.trace.operation(at);
+        if let Some(receive) = self.matching.arrive(peer, rank, tag, index) {
+            self.matched(now, (rank, index, at), receive, carrier);
+        }
+    }
+
+    fn post(&mut self, now: u64, (rank, index, at): (u32, u32, usize), carrier: &mut impl Carrier) {
+        // Others may wait for the start of a receive: that is here.
+        self.release(now, rank, at, When::Start);
+        let Operation { peer, tag, .. } = self.trace.operation(at);
+        if let Some((from, send)) = self.matching.post(rank, peer, tag, index) {
+            let send_at = self.trace.first(from) + send as usize;
+            self.matched(now, (from, send, send_at), index, carrier);
+        }
+    }
+
+    /// A send and a receive have found each other.
+    fn matched(
+        &mut self,
+        now: u64,
+        (from, send, at): (u32, u32, usize),
+        receive: u32,
+        carrier: &mut impl Carrier,
+    ) {
+        let Operation { peer, size, nic, .. } = self.trace.operation(at);
+        let receive_at = self.trace.first(peer) + receive as usize;
+        self.outcome.messages += 1;
+        let room = self.trace.operation(receive_at).size;
+        if room != ANY_SIZE && size > room {
+            self.outcome.truncated.0 += 1;
+            if self.outcome.truncated.1.len() < KEPT {
+                self.outcome.truncated.1.push((at, receive_at));
+            }
+        }
+        if !self.is_rendezvous(size) {
+            return self.receive(now, at, peer, receive);
+        }
+        self.receives.insert(at, receive);
+        let part = Part::Permission;
+        let permission = Parcel { rank: from, index: send, part, from: peer, to: from, bytes: 0, nic };
+        if peer == from {
+            self.agenda.arrives(now, &permission);
+        } else {
+            carrier.carry(now, &permission, &mut self.agenda);
+        }
+    }
+
+    fn permit(&mut self, now: u64, rank: u32, index: u32, at: usize) {
+        let bytes = per_byte(self.trace.operation(at).size, self.parameters.overhead_per_byte_fs);
+        let (_, end) = self.occupy(now, rank, at, bytes);
+        self.agenda.push(end, What::DataInject, rank, index);
+    }
+
+    /// The bytes of the send `at` are there and its receive is posted.
+    fn receive(&mut self, now: u64, at: usize, to: u32, receive: u32) {
+        let bytes = per_byte(self.trace.operation(at).size, self.parameters.overhead_per_byte_fs);
+        let span = u128::from(self.parameters.overhead.0) + bytes;
+        let receive_at = self.trace.first(to) + receive as usize;
+        let (_, end) = self.occupy(now, to, receive_at, span);
+        self.agenda.push(end, What::Finished, to, receive);
+    }
+
+    fn finish(&mut self, now: u64, rank: u32, at: usize) {
+        self.waits[at] = DONE;
+        self.outcome.unfinished -= 1;
+        let latest = &mut self.outcome.finished[rank as usize];
+        *latest = (*latest).max(Time(now));
+        if let Some(call) = self.call(at) {
+            self.open[call] -= 1;
+            if self.open[call] == 0 {
+                self.outcome.calls[call].end = Some(Time(now));
+            }
+        }
+        self.release(now, rank, at, When::Finish);
+    }
+
+    fn release(&mut self, now: u64, rank: u32, at: usize, when: When) {
+        let Self { trace, waits, agenda, .. } = self;
+        for &next in trace.successors(at, when) {
+            let waits = &mut waits[trace.first(rank) + next as usize];
+            *waits -= 1;
+            if *waits == 0 {
+                agenda.push(now, What::Ready, rank, next);
+            }
+        }
+    }
+
+    /// The collective operation that an operation belongs to.
+    fn call(&self, at: usize) -> Option<usize> {
+        let mark = self.trace.mark_of(at)?;
+        Some(self.calls[mark] as usize)
+    }
+}
+
+/// Which call each mark of a trace belongs to, how many operations each call has, and the calls.
+fn calls(trace: &Trace) -> (Vec<u32>, Vec<u64>, Vec<Call>) {
+    let mut known: HashMap<(u32, u32), u32> = HashMap::new();
+    let (mut of_mark, mut open, mut list) = (Vec::new(), Vec::new(), Vec::new());
+    for mark in trace.marks() {
+        let call = *known.entry((mark.comm, mark.number)).or_insert_with(|| {
+            let (comm, number) = (mark.comm, mark.number);
+            list.push(Call { kind: mark.kind, comm, number, ranks: 0, start: None, end: None });
+            open.push(0);
+            (list.len() - 1) as u32
+        });
+        list[call as usize].ranks += 1;
+        open[call as usize] += (mark.end - mark.first) as u64;
+        of_mark.push(call);
+    }
+    (of_mark, open, list)
+}
