@@ -14,10 +14,20 @@ use crate::case::summary;
 type Fail<'f> = &'f mut dyn FnMut(&'static str, String);
 
 /// Keys of the summary that may be missing: nothing was delivered, or has not come to its end.
-const OPTIONAL: [&str; 3] = ["completed_ns", "last_delivery_ns", "started_ns"];
+const OPTIONAL: [&str; 7] = [
+    "completed_ns",
+    "last_delivery_ns",
+    "started_ns",
+    "finished_ns",
+    "slowdown",
+    "message_slowdown_mean",
+    "message_slowdown_p99",
+];
 /// Columns whose values are missing where no packet was delivered.
 const OF_PACKETS: [&str; 3] =
     ["mean_since_generation_ns", "mean_since_injection_ns", "max_since_generation_ns"];
+/// Columns of jobs' tables, whose values are missing where something has not happened.
+const OF_JOBS: [&str; 5] = ["left_ns", "delivered_ns", "start_ns", "end_ns", "crossbar_ns"];
 
 /// Checks one run.
 pub fn check(scenario: &Scenario, outcome: &Outcome, fail: Fail<'_>) {
@@ -27,6 +37,35 @@ pub fn check(scenario: &Scenario, outcome: &Outcome, fail: Fail<'_>) {
     latencies(outcome, fail);
     if let Ok((topology, _, _)) = scenario.build() {
         rates(scenario, &topology, outcome, fail);
+    }
+}
+
+/// Checks jobs that have all finished: what was sent has arrived, and no sooner than it can.
+pub fn check_jobs(outcome: &Outcome, fail: Fail<'_>) {
+    if let Some(table) = named(outcome, "ranks") {
+        let sum = |name: &str| numbers(table, name).iter().sum::<u64>();
+        let (sent, received) = (sum("sent_bytes"), sum("received_bytes"));
+        if sent != received {
+            fail("jobs", format!("{sent} bytes sent and {received} received"));
+        }
+    }
+    let Some(table) = named(outcome, "messages") else { return };
+    let times = |name: &str| match column(table, name) {
+        Some(Values::F64(values)) => values.as_slice(),
+        _ => &[],
+    };
+    let (handed, left) = (times("handed_ns"), times("left_ns"));
+    let (there, alone) = (times("delivered_ns"), times("alone_ns"));
+    for row in 0..handed.len() {
+        // Nanoseconds of many digits have a rounding.
+        let fine = there[row] - handed[row] >= alone[row] - 0.01
+            && handed[row] <= left[row]
+            && left[row] <= there[row];
+        if !fine {
+            let times = [handed[row], left[row], there[row], alone[row]];
+            fail("jobs", format!("message {row}: handed over, left, there, alone: {times:?} ns"));
+            return;
+        }
     }
 }
 
@@ -66,6 +105,9 @@ fn nan_in_table(table: &Rows, fail: Fail<'_>) {
     for column in &table.columns {
         let Values::F64(values) = &column.values else { continue };
         let may_miss = OF_PACKETS.contains(&column.name);
+        if OF_JOBS.contains(&column.name) {
+            continue;
+        }
         let wrong = values.iter().enumerate().find(|(row, value)| {
             let missing = may_miss && value.is_nan() && packets.get(*row) == Some(&0);
             !(value.is_finite() || missing)

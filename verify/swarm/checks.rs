@@ -18,7 +18,7 @@ pub struct Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 18] = [
+pub const CHECKS: [&str; 19] = [
     "panic",
     "broken",
     "deadlock",
@@ -31,6 +31,7 @@ pub const CHECKS: [&str; 18] = [
     "order",
     "prefix",
     "finish",
+    "jobs",
     "books",
     "nan",
     "sums",
@@ -177,6 +178,9 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
     if is_done && wanted.has("prefix") {
         prefix(&base, (table, scenario), &mut findings);
     }
+    if is_done && wanted.has("jobs") {
+        jobs((table, scenario), wanted, &mut findings);
+    }
     let all = wanted.only.is_none()
         || one("finish")
         || one("panic")
@@ -222,6 +226,28 @@ fn apart(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &mut Fi
         let counts = [2, 3, 5, 7];
         other.spec.threads = Threads::Count(counts[(scenario.spec.seed % 4) as usize]);
         same(base, &run(&other), "threads", findings);
+    }
+}
+
+/// With jobs beside: nothing is lost, they end if they are given the time, and the engine makes no difference.
+fn jobs((table, scenario): (&Table, &Scenario), wanted: &Wanted<'_>, findings: &mut Findings) {
+    if scenario.spec.routing.allow_deadlock {
+        return;
+    }
+    let Some(with) = variants::with_jobs(table, scenario) else { return };
+    let Some((jobs, outcome)) = variant(&with, "jobs", findings) else { return };
+    books::check(&jobs, &outcome, &mut |check, what| findings.fail(check, what));
+    if let Some((_, long)) = variant(&variants::drained(&with, &jobs), "jobs", findings) {
+        for job in &long.summary.jobs {
+            findings.ensure(job.finished_ns.is_some(), "jobs", || {
+                format!("job {} has {} operations left", job.job, job.unfinished_operations)
+            });
+        }
+        books::check_jobs(&long, &mut |check, what| findings.fail(check, what));
+    }
+    if let Ok(Ok(plain)) = read(&variants::plain(&with, &jobs)) {
+        let only = Wanted { only: wanted.only.map(|_| "engine"), skip: wanted.skip };
+        apart(&run(&plain), &plain, &only, findings);
     }
 }
 

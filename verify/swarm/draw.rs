@@ -10,6 +10,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use toml::{Table, Value};
 
 mod congestion;
+pub mod jobs;
 mod network;
 mod nodes;
 mod traffic;

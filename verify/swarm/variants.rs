@@ -4,6 +4,8 @@ use silvan_fabric::traffic::Pattern;
 use silvan_scenario::Scenario;
 use toml::{Table, Value};
 
+use crate::draw::jobs::{Around, jobs};
+
 /// Longer than anything drawn can take, and cheap: nothing happens in an idle network.
 pub const LONG_S: u64 = 3_000;
 
@@ -121,6 +123,24 @@ pub fn plain(table: &Table, scenario: &Scenario) -> Table {
         }
     }
     other
+}
+
+/// The same with jobs, that end before it or not.
+pub fn with_jobs(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let (topology, _, _) = scenario.build().ok()?;
+    let spec = &scenario.spec;
+    let around = Around {
+        hosts: topology.hosts.into_iter().map(|host| host.name).collect(),
+        duration: spec.duration.0,
+        mtu: spec.packet.mtu.0,
+        levels: spec.lanes.sl_to_vl.as_ref().map_or(16, Vec::len) as u64,
+    };
+    let mut other = table.clone();
+    other.insert("job".to_owned(), Value::Array(jobs(spec.seed, &around)));
+    if spec.seed.is_multiple_of(3) {
+        other.insert("end_with_jobs".to_owned(), Value::from(spec.seed.is_multiple_of(2)));
+    }
+    Some(other)
 }
 
 /// The same with an end to all traffic, and the time to come to it.

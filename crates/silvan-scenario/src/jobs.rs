@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
@@ -149,36 +149,52 @@ const fn usual_speed() -> f64 {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Algorithms {
-    /// Everybody gets the combination of all vectors: recursive-doubling, ring, recursive-halving or binomial.
+    /// Everybody gets the combination of all vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "ways::<{ Collective::AllReduce as usize }>")]
     pub all_reduce: Option<Algorithm>,
-    /// Everybody gets everybody's block: ring, recursive-doubling or bruck.
+    /// Everybody gets everybody's block.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "ways::<{ Collective::AllGather as usize }>")]
     pub all_gather: Option<Algorithm>,
-    /// Each gets its block of the combination: pairwise, ring or recursive-halving.
+    /// Each gets its block of the combination.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "ways::<{ Collective::ReduceScatter as usize }>")]
     pub reduce_scatter: Option<Algorithm>,
-    /// Everybody has a block for everybody: pairwise, bruck or linear.
+    /// Everybody has a block for everybody.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "ways::<{ Collective::AllToAll as usize }>")]
     pub all_to_all: Option<Algorithm>,
-    /// The root's vector goes to all: binomial, ring or linear.
+    /// The root's vector goes to all.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "ways::<{ Collective::Broadcast as usize }>")]
     pub broadcast: Option<Algorithm>,
-    /// The root gets the combination: binomial or linear.
+    /// The root gets the combination.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "ways::<{ Collective::Reduce as usize }>")]
     pub reduce: Option<Algorithm>,
-    /// The root gets everybody's block: binomial or linear.
+    /// The root gets everybody's block.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "ways::<{ Collective::Gather as usize }>")]
     pub gather: Option<Algorithm>,
-    /// Each gets its block of the root: binomial or linear.
+    /// Each gets its block of the root.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "ways::<{ Collective::Scatter as usize }>")]
     pub scatter: Option<Algorithm>,
-    /// Nobody leaves before all have come: dissemination, recursive-doubling or binomial.
+    /// Nobody leaves before all have come.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "ways::<{ Collective::Barrier as usize }>")]
     pub barrier: Option<Algorithm>,
-    /// Each gets the combination of those before it: recursive-doubling or linear.
+    /// Each gets the combination of those before it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "ways::<{ Collective::Scan as usize }>")]
     pub scan: Option<Algorithm>,
+}
+
+/// The names of the algorithms that an operation has.
+fn ways<const OPERATION: usize>(_: &mut SchemaGenerator) -> Schema {
+    let names: Vec<&str> = COLLECTIVES[OPERATION].algorithms().iter().map(|one| one.name()).collect();
+    json_schema!({ "type": "string", "enum": names })
 }
 
 impl Algorithms {

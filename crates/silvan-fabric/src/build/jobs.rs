@@ -146,16 +146,15 @@ impl Builder<'_> {
     /// What a route takes without congestion.
     fn way(&self, path: &routing::Path) -> Way {
         let host = &self.config.host;
-        let ends = [host.injection_rate, host.drain_rate];
-        let mut way = Way { latency: Time::ZERO, rate: Rate(u64::MAX) };
+        let (mut latency, mut slowest) = (Time::ZERO, Rate(u64::MAX));
         for channel in &path.channels {
             let link = &self.topology.links[channel.link];
             let inside = matches!(channel.to.node, NodeRef::Switch(_));
-            way.latency += link.delay + if inside { self.config.switch.latency } else { Time::ZERO };
-            way.rate = way.rate.min(link.rate);
+            latency += link.delay + if inside { self.config.switch.latency } else { Time::ZERO };
+            slowest = slowest.min(link.rate);
         }
-        way.rate = ends.into_iter().flatten().fold(way.rate, Rate::min);
-        way
+        let limited = |rate: Option<Rate>| rate.map_or(slowest, |rate| rate.min(slowest));
+        Way { latency, spacing: limited(host.injection_rate), drain: limited(host.drain_rate) }
     }
 }
 

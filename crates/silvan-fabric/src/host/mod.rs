@@ -16,6 +16,7 @@ mod control;
 mod flows;
 mod hours;
 mod look;
+mod send;
 mod solo;
 
 use std::collections::VecDeque;
@@ -29,14 +30,14 @@ use crate::congestion::Notification;
 use crate::congestion::reaction::{ControlLevel, Rule, State};
 use crate::core::Core;
 use crate::link::{ChannelId, Class, key};
-use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
+use crate::packet::{Kind, Packet, PacketId};
 use crate::traffic::source::{Message, Source};
 
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;
 use announce::Leave;
 use control::Outbox;
-use flows::{Flow, FlowId, FlowTable};
+use flows::{FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
 
 /// Sizes that all hosts share, in bytes.
@@ -494,181 +495,6 @@ impl Host {
             None => self.flows.close(id),
         }
         true
-    }
-
-    /// Sends a packet of the flow whose turn it is, passing over those that may not send.
-    fn send_data(&mut self, core: &mut Core, mut blocked_lanes: u16) -> Attempt {
-        let mut attempt = Attempt::Idle;
-        self.select();
-        for _ in 0..self.flows.ready() {
-            let Some(id) = self.flows.take_turn() else { break };
-            let source = usize::from(self.flows.get(id).source);
-            self.sources[source].ready -= 1;
-            if !self.flows.get(id).may_send && self.must_wait(id, core.now) {
-                continue;
-            }
-            let dst = self.flows.get(id).destination;
-            let vl = self.lane(source, dst);
-            let bytes = self.next_payload(id) + self.sizes.header;
-            if let Some(adapter) = &self.adapter {
-                if adapter.admits(vl, dst, self.sizes.space(bytes)) {
-                    self.send_packet(core, id);
-                    attempt = Attempt::Sent;
-                    break;
-                }
-                self.hold(id);
-                continue;
-            }
-            if core.links.is_divided() && blocked_lanes >> vl & 1 == 0 {
-                if core.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes)) {
-                    self.send_packet(core, id);
-                    attempt = Attempt::Sent;
-                    break;
-                }
-                self.hold(id);
-                continue;
-            }
-            if blocked_lanes >> vl & 1 == 1
-                || !core.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes))
-            {
-                blocked_lanes |= 1 << vl;
-                // It is nowhere meanwhile, but not idle: another one that sends may clear idle ones away.
-                self.flows.hold(id);
-                self.kept.push(id);
-                if blocked_lanes.count_ones() >= u32::from(self.lanes) {
-                    attempt = Attempt::Blocked;
-                    break;
-                }
-                continue;
-            }
-            self.send_packet(core, id);
-            attempt = Attempt::Sent;
-            break;
-        }
-        // Those that could not send for want of credit keep their turn.
-        while let Some(id) = self.kept.pop() {
-            self.sources[usize::from(self.flows.get(id).source)].ready += 1;
-            self.flows.keep_turn(id);
-        }
-        attempt
-    }
-
-    /// Lets a flow wait without holding up others.
-    fn hold(&mut self, id: FlowId) {
-        self.flows.hold(id);
-        self.held.push(id);
-    }
-
-    /// The virtual lane of a source's packets for a destination.
-    #[inline]
-    fn lane(&self, source: usize, dst: u32) -> u8 {
-        match &self.lane_of {
-            Some(lanes) => lanes[dst as usize],
-            None => self.sources[source].vl,
-        }
-    }
-
-    #[inline]
-    fn next_payload(&self, id: FlowId) -> u32 {
-        let left = self.flows.get(id).messages.first().map_or(0, |message| message.left);
-        left.min(u64::from(self.sizes.mtu)) as u32
-    }
-
-    /// A packet of a message of a source, with so much payload.
-    #[inline(always)]
-    fn data_packet(
-        &self,
-        now: Time,
-        (source, message): (u16, &Message),
-        payload: u32,
-        last: bool,
-        vl: u8,
-    ) -> Packet {
-        let Source { class, sl, .. } = self.sources[usize::from(source)];
-        let size = payload + self.sizes.header;
-        Packet {
-            created: message.created,
-            injected: now,
-            tail_lag: Time::ZERO,
-            payload,
-            size,
-            space: self.sizes.space(size),
-            src: self.id,
-            dst: message.destination,
-            next: NO_PACKET,
-            out: 0,
-            class,
-            source,
-            kind: Kind::Data,
-            sl,
-            vl,
-            fecn: false,
-            validated: false,
-            becn: false,
-            last,
-        }
-    }
-
-    fn send_packet(&mut self, core: &mut Core, id: FlowId) {
-        let payload = self.next_payload(id);
-        let Flow { source, destination, .. } = *self.flows.get(id);
-        let vl = self.lane(usize::from(source), destination);
-        self.flows.serve(source);
-        let flow = self.flows.get_mut(id);
-        let Some(message) = flow.messages.first_mut() else { return };
-        message.left -= u64::from(payload);
-        let (message, last) = (*message, message.left == 0);
-        let packet = self.data_packet(core.now, (source, &message), payload, last, vl);
-        if last {
-            self.flows.get_mut(id).messages.pop();
-            self.sources[usize::from(source)].finished(&message);
-        }
-        let size = packet.size;
-        let packet_id = core.packets.insert(packet);
-        let through = self.injection.pass(core.now, size);
-        let end = match &mut self.adapter {
-            Some(adapter) => {
-                adapter.admit(vl, packet.dst, packet.space);
-                adapter.buffers.store(&mut core.packets, core.now, (0, 0), packet_id);
-                adapter.buffers.changes.clear();
-                through
-            }
-            None => {
-                core.meters.injected(&packet);
-                core.send(self.out, packet_id)
-            }
-        };
-        if last {
-            self.injection.free_at += self.message_overhead;
-            if core.meters.ends_message(&packet) {
-                core.meters.messages_out.push((packet.class, packet.src, packet.dst, end));
-            }
-        }
-        if let Some(rule) = &self.reaction {
-            match rule.level() {
-                ControlLevel::Qp => rule.sent(&mut self.flows.get_mut(id).control, end, size),
-                ControlLevel::Sl => rule.sent(&mut self.sl_states[usize::from(packet.sl)], end, size),
-            }
-        }
-        if let Some(end) = self.announced_sent((packet.source, packet.dst), size, last, core.now) {
-            self.end_route(core, end);
-        }
-        self.requeue(id, end);
-    }
-
-    /// After a packet: back into the ring, or away if nothing is left to send.
-    #[inline]
-    fn requeue(&mut self, id: FlowId, end: Time) {
-        let flow = self.flows.get(id);
-        if !flow.messages.is_empty() {
-            self.enlist(id, end);
-            return;
-        }
-        // A delay counts from the end of the last packet, which is now: control per flow keeps it.
-        match &self.reaction {
-            Some(rule) if rule.level() == ControlLevel::Qp => self.tidy(end),
-            _ => self.flows.forget(id),
-        }
     }
 
     /// The next time to look again: at once if something is ready, else when a flow is released

@@ -30,7 +30,9 @@ pub(crate) struct Closed {
     pub spent: Vec<Spent>,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,
+    /// Of messages, in thousandths, and their sum.
     pub slowdowns: hdrhistogram::Histogram<u64>,
+    pub slowdown_sum: u64,
     pub log: Vec<Logged>,
     pub unlogged: u64,
     pub failed: Option<String>,
@@ -73,6 +75,7 @@ impl Closed {
             sent_bytes: job.sent_bytes,
             received_bytes: job.received_bytes,
             slowdowns: job.slowdowns,
+            slowdown_sum: job.slowdown_sum,
             log: job.log,
             unlogged: job.unlogged,
             failed: job.failed,
@@ -107,7 +110,8 @@ impl Closed {
             unfinished_operations: self.execution.unfinished,
             messages,
             bytes: self.sent_bytes.iter().sum(),
-            message_slowdown_mean: (messages > 0).then(|| self.slowdowns.mean() / 1_000.0),
+            message_slowdown_mean: (messages > 0)
+                .then(|| self.slowdown_sum as f64 / messages as f64 / 1_000.0),
             message_slowdown_p99: (messages > 0).then(|| quantile(0.99)),
             computing_share: of_ranks(&self.execution.computing),
             busy_share: of_ranks(&self.execution.busy),

@@ -9,8 +9,10 @@ use silvan_trace::execute::{Cost, Parcel, Part};
 pub(crate) struct Way {
     /// What the first byte takes.
     pub latency: Time,
-    /// Its slowest part: a link, what the source injects or the destination drains.
-    pub rate: Rate,
+    /// The least of the links' rates and what the source injects: how packets are spaced.
+    pub spacing: Rate,
+    /// The least of the links' rates and what the destination drains.
+    pub drain: Rate,
 }
 
 /// The ways that a job's messages take, and how messages are cut into packets.
@@ -25,35 +27,46 @@ pub(crate) struct Ideal {
     pub least: u64,
 }
 
+/// What bytes take at a rate; far beyond any run at most.
+fn span(bytes: u64, rate: Rate) -> Time {
+    const PS_BITS: u128 = 8_000_000_000_000;
+    let span = (u128::from(bytes) * PS_BITS).div_ceil(u128::from(rate.0.max(1)));
+    Time(span.min(u128::from(u64::MAX / 8)) as u64)
+}
+
 impl Ideal {
-    /// Bytes of a message on the wire.
-    fn wire(&self, bytes: u64) -> u64 {
-        let payload = bytes.max(self.least);
-        payload + payload.div_ceil(self.mtu.max(1)) * self.header
+    /// Bytes of a message's packets on the wire: of all but the last, and of that.
+    fn wire(&self, bytes: u64) -> (u64, u64) {
+        let (payload, mtu) = (bytes.max(self.least), self.mtu.max(1));
+        let before = payload.div_ceil(mtu) - 1;
+        (before * (mtu + self.header), payload - before * mtu + self.header)
     }
 
-    /// What the first byte takes, and what all of them take on the slowest part of the way.
-    fn parts(&self, from: u32, to: u32, bytes: u64) -> (Time, Time) {
-        const PS_BITS: u128 = 8_000_000_000_000;
+    /// What the first byte takes, from then on until all are drained, and how long the ends are busy.
+    fn parts(&self, from: u32, to: u32, bytes: u64) -> (Time, Time, Time) {
         // Every pair that a job uses has a way.
-        let Some(Way { latency, rate }) = self.ways.get(&(from, to)) else { return Default::default() };
-        let span = (u128::from(self.wire(bytes)) * PS_BITS).div_ceil(u128::from(rate.0.max(1)));
-        (*latency, Time(span.min(u128::from(u64::MAX / 4)) as u64))
+        let Some(Way { latency, spacing, drain }) = self.ways.get(&(from, to)) else {
+            return Default::default();
+        };
+        let (before, last) = self.wire(bytes);
+        let drained = span(before + last, *drain);
+        let spaced = span(before, *spacing) + span(last, *drain);
+        (*latency, drained.max(spaced), drained.max(span(before + last, *spacing)))
     }
 
     /// What a message takes from one host to another on an empty network.
     pub fn message(&self, from: u32, to: u32, bytes: u64) -> Time {
-        let (latency, span) = self.parts(from, to, bytes);
+        let (latency, span, _) = self.parts(from, to, bytes);
         latency + span
     }
 
     /// What a parcel costs on an ideal crossbar. A permission is there after its latency and its packet.
     pub fn cost(&self, parcel: &Parcel) -> Cost {
         let (from, to) = (self.hosts[parcel.from as usize], self.hosts[parcel.to as usize]);
-        let (latency, span) = self.parts(from, to, parcel.bytes);
+        let (latency, span, busy) = self.parts(from, to, parcel.bytes);
         if parcel.part == Part::Permission {
             return Cost { latency: (latency + span).0, span: 0, busy: 0 };
         }
-        Cost { latency: latency.0, span: span.0.into(), busy: span.0.into() }
+        Cost { latency: latency.0, span: span.0.into(), busy: busy.0.into() }
     }
 }

@@ -105,6 +105,8 @@ pub(crate) struct Running {
     done: Option<Time>,
     /// How many times as long as on an empty network messages took, in thousandths.
     slowdowns: hdrhistogram::Histogram<u64>,
+    /// Their sum.
+    slowdown_sum: u64,
     sent_bytes: Vec<u64>,
     received_bytes: Vec<u64>,
     log: Vec<Logged>,
@@ -151,12 +153,15 @@ impl Running {
         hosts.dedup_by_key(|at| at.host);
         let ranks = setup.places.len();
         let slowdowns = hdrhistogram::Histogram::new_with_bounds(1, 1 << 44, 2).ok()?;
+        // One without operations has finished before it starts.
+        let done = setup.ranks.is_done().then_some(setup.start);
         Some(Self {
             setup,
             lanes: FxHashMap::default(),
             hosts,
-            done: None,
+            done,
             slowdowns,
+            slowdown_sum: 0,
             sent_bytes: vec![0; ranks],
             received_bytes: vec![0; ranks],
             log: Vec::new(),
@@ -265,7 +270,9 @@ impl Running {
             let logged = &mut self.log[row as usize];
             logged.there = Some(now);
             let thousandths = 1000.0 * (now - logged.handed).0 as f64 / logged.alone.0.max(1) as f64;
-            self.slowdowns.saturating_record((thousandths.round() as u64).max(1));
+            let thousandths = (thousandths.round() as u64).max(1);
+            self.slowdowns.saturating_record(thousandths);
+            self.slowdown_sum = self.slowdown_sum.saturating_add(thousandths);
         }
     }
 }

@@ -1,0 +1,190 @@
+//! Jobs beside whatever else is drawn. From a stream of their own: what is drawn without them stays the same.
+
+use silvan_engine::random::Stream;
+use toml::{Table, Value};
+
+use super::{Draw, bytes, int, kind, put};
+
+/// A trace of four ranks.
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/traces/exchange.goal");
+
+const ALGORITHMS: [(&str, &str, &[&str]); 10] = [
+    ("all-reduce", "all_reduce", &["recursive-doubling", "ring", "recursive-halving", "binomial"]),
+    ("all-gather", "all_gather", &["ring", "recursive-doubling", "bruck"]),
+    ("reduce-scatter", "reduce_scatter", &["pairwise", "ring", "recursive-halving"]),
+    ("all-to-all", "all_to_all", &["pairwise", "bruck", "linear"]),
+    ("broadcast", "broadcast", &["binomial", "ring", "linear"]),
+    ("reduce", "reduce", &["binomial", "linear"]),
+    ("gather", "gather", &["binomial", "linear"]),
+    ("scatter", "scatter", &["binomial", "linear"]),
+    ("barrier", "barrier", &["dissemination", "recursive-doubling", "binomial"]),
+    ("scan", "scan", &["recursive-doubling", "linear"]),
+];
+
+/// What the jobs of a scenario must know of the rest of it.
+pub struct Around {
+    pub hosts: Vec<String>,
+    /// In ps.
+    pub duration: u64,
+    pub mtu: u64,
+    /// How many times the highest service level may be drawn.
+    pub levels: u64,
+}
+
+/// One or two jobs.
+pub fn jobs(seed: u64, around: &Around) -> Vec<Value> {
+    let mut draw = Draw { random: Stream::new(seed, "swarm jobs", 0), cycle: None, is_crowd: false };
+    let count = if around.hosts.len() > 3 && draw.chance(30) { 2 } else { 1 };
+    let each = (around.hosts.len() as u64 / count).max(1);
+    (0..count).map(|_| Value::Table(draw.job(around, each))).collect()
+}
+
+impl Draw {
+    fn job(&mut self, around: &Around, hosts: u64) -> Table {
+        let mut job = Table::new();
+        let per_host = if self.chance(20) { self.range(2, 3) } else { 1 };
+        let most = (hosts * per_host).min(12);
+        if self.chance(50) {
+            let name = format!("job {}", self.below(1 << 20));
+            put(&mut job, "name", name);
+        }
+        let program = self.program(around, most, &mut job);
+        put(&mut job, "program", Value::Table(program));
+        if per_host > 1 {
+            put(&mut job, "ranks_per_host", int(per_host));
+        }
+        if self.chance(40) {
+            put(&mut job, "hosts", self.shuffled(&around.hosts));
+        }
+        if self.chance(60) {
+            let placement = self.word(&["linear", "round-robin", "random"]);
+            put(&mut job, "placement", placement);
+        }
+        if self.chance(30) {
+            let start = self.range(1, around.duration / 2);
+            let start = self.time(start);
+            put(&mut job, "start", start);
+        }
+        if self.chance(30) {
+            let level = self.below(around.levels.max(1));
+            put(&mut job, "sl", int(level));
+        }
+        if self.chance(40) {
+            let overhead = self.range(1, 3_000_000);
+            let overhead = self.time(overhead);
+            put(&mut job, "overhead", overhead);
+        }
+        if self.chance(20) {
+            let rate = self.range(1, 100) * 1_000_000_000;
+            let rate = self.rate(rate);
+            put(&mut job, "copy_rate", rate);
+        }
+        if self.chance(40) {
+            let above = self.range(0, 3 * around.mtu);
+            put(&mut job, "rendezvous_above", bytes(above));
+        }
+        job
+    }
+
+    fn program(&mut self, around: &Around, most: u64, job: &mut Table) -> Table {
+        let size = self.range(1, 6 * around.mtu);
+        match self.below(10) {
+            0 | 1 if most >= 4 => {
+                let mut program = kind("trace");
+                put(&mut program, "file", TRACE);
+                if self.chance(50) {
+                    put(&mut program, "format", "goal");
+                }
+                for key in ["time_scale", "compute_scale"] {
+                    if self.chance(30) {
+                        put(&mut program, key, Value::Float(0.5 + self.below(4) as f64));
+                    }
+                }
+                if self.chance(20) {
+                    put(&mut program, "host_flops", Value::Float(1e9));
+                }
+                program
+            }
+            2 if most >= 2 => self.kernel(most),
+            3 if most >= 2 => self.transformer(most),
+            _ => {
+                let mut program = kind("collective");
+                let (operation, key, algorithms) = self.pick(&ALGORITHMS);
+                put(&mut program, "operation", operation);
+                // Some algorithms need a power of two.
+                let ranks = self.range(1, most);
+                let ranks = if self.chance(60) { 1 << ranks.ilog2() } else { ranks };
+                put(&mut program, "ranks", int(ranks));
+                if ranks % 2 == 0 && self.chance(30) {
+                    put(&mut program, "groups", int(2));
+                }
+                if operation != "barrier" {
+                    put(&mut program, "bytes", bytes(size));
+                }
+                if self.chance(50) {
+                    let iterations = self.range(1, 4);
+                    put(&mut program, "iterations", int(iterations));
+                }
+                if self.chance(30) {
+                    let compute = self.range(1, 2_000) * 1_000;
+                    let compute = self.time(compute);
+                    put(&mut program, "compute", compute);
+                }
+                if self.chance(70) {
+                    let mut chosen = Table::new();
+                    let algorithm = self.word(algorithms);
+                    put(&mut chosen, key, algorithm);
+                    put(job, "algorithms", Value::Table(chosen));
+                }
+                program
+            }
+        }
+    }
+
+    fn kernel(&mut self, most: u64) -> Table {
+        let mut program = kind("hpc-challenge");
+        let kernels = ["ping-pong", "natural-ring", "random-ring", "ptrans", "hpl", "fft", "random-access"];
+        let kernel = self.word(&kernels);
+        put(&mut program, "kernel", kernel);
+        let ranks = 1 << self.range(2, most).ilog2();
+        put(&mut program, "ranks", int(ranks));
+        put(&mut program, "bytes", int(self.below(20_000)));
+        put(&mut program, "iterations", int(self.range(1, 2)));
+        put(&mut program, "pairs", int(self.range(1, 4)));
+        put(&mut program, "n", int(64));
+        put(&mut program, "nb", int(16));
+        put(&mut program, "points", int(1 << 10));
+        put(&mut program, "messages", int(self.range(1, 20)));
+        put(&mut program, "flops", Value::Float(1e10));
+        put(&mut program, "seed", int(self.below(1000)));
+        program
+    }
+
+    fn transformer(&mut self, most: u64) -> Table {
+        let mut program = kind("transformer");
+        let (tensor, pipeline, data) = match most {
+            8.. => (2, 2, 2),
+            4.. => self.pick(&[(2, 2, 1), (1, 2, 2), (4, 1, 1)]),
+            _ => self.pick(&[(2, 1, 1), (1, 2, 1), (1, 1, 2)]),
+        };
+        for (key, value) in [
+            ("layers", 2),
+            ("hidden", 16),
+            ("feed_forward", 32),
+            ("vocabulary", 100),
+            ("sequence", 16),
+            ("micro_batch", 1),
+            ("micro_batches", 2),
+            ("bytes", 2),
+            ("gradient_bytes", 4),
+            ("tensor", tensor),
+            ("pipeline", pipeline),
+            ("data", data),
+            ("steps", 1),
+        ] {
+            put(&mut program, key, int(value));
+        }
+        put(&mut program, "flops", Value::Float(1e13));
+        program
+    }
+}
