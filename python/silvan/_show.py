@@ -48,6 +48,9 @@ def result(console: Console, run: Result) -> None:
         console.print(_hosts(summary["hosts"]))
     if summary.get("groups"):
         console.print(_groups(summary["groups"]))
+    if summary.get("jobs"):
+        console.print()
+        console.print(_jobs(summary["jobs"]))
     if summary["latency"]:
         console.print()
         console.print(_latency(summary["latency"]))
@@ -95,6 +98,27 @@ def _groups(groups: Sequence[Mapping[str, Any]]) -> Table:
     for group in groups:
         means = (gbit(group["received_gbit_s"]), gbit(group["sent_gbit_s"]))
         table.add_row(escape(group["traffic"]), group["group"], str(group["hosts"]), *means)
+    return table
+
+
+def _jobs(jobs: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table(
+        "Jobs",
+        ("job",),
+        ("ranks", "hosts", "finished", "on a crossbar", "times that", "computing", "blocked", "throttled"),
+    )
+    for job in jobs:
+        done, slowdown = job["finished_ns"], job["slowdown"]
+        shares = (job[f"{what}_share"] for what in ("computing", "blocked", "throttled"))
+        table.add_row(
+            escape(job["job"]),
+            f"{job['ranks']:,}",
+            f"{job['hosts']:,}",
+            "-" if done is None else simulated(done),
+            simulated(job["started_ns"] + job["crossbar_ns"]),
+            "-" if slowdown is None else f"{slowdown:.3f}",
+            *(f"{share:.1%}" for share in shares),
+        )
     return table
 
 
@@ -152,6 +176,8 @@ def check(console: Console, name: str, report: Mapping[str, Any]) -> None:
     cycle = report["deadlock"]
     table.add_row("deadlock", "impossible" if cycle is None else f"[red]possible:[/] {escape(str(cycle))}")
     table.add_row("flows, traffic patterns", f"{report['flows']}, {report['traffic']}")
+    for job in report.get("jobs", ()):
+        table.add_row(escape(job["job"]), _job(job))
     for forest in report.get("forests", ()):
         table.add_row(escape(forest["traffic"]), _forest(forest))
     if trip := report.get("round_trip"):
@@ -164,6 +190,21 @@ def check(console: Console, name: str, report: Mapping[str, Any]) -> None:
     console.print(table)
     for warning in report["warnings"]:
         console.print(f"[yellow]Warning:[/] {escape(warning)}")
+
+
+def _job(job: Mapping[str, Any]) -> str:
+    """Return what a job does and where, in words."""
+    hosts = job["hosts"]
+    where = ", ".join(hosts) if len(hosts) <= 4 else f"{', '.join(hosts[:3])} ... {hosts[-1]}"
+    collectives = (
+        f"; {use['operation']} by {use['algorithm']}, {use['calls']:,} calls of ranks"
+        for use in job["collectives"]
+    )
+    notes = (f"; {note}" for note in job["notes"])
+    return escape(
+        f"{job['ranks']:,} ranks on {len(hosts):,} hosts ({where}), {job['messages']:,} messages of "
+        f"{job['bytes']:,} bytes in all" + "".join(collectives) + "".join(notes)
+    )
 
 
 def _forest(forest: Mapping[str, Any]) -> str:

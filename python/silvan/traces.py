@@ -92,7 +92,7 @@ def generate(
         raise TraceError(f"`{kind}` is not one of {', '.join(KINDS)}")
     family = "kernel" if kind in KERNELS else "collective" if kind in COLLECTIVES else "transformer"
     if family != "transformer":
-        given["kernel" if family == "kernel" else "operation"] = kind
+        sizes["kernel" if family == "kernel" else "operation"] = kind
     target = Path(out)
     binary = _is_binary(target)
     request = json.dumps({"algorithms": dict(algorithms or {})})

@@ -96,7 +96,7 @@ def run_tables(result: Result, number_of_run: int) -> str:
     """Return the tables of a run."""
     parts = [_trees(result, number_of_run), _victims(result, number_of_run)]
     parts += [_contributors(result, number_of_run), _links(result, number_of_run)]
-    parts.append(_flows(result, number_of_run))
+    parts += [_flows(result, number_of_run), _jobs(result, number_of_run)]
     return "".join(parts)
 
 
@@ -195,6 +195,7 @@ def _flows(result: Result, run: int) -> str:
     latency = {one["class"]: one for one in result.summary.get("latency", []) if one["since"] == "injection"}
     kinds = result.summary.get("classes", [])
     ends = {flow["flow"]: f"{flow['from']} → {flow['to']}" for flow in flows}
+    ends |= {job["job"]: f"{job['ranks']} ranks" for job in result.summary.get("jobs", [])}
     heads = ("class", "from and to", "received, Gbit/s", "marked packets", "median latency", "99 % below")
     rows = [
         (
@@ -205,7 +206,27 @@ def _flows(result: Result, run: int) -> str:
         )
         for one in kinds
     ]  # fmt: skip
-    return table("Flows and patterns", f"flows-{run}", heads, rows)
+    return table("Flows, patterns and jobs", f"flows-{run}", heads, rows)
+
+
+def _jobs(result: Result, run: int) -> str:
+    jobs = result.summary.get("jobs", [])
+    if not jobs:
+        return ""
+    heads = (
+        "job", "ranks", "began", "took", "on a crossbar", "times that", "messages", "a message, times alone",
+        "computing", "sending", "lacking credit", "throttled",
+    )  # fmt: skip
+    rows = [
+        (
+            name(job["job"]), count(job["ranks"]), time(job["started_ns"]), time(job["span_ns"]),
+            time(job["crossbar_ns"]), number(job["slowdown"] or np.nan), count(job["messages"]),
+            number(job["message_slowdown_mean"] or np.nan), share(job["computing_share"]),
+            share(job["sending_share"]), share(job["blocked_share"]), share(job["throttled_share"]),
+        )
+        for job in jobs
+    ]  # fmt: skip
+    return table("Jobs", f"jobs-{run}", heads, rows)
 
 
 def account(result: Result) -> str:
