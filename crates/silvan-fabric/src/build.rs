@@ -356,7 +356,8 @@ impl<'a> Builder<'a> {
             let director = directors.as_mut().and_then(|directors| directors.next()).map(Box::new);
             let lanes = usize::from(self.config.lanes.count);
             let table = self.shared_table(index, &mut tables);
-            let ports = Ports::new(index as u32, lanes, wiring, table, (marker, director), self.full_space());
+            let ports = Ports::new(index as u32, lanes, wiring, table, (marker, director), self.full_space())
+                .with_maps(self.config.path_lanes.clone());
             self.switch(ports, special.as_ref(), output_lane)
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())
@@ -432,6 +433,7 @@ impl<'a> Builder<'a> {
             reaction,
             validates: self.config.parts().marking.validates(),
             lane_of,
+            paths: self.paths(),
             adapter,
             announcer: self.announcer(rate),
         }

@@ -1,6 +1,8 @@
 //! What a run needs to know besides topology and tables. Every struct here is also a table of
 //! the scenario file, so each field's documentation is what a user reads in its JSON Schema.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
@@ -8,6 +10,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use crate::congestion::reaction::Reaction;
 use crate::congestion::{Congestion, Mechanism, Parts};
 use crate::queueing::{HostQueues, Memory, Queues};
+use crate::routing;
 use crate::routing::adaptive::Heuristic;
 use crate::traffic::{Flow, Job, Traffic};
 
@@ -43,6 +46,8 @@ pub struct Config {
     /// Whether the run ends at the first sample at which all jobs have finished, if that is before
     /// `duration`.
     pub ends_with_jobs: bool,
+    /// Service levels of paths and lanes of switches, where [`Assignment::Paths`] decides.
+    pub path_lanes: Option<Arc<routing::Lanes>>,
     /// See [`Measure`].
     pub measure: Measure,
     /// Threads that may work at the run, where its network allows more than one.
@@ -114,11 +119,24 @@ pub struct Lanes {
     pub control: Option<u8>,
     /// What decides the virtual lane of a data packet.
     pub assignment: Assignment,
+    /// Service levels by pair of hosts, as OpenSM's `path-sl` has them: the file, relative to the scenario.
+    /// Pairs that it does not name have level 0.
+    pub path_levels: Option<String>,
+    /// SL-to-VL tables of switches, as `opensm-sl2vl.dump` has them: the file, relative to the scenario. By
+    /// default, and at switches that it does not name, the lane has the number of the level.
+    pub tables: Option<String>,
 }
 
 impl Default for Lanes {
     fn default() -> Self {
-        Self { count: 1, sl_to_vl: None, control: None, assignment: Assignment::ServiceLevel }
+        Self {
+            count: 1,
+            sl_to_vl: None,
+            control: None,
+            assignment: Assignment::ServiceLevel,
+            path_levels: None,
+            tables: None,
+        }
     }
 }
 
@@ -157,6 +175,10 @@ pub enum Assignment {
     /// the number of lanes: hosts that would share queues on the way up get lanes of their own
     /// (vFtree, thesis 2.3.1).
     Vftree,
+    /// The service level of its path, from `path_levels`, by the SL-to-VL tables of each switch it comes to,
+    /// from `tables`: as the subnet manager has set a fabric up. It keeps its service level and may change
+    /// lanes on its way. At hosts `sl_to_vl` says the lane.
+    Paths,
 }
 
 /// Routes that are chosen flow by flow (a flow is a message), by packets that go ahead of them.

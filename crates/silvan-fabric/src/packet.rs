@@ -74,8 +74,10 @@ pub(crate) struct Packet {
     pub kind: Kind,
     /// Service level.
     pub sl: u8,
-    /// Virtual lane.
+    /// Virtual lane: on a link, that of the link; in a switch, the one on which it will leave.
     pub vl: u8,
+    /// Where switches change lanes, the one on which it came into the switch that it is in.
+    pub came: u8,
     /// Forward explicit congestion notification, or marking bit: set by a switch, never cleared.
     pub fecn: bool,
     /// Validation bit: it left through a congested output after it was marked; on acknowledgements,
@@ -102,12 +104,12 @@ impl Pool {
         {
             // Field by field: a packet put together elsewhere and copied whole would stall.
             let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, .. } = packet;
-            let Packet { out, class, source, kind, sl, vl, fecn, validated, becn, last, .. } = packet;
+            let Packet { out, class, source, kind, sl, vl, came, fecn, validated, becn, last, .. } = packet;
             (slot.created, slot.injected, slot.tail_lag) = (created, injected, tail_lag);
             (slot.payload, slot.size, slot.space) = (payload, size, space);
             (slot.src, slot.dst, slot.next) = (src, dst, next);
-            (slot.out, slot.class, slot.source, slot.kind, slot.sl, slot.vl) =
-                (out, class, source, kind, sl, vl);
+            (slot.out, slot.class, slot.source, slot.kind, slot.sl, slot.vl, slot.came) =
+                (out, class, source, kind, sl, vl, came);
             (slot.fecn, slot.validated, slot.becn, slot.last) = (fecn, validated, becn, last);
             id
         } else {

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use silvan_engine::{Rate, Time};
-use silvan_fabric::routing::Tables;
+use silvan_fabric::routing::{LaneMaps, PathLevels, Tables};
 use silvan_fabric::topology::Topology;
 
-use crate::import::{ibnetdiscover, site};
+use crate::import::{ibnetdiscover, lanes, site, text};
 
 /// Reads the wiring of a fabric, of any sort that [`site`] knows.
 pub(crate) fn topology(
@@ -16,6 +16,22 @@ pub(crate) fn topology(
 ) -> Result<Topology, String> {
     let options = ibnetdiscover::Options { link_delay, default_rate };
     site::topology(path, options).map_err(|error| error.to_string())
+}
+
+fn name(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Reads the service levels of paths.
+pub(crate) fn path_levels(path: &Path, topology: &Topology) -> Result<PathLevels, String> {
+    let found = text::read_text(path).and_then(|text| lanes::paths(&text, &name(path), topology));
+    found.map(|paths| paths.levels).map_err(|error| error.to_string())
+}
+
+/// Reads the SL-to-VL tables of switches.
+pub(crate) fn lane_maps(path: &Path, topology: &Topology) -> Result<LaneMaps, String> {
+    let found = text::read_text(path).and_then(|text| lanes::maps(&text, &name(path), topology));
+    found.map(|maps| maps.maps).map_err(|error| error.to_string())
 }
 
 /// Reads the forwarding tables of a subnet manager.

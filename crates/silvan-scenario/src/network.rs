@@ -2,14 +2,21 @@
 //! them, and the size of what is recorded.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
 
 use silvan_engine::{Rate, Time};
+use silvan_fabric::config::Assignment;
 use silvan_fabric::queueing::Isolation;
-use silvan_fabric::routing::{Tables, analyse, cycle_text, deadlock_cycle, trace};
+use silvan_fabric::routing::lanes::IDENTITY;
+use silvan_fabric::routing::{
+    LaneMaps, Lanes, PathLevels, Tables, analyse, check_lanes, cycle_text, deadlock_cycle, trace,
+};
 use silvan_fabric::topology::{Topology, Wiring};
 use silvan_fabric::traffic::{Pattern, Traffic};
 
 use crate::error::{Fault, did_you_mean};
+use crate::files;
 use crate::rows;
 use crate::spec::Spec;
 use crate::validate::ensure;
@@ -167,6 +174,47 @@ fn routed(
 }
 
 /// A circle of channels in which packets can wait for each other, if the tables have one.
-pub(crate) fn deadlock(topology: &Topology, tables: &Tables) -> Option<String> {
-    deadlock_cycle(topology, tables).map(|cycle| cycle_text(&cycle))
+pub(crate) fn deadlock(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>) -> Option<String> {
+    match lanes {
+        None => deadlock_cycle(topology, tables).map(|cycle| cycle_text(&cycle)),
+        Some(lanes) => check_lanes(topology, tables, lanes).cycle,
+    }
+}
+
+/// Reads the lanes of paths, where a scenario has them, and checks that the run has those lanes.
+pub(crate) fn path_lanes(
+    spec: &Spec,
+    base: &Path,
+    topology: &Topology,
+    tables: &Tables,
+) -> Result<Option<Arc<Lanes>>, Fault> {
+    let of = &spec.lanes;
+    if of.assignment != Assignment::Paths {
+        return Ok(None);
+    }
+    let at = |key: &'static str| move |what: String| Fault::new(key, what);
+    let many = || "the network is too large for tables of lanes".to_owned();
+    let levels = match &of.path_levels {
+        Some(file) => files::path_levels(&base.join(file), topology).map_err(at("lanes.path_levels"))?,
+        None => PathLevels::new(topology, 0).ok_or_else(many).map_err(at("lanes.path_levels"))?,
+    };
+    let maps = match &of.tables {
+        Some(file) => files::lane_maps(&base.join(file), topology).map_err(at("lanes.tables"))?,
+        None => LaneMaps::new(topology, IDENTITY).ok_or_else(many).map_err(at("lanes.tables"))?,
+    };
+    if let Some((switch, input, output, level, lane)) = maps.beyond(topology, levels.used(), of.count) {
+        let (name, count) = (&topology.switches[switch].name, of.count);
+        let what = format!(
+            "switch {name} sends packets of service level {level} from port {input} to {output} on lane {lane}, but \
+             there are {count} lanes; must be at least {}",
+            lane + 1
+        );
+        return Err(Fault::new("lanes.count", what));
+    }
+    let lanes = Lanes { levels, maps };
+    let discarded = check_lanes(topology, tables, &lanes).discarded;
+    ensure(discarded == 0, "lanes.tables", || {
+        format!("switches discard the packets of {discarded} pairs of hosts: their service level has lane 15")
+    })?;
+    Ok(Some(Arc::new(lanes)))
 }

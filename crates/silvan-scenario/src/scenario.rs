@@ -115,6 +115,10 @@ impl Scenario {
         if let RoutingSource::Table(TableRouting::Table { file }) = &mut scenario.spec.routing.source {
             whole(file)?;
         }
+        let lanes = &mut scenario.spec.lanes;
+        for file in [&mut lanes.path_levels, &mut lanes.tables].into_iter().flatten() {
+            whole(file)?;
+        }
         for job in &mut scenario.spec.job {
             if let Program::Trace { file, .. } = &mut job.program {
                 whole(file)?;
@@ -154,7 +158,9 @@ impl Scenario {
         }
         network::check_routes(&self.spec, &topology, &tables)?;
         let jobs = jobs::build(&self.spec, &self.base_dir, &topology)?;
-        Ok((topology, tables, self.config(jobs)))
+        let path_lanes = network::path_lanes(&self.spec, &self.base_dir, &topology, &tables)?;
+        let config = Config { path_lanes, ..self.config(jobs) };
+        Ok((topology, tables, config))
     }
 
     /// A run, ready to advance.
@@ -173,7 +179,7 @@ impl Scenario {
     pub fn simulation_with(&self, engine: Engine) -> Result<Simulation, ScenarioError> {
         let (topology, tables, config) = self.build()?;
         if !self.spec.routing.allow_deadlock
-            && let Some(cycle) = network::deadlock(&topology, &tables)
+            && let Some(cycle) = network::deadlock(&topology, &tables, config.path_lanes.as_deref())
         {
             let what = format!(
                 "can deadlock: packets may wait for each other along {cycle}; choose routing.kind = \"up-down\", \
@@ -211,6 +217,7 @@ impl Scenario {
             traffic: spec.traffic,
             jobs,
             ends_with_jobs: spec.end_with_jobs,
+            path_lanes: None,
             measure: spec.measure,
             threads: spec.threads.count(),
         }

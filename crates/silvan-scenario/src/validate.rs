@@ -2,7 +2,8 @@
 //! no network; see [`crate::network`] for the rest.
 
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Arbitration, Architecture, Assignment, Lanes, Packet};
+use silvan_fabric::config::{Arbitration, Architecture, Assignment, FlowControl, Lanes, Packet};
+use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues};
 use silvan_fabric::traffic::forest::MOST_HOTSPOTS;
 use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
@@ -83,6 +84,7 @@ fn lanes(spec: &Spec) -> Check {
     ensure(spec.lanes.control.is_none_or(|lane| lane < count), "lanes.control", || {
         format!("must be 0 to {}, as lanes.count is {count}", count - 1)
     })?;
+    path_lanes(spec)?;
     let Some(map) = &spec.lanes.sl_to_vl else { return Ok(()) };
     ensure((1..=16).contains(&map.len()), "lanes.sl_to_vl", || {
         "must have 1 to 16 entries, one for each service level".to_owned()
@@ -93,6 +95,44 @@ fn lanes(spec: &Spec) -> Check {
         })?;
     }
     Ok(())
+}
+
+/// Lanes of paths need switches that queue packets by the lane on which they leave.
+fn path_lanes(spec: &Spec) -> Check {
+    let Lanes { assignment, path_levels, tables, control, .. } = &spec.lanes;
+    let is_by_path = *assignment == Assignment::Paths;
+    for (key, file) in [("path_levels", path_levels), ("tables", tables)] {
+        ensure(is_by_path || file.is_none(), &format!("lanes.{key}"), || {
+            "has no effect; give lanes.assignment = \"paths\"".to_owned()
+        })?;
+    }
+    if !is_by_path {
+        return Ok(());
+    }
+    ensure(path_levels.is_some() || tables.is_some(), "lanes.assignment", || {
+        "needs lanes.path_levels, lanes.tables or both".to_owned()
+    })?;
+    ensure(control.is_none(), "lanes.control", || {
+        "is not for lanes of paths: control packets have the service level of their own path".to_owned()
+    })?;
+    let mechanism = spec.congestion.mechanism;
+    let switch = &spec.switch;
+    let is_plain = switch.architecture(mechanism) == Architecture::Voq
+        && switch.queues(mechanism) == Queues::PerOutput
+        && switch.memory(mechanism) == Memory::Shared
+        && switch.arbitration == Arbitration::RoundRobin
+        && spec.flow_control == FlowControl::Credits;
+    ensure(is_plain, "lanes.assignment", || {
+        "by paths needs switches of architecture \"voq\" with queues \"per-output\" in shared memory, arbitration \
+         \"round-robin\" and credits"
+            .to_owned()
+    })?;
+    let announces = spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.enabled)
+        || matches!(spec.congestion.parts(&spec.packet).reaction, Reaction::ExplicitRate(_));
+    let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
+    ensure(!announces && !special && spec.host.queues.is_none(), "lanes.assignment", || {
+        "by paths is not for announced flows, special queues or output buffers of hosts".to_owned()
+    })
 }
 
 /// A buffer must hold at least one packet per virtual lane, or nothing could ever move.

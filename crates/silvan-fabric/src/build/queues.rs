@@ -7,7 +7,7 @@ use silvan_engine::{Bytes, Rate};
 use super::{Builder, lane_share, small, wrong};
 use crate::config::{Arbitration, Architecture, Assignment};
 use crate::congestion::Mechanism;
-use crate::host::Adapter;
+use crate::host::{Adapter, Paths};
 use crate::link::Division;
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Routes, Shape};
@@ -216,7 +216,7 @@ impl Builder<'_> {
         let data = if data.is_empty() { vec![0] } else { data };
         let hosts = self.topology.hosts.len();
         match lanes.assignment {
-            Assignment::ServiceLevel => None,
+            Assignment::ServiceLevel | Assignment::Paths => None,
             Assignment::Destination => Some((0..hosts).map(|dst| data[dst % data.len()]).collect()),
             Assignment::Vftree => {
                 let mut shared = vec![0; usize::from(u16::MAX) + 1];
@@ -228,6 +228,13 @@ impl Builder<'_> {
                 Some(self.tables.out[switch].iter().map(lane).collect())
             }
         }
+    }
+
+    /// Service levels of paths, and the lane of each on hosts' links.
+    pub(super) fn paths(&self) -> Option<Arc<Paths>> {
+        let lanes = self.config.path_lanes.clone()?;
+        let of_level = std::array::from_fn(|level| self.vl(level as u8));
+        Some(Arc::new(Paths { lanes, of_level }))
     }
 
     /// The switch that each host's link leads to.

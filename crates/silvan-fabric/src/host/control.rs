@@ -91,6 +91,13 @@ impl Host {
         if !wanted {
             return;
         }
+        let (sl, vl) = match &self.paths {
+            None => (packet.sl, packet.vl),
+            Some(paths) => {
+                let level = paths.lanes.levels.get(self.id as usize, packet.src as usize);
+                (level, paths.of_level[usize::from(level)])
+            }
+        };
         self.control.push_back(Control {
             kind,
             becn: marked,
@@ -98,8 +105,8 @@ impl Host {
             to: packet.src,
             source: packet.source,
             class: packet.class,
-            sl: packet.sl,
-            vl: self.control_lane.unwrap_or(packet.vl),
+            sl,
+            vl: self.control_lane.unwrap_or(vl),
             announced: Announced::No,
         });
         self.wake(core);
@@ -114,7 +121,7 @@ impl Host {
             (true, false) if self.validates => Mark::Warm,
             (true, _) => Mark::Hot,
         };
-        let sl = packet.sl;
+        let sl = self.level(packet.source, packet.src);
         if rule.level() == ControlLevel::Sl {
             rule.answered(&mut self.sl_states[usize::from(sl)], sl, mark, now);
             return;
@@ -171,6 +178,7 @@ impl Host {
             kind: control.kind,
             sl: control.sl,
             vl: control.vl,
+            came: control.vl,
             fecn: false,
             validated: control.validated,
             becn: control.becn,

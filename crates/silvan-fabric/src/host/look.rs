@@ -23,7 +23,7 @@ impl Host {
     /// [`crate::congestion::reaction::Rule::strength`].
     pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
         let Some(rule) = &self.reaction else { return 0 };
-        let sl = self.sources[usize::from(source)].sl;
+        let sl = self.level(source, destination);
         match rule.level() {
             ControlLevel::Sl => rule.strength(&self.sl_states[usize::from(sl)], sl, now),
             ControlLevel::Qp => match self.flows.find(source, destination) {

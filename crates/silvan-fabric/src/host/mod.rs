@@ -31,13 +31,14 @@ use crate::congestion::reaction::{ControlLevel, Rule, State};
 use crate::core::Core;
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, Packet, PacketId};
+use crate::routing::lanes::{LEVELS, Lanes};
 use crate::traffic::source::{Message, Source};
 
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;
 use announce::Leave;
 use control::Outbox;
-use flows::{FlowId, FlowTable};
+use flows::{Flow, FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
 
 /// Sizes that all hosts share, in bytes.
@@ -128,6 +129,8 @@ pub(crate) struct Host {
     flows: FlowTable,
     /// Virtual lane per destination, where the service level does not decide it.
     pub lane_of: Option<Arc<[u8]>>,
+    /// Service level and lane per destination, where paths have them.
+    pub paths: Option<Arc<Paths>>,
     /// The output buffer, if there is one.
     pub adapter: Option<Box<Adapter>>,
     /// Flows that are announced before they start, if they are.
@@ -153,6 +156,19 @@ pub(crate) struct Host {
     pub sl_states: Box<[State; 16]>,
 }
 
+/// See [`Host::level`].
+#[inline]
+fn level(
+    paths: &Option<Arc<Paths>>,
+    (sources, source): (&[Source], u16),
+    (me, destination): (u32, u32),
+) -> u8 {
+    match paths {
+        None => sources[usize::from(source)].sl,
+        Some(paths) => paths.lanes.levels.get(me as usize, destination as usize),
+    }
+}
+
 /// Everything a host needs to know at construction.
 #[derive(Debug)]
 pub(crate) struct HostSpec {
@@ -169,8 +185,16 @@ pub(crate) struct HostSpec {
     pub reaction: Option<Rule>,
     pub validates: bool,
     pub lane_of: Option<Arc<[u8]>>,
+    pub paths: Option<Arc<Paths>>,
     pub adapter: Option<Box<Adapter>>,
     pub announcer: Option<Box<Announcer>>,
+}
+
+/// Service levels of paths, and the lane of each level on hosts' links.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    pub lanes: Arc<Lanes>,
+    pub of_level: [u8; LEVELS],
 }
 
 impl Host {
@@ -198,6 +222,7 @@ impl Host {
             reaction: spec.reaction,
             validates: spec.validates,
             lane_of: spec.lane_of,
+            paths: spec.paths,
             adapter: spec.adapter,
             announcer: spec.announcer,
             sl_states,
@@ -224,6 +249,12 @@ impl Host {
         prefetch_lines::<_, 2>(&self.sources, 0);
         self.flows.foresee();
         core.links.foresee_lane(self.out, 0);
+    }
+
+    /// The service level of a source's packets for a destination.
+    #[inline]
+    pub(super) fn level(&self, source: u16, destination: u32) -> u8 {
+        level(&self.paths, (&self.sources, source), (self.id, destination))
     }
 
     /// Asks to be settled at this instant.
@@ -334,9 +365,9 @@ impl Host {
     fn tidy(&mut self, now: Time) {
         let Some(rule) = &self.reaction else { return };
         if self.flows.len() > self.tidy_at {
-            let sources = &self.sources;
-            self.flows
-                .forget_fresh(|flow| rule.is_fresh(&flow.control, sources[usize::from(flow.source)].sl, now));
+            let (sources, paths, me) = (&self.sources, &self.paths, self.id);
+            let level = |flow: &Flow| level(paths, (sources, flow.source), (me, flow.destination));
+            self.flows.forget_fresh(|flow| rule.is_fresh(&flow.control, level(flow), now));
             self.tidy_at = (2 * self.flows.len()).max(64);
         }
     }
@@ -346,7 +377,7 @@ impl Host {
     fn eligible_at(&self, id: FlowId, now: Time) -> Option<Time> {
         let Some(rule) = &self.reaction else { return Some(now) };
         let flow = self.flows.get(id);
-        let sl = self.sources[usize::from(flow.source)].sl;
+        let sl = self.level(flow.source, flow.destination);
         match rule.level() {
             ControlLevel::Qp => rule.eligible_at(&flow.control, sl, now),
             ControlLevel::Sl => rule.eligible_at(&self.sl_states[usize::from(sl)], sl, now),
@@ -444,8 +475,8 @@ impl Host {
     /// Gives a message to its flow.
     #[inline]
     fn add_message(&mut self, core: &mut Core, index: usize, message: Message) {
-        let Source { class, sl, .. } = self.sources[index];
-        core.meters.generated(class, message.left);
+        core.meters.generated(self.sources[index].class, message.left);
+        let sl = self.level(index as u16, message.destination);
         let reaction = self.reaction.as_ref();
         let fresh = || reaction.map_or_else(State::default, |rule| rule.fresh(sl));
         let id = self.flows.entry(index as u16, message.destination, fresh);

@@ -7,7 +7,7 @@ use super::{Attempt, Host};
 use crate::congestion::reaction::ControlLevel;
 use crate::core::Core;
 use crate::packet::{Kind, NO_PACKET, Packet};
-use crate::traffic::source::{Message, Source};
+use crate::traffic::source::Message;
 
 impl Host {
     /// Sends a packet of the flow whose turn it is, passing over those that may not send.
@@ -76,9 +76,10 @@ impl Host {
     /// The virtual lane of a source's packets for a destination.
     #[inline]
     pub(super) fn lane(&self, source: usize, dst: u32) -> u8 {
-        match &self.lane_of {
-            Some(lanes) => lanes[dst as usize],
-            None => self.sources[source].vl,
+        match (&self.lane_of, &self.paths) {
+            (Some(lanes), _) => lanes[dst as usize],
+            (None, Some(paths)) => paths.of_level[usize::from(self.level(source as u16, dst))],
+            (None, None) => self.sources[source].vl,
         }
     }
 
@@ -98,7 +99,8 @@ impl Host {
         last: bool,
         vl: u8,
     ) -> Packet {
-        let Source { class, sl, .. } = self.sources[usize::from(source)];
+        let class = self.sources[usize::from(source)].class;
+        let sl = self.level(source, message.destination);
         let size = payload + self.sizes.header;
         Packet {
             created: message.created,
@@ -116,6 +118,7 @@ impl Host {
             kind: Kind::Data,
             sl,
             vl,
+            came: vl,
             fecn: false,
             validated: false,
             becn: false,

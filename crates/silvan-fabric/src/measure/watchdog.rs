@@ -37,7 +37,7 @@ pub(crate) fn find_deadlock(
         let channel = switches[place.0 as usize].ports().out(place.1);
         let (far, input) = (*receiver.get(channel as usize)?)?;
         let heads = switches[far as usize].heads(core, input, place.2);
-        (!heads.is_empty()).then(|| heads.into_iter().map(|output| (far, output, place.2)).collect())
+        (!heads.is_empty()).then(|| heads.into_iter().map(|(output, vl)| (far, output, vl)).collect())
     };
     loop {
         let free: Vec<Place> = stuck

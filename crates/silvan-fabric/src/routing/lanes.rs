@@ -53,6 +53,12 @@ impl PathLevels {
         self.levels.get(from * self.hosts + to).copied().unwrap_or(0)
     }
 
+    /// The levels that some pair has, a bit each.
+    #[must_use]
+    pub fn used(&self) -> u16 {
+        self.levels.iter().fold(0, |used, &level| used | 1 << level)
+    }
+
     /// Sets it, if both hosts exist. Of `level`, the four bits count that a packet has.
     pub fn set(&mut self, from: usize, to: usize, level: u8) {
         if from < self.hosts && to < self.hosts {
@@ -109,6 +115,24 @@ impl LaneMaps {
         });
         self.used[switch][place] = index;
         true
+    }
+
+    /// What a switch does with packets of some levels (a bit each) that a network with so few lanes cannot
+    /// bear: the switch, its input and output ports, the level and the lane.
+    #[must_use]
+    pub fn beyond(&self, topology: &Topology, levels: u16, count: u8) -> Option<(usize, u16, u16, u8, u8)> {
+        let wiring = topology.wiring();
+        for (switch, peers) in wiring.switches.iter().enumerate() {
+            let linked = || (1u16..).zip(peers).filter(|(_, peer)| peer.is_some()).map(|(port, _)| port);
+            for (input, output) in linked().flat_map(|input| linked().map(move |output| (input, output))) {
+                let used = (0..LEVELS as u8).zip(self.get(switch, input, output));
+                let mut used = used.filter(|&(level, _)| input != output && levels >> level & 1 == 1);
+                if let Some((level, &lane)) = used.find(|&(_, &lane)| lane != DISCARD && lane >= count) {
+                    return Some((switch, input, output, level, lane));
+                }
+            }
+        }
+        None
     }
 
     /// The one table that all links use, if it is only one.

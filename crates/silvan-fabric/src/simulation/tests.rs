@@ -42,6 +42,7 @@ fn run() -> Simulation {
         traffic: Vec::new(),
         jobs: Vec::new(),
         ends_with_jobs: true,
+        path_lanes: None,
         measure: Measure { interval: Time::from_us(10), ..Measure::default() },
         threads: 1,
     };

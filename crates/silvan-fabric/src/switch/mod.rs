@@ -83,6 +83,7 @@ impl Switch {
     /// As [`Self::accept`], where routes are chosen, packets wait for their tails, or queues are others.
     fn accept_any(&mut self, core: &mut Core, input: usize, packet: PacketId) {
         self.ports_mut().direct(core, input, packet);
+        self.ports().choose_lane(core, input, packet);
         let wait =
             if self.ports().may_underrun { self.ports().waits_for_tail(core, input, packet) } else { None };
         match self {
@@ -219,9 +220,18 @@ impl Switch {
         })
     }
 
-    /// The outputs that the packets at the heads of an input's queues ask for: space is freed
-    /// there as soon as one of them sends.
-    pub fn heads(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
+    /// The outputs, each with its lane, that the packets at the heads of an input's queues ask for: space of a
+    /// lane is freed there as soon as one of them sends.
+    pub fn heads(&self, core: &Core, input: usize, vl: usize) -> Vec<(usize, usize)> {
+        if let Self::Voq(switch) = self
+            && switch.ports.changes_lanes()
+        {
+            return switch.holders(core, input, vl);
+        }
+        self.heads_of_lane(core, input, vl).into_iter().map(|output| (output, vl)).collect()
+    }
+
+    fn heads_of_lane(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
         with_switch!(self, switch => switch.heads(core, input, vl), Self::Apart { ports, part, first } => {
             let Some(outputs) = core.part(*part).outputs.as_ref() else { return Vec::new() };
             let asks = |output: &usize| outputs.is_asked(*first as usize + output, (vl, input));

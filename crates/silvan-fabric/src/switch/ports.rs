@@ -9,6 +9,7 @@ use crate::congestion::marking::{Fill, Marker};
 use crate::core::Core;
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, Packet, PacketId};
+use crate::routing::lanes::Lanes;
 
 /// The two channels of a wired port.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +46,8 @@ pub(crate) struct Ports {
     pub marks: Box<[u64]>,
     /// Whether some packet may come in on a slower link than it leaves on, at any output.
     pub may_underrun: bool,
+    /// Which lane packets leave on, where that is not the one that they came on.
+    maps: Option<Arc<Lanes>>,
 }
 
 impl Ports {
@@ -62,13 +65,53 @@ impl Ports {
             port.map_or((ChannelId::MAX, ChannelId::MAX), |wiring| (wiring.out, wiring.into))
         };
         let channels = wiring.iter().map(both).collect();
-        Self { node, lanes, channels, wiring, table, director, marker, full_space, marks, may_underrun }
+        Self {
+            node,
+            lanes,
+            channels,
+            wiring,
+            table,
+            director,
+            marker,
+            full_space,
+            marks,
+            may_underrun,
+            maps: None,
+        }
+    }
+
+    /// The same with SL-to-VL tables.
+    pub fn with_maps(self, maps: Option<Arc<Lanes>>) -> Self {
+        Self { maps, ..self }
+    }
+
+    /// Whether packets may leave on another lane than they came on.
+    pub fn changes_lanes(&self) -> bool {
+        self.maps.is_some()
+    }
+
+    /// Chooses the lane of a packet that has come in: by its ports and its service level.
+    #[inline]
+    pub fn choose_lane(&self, core: &mut Core, input: usize, id: PacketId) {
+        let Some(maps) = &self.maps else { return };
+        let packet = &mut core.packets[id];
+        let output = usize::from(self.table[packet.dst as usize]);
+        let ports = (input as u16 + 1, output as u16 + 1);
+        packet.came = packet.vl;
+        // No route discards packets: that is checked before the run.
+        packet.vl = maps.lane(self.node as usize, ports.0, ports.1, packet.sl).unwrap_or(packet.vl);
+    }
+
+    /// The lane on which a packet came in.
+    #[inline]
+    pub fn came(&self, packet: &Packet) -> u8 {
+        if self.maps.is_some() { packet.came } else { packet.vl }
     }
 
     /// Whether a packet's output is that of the table, and it may leave as soon as its head is in.
     #[inline]
     pub fn is_plain(&self) -> bool {
-        self.director.is_none() && !self.may_underrun
+        self.director.is_none() && !self.may_underrun && self.maps.is_none()
     }
 
     /// Number of ports.
@@ -127,7 +170,7 @@ impl Ports {
         #[cfg(debug_assertions)]
         if let Some(wiring) = self.wiring[_input] {
             let packet = &_core.packets[_packet];
-            let (way, space) = ((wiring.into, packet.vl, packet.dst), packet.space);
+            let (way, space) = ((wiring.into, self.came(packet), packet.dst), packet.space);
             _core.links.landed(way, space);
         }
     }
@@ -170,6 +213,7 @@ impl Ports {
     ) -> Time {
         let packet = &mut core.packets[id];
         let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
+        let came = if self.maps.is_some() { packet.came } else { vl };
         if self.marker.marks(output * self.lanes + usize::from(vl), packet.size) {
             // A mark counts where it tells something: on data that had none.
             if !packet.fecn && packet.kind == Kind::Data {
@@ -179,7 +223,7 @@ impl Ports {
             packet.fecn = true;
         }
         let end = core.send(self.out(output), id);
-        core.release((self.feeder(input), vl, dst), space, read.unwrap_or(end));
+        core.release((self.feeder(input), came, dst), space, read.unwrap_or(end));
         end
     }
 }

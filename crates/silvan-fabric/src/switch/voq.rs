@@ -267,8 +267,23 @@ impl VoqSwitch {
     /// See [`super::Switch::buffered`].
     #[cfg(debug_assertions)]
     pub fn buffered(&self, core: &Core, input: usize, vl: usize) -> u32 {
-        let queues = self.queues_of(input, vl);
-        queues.flat_map(|(_, queue)| queue.iter(&core.packets)).map(|id| core.packets[id].space).sum()
+        let space = |id: PacketId| {
+            let packet = &core.packets[id];
+            if usize::from(self.ports.came(packet)) == vl { packet.space } else { 0 }
+        };
+        let lanes = if self.ports.changes_lanes() { 0..self.ports.lanes } else { vl..vl + 1 };
+        let queues = lanes.flat_map(|lane| self.queues_of(input, lane));
+        queues.flat_map(|(_, queue)| queue.iter(&core.packets)).map(space).sum()
+    }
+
+    /// See [`super::Switch::heads`]: where packets change lanes, all queues that hold one that came on a lane.
+    pub fn holders(&self, core: &Core, input: usize, vl: usize) -> Vec<(usize, usize)> {
+        let came = |id: PacketId| usize::from(self.ports.came(&core.packets[id])) == vl;
+        let of_lane = |lane: usize| {
+            let holds = self.queues_of(input, lane).filter(|(_, queue)| queue.iter(&core.packets).any(came));
+            holds.map(|(output, _)| (output, lane)).collect::<Vec<_>>()
+        };
+        (0..self.ports.lanes).flat_map(of_lane).collect()
     }
 
     /// See [`super::Switch::heads`].

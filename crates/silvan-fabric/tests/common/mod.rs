@@ -39,6 +39,7 @@ pub fn config(duration: Time) -> Config {
         traffic: Vec::new(),
         jobs: Vec::new(),
         ends_with_jobs: true,
+        path_lanes: None,
         measure: Measure { interval: us(100), ..Measure::default() },
         threads: 1,
     }

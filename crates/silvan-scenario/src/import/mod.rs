@@ -29,7 +29,7 @@ mod scan;
 pub mod sections;
 pub mod site;
 mod speed;
-mod text;
+pub(crate) mod text;
 
 use std::fmt;
 

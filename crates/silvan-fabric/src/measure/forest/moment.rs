@@ -244,7 +244,7 @@ impl Moment {
                 if core.has_some_credit(link.channel, vl, 2 * map.full_space) {
                     continue;
                 }
-                for output in switch.heads(core, input, usize::from(vl)) {
+                for (output, _) in switch.heads(core, input, usize::from(vl)) {
                     let wanted = map.outputs[far as usize][output];
                     if wanted != NONE && state[wanted as usize] != Part::Free {
                         self.waits.push((wanted, at as u32));
