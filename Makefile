@@ -33,7 +33,8 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check verify swarm same fuzz bench papers clean
+.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check verify swarm \
+        same fuzz bench papers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -70,7 +71,7 @@ test-python: $(VENV)/.built $(VENV)/.dev-deps
 	@tools/have-browser
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
 
-check: lint test schema-check swarm ## what CI runs: lint, all tests, schema up to date, 300 drawn scenarios
+check: lint test schema-check wheel-check swarm ## what CI runs: lint, all tests, schema, the wheel alone, 300 drawn scenarios
 
 lint: $(VENV)/.dev-deps ## rustfmt, clippy, ruff, mypy; changes nothing
 	@has() { $(CARGO) fmt --version && $(CARGO) clippy --version; } >/dev/null 2>&1; \
@@ -92,6 +93,16 @@ schema: $(VENV)/.built ## write the scenario file's JSON Schema to docs/
 
 schema-check: $(VENV)/.built
 	@$(BIN)/silvan schema | cmp -s - $(SCHEMA) || { echo "$(SCHEMA) is out of date: run make schema" >&2; exit 1; }
+
+# Compiles nothing that `setup` has compiled.
+wheel: $(VENV)/.built ## a wheel for all Pythons from 3.10 on, and a source archive, in target/wheels
+	@rm -rf target/wheels
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) tools/with-rust $(BIN)/maturin build --release --locked --quiet --out target/wheels
+	$(BIN)/maturin sdist --out target/wheels
+
+# Half a minute for each Python, most of it what pip does.
+wheel-check: wheel ## the wheel works alone, with the oldest and the newest Python here (others: PYTHONS="python3.14")
+	$(BIN)/python tools/try_wheel.py target/wheels/*.whl $(PYTHONS)
 
 verify: $(VENV)/.built ## the second model, closed forms, and the published experiments in quick form
 	$(BIN)/python -m verify

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import silvan
 from conftest import ROOT
 
 LINES_AT_MOST = 700
@@ -97,6 +98,18 @@ def test_ci_ends_with_the_closing_lines_of_the_runners(tmp_path, status):
         "cargo test: 7 passed; 2 failed; 1 ignored",
         "pytest: 1 failed, 548 passed, 2 skipped in 77.87s (0:01:17)",
     ]
+
+
+def test_one_version_everywhere():
+    def found(file, pattern):
+        return re.findall(pattern, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+
+    version = found("Cargo.toml", r'^version = "(.*)"$')
+    assert version == [silvan.__version__]
+    assert found("CITATION.cff", "^version: (.*)$") == version
+    assert found("CHANGELOG.md", "^## ([0-9.]+)")[:1] == version
+    for lock in ("Cargo.lock", "fuzz/Cargo.lock"):
+        assert {*found(lock, r'^name = "silvan-(?!fuzz).*"\nversion = "(.*)"$')} == {*version}, lock
 
 
 def test_cleaning_leaves_results_alone():
