@@ -240,6 +240,14 @@ def report(
         list[str] | None,
         typer.Option("--title", metavar="TEXT", help="What a run is called there; once for each run."),
     ] = None,
+    trace_events: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace-events",
+            metavar="FILE",
+            help="File for trace events too, which Perfetto opens: trace.json, or trace.json.gz.",
+        ),
+    ] = None,
 ) -> None:
     """Make one HTML file of runs: the network over time, charts, tables; any browser opens it, offline."""
     from silvan import report as reports
@@ -248,8 +256,12 @@ def report(
         raise typer.BadParameter(f"a report has 1 to {reports.MOST_RUNS} runs", param_hint="RUN")
     if titles and len(titles) != len(folders):
         raise typer.BadParameter(f"{len(titles)} titles for {len(folders)} runs", param_hint="--title")
-    path = reports.write([silvan.load(folder) for folder in folders], out, titles=titles or None)
-    typer.echo(f"Report in {path}")
+    if trace_events is not None and os.path.realpath(trace_events) == os.path.realpath(out):
+        raise typer.BadParameter(f"{out} is also the file of --out", param_hint="--trace-events")
+    runs = [silvan.load(folder) for folder in folders]
+    typer.echo(f"Report in {reports.write(runs, out, titles=titles or None)}")
+    if trace_events is not None:
+        typer.echo(f"Trace events in {reports.trace_events(runs, trace_events, titles=titles or None)}")
 
 
 @app.command()

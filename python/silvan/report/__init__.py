@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 import silvan
 from silvan import _files
-from silvan.report import _picture, _series, _summary, _text
+from silvan.report import _events, _picture, _series, _summary, _text
 from silvan.report._frames import MOST_FRAMES, Clock, spans
 from silvan.report._layout import Wiring, place
 from silvan.report._pack import Pack
@@ -44,11 +44,29 @@ def write(
     results: Sequence[Result], file: str | os.PathLike[str], *, titles: Sequence[str] | None = None
 ) -> Path:
     """Write the report of runs to an HTML file; return its path. `titles` are what runs are called there."""
+    path = _new_file(file, "report.html")
+    _files.write_text(path, html(results, titles=titles))
+    return path
+
+
+def trace_events(
+    results: Sequence[Result], file: str | os.PathLike[str], *, titles: Sequence[str] | None = None
+) -> Path:
+    """Write counters, trees and waiting links of runs as trace events, which Perfetto opens; return the path.
+
+    The file is JSON, compressed if its name ends with ``.gz``. Raises as :func:`html` does.
+    """
+    titles = _titled(results, titles)
+    path = _new_file(file, "trace.json")
+    _events.write(results, titles, path)
+    return path
+
+
+def _new_file(file: str | os.PathLike[str], such_as: str) -> Path:
     path = Path(file)
     if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file, such as report.html", str(path))
+        raise IsADirectoryError(errno.EISDIR, f"is a folder; name a file, such as {such_as}", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    _files.write_text(path, html(results, titles=titles))
     return path
 
 
@@ -57,17 +75,22 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None) -> s
 
     Raises `ValueError` for no runs, too many, or as many titles as there are not runs.
     """
-    if not 1 <= len(results) <= MOST_RUNS:
-        raise ValueError(f"a report has 1 to {MOST_RUNS} runs, not {len(results)}")
-    if titles is None:
-        titles = _titles(results)
-    if len(titles) != len(results):
-        raise ValueError(f"{len(titles)} titles for {len(results)} runs")
+    titles = _titled(results, titles)
     pack = Pack()
     gathered = [_gather(result, pack) for result in results]
     data = {"runs": [run | {"title": title} for (run, _), title in zip(gathered, titles, strict=True)]}
     stills = [still for _, still in gathered]
     return _page(results, titles, stills, json.dumps(data, ensure_ascii=False), pack.text())
+
+
+def _titled(results: Sequence[Result], titles: Sequence[str] | None) -> Sequence[str]:
+    if not 1 <= len(results) <= MOST_RUNS:
+        raise ValueError(f"a report has 1 to {MOST_RUNS} runs, not {len(results)}")
+    if titles is None:
+        return _titles(results)
+    if len(titles) != len(results):
+        raise ValueError(f"{len(titles)} titles for {len(results)} runs")
+    return titles
 
 
 def _titles(results: Sequence[Result]) -> list[str]:
@@ -231,4 +254,4 @@ def _run(at: int, title: str, result: Result) -> str:
     )
 
 
-__all__ = ["MOST_FRAMES", "MOST_RUNS", "html", "write"]
+__all__ = ["MOST_FRAMES", "MOST_RUNS", "html", "trace_events", "write"]
