@@ -36,7 +36,10 @@ def pins(lock):
     return {re.sub(r"[-_.]+", "-", name).lower() for name in names}
 
 
-@pytest.mark.parametrize("locks", [["requirements.lock"], ["requirements.lock", "requirements-dev.lock"]])
+@pytest.mark.parametrize(
+    "locks",
+    [["requirements.lock", *more] for more in ([], ["requirements-dev.lock"], ["requirements-site.lock"])],
+)
 def test_the_locks_pin_everything_installed(locks):
     """Every requirement of a locked package is locked too; what runs needs nothing of what develops."""
     from importlib.metadata import PackageNotFoundError, requires
@@ -57,11 +60,20 @@ def test_the_locks_pin_everything_installed(locks):
     assert not missing
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock", "requirements-site.lock"])
 def test_a_lock_names_versions_only(lock):
     own = r'#.*|[\w.-]+==[\w.]+(; python_version (<|>=) "3\.11")?'
     for line in (ROOT / lock).read_text().splitlines():
         assert re.fullmatch(own, line) or line == "-r requirements.lock", line
+
+
+def test_locks_that_go_into_one_environment_agree():
+    dev, site = (
+        {line for line in (ROOT / lock).read_text().splitlines() if "==" in line}
+        for lock in ("requirements-dev.lock", "requirements-site.lock")
+    )
+    both = pins("requirements-dev.lock") & pins("requirements-site.lock")
+    assert {re.sub(r"[-_.]+", "-", line.split("==")[0]).lower() for line in dev & site} == both
 
 
 def test_links_in_the_documents_lead_somewhere():
