@@ -171,7 +171,7 @@ def make_scoreboard() -> None:
         "HEAD": "".join(f"<th>{name}</th>" for name in heads),
         "ROWS": "\n".join(rows),
     }
-    page = Path(__file__).with_name("scoreboard.md").read_text(encoding="utf-8")
+    page = Path(__file__).with_name("scoreboard.template").read_text(encoding="utf-8")
     write("scoreboard.md", re.sub("{{(.*?)}}", lambda match: fill[match[1]], page))
 
 
