@@ -105,7 +105,7 @@ wheel: $(VENV)/.built ## a wheel for all Pythons from 3.10 on, and a source arch
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) tools/with-rust $(BIN)/maturin build --release --locked --quiet --out target/wheels
 	$(BIN)/maturin sdist --out target/wheels
 
-# Half a minute for each Python, most of it what pip does.
+# Half a minute for each Python, or more on a busy machine; most of it is what pip does.
 wheel-check: wheel ## the wheel works alone, with the oldest and the newest Python here (others: PYTHONS="python3.14")
 	$(BIN)/python tools/try_wheel.py target/wheels/*.whl $(PYTHONS)
 

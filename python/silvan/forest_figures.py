@@ -121,8 +121,11 @@ def animate(
         else:
             # By its ending, ffmpeg knows what to write.
             named = partial.with_name(partial.name + ".mp4")
-            _write_mp4(picture, times, named, frames_per_s)
-            named.replace(partial)
+            try:
+                _write_mp4(picture, times, named, frames_per_s)
+                named.replace(partial)
+            finally:
+                named.unlink(missing_ok=True)
     return path
 
 

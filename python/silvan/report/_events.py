@@ -1,4 +1,4 @@
-"""The trees of runs as trace events, which Perfetto and Chrome's own viewer open.
+"""The trees of runs as trace events, the format of Chrome's tracing that Perfetto opens.
 
 Of each run there are three processes: its counters, its trees (a thread each), and the links in them (a
 thread each, with a slice as long as a link waits for the same one in the same tree). Times are as exact as
