@@ -89,6 +89,8 @@ def try_source_archive(wheel: Path) -> None:
     """Hold the source archive beside the wheel: what the wheel holds or is compiled from must be in it."""
     version = wheel.name.split("-")[1]
     archive = wheel.with_name(f"silvan-{version}.tar.gz")
+    if not wheel.is_file() or not archive.is_file():
+        raise TrialError(f"a wheel and {archive.name} beside it are wanted in {wheel.parent}: make wheel")
     with tarfile.open(archive) as files:
         names = {name.partition("/")[2] for name in files.getnames()}
     with zipfile.ZipFile(wheel) as files:
