@@ -1,7 +1,8 @@
 # Silvan. `make help` lists what there is.
 #
 # Everything Python lives in .venv, made here from requirements.lock (what is run) and
-# requirements-dev.lock (what tests and lint need besides); everything built in target/. Stamp files make
+# requirements-dev.lock (what tests and lint need besides), requirements-site.lock (what `make site` needs);
+# everything built in target/. Stamp files make
 # a repeated `make` quick.
 
 PYTHON ?= python3
@@ -33,7 +34,8 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check verify swarm same fuzz bench papers clean
+.PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
+        verify swarm same fuzz bench papers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -50,6 +52,10 @@ $(VENV)/.deps: requirements.lock
 
 $(VENV)/.dev-deps: $(VENV)/.deps requirements-dev.lock
 	$(PIP_INSTALL) -r requirements-dev.lock
+	@touch $@
+
+$(VENV)/.site-deps: $(VENV)/.deps requirements-site.lock
+	$(PIP_INSTALL) -r requirements-site.lock
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
@@ -70,7 +76,7 @@ test-python: $(VENV)/.built $(VENV)/.dev-deps
 	@tools/have-browser
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
 
-check: lint test schema-check swarm ## what CI runs: lint, all tests, schema up to date, 300 drawn scenarios
+check: lint test schema-check wheel-check site swarm ## what CI runs: lint, all tests, schema, wheel, site, 300 drawn scenarios
 
 lint: $(VENV)/.dev-deps ## rustfmt, clippy, ruff, mypy; changes nothing
 	@has() { $(CARGO) fmt --version && $(CARGO) clippy --version; } >/dev/null 2>&1; \
@@ -92,6 +98,21 @@ schema: $(VENV)/.built ## write the scenario file's JSON Schema to docs/
 
 schema-check: $(VENV)/.built
 	@$(BIN)/silvan schema | cmp -s - $(SCHEMA) || { echo "$(SCHEMA) is out of date: run make schema" >&2; exit 1; }
+
+# Compiles nothing that `setup` has compiled.
+wheel: $(VENV)/.built ## a wheel for all Pythons from 3.10 on, and a source archive, in target/wheels
+	@rm -rf target/wheels
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) tools/with-rust $(BIN)/maturin build --release --locked --quiet --out target/wheels
+	$(BIN)/maturin sdist --out target/wheels
+
+# Half a minute for each Python, or more on a busy machine; most of it is what pip does.
+wheel-check: wheel ## the wheel works alone, with the oldest and the newest Python here (others: PYTHONS="python3.14")
+	$(BIN)/python tools/try_wheel.py target/wheels/*.whl $(PYTHONS)
+
+# Half a minute, two thirds of it the gallery's runs. To look at it, with its search:
+# python3 -m http.server --bind 127.0.0.1 --directory target/site/html
+site: $(VENV)/.built $(VENV)/.site-deps ## the documents as a site, in target/site/html; a warning or a dead link is an error
+	$(BIN)/python tools/site/build_site.py
 
 verify: $(VENV)/.built ## the second model, closed forms, and the published experiments in quick form
 	$(BIN)/python -m verify

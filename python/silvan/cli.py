@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 import silvan
-from silvan import _files, _folder, _opensm, _show, _show_fluid, trace_commands
+from silvan import _files, _folder, _opensm, _show, _show_fluid, scenario_commands, trace_commands
 from silvan._progress import RunProgress, simulated
 from silvan.sweeps import entry
 
 EXIT_CAN_DEADLOCK = 3
 EXIT_STOPPED = 130
+Drawn = TypeVar("Drawn")
 
 app = typer.Typer(
     help="Simulate congestion in lossless interconnection networks, and what prunes its trees.",
@@ -44,6 +46,10 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, dotted; may be repeated."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Titles = Annotated[
+    list[str] | None,
+    typer.Option("--title", metavar="TEXT", help="What a run is called there; once for each run."),
+]
 ShowProgress = Annotated[
     bool | None,
     typer.Option("--progress/--no-progress", help="Show a progress bar; by default on a terminal."),
@@ -198,6 +204,7 @@ def check(
 
 entry.add_to(app, out_console=_out, err_console=_err, overrides=overrides)
 trace_commands.add_to(app, out_console=_out, err_console=_err, print_json=_print_json)
+scenario_commands.add_to(app, out_console=_out, print_json=_print_json)
 
 
 @app.command()
@@ -215,18 +222,70 @@ def schema(
 
 @app.command()
 def plot(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Folder of a run; several with --forest, --animate."),
+    ],
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder for the figures [default: DIR/figures]."),
     ] = None,
+    forest: Annotated[
+        str | None,
+        typer.Option(
+            "--forest", metavar="AT", help='Only the network at a time ("4.5 s", busiest), as SVG and PDF.'
+        ),
+    ] = None,
+    animate: Annotated[
+        Path | None,
+        typer.Option("--animate", metavar="FILE", help="Only a moving picture of the network: .gif or .mp4."),
+    ] = None,
+    frames: Annotated[
+        int, typer.Option("--frames", metavar="N", min=1, max=2_000, help="Frames of --animate.")
+    ] = 120,
+    titles: Titles = None,
 ) -> None:
-    """Draw the figures of a run that was written with --out."""
-    from silvan import plot as drawing
+    """Draw the figures of a run that was written with --out, or the network with its trees."""
+    if titles and len(titles) != len(folders):
+        raise typer.BadParameter(f"{len(titles)} titles for {len(folders)} runs", param_hint="--title")
+    if forest is None and animate is None:
+        from silvan import plot as drawing
 
-    result = silvan.load(folder)
-    target = drawing.save_all(result, out or folder / "figures")
-    typer.echo(f"Figures in {target}")
+        if len(folders) > 1:
+            raise typer.BadParameter("several runs need --forest or --animate", param_hint="DIR")
+        target = drawing.save_all(silvan.load(folders[0]), out or folders[0] / "figures")
+        typer.echo(f"Figures in {target}")
+        return
+    from silvan import forest_figures
+
+    runs = [silvan.load(folder) for folder in folders]
+    if forest is not None:
+        at = None if forest == forest_figures.BUSIEST else _time(forest, "--forest")
+        target = (out or folders[0] / "figures") / f"forest-{forest.replace(' ', '')}"
+        figure = _on_forests(lambda: forest_figures.still(runs, at, titles=titles or None), "--forest")
+        typer.echo(f"Forest in {' and '.join(map(str, forest_figures.save(figure, target)))}")
+    if animate is not None:
+        path = _on_forests(
+            lambda: forest_figures.animate(runs, animate, titles=titles or None, frames=frames), "--animate"
+        )
+        typer.echo(f"Forest in {path}")
+
+
+def _time(text: str, option: str) -> float:
+    from silvan import forest_figures
+
+    try:
+        return forest_figures.read_time(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}, or {forest_figures.BUSIEST}", param_hint=option) from None
+
+
+def _on_forests(draw: Callable[[], Drawn], option: str) -> Drawn:
+    """Draw; what was asked for and is not there (a forest, a time) is a wrong use of the option."""
+    try:
+        return draw()
+    except (KeyError, ValueError) as error:
+        raise typer.BadParameter(str(error.args[0]), param_hint=option) from None
 
 
 @app.command()
@@ -235,9 +294,14 @@ def report(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File for the report.")] = Path(
         "report.html"
     ),
-    titles: Annotated[
-        list[str] | None,
-        typer.Option("--title", metavar="TEXT", help="What a run is called there; once for each run."),
+    titles: Titles = None,
+    trace_events: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace-events",
+            metavar="FILE",
+            help="File for trace events too, which Perfetto opens: trace.json, or trace.json.gz.",
+        ),
     ] = None,
 ) -> None:
     """Make one HTML file of runs: the network over time, charts, tables; any browser opens it, offline."""
@@ -247,8 +311,12 @@ def report(
         raise typer.BadParameter(f"a report has 1 to {reports.MOST_RUNS} runs", param_hint="RUN")
     if titles and len(titles) != len(folders):
         raise typer.BadParameter(f"{len(titles)} titles for {len(folders)} runs", param_hint="--title")
-    path = reports.write([silvan.load(folder) for folder in folders], out, titles=titles or None)
-    typer.echo(f"Report in {path}")
+    if trace_events is not None and os.path.realpath(trace_events) == os.path.realpath(out):
+        raise typer.BadParameter(f"{out} is also the file of --out", param_hint="--trace-events")
+    runs = [silvan.load(folder) for folder in folders]
+    typer.echo(f"Report in {reports.write(runs, out, titles=titles or None)}")
+    if trace_events is not None:
+        typer.echo(f"Trace events in {reports.trace_events(runs, trace_events, titles=titles or None)}")
 
 
 @app.command()

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from silvan import Scenario, SilvanError, _folder, _show, plot, report
-from silvan._provenance import source_root
+from silvan import Scenario, _folder, _show, plot, report, scenarios
 from silvan.fairness import jain
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-SCENARIO = Path("scenarios") / "testbed.toml"
+SCENARIO = "testbed"
 #: The flow that goes to another host than the congested one.
 VICTIM = "F1"
 #: The report of both runs.
@@ -28,11 +27,8 @@ Simulate = Callable[[Scenario, str], "Result"]
 
 
 def find_scenario() -> Path:
-    """Find the testbed's scenario: in the source tree, or below the working directory."""
-    for root in (source_root(), Path.cwd()):
-        if root is not None and (root / SCENARIO).is_file():
-            return root / SCENARIO
-    raise SilvanError(f"no {SCENARIO} here: run the demonstration from Silvan's source folder")
+    """Return the testbed's scenario."""
+    return scenarios.find(SCENARIO).path
 
 
 def last_gbit_s(result: Result, span_ns: float = LAST_NS) -> dict[str, float]:

@@ -219,10 +219,16 @@ class Forest:
         values = zip(*(column.tolist() for column in columns.values()), strict=True)
         return [dict(zip(columns, row, strict=True)) for row in values]
 
+    def _repr_html_(self) -> str:
+        from silvan import _notebook
+
+        return _notebook.of_forest(self, self._result)
+
     def __repr__(self) -> str:
         kinds = [tree.kind for tree in self.trees]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-        return f"<silvan.Forest: {len(kinds)} trees{f' ({counts})' if counts else ''}>"
+        number = f"{len(kinds)} tree{'' if len(kinds) == 1 else 's'}"
+        return f"<silvan.Forest: {number}{f' ({counts})' if counts else ''}>"
 
 
 def _by_tree(kind: Any, rows: list[dict[str, Any]]) -> dict[int, list[Any]]:

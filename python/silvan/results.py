@@ -139,6 +139,11 @@ class Result:
         except OSError as error:
             raise ResultError(f"{folder}: {error.strerror or error}; nothing written") from error
 
+    def _repr_html_(self) -> str:
+        from silvan import _notebook
+
+        return _notebook.of_result(self)
+
     def __repr__(self) -> str:
         seconds = self.summary.get("simulated_ns", 0) / 1e9
         return f"<silvan.Result {self.name!r}: {seconds:g} s simulated, tables {', '.join(self.tables)}>"

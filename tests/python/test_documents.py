@@ -52,6 +52,8 @@ INSTEADS = [
     Instead("docs/tutorial.md", "ccti_timer=2000", f"ccti_timer=2000{SHORT}", TESTBED),
     Instead("docs/report.md", "toml --out out/off", f"toml{SHORT} --out out/off", TESTBED),
     Instead("docs/report.md", "ib-cc --out out/on", f"ib-cc{SHORT} --out out/on", TESTBED),
+    Instead("docs/report.md", '--forest "4.5 s"', "--forest busiest", TESTBED),
+    Instead("docs/report.md", "--animate out/forest.gif", "--animate out/forest.gif --frames 6", LONG),
     Instead("docs/scenario.md", 'rate="5 Gbit/s"', f'rate="5 Gbit/s"{SHORT}', TESTBED),
     Instead("docs/adaptive.md", "permutations=1000", "permutations=50", LONG),
     Instead("docs/papers.md", "run T1 A2 ", "run A2 --quick ", LONG),

@@ -230,7 +230,7 @@ def test_a_moment_as_rows_and_as_a_graph(small):
         forest.at(4e6)
     with pytest.raises(KeyError, match="no tree 9; there are 1"):
         forest[9]
-    assert repr(forest) == "<silvan.Forest: 1 trees (1 silent)>"
+    assert repr(forest) == "<silvan.Forest: 1 tree (1 silent)>"
     assert list(forest.times_ns) == sorted(set(result.numpy("tree_links")["time_ns"]))
     frame = forest.to_dataframe()
     assert list(frame["root"]) == ["S2:2->H5"]

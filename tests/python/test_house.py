@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import silvan
 from conftest import ROOT
 
 LINES_AT_MOST = 700
@@ -35,7 +36,10 @@ def pins(lock):
     return {re.sub(r"[-_.]+", "-", name).lower() for name in names}
 
 
-@pytest.mark.parametrize("locks", [["requirements.lock"], ["requirements.lock", "requirements-dev.lock"]])
+@pytest.mark.parametrize(
+    "locks",
+    [["requirements.lock", *more] for more in ([], ["requirements-dev.lock"], ["requirements-site.lock"])],
+)
 def test_the_locks_pin_everything_installed(locks):
     """Every requirement of a locked package is locked too; what runs needs nothing of what develops."""
     from importlib.metadata import PackageNotFoundError, requires
@@ -56,11 +60,20 @@ def test_the_locks_pin_everything_installed(locks):
     assert not missing
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock", "requirements-site.lock"])
 def test_a_lock_names_versions_only(lock):
     own = r'#.*|[\w.-]+==[\w.]+(; python_version (<|>=) "3\.11")?'
     for line in (ROOT / lock).read_text().splitlines():
         assert re.fullmatch(own, line) or line == "-r requirements.lock", line
+
+
+def test_locks_that_go_into_one_environment_agree():
+    dev, site = (
+        {line for line in (ROOT / lock).read_text().splitlines() if "==" in line}
+        for lock in ("requirements-dev.lock", "requirements-site.lock")
+    )
+    both = pins("requirements-dev.lock") & pins("requirements-site.lock")
+    assert {re.sub(r"[-_.]+", "-", line.split("==")[0]).lower() for line in dev & site} == both
 
 
 def test_links_in_the_documents_lead_somewhere():
@@ -97,6 +110,18 @@ def test_ci_ends_with_the_closing_lines_of_the_runners(tmp_path, status):
         "cargo test: 7 passed; 2 failed; 1 ignored",
         "pytest: 1 failed, 548 passed, 2 skipped in 77.87s (0:01:17)",
     ]
+
+
+def test_one_version_everywhere():
+    def found(file, pattern):
+        return re.findall(pattern, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+
+    version = found("Cargo.toml", r'^version = "(.*)"$')
+    assert version == [silvan.__version__]
+    assert found("CITATION.cff", "^version: (.*)$") == version
+    assert found("CHANGELOG.md", "^## ([0-9.]+)")[:1] == version
+    for lock in ("Cargo.lock", "fuzz/Cargo.lock"):
+        assert {*found(lock, r'^name = "silvan-(?!fuzz).*"\nversion = "(.*)"$')} == {*version}, lock
 
 
 def test_cleaning_leaves_results_alone():

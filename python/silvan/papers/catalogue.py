@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from silvan import _files
+from silvan import _files, scenarios
 from silvan._core import SilvanError
 
 if sys.version_info >= (3, 11):
@@ -101,26 +101,13 @@ def load_module(path: Path, name: str) -> ModuleType:
 
 
 def find_papers() -> Path:
-    """Return the folder ``papers/``.
-
-    It is that of ``SILVAN_PAPERS`` if set, else the nearest one above this file (an editable
-    install lies in the repository), or above the working directory.
-    """
+    """Return the folder ``papers/``: that of ``SILVAN_PAPERS`` if set, else the one of this package."""
     chosen = os.environ.get("SILVAN_PAPERS")
-    if chosen:
-        if not (Path(chosen) / "common").is_dir():
-            raise PapersError(f"SILVAN_PAPERS={chosen}: not the folder papers/ of Silvan's repository")
-        return Path(chosen).resolve()
-    for start in (Path(__file__).resolve(), Path.cwd().resolve() / "here"):
-        for parent in start.parents:
-            candidate = parent / "papers"
-            # The package itself has a folder of this name.
-            if (candidate / "common").is_dir() and not (candidate / "__init__.py").exists():
-                return candidate
-    raise PapersError(
-        "the folder papers/ with the published experiments was not found: run from a clone of "
-        "Silvan's repository, or name the folder in the environment variable SILVAN_PAPERS"
-    )
+    if not chosen:
+        return scenarios.folder("papers")
+    if not (Path(chosen) / "common").is_dir():
+        raise PapersError(f"SILVAN_PAPERS={chosen}: not the folder papers/ of Silvan's repository")
+    return Path(chosen).resolve()
 
 
 def _tolerance(value: Any, where: str) -> float | str:

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 
 import silvan
 from silvan import _files
-from silvan.report import _picture, _series, _summary, _text
-from silvan.report._frames import MOST_FRAMES, Clock, spans
-from silvan.report._layout import Wiring, place
+from silvan.report import _events, _series, _summary, _text
+from silvan.report._embedded import Embedded
+from silvan.report._frames import MOST_FRAMES, Clock
 from silvan.report._pack import Pack
+from silvan.report._scene import Scene
 
 if TYPE_CHECKING:
     from silvan.results import Result
@@ -44,11 +45,34 @@ def write(
     results: Sequence[Result], file: str | os.PathLike[str], *, titles: Sequence[str] | None = None
 ) -> Path:
     """Write the report of runs to an HTML file; return its path. `titles` are what runs are called there."""
+    path = _new_file(file, "report.html")
+    _files.write_text(path, html(results, titles=titles))
+    return path
+
+
+def embed(results: Sequence[Result], *, titles: Sequence[str] | None = None, height: int = 800) -> Embedded:
+    """Return the report of runs as what a notebook shows, in a frame so many pixels high."""
+    return Embedded(html(results, titles=titles), height)
+
+
+def trace_events(
+    results: Sequence[Result], file: str | os.PathLike[str], *, titles: Sequence[str] | None = None
+) -> Path:
+    """Write counters, trees and waiting links of runs as trace events, which Perfetto opens; return the path.
+
+    The file is JSON, compressed if its name ends with ``.gz``. Raises as :func:`html` does.
+    """
+    titles = _titled(results, titles)
+    path = _new_file(file, "trace.json")
+    _events.write(results, titles, path)
+    return path
+
+
+def _new_file(file: str | os.PathLike[str], such_as: str) -> Path:
     path = Path(file)
     if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file, such as report.html", str(path))
+        raise IsADirectoryError(errno.EISDIR, f"is a folder; name a file, such as {such_as}", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    _files.write_text(path, html(results, titles=titles))
     return path
 
 
@@ -57,17 +81,22 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None) -> s
 
     Raises `ValueError` for no runs, too many, or as many titles as there are not runs.
     """
-    if not 1 <= len(results) <= MOST_RUNS:
-        raise ValueError(f"a report has 1 to {MOST_RUNS} runs, not {len(results)}")
-    if titles is None:
-        titles = _titles(results)
-    if len(titles) != len(results):
-        raise ValueError(f"{len(titles)} titles for {len(results)} runs")
+    titles = _titled(results, titles)
     pack = Pack()
     gathered = [_gather(result, pack) for result in results]
     data = {"runs": [run | {"title": title} for (run, _), title in zip(gathered, titles, strict=True)]}
     stills = [still for _, still in gathered]
     return _page(results, titles, stills, json.dumps(data, ensure_ascii=False), pack.text())
+
+
+def _titled(results: Sequence[Result], titles: Sequence[str] | None) -> Sequence[str]:
+    if not 1 <= len(results) <= MOST_RUNS:
+        raise ValueError(f"a report has 1 to {MOST_RUNS} runs, not {len(results)}")
+    if titles is None:
+        return _titles(results)
+    if len(titles) != len(results):
+        raise ValueError(f"{len(titles)} titles for {len(results)} runs")
+    return titles
 
 
 def _titles(results: Sequence[Result]) -> list[str]:
@@ -95,16 +124,15 @@ def _gather(result: Result, pack: Pack) -> tuple[dict[str, Any], str]:
     }
     if "wiring" not in result.tables:
         return run, "<p class=none>No network: the run was made with <code>measure.forest = false</code>.</p>"
-    wiring = _wiring(result)
-    number = {name: at for at, name in enumerate(wiring.link_names)}
-    position, found, hues = place(wiring), spans(result, clock, number), _hues(result)
+    scene = Scene(result, clock)
+    wiring, found = scene.wiring, scene.spans
     host = {name: at for at, name in enumerate(wiring.names[: wiring.hosts])}
     run |= {
         "nodes": wiring.names,
         "hosts": wiring.hosts,
         "links": wiring.link_names,
-        "x": pack.add(position[:, 0], "float32"),
-        "y": pack.add(position[:, 1], "float32"),
+        "x": pack.add(scene.position[:, 0], "float32"),
+        "y": pack.add(scene.position[:, 1], "float32"),
         "source": pack.add(wiring.source, "uint32", is_rising=True),
         "target": pack.add(wiring.target, "uint32", is_rising=True),
         "spans": {
@@ -115,42 +143,13 @@ def _gather(result: Result, pack: Pack) -> tuple[dict[str, Any], str]:
         },
         "trees": [
             [tree.root, tree.kind, tree.born_ns / 1e3, tree.last_ns / 1e3, hue]
-            for tree, hue in zip(result.forest.trees, hues.tolist(), strict=True)
+            for tree, hue in zip(result.forest.trees, scene.hues.tolist(), strict=True)
         ],
         "contributors": _roles(result, "contributors", host, pack),
         "victims": _roles(result, "victims", host, pack),
-        "utilisation": _utilisation(result, clock, number, pack),
+        "utilisation": _utilisation(result, clock, scene.number, pack),
     }
-    frames = len(clock.frames_ns)
-    busiest = np.zeros(max(frames, 1) + 1, np.int64)
-    np.add.at(busiest, found["first"], 1)
-    np.add.at(busiest, found["last"] + 1, -1)
-    frame = int(np.argmax(np.cumsum(busiest)[:-1])) if frames else 0
-    return run, _picture.still(position, (wiring.source, wiring.target), wiring.hosts, found, (frame, hues))
-
-
-def _hues(result: Result) -> NDArray[np.int64]:
-    """Return the number of each tree's hue: the trees that are there longest have hues of their own."""
-    samples = result.numpy("trees")["samples"].astype(np.int64)
-    hues = np.zeros(len(samples), np.int64)
-    hues[np.argsort(-samples, kind="stable")] = np.arange(len(samples)) % len(_picture.HUES)
-    return hues
-
-
-def _wiring(result: Result) -> Wiring:
-    columns = result.numpy("wiring")
-    hosts = [one["host"] for one in result.summary["hosts"]]
-    ends = [*zip(columns["from_node"], columns["from_kind"], strict=True)]
-    ends += zip(columns["to_node"], columns["to_kind"], strict=True)
-    switches = list(dict.fromkeys(name for name, kind in ends if kind == "switch"))
-    # A switch may be called like a host.
-    number = {(name, "host"): at for at, name in enumerate(hosts)}
-    number |= {(name, "switch"): len(hosts) + at for at, name in enumerate(switches)}
-    nodes = np.array([number[end] for end in ends] or [0], np.uint32)
-    count = len(columns["link"])
-    return Wiring(
-        [*hosts, *switches], len(hosts), columns["link"].tolist(), nodes[:count], nodes[count : 2 * count]
-    )
+    return run, scene.still()
 
 
 def _roles(result: Result, table: str, host: dict[str, int], pack: Pack) -> dict[str, Any]:
@@ -231,4 +230,4 @@ def _run(at: int, title: str, result: Result) -> str:
     )
 
 
-__all__ = ["MOST_FRAMES", "MOST_RUNS", "html", "write"]
+__all__ = ["MOST_FRAMES", "MOST_RUNS", "Embedded", "embed", "html", "trace_events", "write"]

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 MOST_LINES = 8
 
 
-def charts(result: Result, clock: Clock, pack: Pack) -> list[dict[str, Any]]:
-    """Return the charts of a run: identifier, title, unit, and lines with a column of `pack` each."""
-    found = [
+Lines = list[tuple[str, NDArray[Any]]]
+
+
+def found(result: Result, clock: Clock) -> list[tuple[str, str, str, Lines]]:
+    """Return what a run has over time, sample by sample: identifier, title, unit, and lines with names."""
+    all_of_them = [
         ("throughput", "Received throughput", "Gbit/s", _throughput(result)),
         ("trees", "Links in congestion trees", "links", _sizes(result, clock)),
         ("held", "Bytes waiting in trees", "B", _held(result, clock)),
@@ -28,6 +31,11 @@ def charts(result: Result, clock: Clock, pack: Pack) -> list[dict[str, Any]]:
         ("ccti", "CCT index of throttled flows", "index", _ccti(result)),
         ("latency", "Mean latency since injection", "ns", _latency(result)),
     ]
+    return [one for one in all_of_them if one[-1]]
+
+
+def charts(result: Result, clock: Clock, pack: Pack) -> list[dict[str, Any]]:
+    """Return the charts of a run: identifier, title, unit, and lines with a column of `pack` each."""
     return [
         {
             "id": identifier,
@@ -37,12 +45,8 @@ def charts(result: Result, clock: Clock, pack: Pack) -> list[dict[str, Any]]:
                 {"name": name, "values": pack.add(clock.mean(values), "float32")} for name, values in lines
             ],
         }
-        for identifier, title, unit, lines in found
-        if lines
+        for identifier, title, unit, lines in found(result, clock)
     ]
-
-
-Lines = list[tuple[str, NDArray[Any]]]
 
 
 def by_name(result: Result, table: str, key: str, column: str) -> Lines:

@@ -1,4 +1,5 @@
-// Lines over time on a canvas, with the cursor of the page's time and the span that is selected.
+// Lines over time on a canvas, with the span that is selected, and a cursor at the page's time. Only the cursor moves
+// from frame to frame; sizes are asked for when they change, as to ask makes the browser lay out the whole page.
 
 class Chart {
   // `series` are lines of one run; `most` is the largest value of the chart in all runs.
@@ -11,6 +12,10 @@ class Chart {
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("role", "img");
     this.canvas.setAttribute("aria-label", `${series.title} over time, ${run.title}`);
+    this.cursor = document.createElement("i");
+    const plot = document.createElement("div");
+    plot.className = "plot";
+    plot.append(this.canvas, this.cursor);
     this.list = document.createElement("ul");
     this.values = series.lines.map((line, at) => {
       const item = document.createElement("li");
@@ -25,11 +30,17 @@ class Chart {
       return value;
     });
     if (series.lines.length === 0) this.list.textContent = "None.";
-    box.append(title, this.canvas, this.list);
+    box.append(title, plot, this.list);
     parent.append(box);
     this.isLog = series.id === "latency" && most > 20 * Math.max(least, 1e-9);
     this.listen();
-    new ResizeObserver(() => this.draw()).observe(this.canvas);
+    // What the canvas shows: nothing yet.
+    this.shown = "";
+    this.size = [0, 0];
+    new ResizeObserver(() => {
+      this.size = [this.canvas.clientWidth, this.canvas.clientHeight];
+      this.draw();
+    }).observe(this.canvas);
   }
 
   // Trees have the same hue everywhere.
@@ -39,7 +50,7 @@ class Chart {
   }
 
   place() {
-    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const [width, height] = this.size;
     return { left: 58, right: width - 8, top: 8, bottom: height - 20, width, height };
   }
 
@@ -82,10 +93,24 @@ class Chart {
   }
 
   draw() {
-    const { canvas, page, run } = this;
+    const { page, run } = this;
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    if (!this.size[0]) return;
+    const wanted = [...this.size, ratio, page.look, page.span].join();
+    if (this.shown !== wanted) this.drawPlot(ratio);
+    this.shown = wanted;
+    this.cursor.style.transform = `translateX(${Math.round(this.x(page.time))}px)`;
+    const frame = Data.frameAt(run, page.time);
+    this.series.lines.forEach((line, at) => {
+      const value = line.values[frame];
+      const text = Number.isNaN(value) ? "–" : this.withUnit(value);
+      if (this.values[at].textContent !== text) this.values[at].textContent = text;
+    });
+  }
+
+  drawPlot(ratio) {
+    const { canvas, page } = this;
     const { left, right, top, bottom, width, height } = this.place();
-    if (!width) return;
     const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
     if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
     const context = canvas.getContext("2d");
@@ -115,18 +140,6 @@ class Chart {
       context.fillText(Data.time(time), Math.min(x, right - 14), height - 5);
     }
     this.series.lines.forEach((line, at) => this.drawLine(context, line.values, this.hue(line, at)));
-    const now = Math.round(this.x(page.time)) + 0.5;
-    context.strokeStyle = page.style("--ink");
-    context.lineWidth = 1;
-    context.beginPath();
-    context.moveTo(now, top);
-    context.lineTo(now, bottom);
-    context.stroke();
-    const frame = Data.frameAt(run, page.time);
-    this.series.lines.forEach((line, at) => {
-      const value = line.values[frame];
-      this.values[at].textContent = Number.isNaN(value) ? "–" : this.withUnit(value);
-    });
   }
 
   withUnit(value) {

@@ -101,6 +101,8 @@ const Data = (() => {
   const hues = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d00", "#7a5fb0"];
   const hue = (run, tree) => hues[run.trees[tree - 1][4]];
   const rgb = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+  const colours = hues.map(rgb);
+  const colour = (run, tree) => colours[run.trees[tree - 1][4]];
 
-  return { load, count, frameAt, spansAt, time, bytes, trim, hues, hue, rgb };
+  return { load, count, frameAt, spansAt, time, bytes, trim, hues, hue, colour, rgb };
 })();

@@ -10,6 +10,8 @@ const Page = {
   link: null,
   isPlaying: false,
   isDue: false,
+  // Rises when colours change.
+  look: 0,
   networks: [],
   charts: [],
 
@@ -303,6 +305,7 @@ const Page = {
 
   restyle() {
     this.styles = null;
+    this.look += 1;
     this.nameTheme();
     this.redraw();
   },

@@ -13,7 +13,12 @@ class Network {
     if (this.gl) this.prepare();
     this.hover = null;
     this.listen();
-    new ResizeObserver(() => this.draw()).observe(stage);
+    // Asked for when it changes: to ask makes the browser lay out the whole page.
+    this.size = [stage.clientWidth, stage.clientHeight];
+    new ResizeObserver(() => {
+      this.size = [stage.clientWidth, stage.clientHeight];
+      this.draw();
+    }).observe(stage);
   }
 
   // One program: each link is a quad between two points, as wide and coloured as its four bytes and width say.
@@ -88,7 +93,7 @@ class Network {
 
   // What moves places of the picture (0 to 1) to pixels of the page.
   transform() {
-    const { clientWidth: width, clientHeight: height } = this.stage;
+    const [width, height] = this.size;
     const margin = 30;
     const scale = this.view.scale;
     const across = (width - 2 * margin) * scale;
@@ -103,7 +108,7 @@ class Network {
       const tree = run.spans.tree[span];
       const isApart = chosen !== null && chosen !== tree;
       const share = run.spans.share[span] / 255;
-      return [Data.rgb(Data.hue(run, tree)), isApart ? 0.12 : 0.35 + 0.65 * share, (1.6 + 2.2 * share) * this.thin];
+      return [Data.colour(run, tree), isApart ? 0.12 : 0.35 + 0.65 * share, (1.6 + 2.2 * share) * this.thin];
     }
     const load = run.utilisation ? run.utilisation[link * run.frames.length + this.frame] / 15 : 0;
     return [idle, 0.16 + 0.55 * load, (0.7 + 0.8 * load) * this.thin];
@@ -117,7 +122,7 @@ class Network {
     // Many links are drawn thin, until one comes closer.
     this.thin = Math.min(1, Math.max(0.3, Math.sqrt(300 / spans.length)) * Math.sqrt(Math.max(this.view.scale, 1)));
     for (const canvas of [this.lines, this.marks]) {
-      const [width, height] = [this.stage.clientWidth * ratio, this.stage.clientHeight * ratio].map(Math.round);
+      const [width, height] = this.size.map((one) => Math.round(one * ratio));
       if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
     }
     const chosen = page.chosen && page.chosen.run === run ? page.chosen.tree : null;
@@ -200,13 +205,13 @@ class Network {
     const scale = Math.sqrt(this.view.scale);
     const radius = Math.min(6, Math.max(1.2, 60 / Math.sqrt(count + 40))) * Math.min(scale, 3);
     const css = { host: page.style("--host"), switch: page.style("--switch"), ink: page.style("--ink") };
-    const isNamed = (this.stage.clientWidth * this.view.scale) / Math.max(count, 1) > 22;
+    const isNamed = (this.size[0] * this.view.scale) / Math.max(count, 1) > 22;
     context.font = "11px system-ui, sans-serif";
     context.textAlign = "center";
     this.spots = [];
     for (let node = 0; node < count; node += 1) {
       const [x, y] = [run.x[node] * a + c, run.y[node] * b + d];
-      if (x < -20 || y < -20 || x > this.stage.clientWidth + 20 || y > this.stage.clientHeight + 20) continue;
+      if (x < -20 || y < -20 || x > this.size[0] + 20 || y > this.size[1] + 20) continue;
       this.spots.push([node, x, y]);
       const isHost = node < run.hosts;
       const fed = isHost ? contributors.get(node) : undefined;
@@ -372,13 +377,13 @@ class Network {
   }
 
   // Makes everything larger around a pixel, which stays where it is.
-  zoom(factor, x = this.stage.clientWidth / 2, y = this.stage.clientHeight / 2) {
+  zoom(factor, x = this.size[0] / 2, y = this.size[1] / 2) {
     const [a, b, c, d] = this.transform();
     const [placeX, placeY] = [(x - c) / a, (y - d) / b];
     this.view.scale = Math.min(200, Math.max(0.5, this.view.scale * factor));
     const [e, f] = this.transform();
-    this.view.x = placeX - (x - this.stage.clientWidth / 2) / e;
-    this.view.y = placeY - (y - this.stage.clientHeight / 2) / f;
+    this.view.x = placeX - (x - this.size[0] / 2) / e;
+    this.view.y = placeY - (y - this.size[1] / 2) / f;
     this.page.redraw();
   }
 

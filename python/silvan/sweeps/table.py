@@ -137,6 +137,11 @@ class Sweep:
             raise results.ResultError(f"run {row} of the sweep failed: {found.error}")
         return results.load(found.folder)
 
+    def _repr_html_(self) -> str:
+        from silvan import _notebook
+
+        return _notebook.of_sweep(self)
+
     def __repr__(self) -> str:
         failed = f", {len(self.failures)} failed" if self.failures else ""
         axes = " x ".join(f"{axis.name} ({len(axis)})" for axis in self.axes) or "no axes"

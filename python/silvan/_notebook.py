@@ -1,0 +1,129 @@
+"""What results, forests and sweeps show in a notebook: HTML that needs no style sheet of its own.
+
+Names come from files of others: all text goes through :func:`html.escape`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from silvan.report import _picture, _summary, _text
+from silvan.report._scene import Scene
+
+if TYPE_CHECKING:
+    from silvan.forest import Forest
+    from silvan.results import Result
+    from silvan.sweeps.table import Sweep
+
+#: Rows of a table, and sentences of an account, at most.
+MOST_ROWS = 12
+#: The report's colours of a still by the class of its lines; a notebook may be light or dark.
+_STILL = (
+    "<style>.silvan-still svg { width: 100%; max-width: 1000px; fill: none; }"
+    ".silvan-still .idle { stroke: #8d97a3; stroke-opacity: 0.45; stroke-width: 0.7; }"
+    ".silvan-still .branch { stroke-width: 3; } .silvan-still .root { stroke-width: 3; }"
+    ".silvan-still .host, .silvan-still .switch { stroke: #6b7480; stroke-linecap: round; }"
+    ".silvan-still .switch { stroke-linecap: square; }</style>"
+)
+
+
+def of_result(result: Result) -> str:
+    """Return a run's most important numbers, its account and its warnings."""
+    time = _text.time(result.summary.get("simulated_ns", 0))[0]
+    parts = [
+        f"<p><b>{_cut(result.name)}</b>: {escape(time)} simulated</p>",
+        _summary.side_by_side([result], ["this run"]),
+        *(f"<p>{escape(line)}</p>" for line in result.account[:MOST_ROWS]),
+        *(f"<p>Warning: {escape(line)}</p>" for line in result.warnings[:MOST_ROWS]),
+        f"<p>Tables: {escape(', '.join(result.tables))}</p>",
+    ]
+    return f"<div>{''.join(parts)}</div>"
+
+
+def of_forest(forest: Forest, result: Result) -> str:
+    """Return the network of a run when most links were in trees, and its largest trees."""
+    head = f"<p>{escape(repr(forest)[1:-1])}</p>"
+    if not forest.trees:
+        return f"<div>{head}</div>"
+    scene = Scene(result)
+    largest = sorted(forest.trees, key=lambda tree: (-tree.peak_queued_bytes, tree.tree))
+    heads = (
+        "tree",
+        "",
+        "root",
+        "kind",
+        "born",
+        "lived",
+        "branches",
+        "bytes waiting",
+        "contributors",
+        "victims",
+    )
+    rows = [
+        (
+            str(tree.tree), _Swatch(_picture.HUES[scene.hues[tree.tree - 1]]), tree.root, tree.kind,
+            _text.time(tree.born_ns)[0], _text.time(tree.lifetime_ns)[0], str(tree.peak_branches),
+            _text.size(tree.peak_queued_bytes)[0], str(len(tree.contributors)), str(len(tree.victims)),
+        )
+        for tree in largest[:MOST_ROWS]
+    ]  # fmt: skip
+    at = _text.time(scene.clock.frames_ns[scene.busiest])[0]
+    return (
+        f'<div class="silvan-still">{_STILL}{head}{scene.still()}<p>The network at {escape(at)}, when most '
+        f"links are in trees. The largest trees:</p>{_table(heads, rows, len(largest))}</div>"
+    )
+
+
+def of_sweep(sweep: Sweep) -> str:
+    """Return the rows of a sweep: axes that have several values, seed, measures."""
+    axes = [(n, axis) for n, axis in enumerate(sweep.axes) if len(axis) > 1]
+    heads = [_with_unit(axis.name, axis.unit) for _, axis in axes] + ["seed"]
+    heads += [_with_unit(name, unit) for name, unit in sweep.measures.items()]
+    rows = [
+        [
+            *(_shown(axis.labels[row.point.steps[n]]) for n, axis in axes),
+            _shown(row.seed),
+            *(
+                ["failed"] * len(sweep.measures)
+                if row.error is not None
+                else [_shown(row.values.get(name)) for name in sweep.measures]
+            ),
+        ]
+        for row in sweep.rows[:MOST_ROWS]
+    ]
+    failed = "".join(f"<p>Failed: {_cut(str(one), 400)}</p>" for one in sweep.failures[:MOST_ROWS])
+    head = f"<p>{escape(repr(sweep)[1:-1])}</p>"
+    return f"<div>{head}{_table(heads, rows, len(sweep.rows))}{failed}</div>"
+
+
+class _Swatch(str):
+    """A colour that a cell shows."""
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], count: int) -> str:
+    head = "".join(f"<th>{_cut(text)}</th>" for text in heads)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    more = f"<p>And {count - MOST_ROWS:,} more.</p>" if count > MOST_ROWS else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _cell(value: str) -> str:
+    if isinstance(value, _Swatch):
+        return f'<td style="background: {value}; min-width: 1em"></td>'
+    return f"<td>{_cut(value)}</td>"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "\N{EN DASH}"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _with_unit(name: str, unit: str) -> str:
+    return f"{name} ({unit})" if unit else name
+
+
+def _cut(text: str, letters: int = 80) -> str:
+    return escape(text if len(text) <= letters else f"{text[: letters - 1]}…")

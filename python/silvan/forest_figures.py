@@ -1,0 +1,264 @@
+"""Pictures of the network with its congestion trees: at a time, for papers, and moving.
+
+>>> from silvan import forest_figures
+>>> forest_figures.save(forest_figures.still([off, on], 4.5e9), "forest")  # doctest: +SKIP
+>>> forest_figures.animate([off, on], "forest.gif")  # doctest: +SKIP
+
+Hosts stand below, switch levels above. Links that wait for a root have the hue of its tree, roots are ringed,
+victims have dashed rings, contributors the hue of their tree.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.animation import FFMpegWriter
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_rgba
+
+from silvan import _files, plot
+from silvan._core import SilvanError
+from silvan.report._picture import HUES
+from silvan.report._scene import Scene
+from silvan.report._text import time as time_cell
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from silvan.results import Result
+
+#: The time at which most links are in trees.
+BUSIEST = "busiest"
+#: Frames of a moving picture, and how many are shown in a second, unless something else is said.
+FRAMES, FRAMES_PER_S = 120, 12
+#: Inches of a network's picture, and dots of a moving one to an inch.
+WIDTH, HEIGHT, DPI = 6.4, 3.2, 90
+#: Colours of a GIF (hues, greys, and what lies between them), and the frames that they are taken from.
+COLOURS, PALETTE_FRAMES = 64, 8
+#: Networks of at most so many nodes have larger marks, of at most so many names, too.
+FEW, NAMED = 48, 24
+#: Colours of what is in no tree: links, hosts, switches.
+IDLE, HOST, SWITCH = "#c3c8ce", "#6b7480", "#2f363d"
+NOWHERE = np.zeros((0, 2))
+_UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+
+
+def read_time(text: str) -> float:
+    """Return the nanoseconds of a time such as ``4.5 s``; raises `ValueError`."""
+    number = text.strip().rstrip("nuµms")
+    unit = text.strip()[len(number) :]
+    try:
+        value = float(number) * _UNITS[unit]
+    except (KeyError, ValueError):
+        raise ValueError(f"`{text}` is not a time, such as `4.5 s` or `250 us`") from None
+    return value
+
+
+def still(
+    results: Sequence[Result], time_ns: float | None = None, *, titles: Sequence[str] | None = None
+) -> Figure:
+    """Draw the networks of runs at a time side by side; None: when most links are in trees.
+
+    Raises `ValueError` for a time outside a run, and `KeyError` for a run without a forest.
+    """
+    picture = _Picture(results, titles)
+    picture.show(picture.busiest_ns if time_ns is None else time_ns)
+    return picture.figure
+
+
+def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
+    """Write a figure as SVG and as PDF; `path` has no ending."""
+    stem = Path(path)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    written = [stem.with_name(f"{stem.name}.{ending}") for ending in ("svg", "pdf")]
+    with plot.style():
+        for target in written:
+            # Without the time of writing: the same run gives the same bytes.
+            date = {"Date": None} if target.suffix == ".svg" else {"CreationDate": None}
+            figure.savefig(target, metadata=date)
+    return written
+
+
+def animate(
+    results: Sequence[Result],
+    file: str | PathLike[str],
+    *,
+    titles: Sequence[str] | None = None,
+    frames: int = FRAMES,
+    frames_per_s: int = FRAMES_PER_S,
+    span_ns: tuple[float, float] | None = None,
+) -> Path:
+    """Write a moving picture of the networks of runs, GIF or (where ffmpeg is) MP4; return its path.
+
+    Frames are evenly spaced over the span, by default over all that the runs have in common. Raises
+    `ValueError` for another ending, or a span outside the runs; :class:`silvan.SilvanError` without ffmpeg.
+    """
+    path = Path(file)
+    if path.suffix not in (".gif", ".mp4"):
+        raise ValueError(f"{path}: a moving picture is a .gif or .mp4")
+    if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
+        raise SilvanError(f"{path}: MP4 needs the program ffmpeg; a .gif needs nothing")
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file, such as forest.gif", str(path))
+    picture = _Picture(results, titles)
+    first, last = span_ns or (0.0, picture.end_ns)
+    if frames < 1 or not 0 <= first < last <= picture.end_ns:
+        raise ValueError(
+            f"{frames} frames from {first:g} to {last:g} ns: not in runs of {picture.end_ns:g} ns"
+        )
+    times = np.linspace(first, last, frames + 1)[1:]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _files.replacing(path) as partial:
+        if path.suffix == ".gif":
+            _write_gif(picture, times, partial, frames_per_s)
+        else:
+            # By its ending, ffmpeg knows what to write.
+            named = partial.with_name(partial.name + ".mp4")
+            try:
+                _write_mp4(picture, times, named, frames_per_s)
+                named.replace(partial)
+            finally:
+                named.unlink(missing_ok=True)
+    return path
+
+
+def _write_gif(picture: _Picture, times: NDArray[np.float64], path: Path, frames_per_s: int) -> None:
+    from PIL import Image
+
+    frames = [Image.fromarray(pixels) for pixels in _drawn(picture, times)]
+    # One palette for all: what stands still is then written once.
+    some = frames[:: max(1, len(frames) // PALETTE_FRAMES)]
+    together = Image.new("RGB", (some[0].width, some[0].height * len(some)))
+    for at, frame in enumerate(some):
+        together.paste(frame, (0, at * frame.height))
+    palette = together.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
+    images = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    images[0].save(
+        path, "GIF", save_all=True, append_images=images[1:], duration=round(1000 / frames_per_s), loop=0,
+        optimize=True,
+    )  # fmt: skip
+
+
+def _write_mp4(picture: _Picture, times: NDArray[np.float64], path: Path, frames_per_s: int) -> None:
+    writer = FFMpegWriter(fps=frames_per_s)
+    with plot.style(), writer.saving(picture.figure, str(path), dpi=2 * DPI):
+        for time_ns in times.tolist():
+            picture.show(time_ns)
+            writer.grab_frame()
+
+
+def _drawn(picture: _Picture, times: NDArray[np.float64]) -> Iterator[NDArray[np.uint8]]:
+    picture.figure.set_dpi(DPI)
+    with plot.style():
+        for time_ns in times.tolist():
+            picture.show(time_ns)
+            picture.figure.canvas.draw()
+            # The first drawing places the axes; to place them anew takes longer than to draw.
+            picture.figure.set_layout_engine("none")
+            yield np.asarray(picture.figure.canvas.buffer_rgba())[:, :, :3].copy()  # type: ignore[attr-defined]
+
+
+def _rings(axes: Axes, size: float, line: str, width: float) -> PathCollection:
+    return axes.scatter(
+        [], [], size, facecolors="none", edgecolors=SWITCH, linestyles=line, linewidths=width, zorder=4
+    )
+
+
+def _cut(name: str, letters: int = 12) -> str:
+    # A dollar would begin a formula.
+    return (name if len(name) <= letters else f"{name[: letters - 1]}…").replace("$", r"\$")
+
+
+class _Picture:
+    """The networks of runs side by side, to be shown at one time or another."""
+
+    def __init__(self, results: Sequence[Result], titles: Sequence[str] | None) -> None:
+        if not results:
+            raise ValueError("a picture needs a run")
+        titles = titles or [result.name for result in results]
+        if len(titles) != len(results):
+            raise ValueError(f"{len(titles)} titles for {len(results)} runs")
+        self.figure, axes = plot.new_figure(len(results), WIDTH * len(results), HEIGHT)
+        self._networks = [_Network(*one) for one in zip(axes, results, titles, strict=True)]
+
+    @property
+    def end_ns(self) -> float:
+        """The end of the shortest run."""
+        return min(network.end_ns for network in self._networks)
+
+    @property
+    def busiest_ns(self) -> float:
+        """When most links are in trees of a run that all others have reached, too."""
+        scene = max((one.scene for one in self._networks), key=lambda one: len(one.spans["link"]))
+        return min(float(scene.clock.frames_ns[scene.busiest]), self.end_ns)
+
+    def show(self, time_ns: float) -> None:
+        """Draw all networks at a time, in nanoseconds."""
+        for network in self._networks:
+            network.show(time_ns)
+
+
+class _Network:
+    """A network in its axes."""
+
+    def __init__(self, axes: Axes, result: Result, title: str) -> None:
+        self._forest, self._title, self._axes = result.forest, _cut(title, 48), axes
+        self.scene = scene = Scene(result)
+        self.end_ns = float(scene.clock.time_ns[-1]) if len(scene.clock.time_ns) else 0.0
+        wiring, place = scene.wiring, scene.position
+        self._lines = np.stack([place[wiring.source], place[wiring.target]], axis=1)
+        self._host = {name: at for at, name in enumerate(wiring.names[: wiring.hosts])}
+        few = len(place) <= FEW
+        size = 40.0 if few else 200.0 / np.sqrt(len(place))
+        axes.set(xlim=(-0.03, 1.03), ylim=(1.12, -0.08))
+        axes.set_axis_off()
+        segments: Any = list(self._lines)
+        axes.add_collection(LineCollection(segments, colors=IDLE, linewidths=0.8 if few else 0.3, zorder=1))
+        self._waiting = LineCollection([], linewidths=2.4 if few else 1.2, zorder=2)
+        axes.add_collection(self._waiting)
+        hosts, switches = place[: wiring.hosts], place[wiring.hosts :]
+        axes.scatter(switches[:, 0], switches[:, 1], 1.5 * size, SWITCH, marker="s", zorder=3, linewidths=0)
+        self._hosts = axes.scatter(hosts[:, 0], hosts[:, 1], size, HOST, zorder=3, linewidths=0)
+        self._victims = _rings(axes, 4 * size, "--", 0.9)
+        self._roots = _rings(axes, 6 * size, "-", 2.0)
+        if len(place) <= NAMED:
+            for at, (name, where) in enumerate(zip(wiring.names, place.tolist(), strict=True)):
+                side, away = ("top", -9) if at < wiring.hosts else ("bottom", 9)
+                axes.annotate(
+                    _cut(name), where, (0, away), textcoords="offset points", ha="center", va=side, fontsize=7
+                )
+
+    def show(self, time_ns: float) -> None:
+        links = self._forest.at(time_ns)
+        wiring, place, number = self.scene.wiring, self.scene.position, self.scene.number
+        at = [number[link.link] for link in links]
+        colours = [self._colour(link.tree) for link in links]
+        segments: Any = list(self._lines[at])
+        self._waiting.set_segments(segments)
+        self._waiting.set_color(colours)
+        roots = [n for n, link in enumerate(links) if link.is_root]
+        self._roots.set_offsets(place[wiring.target[[at[n] for n in roots]]] if roots else NOWHERE)
+        self._roots.set_edgecolor([colours[n] for n in roots])
+        trees = [tree for tree in self._forest.trees if tree.born_ns < time_ns <= tree.last_ns]
+        hosts: list[Any] = [to_rgba(HOST)] * wiring.hosts
+        victims = set()
+        for tree in trees:
+            for one in tree.contributors:
+                if one.first_ns < time_ns <= one.last_ns:
+                    hosts[self._host[one.host]] = self._colour(tree.tree)
+            victims |= {self._host[one.host] for one in tree.victims if one.first_ns < time_ns <= one.last_ns}
+        self._hosts.set_facecolor(hosts)
+        self._victims.set_offsets(place[sorted(victims)] if victims else NOWHERE)
+        now = f"{len(trees)} tree{'' if len(trees) == 1 else 's'}, {len(links)} links" if trees else "no tree"
+        words = f"{self._title}   {time_cell(time_ns)[0]}: {now}"
+        self._axes.set_title(words, loc="left", fontsize=11, fontweight="bold")
+
+    def _colour(self, tree: int) -> Any:
+        return to_rgba(HUES[self.scene.hues[tree - 1]])

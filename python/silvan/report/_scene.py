@@ -1,0 +1,75 @@
+"""What pictures of a run's network share: its nodes and links, where they stand, the hues of its trees."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from silvan.report import _picture
+from silvan.report._frames import Clock, spans
+from silvan.report._layout import Wiring, place
+
+if TYPE_CHECKING:
+    from silvan.results import Result
+
+
+class Scene:
+    """The network of a run with a forest; `result` must have the table ``wiring``."""
+
+    def __init__(self, result: Result, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock.of(result)
+        self.wiring = _wiring(result)
+        #: Numbers of links by name.
+        self.number = {name: at for at, name in enumerate(self.wiring.link_names)}
+        self._result = result
+
+    @cached_property
+    def position(self) -> NDArray[np.float32]:
+        """Return x and y of each node, from 0 to 1, y downwards."""
+        return place(self.wiring)
+
+    @cached_property
+    def spans(self) -> dict[str, NDArray[np.int64]]:
+        """Which link was in which tree from which frame to which: see :func:`silvan.report._frames.spans`."""
+        return spans(self._result, self.clock, self.number)
+
+    @cached_property
+    def hues(self) -> NDArray[np.int64]:
+        """The number of each tree's hue: the trees that are there longest have hues of their own."""
+        samples = self._result.numpy("trees")["samples"].astype(np.int64)
+        hues = np.zeros(len(samples), np.int64)
+        hues[np.argsort(-samples, kind="stable")] = np.arange(len(samples)) % len(_picture.HUES)
+        return hues
+
+    @cached_property
+    def busiest(self) -> int:
+        """The frame with the most links in trees; the first one if there is none."""
+        frames = len(self.clock.frames_ns)
+        links = np.zeros(max(frames, 1) + 1, np.int64)
+        np.add.at(links, self.spans["first"], 1)
+        np.add.at(links, self.spans["last"] + 1, -1)
+        return int(np.argmax(np.cumsum(links)[:-1])) if frames else 0
+
+    def still(self) -> str:
+        """Return the network at its busiest frame, as SVG."""
+        ends = (self.wiring.source, self.wiring.target)
+        return _picture.still(self.position, ends, self.wiring.hosts, self.spans, (self.busiest, self.hues))
+
+
+def _wiring(result: Result) -> Wiring:
+    columns = result.numpy("wiring")
+    hosts = [one["host"] for one in result.summary["hosts"]]
+    ends = [*zip(columns["from_node"], columns["from_kind"], strict=True)]
+    ends += zip(columns["to_node"], columns["to_kind"], strict=True)
+    switches = list(dict.fromkeys(name for name, kind in ends if kind == "switch"))
+    # A switch may be called like a host.
+    number = {(name, "host"): at for at, name in enumerate(hosts)}
+    number |= {(name, "switch"): len(hosts) + at for at, name in enumerate(switches)}
+    nodes = np.array([number[end] for end in ends] or [0], np.uint32)
+    count = len(columns["link"])
+    return Wiring(
+        [*hosts, *switches], len(hosts), columns["link"].tolist(), nodes[:count], nodes[count : 2 * count]
+    )

@@ -1,0 +1,63 @@
+"""What comes with Silvan besides code. That a wheel has it, `tools/try_wheel.py` shows."""
+
+import json
+
+import pytest
+
+import silvan
+from conftest import ROOT, command
+from silvan import scenarios
+
+
+def test_all_scenarios_and_studies_are_listed():
+    done = command("scenarios", "list", "--json")
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(done.stdout)
+    for kind, folder in (("scenario", "scenarios"), ("study", "studies")):
+        here = {path.stem: path for path in (ROOT / folder).glob("*.toml")}
+        assert {one["name"]: one["path"] for one in listed if one["kind"] == kind} == {
+            name: str(path) for name, path in here.items()
+        }
+    assert all(one["description"] for one in listed)
+    table = command("scenarios", "list")
+    assert all(one["name"] in table.stdout for one in listed)
+
+
+@pytest.mark.parametrize("name", [one.name for one in scenarios.listed()])
+def test_a_copy_stands_alone(name, tmp_path):
+    paths = scenarios.copy(name, tmp_path / "mine")
+    assert paths[0] == tmp_path / "mine" / f"{name}.toml"
+    if scenarios.find(name).kind == "study":
+        study = silvan.Study.load(paths[0])
+        original = silvan.Study.load(scenarios.find(name).path)
+        assert len(study.points()) == len(original.points())
+        return
+    copied = silvan.Scenario.load(paths[0]).check()
+    assert copied == silvan.Scenario.load(scenarios.find(name).path).check()
+
+
+def test_a_copy_replaces_nothing(tmp_path):
+    (tmp_path / "routes-512.toml").write_text("mine")
+    done = command("scenarios", "copy", "routes-and-control", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "routes-512.toml: is there already" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["routes-512.toml"]
+    (tmp_path / "testbed.toml").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError, match=r"testbed\.toml"):
+        scenarios.copy("testbed", tmp_path)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_an_unknown_name_is_told_near_ones():
+    done = command("scenarios", "copy", "testbad")
+    assert done.returncode == 1
+    assert "no scenario or study `testbad` comes with Silvan; there are testbed" in done.stderr
+    with pytest.raises(silvan.SilvanError, match=r"there are ecocc-trees, fabric-648, .*t8-surfaces"):
+        scenarios.find("qqq")
+    assert scenarios.find("star.toml").name == "star"
+
+
+def test_a_broken_package_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(scenarios, "_SHIPPED", tmp_path)
+    with pytest.raises(silvan.SilvanError, match="scenarios: no folder; this package is not whole"):
+        scenarios.listed()

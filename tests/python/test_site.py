@@ -1,0 +1,148 @@
+"""The site of the documents: what its builder does before MkDocs, and what it finds after it."""
+
+import re
+
+import pytest
+
+import build_site
+from browser import browser
+from conftest import ROOT
+from silvan.papers import list_experiments
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    for name in ("PAGES", "HTML"):
+        monkeypatch.setattr(build_site, name, tmp_path / name.lower())
+        (tmp_path / name.lower()).mkdir()
+    return tmp_path
+
+
+def test_lists_are_indented_as_python_markdown_wants_them():
+    text = """- one
+  goes on
+
+  ```sh
+  make
+  ```
+  - in it
+    goes on
+
+1. first
+   goes on
+10. tenth
+    goes on
+
+after
+"""
+    assert (
+        build_site.relisted(text)
+        == """- one
+    goes on
+
+    ```sh
+    make
+    ```
+    - in it
+        goes on
+
+1. first
+    goes on
+10. tenth
+    goes on
+
+after
+"""
+    )
+
+
+def test_pages_and_the_files_they_name_are_gathered(site):
+    build_site.gather()
+    pages = {str(path.relative_to(site / "pages")) for path in (site / "pages").rglob("*.md")}
+    here = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert pages >= here | {"README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+    assert (site / "pages" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    assert (site / "pages" / "docs" / "img" / "forest.gif").is_file()
+    # Every page is in the navigation, or MkDocs would say so.
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1]
+    made = {"gallery.md", "reports.md", "scoreboard.md"}
+    assert set(re.findall(r"[\w./-]+\.md", nav)) == here | made | {
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+    }
+
+
+def test_the_scoreboard_has_every_published_number_and_filters(site):
+    build_site.make_scoreboard()
+    text = (site / "pages" / "scoreboard.md").read_text(encoding="utf-8")
+    experiments = list_experiments()
+    count = sum(len(one.rows) for one in experiments)
+    assert text.count("<tr data-source=") == count
+    for one in experiments:
+        assert text.count(f">{one.id}</a>") == len(one.rows)
+    script = (ROOT / "tools" / "site" / "scoreboard.js").read_text(encoding="utf-8")
+    page_file = site / "page.html"
+    body = text.split("\n\n", 2)[2]
+    page_file.write_text(
+        f"<!doctype html><meta charset=utf-8><title>s</title><script>{script}</script>{body}"
+    )
+    with browser(site / "profile") as page:
+        page.call("Page.navigate", url=page_file.as_uri())
+        page.wait("document.getElementById('score-filter')?.hidden === false")
+
+        def shown(words="", source="", verdict=""):
+            values = {"score-words": words, "score-source": source, "score-verdict": verdict}
+            for name, value in values.items():
+                page.run(
+                    f"(() => {{ const one = document.getElementById('{name}'); one.value = {value!r};"
+                    "one.dispatchEvent(new Event('input')); })()"
+                )
+            rows = "[...document.querySelectorAll('#scores tbody tr')].filter((one) => !one.hidden)"
+            return page.run(f"{rows}.length"), page.run("document.getElementById('score-count').textContent")
+
+        missed = text.count('data-verdict="missed"')
+        assert shown() == (count, f"{count} of {count} numbers, {count - missed} met")
+        assert 0 < missed < count
+        assert shown(verdict="missed") == (missed, f"{missed} of {count} numbers, 0 met")
+        of_one = text.count('<tr data-source="Paper IV"')
+        assert 0 < shown(source="Paper IV")[0] == of_one < count
+        assert 0 < shown(words="hotspots paper iv")[0] < of_one
+        assert shown(words="no such words")[0] == 0
+        assert not page.complaints
+
+
+def test_a_scoreboard_that_does_not_fit_the_experiments_is_told(site, monkeypatch):
+    found = build_site.simulated()
+    found["T1"] = found["T1"][1:]
+    monkeypatch.setattr(build_site, "simulated", lambda: found)
+    with pytest.raises(build_site.SiteError, match="the rows of T1 are not those of papers/"):
+        build_site.make_scoreboard()
+
+
+@pytest.mark.parametrize(
+    ("body", "is_fine"),
+    [
+        ('<a href="other.html#there">x</a> <a href="https://example.org">x</a> <img src="a%20b.png">', True),
+        ('<a href="#here">x</a> <p id="here"> <img src="data:image/gif;base64,">', True),
+        ('<a href="sub/">x</a>', True),
+        ('<a href="missing.html">x</a>', False),
+        ('<a href="other.html#nowhere">x</a>', False),
+        ('<img src="missing.png">', False),
+        ('<script src="https://example.org/a.js"></script>', False),
+        ('<link rel="stylesheet" href="https://example.org/a.css">', False),
+        ('<a href="//example.org">x</a>', False),
+    ],
+)
+def test_links_that_lead_nowhere_are_found(site, body, is_fine):
+    html = site / "html"
+    (html / "sub").mkdir()
+    (html / "sub" / "index.html").write_text("in it")
+    (html / "other.html").write_text('<h2 id="there">there</h2>')
+    (html / "a b.png").write_bytes(b"")
+    (html / "page.html").write_text(body)
+    if is_fine:
+        assert build_site.check() == 3
+    else:
+        with pytest.raises(build_site.SiteError, match=r"1 links lead nowhere: page\.html: "):
+            build_site.check()

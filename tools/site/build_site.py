@@ -1,0 +1,260 @@
+"""Builds the site of the documents in target/site/html; `make site` does it.
+
+    python tools/site/build_site.py
+
+Pages are those of the repository, at the places that they have there, so that their links hold: the README,
+docs/, the changelog, CONTRIBUTING.md, and the files that they name. Made here are the gallery with its
+pictures, the scoreboard (the rows of papers/, with the simulated numbers of docs/papers.md), live reports,
+and the reference of the Python modules from their docstrings. MkDocs turns all into HTML; any of its warnings
+is an error, and so is a link in the HTML that leads nowhere, or to another machine for anything but a
+reader's click.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import yaml
+from markdown_it import MarkdownIt
+
+import gallery
+from silvan import report
+from silvan.papers import list_experiments
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "target" / "site"
+PAGES, HTML = SITE / "pages", SITE / "html"
+TEXTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+#: Python modules of the reference.
+MODULES = (
+    "silvan", "silvan.forest", "silvan.plot", "silvan.forest_figures", "silvan.report", "silvan.scenarios",
+    "silvan.sweeps", "silvan.traces", "silvan.fairness", "silvan.flow_level", "silvan.papers",
+)  # fmt: skip
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+
+
+class SiteError(Exception):
+    """What is wrong with the site."""
+
+
+def main() -> int:
+    """Build the site; return the exit status."""
+    shutil.rmtree(SITE, ignore_errors=True)
+    PAGES.mkdir(parents=True)
+    try:
+        gather()
+        make_gallery()
+        make_reports()
+        make_scoreboard()
+        make_reference()
+        build()
+        pages = check()
+    except SiteError as error:
+        print(f"site: {error}", file=sys.stderr)
+        return 1
+    print(f"{pages} pages in {HTML.relative_to(ROOT)}")
+    return 0
+
+
+def gather() -> None:
+    """Copy the repository's pages, and the files that they name."""
+    shutil.copytree(ROOT / "docs", PAGES / "docs", ignore=shutil.ignore_patterns("*.md", "__pycache__"))
+    for path in (*(ROOT / name for name in TEXTS), *sorted((ROOT / "docs").glob("*.md"))):
+        text = path.read_text(encoding="utf-8")
+        write(str(path.relative_to(ROOT)), relisted(text))
+        for target in LINK.findall(text):
+            file = (path.parent / target).resolve()
+            copy = PAGES / file.relative_to(ROOT)
+            if file.is_file() and file.suffix != ".md" and not copy.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, copy)
+    assets = PAGES / "assets"
+    assets.mkdir()
+    for name in ("site.css", "scoreboard.js"):
+        shutil.copyfile(Path(__file__).with_name(name), assets / name)
+
+
+def relisted(text: str) -> str:
+    """Indent what is in lists by four columns an item, as Python-Markdown wants it."""
+    lines = text.split("\n")
+    more = [0] * len(lines)
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        if token.type != "list_item_open" or token.map is None:
+            continue
+        first, last = token.map
+        mark = re.match(r"\s*(?:[-*+]|\d+[.)])\s+", lines[first])
+        width = len(mark[0].lstrip()) if mark else 2
+        for line in range(first + 1, last):
+            more[line] += 4 - width
+    # What an item begins with stands where the items around it put it.
+    return "\n".join(
+        " " * count + line if count > 0 and line.strip() else line
+        for count, line in zip(more, lines, strict=True)
+    )
+
+
+def write(name: str, text: str) -> None:
+    """Write a page."""
+    path = PAGES / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def make_gallery() -> None:
+    """Draw the gallery's pictures, each with what made it."""
+    parts = ["# Gallery\n\nThe build of these pages made these pictures, with what stands below each.\n"]
+    for draw in gallery.PICTURES:
+        picture = draw(PAGES / "gallery")
+        caption = (inspect.getdoc(draw) or "").removesuffix(".")
+        source = textwrap.dedent(inspect.getsource(draw))
+        parts.append(f"## {caption}\n\n![{caption}](gallery/{picture.name})\n\n```python\n{source}```\n")
+    shared = "\n\n".join(inspect.getsource(one.__wrapped__) for one in (gallery.testbed, gallery.silent))
+    parts.append(f"## The runs\n\n```python\n{shared}```\n")
+    write("gallery.md", "\n".join(parts))
+
+
+def make_reports() -> None:
+    """Write reports, and the page that shows one."""
+    titles = ("CC off", "CC on")
+    folder = PAGES / "reports"
+    report.write([gallery.testbed("none"), gallery.testbed("ib-cc")], folder / "testbed.html", titles=titles)
+    report.write(
+        [gallery.silent("none"), gallery.silent("ib-cc")], folder / "silent-forest.html", titles=titles
+    )
+    write(
+        "reports.md",
+        """# A report, live
+
+The testbed without and with congestion control, as `silvan demo` writes it: play, slide, point, click.
+[On a page of its own](reports/testbed.html); another one: [a silent forest on 648
+hosts](reports/silent-forest.html), while control settles. [What is what](docs/report.md).
+
+<iframe class="report" src="reports/testbed.html" title="The testbed without and with control"></iframe>
+""",
+    )
+
+
+def make_scoreboard() -> None:
+    """Set all published numbers beside simulated ones, in a table to filter."""
+    found = simulated()
+    rows, sources = [], {}
+    for experiment in list_experiments():
+        table = found.get(experiment.id, [])
+        if [row.quantity for row in experiment.rows] != [quantity for quantity, _, _ in table]:
+            raise SiteError(f"docs/papers.md, Results: the rows of {experiment.id} are not those of papers/")
+        for row, (_, ours, verdict) in zip(experiment.rows, table, strict=True):
+            paper, _, where = row.source.partition(", ")
+            sources[paper] = None
+            tolerance = f"{100 * row.tolerance:g} %" if isinstance(row.tolerance, float) else row.tolerance
+            why = f"<small>{escape(row.reason)}</small>" if row.reason and verdict == "missed" else ""
+            cells = (
+                f'<a href="docs/papers.html" title="{escape(experiment.title)}">{experiment.id}</a>',
+                f"{escape(row.quantity)}{why}", f"{row.published:.4g}", ours, escape(row.unit), tolerance,
+                f'<span class="{verdict}">{verdict}</span>', f"{escape(paper)}<small>{escape(where)}</small>",
+            )  # fmt: skip
+            body = "".join(f"<td>{cell}</td>" for cell in cells)
+            rows.append(f'<tr data-source="{escape(paper)}" data-verdict="{verdict}">{body}</tr>')
+    heads = ("id", "quantity", "published", "simulated", "unit", "tolerance", "verdict", "source")
+    fill = {
+        "SOURCES": "".join(f"<option>{escape(name)}</option>" for name in sorted(sources)),
+        "HEAD": "".join(f"<th>{name}</th>" for name in heads),
+        "ROWS": "\n".join(rows),
+    }
+    page = Path(__file__).with_name("scoreboard.template").read_text(encoding="utf-8")
+    write("scoreboard.md", re.sub("{{(.*?)}}", lambda match: fill[match[1]], page))
+
+
+def simulated() -> dict[str, list[tuple[str, str, str]]]:
+    """Read from docs/papers.md, by experiment: quantities, simulated numbers, and whether each is met."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    text = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8").split("\n## Results\n")[1]
+    for line in re.findall(r"^\| ([A-Z]\d+ \| .*) \|$", text, re.MULTILINE):
+        name, quantity, _, _, ours, _, verdict = (cell.strip() for cell in line.split(" | "))
+        found.setdefault(name, []).append((quantity, ours, "missed" if "missed" in verdict else "met"))
+    return found
+
+
+def make_reference() -> None:
+    """Write a page per module, and name them in the navigation."""
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    pages = []
+    for module in MODULES:
+        write(f"reference/{module}.md", f"::: {module}\n")
+        pages.append({module: f"reference/{module}.md"})
+    for section in settings["nav"]:
+        if "Python" in section:
+            section["Python"] = pages
+    settings |= {"docs_dir": str(PAGES), "site_dir": str(HTML)}
+    python = settings["plugins"][-1]["mkdocstrings"]["handlers"]["python"]
+    python["paths"] = [str(ROOT / path) for path in python["paths"]]
+    python["options"]["extensions"] = [str(ROOT / path) for path in python["options"]["extensions"]]
+    (SITE / "mkdocs.yml").write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+
+
+def build() -> None:
+    """Have MkDocs make the HTML; its warnings are errors."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", SITE / "mkdocs.yml"]
+    # Material speaks of its successor at every build.
+    env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SiteError((done.stdout + done.stderr).strip())
+
+
+class Links(HTMLParser):
+    """Collects what a page leads to, what it loads, and the names that others may lead to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.leads: list[str] = []
+        self.loads: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        """Take the attributes of an element that name something."""
+        given = {name: value for name, value in attributes if value is not None}
+        self.names |= {given[name] for name in ("id", "name") if name in given}
+        if "href" in given:
+            (self.leads if tag == "a" else self.loads).append(given["href"])
+        if "src" in given:
+            self.loads.append(given["src"])
+
+
+def check() -> int:
+    """Follow all links of the HTML; return the number of pages."""
+    pages = {path: Links(path.read_text(encoding="utf-8")) for path in sorted(HTML.rglob("*.html"))}
+    wrong = [f"{path.relative_to(HTML)}: {link}" for path in pages for link in _broken(path, pages)]
+    if wrong:
+        raise SiteError(f"{len(wrong)} links lead nowhere: {'; '.join(wrong[:20])}")
+    return len(pages)
+
+
+def _broken(path: Path, pages: dict[Path, Links]) -> Iterator[str]:
+    page = pages[path]
+    for link in (*page.loads, *page.leads):
+        parts = urlsplit(link)
+        if parts.scheme == "data" or (parts.scheme in ("https", "mailto") and link in page.leads):
+            continue
+        # From the top of a site, where the page of what is not found leads.
+        base = HTML if parts.path.startswith("/") else path.parent
+        file = (base / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
+        file = file / "index.html" if file.is_dir() else file
+        is_named = not parts.fragment or file not in pages or unquote(parts.fragment) in pages[file].names
+        if parts.scheme or parts.netloc or not file.is_file() or not is_named:
+            yield link
+
+
+if __name__ == "__main__":
+    sys.exit(main())

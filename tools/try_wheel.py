@@ -1,0 +1,160 @@
+"""Tries a wheel where nothing else of Silvan is: in an empty environment of the oldest and the newest Python.
+
+    python tools/try_wheel.py target/wheels/silvan-0.2.0-....whl [PYTHON...]
+
+`make wheel-check` does it. Pythons are those named, else the oldest and the newest found on PATH and in
+pyenv's folder, of those that the wheel is for. What the wheel needs is installed in the versions of
+`requirements.lock`; then the command and all that it ships are tried, in a folder outside of the clone.
+Exit status: 0 fine, 1 with what failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+OLDEST = (3, 10)
+#: Experiments that take seconds; the last one uses code that is shipped beside them.
+EXPERIMENTS = ("A6", "A8")
+#: Run by the installed Python: each scenario and study, copied alone, must be one.
+COPIES = """
+import pathlib, silvan
+from silvan import scenarios
+for one in scenarios.listed():
+    copied = scenarios.copy(one.name, pathlib.Path("copies", one.name))[0]
+    silvan.Scenario.load(copied).check() if one.kind == "scenario" else silvan.Study.load(copied)
+    print(one.name)
+"""
+
+
+class TrialError(Exception):
+    """What does not work."""
+
+
+def pythons() -> list[Path]:
+    """Return the oldest and the newest Python here, or the only one."""
+    folders = [*map(Path, os.environ.get("PATH", "").split(os.pathsep))]
+    folders += (Path.home() / ".pyenv" / "versions").glob("*/bin")
+    found: dict[tuple[int, int], Path] = {}
+    for folder in folders:
+        for path in folder.glob("python3.*"):
+            match = re.fullmatch(r"python3\.(\d+)", path.name)
+            version = (3, int(match[1])) if match else (0, 0)
+            if version >= OLDEST and version not in found and _makes_environments(path):
+                found[version] = path
+    if not found:
+        raise TrialError(f"no Python {OLDEST[0]}.{OLDEST[1]} or newer with venv and ensurepip was found")
+    return [found[version] for version in sorted({min(found), max(found)})]
+
+
+def _makes_environments(python: Path) -> bool:
+    done = subprocess.run(
+        [python, "-c", "import venv, ensurepip, ssl"], capture_output=True, cwd="/", check=False
+    )
+    return done.returncode == 0
+
+
+def call(command: Sequence[str | Path], folder: Path) -> str:
+    """Run a command as somebody without a clone; return what it printed. Raises `TrialError`."""
+    own = ("SILVAN", "PYTHON", "VIRTUAL_ENV")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    done = subprocess.run(
+        command, cwd=folder, env=env | {"MPLBACKEND": "agg"}, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        told = (done.stderr or done.stdout)[-4000:]
+        raise TrialError(f"`{' '.join(map(str, command))}` ended with status {done.returncode}:\n{told}")
+    return done.stdout
+
+
+def expect(what: str, found: Any, wanted: Any) -> None:
+    """Raise `TrialError` where two things differ."""
+    if found != wanted:
+        raise TrialError(f"{what}: {found!r} instead of {wanted!r}")
+
+
+def try_source_archive(wheel: Path) -> None:
+    """Hold the source archive beside the wheel: what the wheel holds or is compiled from must be in it."""
+    version = wheel.name.split("-")[1]
+    archive = wheel.with_name(f"silvan-{version}.tar.gz")
+    if not wheel.is_file() or not archive.is_file():
+        raise TrialError(f"a wheel and {archive.name} beside it are wanted in {wheel.parent}: make wheel")
+    with tarfile.open(archive) as files:
+        names = {name.partition("/")[2] for name in files.getnames()}
+    with zipfile.ZipFile(wheel) as files:
+        packed = {name for name in files.namelist() if name.startswith("silvan/")}
+    wanted = {f"python/{name}" for name in packed if not name.endswith(".so")}
+    wanted |= {str(path.relative_to(ROOT)) for path in ROOT.glob("crates/*/src/**/*.rs")}
+    wanted |= {"Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "pyproject.toml"}
+    if missing := sorted(wanted - names):
+        raise TrialError(f"{archive}: lacks {', '.join(missing[:5])} ({len(missing)} files)")
+    shipped = {
+        f"silvan/shipped/{path.relative_to(ROOT)}"
+        for folder in ("papers", "scenarios", "studies")
+        for path in (ROOT / folder).rglob("*.*")
+        if path.suffix in (".toml", ".py")
+    }
+    if missing := sorted(shipped - packed):
+        raise TrialError(f"{wheel}: lacks {', '.join(missing[:5])} ({len(missing)} files)")
+
+
+def try_wheel(python: Path, wheel: Path, home: Path) -> None:
+    """Install a wheel alone with a Python, in a new environment in `home`, and use it there."""
+    call([python, "-m", "venv", home / "env"], home)
+    scripts = home / "env" / "bin"
+    lock = ROOT / "requirements.lock"
+    call([scripts / "pip", "install", "--quiet", "--constraint", lock, wheel], home)
+    silvan = scripts / "silvan"
+    expect("version", call([silvan, "version"], home).strip(), f"silvan {wheel.name.split('-')[1]}")
+    for options, name in (((), "scenario"), (("--study",), "study")):
+        told = json.loads(call([silvan, "schema", *options], home))
+        expect(f"schema of a {name}", told, json.loads((ROOT / f"docs/{name}.schema.json").read_text()))
+    listed = json.loads(call([silvan, "papers", "list", "--json"], home))
+    folders = {path.parent.name for path in ROOT.glob("papers/*/published.toml")}
+    expect("experiments", {one["id"] for one in listed}, folders)
+    rows = json.loads(call([silvan, "papers", "run", *EXPERIMENTS, "--quick", "--json"], home))
+    expect("verdicts", {row["verdict"] for row in rows}, {"met"})
+    names = {path.stem for folder in ("scenarios", "studies") for path in (ROOT / folder).glob("*.toml")}
+    shown = json.loads(call([silvan, "scenarios", "list", "--json"], home))
+    expect("scenarios", {one["name"] for one in shown}, names)
+    expect("copies", set(call([scripts / "python", "-c", COPIES], home).split()), names)
+    expect("copied", call([silvan, "scenarios", "copy", "star", "mine"], home).strip(), "mine/star.toml")
+    call([silvan, "demo"], home)
+    page = (home / "out" / "demo" / "report.html").read_text(encoding="utf-8")
+    expect("beginning of the report", page[:15].lower(), "<!doctype html>")
+
+
+def main() -> int:
+    """Try a wheel and its source archive; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("pythons", nargs="*", type=Path, metavar="PYTHON")
+    arguments = parser.parse_args()
+    wheel = arguments.wheel.resolve()
+    try:
+        try_source_archive(wheel)
+        for python in arguments.pythons or pythons():
+            began = time.monotonic()
+            with tempfile.TemporaryDirectory(prefix="silvan-wheel-") as home:
+                try_wheel(python, wheel, Path(home))
+            print(f"{wheel.name} works alone with {python.name}, tried in {time.monotonic() - began:.0f} s")
+    except TrialError as error:
+        print(f"{wheel.name}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
