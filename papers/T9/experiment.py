@@ -1,0 +1,166 @@
+"""Testbed: HPC Challenge beside a congestion tree (Paper III, VI, table III)."""
+
+import numpy as np
+
+from silvan.papers import figures
+
+TABLES = ("messages",)
+SCENARIO = "../common/testbed-scenario-1.toml"
+CASES = {"a": (False, "none"), "b": (True, "none"), "c": (True, "ib-cc")}
+CONTRIBUTORS = ("H2", "H3", "H6")
+#: Chosen once, on case (a): see `published.toml`.
+OVERHEAD, RENDEZVOUS = "820 ns", "12 KiB"
+MEMORY_MB_S = 880.5
+UPDATE_NS = 259.7
+SHORT, LONG = 8, 2_000_000
+ITERATIONS = {SHORT: 20, LONG: 4}
+#: Orders of a ring of four ranks, by the seeds that draw them; the first is the natural one (ranks in turn
+#: on both hosts), in the others every other neighbour is on the same host.
+RINGS = {"natural": 2, "other": 1, "third": 3}
+N, NB, POINTS, MESSAGES = 1000, 80, 1 << 17, 1536
+UPDATES = 1 << 21
+KERNELS = {
+    "ptrans": {"kernel": "ptrans", "n": N // 2, "nb": NB, "flops": 26.8e6},
+    "hpl": {"kernel": "hpl", "n": N, "nb": NB, "flops": 521e6},
+    "fft": {"kernel": "fft", "points": POINTS, "flops": 393e6},
+    "ra": {"kernel": "random-access", "messages": MESSAGES},
+}
+
+
+def _programs():
+    for size in (SHORT, LONG):
+        common = {"bytes": size, "iterations": ITERATIONS[size]}
+        yield f"ping-pong {size}", 1, {"kernel": "ping-pong", "ranks": 2, "pairs": 1, **common}
+        for name, seed in RINGS.items():
+            yield f"{name} {size}", 2, {"kernel": "random-ring", "ranks": 4, "seed": seed, **common}
+    # Two ranks on one host.
+    same = {"kernel": "ping-pong", "ranks": 2, "pairs": 1, "bytes": SHORT, "iterations": ITERATIONS[SHORT]}
+    yield "same host", 2, same
+    for name, sizes in KERNELS.items():
+        yield name, 2, {"ranks": 4, **sizes}
+
+
+def runs(quick):
+    every = {}
+    for case, (congested, mechanism) in CASES.items():
+        contributors = [
+            {"name": f"F{n}", "from": host, "to": "H5", "message": "64 KiB"}
+            for n, host in enumerate(CONTRIBUTORS, 2)
+        ]
+        for name, ranks_per_host, sizes in _programs():
+            job = {
+                "name": "HPCC",
+                "program": {"kind": "hpc-challenge", **sizes},
+                "hosts": ["H1", "H4"],
+                "ranks_per_host": ranks_per_host,
+                "start": "100 ms" if congested else "1 ms",
+                "overhead": OVERHEAD,
+                "rendezvous_above": RENDEZVOUS,
+            }
+            every[f"{case} {name}"] = (
+                SCENARIO,
+                {
+                    "duration": "2 s",
+                    "flow": contributors if congested else [],
+                    "job": [job],
+                    "congestion.mechanism": mechanism,
+                },
+            )
+    return every
+
+
+def _span_s(run):
+    (job,) = run.summary["jobs"]
+    if job["finished_ns"] is None:
+        raise ValueError("a kernel did not end")
+    return job["span_ns"] * 1e-9
+
+
+def _one_way_s(run, size):
+    """Return half a round trip of the ping-pong: half of what lies between a message and the next but one."""
+    table = run.tables["messages"]
+    handed = np.sort(table["handed_ns"][table["bytes"] == size])
+    return float(np.diff(handed[::2]).mean()) / 2 * 1e-9
+
+
+def _ring_s(run, size):
+    """Return what a message of a ring takes: all send to the right, then to the left."""
+    return _span_s(run) / (2 * ITERATIONS[size])
+
+
+def _case(results, case):
+    def of(name):
+        return results[f"{case} {name}"]
+
+    rings = {size: [_ring_s(of(f"{name} {size}"), size) for name in RINGS] for size in (SHORT, LONG)}
+    between = _one_way_s(of("ping-pong 8"), SHORT)
+    # Neither message nor answer meets the network: an overhead at either end.
+    same = _span_s(of("same host")) / (2 * ITERATIONS[SHORT] + 1)
+    bandwidth = LONG / _one_way_s(of(f"ping-pong {LONG}"), LONG) * 1e-6
+    of_all = [MEMORY_MB_S] * 2 + [bandwidth] * 4
+    update_s = UPDATES / 4 * UPDATE_NS * 1e-9
+    return {
+        "latency_min": same * 1e6,
+        "latency_avg": (2 * same + 4 * between) / 6 * 1e6,
+        "latency_max": between * 1e6,
+        "natural_latency": rings[SHORT][0] * 1e6,
+        "random_latency": np.mean(rings[SHORT]) * 1e6,
+        "bandwidth_min": min(of_all),
+        "bandwidth_avg": np.mean(of_all),
+        "bandwidth_max": max(of_all),
+        "natural_bandwidth": LONG / rings[LONG][0] * 1e-6,
+        "random_bandwidth": np.mean([LONG / time for time in rings[LONG]]) * 1e-6,
+        "ptrans": 8 * (N // 2) ** 2 / _span_s(of("ptrans")) * 1e-9,
+        "hpl": (2 / 3 * N**3 + 3 / 2 * N**2) / _span_s(of("hpl")) * 1e-9,
+        "ra": UPDATES / (_span_s(of("ra")) + update_s) * 1e-9,
+        "fft": 5 * POINTS * np.log2(POINTS) / _span_s(of("fft")) * 1e-9,
+    }
+
+
+def compare(results):
+    return {f"{case}_{name}": float(value) for case in CASES for name, value in _case(results, case).items()}
+
+
+#: Per figure: the quantities, and their names on the axis.
+PANELS = {
+    "latency (us)": ("latency_avg", "latency_max", "natural_latency", "random_latency"),
+    "bandwidth (MB/s)": ("bandwidth_avg", "bandwidth_min", "natural_bandwidth", "random_bandwidth"),
+    "relative to (a)": ("ptrans", "hpl", "ra", "fft"),
+}
+LABELS = (
+    ("ping-pong\naverage", "ping-pong\nmost", "natural\nring", "random\nring"),
+    ("ping-pong\naverage", "ping-pong\nleast", "natural\nring", "random\nring"),
+    ("PTRANS", "HPL", "Random-\nAccess", "FFT"),
+)
+PUBLISHED = {
+    "latency_avg": (1.678, 12.385, 1.729),
+    "latency_max": (1.957, 18.001, 2.056),
+    "natural_latency": (2.193, 11.396, 2.098),
+    "random_latency": (2.036, 11.088, 2.073),
+    "bandwidth_avg": (1354.0, 733.2, 1360.3),
+    "bandwidth_min": (880.5, 663.2, 876.0),
+    "natural_bandwidth": (742.5, 213.7, 743.8),
+    "random_bandwidth": (684.7, 350.4, 683.5),
+    "ptrans": (0.755, 0.348, 0.612),
+    "hpl": (1.819, 1.790, 1.827),
+    "ra": (0.01512, 0.01195, 0.01441),
+    "fft": (1.377, 0.982, 1.369),
+}
+TITLES = {"a": "no congestion", "b": "congestion, control off", "c": "congestion, control on"}
+
+
+def plot(results, out):
+    numbers = compare(results)
+    fig, axes = figures.figure(columns=3, rows=3, size=(4.6, 3.0))
+    panels = iter(axes)
+    for row, (unit, keys) in enumerate(PANELS.items()):
+        for n, case in enumerate(CASES):
+            ax = next(panels)
+            published = [PUBLISHED[key][n] for key in keys]
+            simulated = [numbers[f"{case}_{key}"] for key in keys]
+            if row == 2:
+                published = [value / PUBLISHED[key][0] for key, value in zip(keys, published, strict=True)]
+                simulated = [value / numbers[f"a_{key}"] for key, value in zip(keys, simulated, strict=True)]
+            figures.beside(ax, LABELS[row], published, simulated)
+            ax.set(ylabel=unit, title=f"({case}) {TITLES[case]}")
+    figures.save(fig, out, "T9")
