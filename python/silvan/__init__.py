@@ -24,6 +24,7 @@ from silvan._core import (
     schema,
 )
 from silvan._fluid import fluid
+from silvan.collide import collide as fabric_collide
 from silvan.flow_level import Contention, contention
 from silvan.results import Result, ResultError, load, run
 from silvan.sweeps import Measure, Study, SweepError, sweep
@@ -44,6 +45,7 @@ __all__ = [
     "__version__",
     "contention",
     "fabric_check",
+    "fabric_collide",
     "fabric_ibdmchk",
     "fabric_route",
     "fluid",

@@ -18,7 +18,16 @@ from rich.console import Console
 from rich.markup import escape
 
 import silvan
-from silvan import _files, _folder, _opensm, _show, _show_fluid, scenario_commands, trace_commands
+from silvan import (
+    _files,
+    _folder,
+    _opensm,
+    _show,
+    _show_fluid,
+    collide_command,
+    scenario_commands,
+    trace_commands,
+)
 from silvan._progress import RunProgress, simulated
 from silvan.sweeps import entry
 
@@ -203,6 +212,7 @@ def check(
 
 
 entry.add_to(app, out_console=_out, err_console=_err, overrides=overrides)
+collide_command.add_to(fabric, out_console=_out, print_json=_print_json)
 trace_commands.add_to(app, out_console=_out, err_console=_err, print_json=_print_json)
 scenario_commands.add_to(app, out_console=_out, print_json=_print_json)
 

@@ -1,0 +1,314 @@
+"""Which links a job's messages share, told from routes alone, and a placement that shares less.
+
+A *flow* is a pair of hosts of which one sends anything to the other. If every host divides its link evenly
+among its flows, a flow asks for one over the larger of the numbers of flows that its source sends and its
+destination receives. The *demand* on a link is the sum of that over the flows that take it, in units of what
+the link carries beside a host's: above 1 it cannot be met, and the flows on it take so many times as long as
+their ends alone would make them. All flows count at once: those of an operation in several rounds do not
+all meet, so that the demand is the most there can be.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from silvan._core import FabricError
+from silvan.collide import flows, routes
+from silvan.collide.routes import Fabric, Floats, Ints, Paths
+
+PLACEMENTS = ("linear", "round-robin")
+
+#: The most hosts that a range may name.
+MOST_HOSTS = 1 << 20
+
+#: Work that a search for a better placement may take, in flows followed.
+MOST_FOLLOWED = 20_000_000
+
+
+@dataclass(frozen=True)
+class Loads:
+    """What flows between hosts ask of links."""
+
+    #: Per flow, the hosts.
+    sources: Ints
+    destinations: Ints
+    #: Columns: number of a flow, and of a link that it takes.
+    of_flow: Ints
+    of_link: Ints
+    #: Per link: flows, and demand in units of its own rate.
+    flows: Ints
+    demand: Floats
+
+    def score(self, inner: Any) -> tuple[float, float, float]:
+        """Return what a placement is judged by, less being better: the worst link, what is too much, all."""
+        demand = self.demand[inner]
+        if not len(demand):
+            return (0.0, 0.0, 0.0)
+        excess = np.maximum(demand - 1, 0).sum()
+        return (round(float(demand.max()), 9), round(float(excess), 9), round(float((demand**2).sum()), 9))
+
+
+def loads(fabric: Fabric, ranks_on: Ints, sources: Ints, destinations: Ints) -> Loads:
+    """Put ranks on hosts and follow what they send to each other."""
+    one, other = ranks_on[sources], ranks_on[destinations]
+    pairs = np.unique(np.stack((one, other), axis=1)[one != other], axis=0).reshape(-1, 2)
+    one, other = pairs[:, 0], pairs[:, 1]
+    of_flow, of_link = fabric.ways(one, other)
+    hosts, links = len(fabric.hosts), len(fabric.links)
+    sends, receives = np.bincount(one, minlength=hosts), np.bincount(other, minlength=hosts)
+    share = fabric.rates[fabric.first[one]] / np.maximum(sends[one], receives[other])
+    return Loads(
+        sources=one,
+        destinations=other,
+        of_flow=of_flow,
+        of_link=of_link,
+        flows=np.bincount(of_link, minlength=links),
+        demand=np.bincount(of_link, weights=share[of_flow], minlength=links) / fabric.rates,
+    )
+
+
+def expand(names: Sequence[str]) -> list[str]:
+    """Write lists of hosts out: ``node-[00-03,7]`` is five of them. Raises `FabricError`."""
+    found: list[str] = []
+    for name in names:
+        match = re.fullmatch(r"([^\[\]]*)\[([^\[\]]*)\]([^\[\]]*)", name)
+        if match is None:
+            if "[" in name or "]" in name:
+                raise FabricError(f"`{name}`: a range of hosts is written like node-[00-03,7]")
+            found.append(name)
+            continue
+        for part in match[2].split(","):
+            ends = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+            if ends is None or (ends[2] and int(ends[2]) < int(ends[1])):
+                raise FabricError(f"`{name}`: `{part}` is not a number or a range such as 00-03")
+            last = int(ends[2] or ends[1])
+            if last - int(ends[1]) >= MOST_HOSTS:
+                raise FabricError(f"`{name}`: a range of more than {MOST_HOSTS:,} hosts")
+            found += [f"{match[1]}{n:0{len(ends[1])}}{match[3]}" for n in range(int(ends[1]), last + 1)]
+    return found
+
+
+def _numbers(fabric: Fabric, names: Sequence[str] | None) -> Ints:
+    if names is None:
+        return np.arange(len(fabric.hosts))
+    known = {name: number for number, name in enumerate(fabric.hosts)}
+    wanted = expand(names)
+    for name in wanted:
+        if name not in known:
+            raise FabricError(f"no host `{name}` in the fabric; there is for instance `{fabric.hosts[0]}`")
+    twice = [name for name, times in Counter(wanted).items() if times > 1]
+    if twice:
+        raise FabricError(f"host `{twice[0]}` is in the list twice")
+    return np.array([known[name] for name in wanted], dtype=np.int64)
+
+
+def in_turn(fabric: Fabric, hosts: Ints) -> Ints:
+    """Return hosts in turn: the first of each leaf switch, then the second of each."""
+    leaves: dict[int, list[int]] = {}
+    for host in hosts.tolist():
+        leaves.setdefault(int(fabric.leaves[host]), []).append(host)
+    most = max(len(own) for own in leaves.values())
+    order = [own[row] for row in range(most) for own in leaves.values() if row < len(own)]
+    return np.array(order, dtype=np.int64)
+
+
+def by_leaf(fabric: Fabric, hosts: Ints) -> Ints:
+    """Return hosts leaf by leaf, the leaves with most of them first."""
+    size = Counter(fabric.leaves[hosts].tolist())
+    return np.array(sorted(hosts.tolist(), key=lambda h: (-size[fabric.leaves[h]], fabric.leaves[h], h)))
+
+
+@dataclass(frozen=True)
+class Job:
+    """Ranks that send to each other, so many on each host."""
+
+    ranks: int
+    per_host: int
+    sources: Ints
+    destinations: Ints
+
+    @property
+    def hosts(self) -> int:
+        """Return how many hosts it needs."""
+        return -(-self.ranks // self.per_host)
+
+    def on(self, fabric: Fabric, order: Ints) -> Loads:
+        """Put it on the first of some hosts."""
+        ranks_on = order[np.arange(self.ranks) // self.per_host]
+        return loads(fabric, ranks_on, self.sources, self.destinations)
+
+
+def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tuple[Ints, str]:
+    """Look for an order of hosts that collides less, and say how it was found.
+
+    First the other placements, then exchanges of two hosts, drawn from a seed, kept where they are no worse.
+    """
+    inner = fabric.inner
+    known = {"linear": order, "round-robin": in_turn(fabric, order), "leaf by leaf": by_leaf(fabric, order)}
+    scores = {name: job.on(fabric, own).score(inner) for name, own in known.items()}
+    name = min(known, key=lambda name: scores[name])
+    best, score, how = known[name].copy(), scores[name], name
+    rng = random.Random(seed)
+    followed = max(1, len(job.sources))
+    for _ in range(min(tries, MOST_FOLLOWED // followed)):
+        if score[0] <= 1 and score[1] == 0:
+            break
+        one, other = rng.randrange(job.hosts), rng.randrange(len(best))
+        if one == other:
+            continue
+        best[[one, other]] = best[[other, one]]
+        tried = job.on(fabric, best).score(inner)
+        if tried <= score:
+            how = f"{name}, then exchanges of hosts" if tried < score else how
+            score = tried
+        else:
+            best[[one, other]] = best[[other, one]]
+    return best, how
+
+
+def _told(fabric: Fabric, job: Job, found: Loads, top: int) -> dict[str, Any]:
+    """Return what is told of a placement."""
+    inner = np.flatnonzero(fabric.inner)
+    order = inner[np.lexsort((inner, -found.flows[inner], -found.demand[inner]))]
+    worst = np.zeros(len(found.sources))
+    on_worst = np.zeros(len(found.sources), dtype=np.int64)
+    is_inner = fabric.inner[found.of_link]
+    for flow, link in zip(found.of_flow[is_inner].tolist(), found.of_link[is_inner].tolist(), strict=True):
+        if found.demand[link] > worst[flow]:
+            worst[flow], on_worst[flow] = found.demand[link], link
+    pairs = np.argsort(-worst, kind="stable")[:top]
+    counts = Counter(found.flows[inner].tolist())
+    return {
+        "worst_demand": float(found.demand[inner].max()) if len(inner) else 0.0,
+        "links_above_one": int((found.demand[inner] > 1 + 1e-9).sum()),
+        "flows_above_one": int((worst > 1 + 1e-9).sum()),
+        "flows_per_link": {str(count): counts[count] for count in sorted(counts)},
+        "links": [
+            {"link": fabric.links[at], "flows": int(found.flows[at]), "demand": float(found.demand[at])}
+            for at in order[:top].tolist()
+            if found.flows[at]
+        ],
+        "pairs": [
+            {
+                "from": fabric.hosts[found.sources[at]],
+                "to": fabric.hosts[found.destinations[at]],
+                "link": fabric.links[on_worst[at]],
+                "demand": float(worst[at]),
+            }
+            for at in pairs.tolist()
+            if worst[at] > 0
+        ],
+    }
+
+
+def _job(
+    pattern: str | None,
+    trace: str | PathLike[str] | None,
+    ranks: int | None,
+    per_host: int,
+    distance: int | None,
+    hosts: int,
+) -> Job:
+    if (pattern is None) == (trace is None):
+        raise FabricError("say what the ranks send: either a pattern or a trace")
+    if per_host < 1:
+        raise FabricError(f"ranks_per_host = {per_host}: must be 1 or more")
+    if trace is not None:
+        if distance is not None:
+            raise FabricError(f"distance = {distance}: has an effect on the pattern `shift` alone")
+        sources, destinations, there = flows.of_trace(trace)
+        if ranks not in (None, there):
+            raise FabricError(f"ranks = {ranks}: the trace has {there}")
+        job = Job(there, per_host, sources, destinations)
+    else:
+        count = hosts * per_host if ranks is None else ranks
+        job = Job(count, per_host, *flows.of_pattern(str(pattern), count, distance))
+    if job.hosts > hosts:
+        raise FabricError(
+            f"{job.ranks} ranks need {job.hosts} hosts, {per_host} on each (ranks_per_host), of {hosts}"
+        )
+    return job
+
+
+def collide(  # noqa: PLR0913 - options, each by its name
+    paths: Paths,
+    *,
+    pattern: str | None = None,
+    trace: str | PathLike[str] | None = None,
+    hosts: Sequence[str] | None = None,
+    placement: str = "linear",
+    ranks: int | None = None,
+    ranks_per_host: int = 1,
+    distance: int | None = None,
+    tables: str | PathLike[str] | None = None,
+    default_rate: str | None = None,
+    top: int = 10,
+    tries: int = 1000,
+    seed: int = 1,
+) -> dict[str, Any]:
+    """Tell which links a job's messages share, without a run, and suggest a placement that shares less.
+
+    Args:
+        paths: Files and folders of a fabric, as :func:`silvan.fabric_check` takes them, or a scenario.
+        pattern: ``shift`` (by `distance`, 1 unless given), ``ring``, ``all-to-all``, or a collective
+            operation, ``all-reduce`` or ``all-reduce=ring``.
+        trace: Instead of a pattern, a trace in any format that :mod:`silvan.traces` reads.
+        hosts: Hosts, in the order of the ranks, also as ``node-[00-17]``; all of the fabric unless given.
+            Those beyond what the ranks need are free for the suggestion.
+        placement: ``linear`` or ``round-robin`` over leaf switches.
+        ranks: Number of ranks; by default as many as fit on the hosts, or those of the trace.
+        ranks_per_host: Ranks that share a host.
+        distance: How far a shift goes.
+        tables: Forwarding tables, where the files have several.
+        default_rate: Rate of links that state none.
+        top: So many links and pairs are listed.
+        tries: Exchanges of hosts that the search for a better placement tries; 0 for no suggestion.
+        seed: Of that search.
+
+    Returns:
+        ``job`` (what was counted), ``now`` and, where something better was found, ``suggestion``, else None.
+        Both have `worst_demand`, `links_above_one`, `flows_above_one`, `flows_per_link` (links between
+        switches by their number of flows), and the worst `links` and `pairs`; the suggestion also `hosts`, in the order
+        of the ranks, and `how` it was found.
+
+    Raises:
+        FabricError: files that do not fit, unknown hosts, too few of them, or a route that does not arrive.
+        TraceError: an unknown pattern, or a trace that cannot be read.
+
+    """
+    if placement not in PLACEMENTS:
+        raise FabricError(f"`{placement}` is no placement; known are {', '.join(PLACEMENTS)}")
+    if top < 1 or tries < 0:
+        raise FabricError(f"top = {top}, tries = {tries}: must be 1 or more, and 0 or more")
+    fabric = routes.read(paths, tables, default_rate)
+    order = _numbers(fabric, hosts)
+    job = _job(pattern, trace, ranks, ranks_per_host, distance, len(order))
+    if placement == "round-robin":
+        order = in_turn(fabric, order)
+    found = job.on(fabric, order)
+    told = {
+        "job": {
+            "what": str(trace) if trace is not None else pattern,
+            "ranks": job.ranks,
+            "hosts": job.hosts,
+            "flows": len(found.sources),
+            "placement": placement,
+        },
+        "now": _told(fabric, job, found, top),
+        "suggestion": None,
+    }
+    if tries and (score := found.score(fabric.inner))[0] > 1:
+        best, how = better(fabric, job, order, tries, seed)
+        after = job.on(fabric, best)
+        if after.score(fabric.inner) < score:
+            chosen = [fabric.hosts[host] for host in best[: job.hosts].tolist()]
+            told["suggestion"] = {"how": how, "hosts": chosen, **_told(fabric, job, after, top)}
+    return told
