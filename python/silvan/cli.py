@@ -105,14 +105,16 @@ def _is_utf8(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def simulate(scenario: silvan.Scenario, *, title: str, progress: bool | None = None) -> silvan.Result:
+def simulate(
+    scenario: silvan.Scenario, *, title: str, progress: bool | None = None, alone: bool = False
+) -> silvan.Result:
     """Run a scenario with a progress bar; Ctrl-C exits with a word on how far it was."""
     console = _err(live=progress)
     shown = console.is_terminal if progress is None else progress
     bar = RunProgress(console, title, show=shown)
     try:
         with bar:
-            return silvan.run(scenario, progress=bar)
+            return silvan.run(scenario, progress=bar, alone=alone)
     except KeyboardInterrupt:
         end = bar.end_ns or scenario.duration_ns
         console.print(f"stopped at {simulated(bar.now_ns)} of {simulated(end)}; nothing written")
@@ -135,6 +137,10 @@ def run(
         ),
     ] = None,
     progress: ShowProgress = None,
+    alone: Annotated[
+        bool,
+        typer.Option("--alone", help="Run each job alone on the network too, and say what slows it down."),
+    ] = False,
     opensm_conf: Annotated[
         Path | None,
         typer.Option(
@@ -157,7 +163,7 @@ def run(
     if out is not None:
         # Better now than after an hour.
         _folder.refuse_foreign(out)
-    result = simulate(loaded, title=loaded.name, progress=progress)
+    result = simulate(loaded, title=loaded.name, progress=progress, alone=alone)
     written = _written(result, out, plot)
     if as_json:
         _print_json(

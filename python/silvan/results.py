@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silvan import _core, _folder, _provenance, _tables
+from silvan import alone as _alone
 from silvan._core import Scenario, SilvanError
 from silvan.forest import Forest
 
@@ -150,13 +151,20 @@ class Result:
 
 
 def run(
-    scenario: Scenario | str | PathLike[str], *, progress: Progress | None = None, **overrides: object
+    scenario: Scenario | str | PathLike[str],
+    *,
+    progress: Progress | None = None,
+    alone: bool = False,
+    **overrides: object,
 ) -> Result:
     """Run a scenario (or the file of one) to its end.
 
     Overrides name their keys with double underscores for dots: ``congestion__mechanism="ib-cc"``
     (or as given, ``**{"congestion.mechanism": "ib-cc"}``). Other threads go on running. Ctrl-C
     raises `KeyboardInterrupt` within a fraction of a second.
+
+    With `alone`, each job of the scenario runs once more, alone on the network; ``summary["alone"]`` and
+    the account then say how much slower it is beside all else, at which links, and who shares them.
     """
     if not isinstance(scenario, Scenario):
         scenario = Scenario.load(scenario)
@@ -164,6 +172,16 @@ def run(
         scenario = scenario.with_overrides(
             {key.replace("__", "."): value for key, value in overrides.items()}
         )
+    if alone:
+        # Better now than after an hour.
+        next(_alone.scenarios(scenario))
+    result = _run(scenario, progress)
+    if alone:
+        _alone.add(result, lambda own: _run(own, progress))
+    return result
+
+
+def _run(scenario: Scenario, progress: Progress | None) -> Result:
     started = time.time()
     done = _core.run(scenario, progress)
     summary = done.summary

@@ -276,8 +276,8 @@ def collide(  # noqa: PLR0913 - options, each by its name
     Returns:
         ``job`` (what was counted), ``now`` and, where something better was found, ``suggestion``, else None.
         Both have `worst_demand`, `links_above_one`, `flows_above_one`, `flows_per_link` (links between
-        switches by their number of flows), and the worst `links` and `pairs`; the suggestion also `hosts`, in the order
-        of the ranks, and `how` it was found.
+        switches by their number of flows), and the worst `links` and `pairs`; the suggestion also `hosts`,
+        in the order of the ranks, and `how` it was found.
 
     Raises:
         FabricError: files that do not fit, unknown hosts, too few of them, or a route that does not arrive.

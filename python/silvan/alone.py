@@ -1,0 +1,176 @@
+"""Jobs beside all else, held against each alone on the same network: how much slower, where, and by whom.
+
+Each job runs once more on its hosts, without other jobs, flows and traffic. What it takes longer beside them
+is divided among the roots of congestion trees, by the samples at which a host of the job fed a root's tree
+or waited for it, less those at which it did so alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silvan._core import Scenario, ScenarioError
+
+if TYPE_CHECKING:
+    from silvan.results import Result
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same parser under its older name
+    import tomli as tomllib
+
+#: A job that takes no more than so much longer is as fast as alone.
+SAME = 0.005
+#: As many roots, and those who share each, are named in the account.
+ROOTS_AT_MOST = 3
+
+Runner = Callable[[Scenario], "Result"]
+
+
+def scenarios(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
+    """Give each job's name, and the scenario of this job alone, on the same hosts.
+
+    Raises `ScenarioError` where there is no job.
+    """
+    spec = tomllib.loads(scenario.to_toml(standalone=True))
+    jobs = spec.get("job", [])
+    if not jobs:
+        raise ScenarioError(f"{scenario.origin}: no [[job]], so that there is nothing to run alone")
+    for job, found in zip(jobs, scenario.check()["jobs"], strict=True):
+        # Who is where depends on the jobs before it, and on its number.
+        own = {**job, "name": found["job"], "hosts": found["hosts"], "placement": "linear"}
+        yield found["job"], scenario.with_overrides({"job": [own], "flow": [], "traffic": []})
+
+
+def add(result: Result, run: Runner) -> None:
+    """Run each job of a run alone, and put what comes of it into the run's summary and account."""
+    spec = tomllib.loads(result.scenario_toml)
+    others = bool(spec.get("flow") or spec.get("traffic") or len(spec["job"]) > 1)
+    programs = {
+        found["job"]: _program(job["program"])
+        for job, found in zip(spec["job"], result.summary["jobs"], strict=True)
+    }
+    told: list[dict[str, Any]] = []
+    for (name, own), found in zip(scenarios(result.scenario), result.summary["jobs"], strict=True):
+        alone = run(own) if others else result
+        told.append(_compare(result, alone, name, found, alone.summary["jobs"][0 if others else len(told)]))
+    result.summary["alone"] = told
+    result.account += [_sentence(result, row, programs) for row in told]
+
+
+def _program(program: Mapping[str, Any]) -> str:
+    """Return what a program is called in a sentence."""
+    names = {"transformer": "training step", "trace": "trace"}
+    kind = str(program["kind"])
+    return names.get(kind) or str(program.get("operation") or program.get("kernel") or kind)
+
+
+def _compare(
+    beside: Result, alone: Result, name: str, found: Mapping[str, Any], apart: Mapping[str, Any]
+) -> dict[str, Any]:
+    done = found["finished_ns"] is not None and apart["finished_ns"] is not None
+    slower = found["span_ns"] / apart["span_ns"] - 1 if done and apart["span_ns"] else None
+    return {
+        "job": name,
+        "span_ns": found["span_ns"] if done else None,
+        "alone_ns": apart["span_ns"] if done else None,
+        "slower": slower,
+        "message_slower_mean": _messages(beside, alone, name),
+        "roots": _roots(beside, alone, name) if slower is not None and slower > SAME else [],
+    }
+
+
+def _latencies(result: Result, name: str) -> dict[tuple[int, int, int], float]:
+    """Return what each message of a job took, by its ranks and its number between them."""
+    table = result.numpy("messages")
+    own = (table["job"] == name) & np.isfinite(table["delivered_ns"])
+    order = np.argsort(table["handed_ns"][own], kind="stable")
+    number: Counter[tuple[int, int]] = Counter()
+    found = {}
+    columns = [
+        table[key][own][order].tolist() for key in ("from_rank", "to_rank", "handed_ns", "delivered_ns")
+    ]
+    for one, other, handed, delivered in zip(*columns, strict=True):
+        found[one, other, number[one, other]] = delivered - handed
+        number[one, other] += 1
+    return found
+
+
+def _messages(beside: Result, alone: Result, name: str) -> float | None:
+    """Return how many times as long as alone a message took on average, less one."""
+    one, other = _latencies(beside, name), _latencies(alone, name)
+    both = [one[key] / other[key] for key in one.keys() & other.keys() if other[key] > 0]
+    return float(np.mean(sorted(both))) - 1 if both else None
+
+
+def _held(result: Result, name: str) -> Counter[str]:
+    """Return per root of a tree the samples at which hosts of a job fed it or waited for it."""
+    held: Counter[str] = Counter()
+    if "trees" in result.tables:
+        for tree in result.forest.trees:
+            held[tree.root] += sum(row.samples for row in tree.victims if row.class_ == name)
+            held[tree.root] += sum(row.samples for row in tree.contributors if row.class_ == name)
+    return held
+
+
+def _roots(beside: Result, alone: Result, name: str) -> list[dict[str, Any]]:
+    """Return the roots that hold a job up more than alone, the worst first, and who feeds each with it."""
+    more = _held(beside, name) - _held(alone, name)
+    total = sum(more.values())
+    found = []
+    for root, samples in sorted(more.items(), key=lambda item: (-item[1], item[0])):
+        feeds: Counter[str] = Counter()
+        for tree in beside.forest.trees:
+            if tree.root == root:
+                for row in tree.contributors:
+                    feeds[row.class_] += row.samples
+        feeds.pop(name, None)
+        order = sorted(feeds, key=lambda own: (-feeds[own], own))
+        found.append({"root": root, "share": samples / total, "with": order})
+    return found
+
+
+def _sentence(result: Result, row: Mapping[str, Any], programs: Mapping[str, str]) -> str:
+    name = row["job"]
+    if row["slower"] is None:
+        return f"Job `{name}` did not finish, here or alone on this network."
+    times = f"{row['span_ns'] / 1e3:.6g} us, alone {row['alone_ns'] / 1e3:.6g} us"
+    if row["slower"] <= SAME:
+        return f"Job `{name}` is as fast as alone on this network ({times})."
+    much = f"is {100 * row['slower']:.0f} % slower than" if row["slower"] < 1 else _times(row["slower"] + 1)
+    said = f"Job `{name}` {much} alone on this network ({times})"
+    if "trees" not in result.tables:
+        return f"{said}; where is not known, as trees were not recorded (measure.forest)."
+    if not row["roots"]:
+        return (
+            f"{said}; no sample shows one of its hosts in a congestion tree, so shorter intervals may tell."
+        )
+    places = [
+        f"{100 * root['share']:.0f} % of that at {root['root']}, {_shared(result, root['with'], programs)}"
+        for root in row["roots"][:ROOTS_AT_MOST]
+    ]
+    rest = len(row["roots"]) - len(places)
+    return f"{said}: {'; '.join(places)}{f'; the rest at {rest} more' if rest else ''}."
+
+
+def _times(ratio: float) -> str:
+    return f"takes {ratio:.3g} times as long as"
+
+
+def _shared(result: Result, others: list[str], programs: Mapping[str, str]) -> str:
+    if not others:
+        return "which it feeds by itself"
+    flows = {flow["flow"] for flow in result.summary["flows"]}
+    named = []
+    for other in others[:ROOTS_AT_MOST]:
+        if other in programs:
+            named.append(f"job `{other}`'s {programs[other]}")
+        else:
+            named.append(f"{'flow' if other in flows else 'traffic'} `{other}`")
+    rest = len(others) - len(named)
+    return f"shared with {', '.join(named)}{f' and {rest} more' if rest else ''}"

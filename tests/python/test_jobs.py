@@ -1,0 +1,146 @@
+"""Jobs from the outside: the shipped scenarios, and each job held against itself alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import silvan
+from silvan import alone, cli
+
+ROOT = Path(__file__).resolve().parents[2]
+SCENARIOS = ROOT / "scenarios"
+
+#: Per scenario: jobs, and collective operations that they do.
+SHIPPED = {
+    "job-trace": (["ptrans"], {"all-reduce", "all-gather", "barrier", "reduce"}),
+    "job-collective": (["all-reduce"], {"all-reduce"}),
+    "job-kernel": (["fft"], {"all-to-all"}),
+    "step-and-trees": (["step"], {"all-reduce"}),
+    "two-jobs": (["exchange", "ring"], {"all-to-all", "all-reduce"}),
+}
+
+#: Where the jobs of `two-jobs` share no link: D-mod-K picks the way by the destination's last digit.
+APART = {
+    "job.0.hosts": [f"H{n}" for n in (1, 2, 5, 6, 9, 10, 13, 14, 33, 34, 37, 38, 41, 42, 45, 46)],
+    "job.1.hosts": ["H3", "H35", "H7", "H39", "H11", "H43", "H15", "H47"],
+    "traffic": [],
+}
+
+
+@pytest.fixture(scope="module")
+def together():
+    return silvan.run(SCENARIOS / "two-jobs.toml", alone=True)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_jobs_run_to_their_end(name):
+    jobs, operations = SHIPPED[name]
+    result = silvan.run(SCENARIOS / f"{name}.toml")
+    rows = result.summary["jobs"]
+    assert [row["job"] for row in rows] == jobs
+    assert all(row["unfinished_operations"] == 0 and row["slowdown"] >= 0.999 for row in rows)
+    assert {one["operation"] for row in rows for one in row["collectives"]} == operations
+
+
+def test_two_jobs_that_share_links_are_told_where_and_with_whom(together):
+    exchange, ring = together.summary["alone"]
+    for row, other in ((exchange, "ring"), (ring, "exchange")):
+        assert row["slower"] > 0.1
+        assert row["slower"] == row["span_ns"] / row["alone_ns"] - 1
+        assert sum(root["share"] for root in row["roots"]) == pytest.approx(1)
+        assert all(other in root["with"] for root in row["roots"][:3])
+        assert 0 < row["message_slower_mean"] < row["slower"]
+    # The roots are outputs between switches that both take.
+    used = {}
+    for name in ("exchange", "ring"):
+        job = next(row for row in together.scenario.check()["jobs"] if row["job"] == name)
+        pattern = "all-to-all" if name == "exchange" else "all-reduce=ring"
+        told = silvan.fabric_collide(
+            SCENARIOS / "two-jobs.toml", pattern=pattern, hosts=job["hosts"], top=999
+        )
+        used[name] = {link["link"] for link in told["now"]["links"]}
+    assert {root["root"] for root in exchange["roots"]} <= used["exchange"] & used["ring"]
+    first = exchange["roots"][0]
+    said = f"{100 * first['share']:.0f} % of that at {first['root']}, shared with job `ring`'s all-reduce"
+    assert said in together.account[-2]
+    assert f"Job `exchange` is {100 * exchange['slower']:.0f} % slower than alone" in together.account[-2]
+
+
+def test_each_runs_alone_as_if_the_others_were_not_there(together):
+    keys = {"traffic": [], "job": [{**job} for job in _jobs()[:1]]}
+    by_hand = silvan.run(silvan.Scenario.load(SCENARIOS / "two-jobs.toml", keys))
+    assert by_hand.summary["jobs"][0]["span_ns"] == together.summary["alone"][0]["alone_ns"]
+
+
+def _jobs():
+    return alone.tomllib.loads((SCENARIOS / "two-jobs.toml").read_text())["job"]
+
+
+def test_two_jobs_that_share_no_link_are_as_fast_as_alone():
+    result = silvan.run(silvan.Scenario.load(SCENARIOS / "two-jobs.toml", APART), alone=True)
+    for row in result.summary["alone"]:
+        assert row["slower"] == row["message_slower_mean"] == 0
+        assert row["roots"] == []
+    assert "Job `ring` is as fast as alone on this network" in result.account[-1]
+
+
+def test_hosts_drawn_at_random_are_the_same_alone():
+    keys = {"job.0.placement": "random", "job.1.placement": "random", "job.0.program.bytes": "4 KiB"}
+    scenario = silvan.Scenario.load(SCENARIOS / "two-jobs.toml", keys)
+    placed = [row["hosts"] for row in scenario.check()["jobs"]]
+    assert sorted(placed[0]) != placed[0]
+    assert [own.check()["jobs"][0]["hosts"] for _, own in alone.scenarios(scenario)] == placed
+
+
+def test_a_job_by_itself_is_its_own_measure():
+    result = silvan.run(SCENARIOS / "job-kernel.toml", alone=True)
+    (row,) = result.summary["alone"]
+    assert row["slower"] == 0
+    assert row["span_ns"] == row["alone_ns"] == result.summary["jobs"][0]["span_ns"]
+
+
+def test_beside_a_tree_that_stands_it_takes_times_as_long():
+    keys = {"congestion.mechanism": "none", "traffic.1.start": "399 ms", "job.0.program.micro_batches": 1}
+    result = silvan.run(silvan.Scenario.load(SCENARIOS / "step-and-trees.toml", keys), alone=True)
+    (row,) = result.summary["alone"]
+    assert row["slower"] > 1
+    assert {root["root"].split("->")[1] for root in row["roots"]} <= {"H18", "H86", "H154", "H222"}
+    assert all(root["with"] == ["trees"] for root in row["roots"])
+    assert f"takes {row['slower'] + 1:.3g} times as long as alone" in result.account[-1]
+    assert "shared with traffic `trees`" in result.account[-1]
+
+
+def test_without_recorded_trees_it_says_so():
+    keys = {"measure.forest": False}
+    result = silvan.run(silvan.Scenario.load(SCENARIOS / "two-jobs.toml", keys), alone=True)
+    assert result.summary["alone"][0]["slower"] > 0.1
+    assert "trees were not recorded (measure.forest)" in result.account[-2]
+
+
+def test_a_job_that_does_not_end_has_no_ratio():
+    scenario = silvan.Scenario.load(SCENARIOS / "two-jobs.toml", {"duration": "1 ms"})
+    result = silvan.run(scenario, alone=True)
+    assert [row["slower"] for row in result.summary["alone"]] == [None, None]
+    assert "did not finish" in result.account[-1]
+
+
+def test_the_command_keeps_it_in_the_folder(tmp_path):
+    out = tmp_path / "out"
+    args = ["run", str(SCENARIOS / "two-jobs.toml"), "--alone", "--json", "--out", str(out)]
+    done = CliRunner().invoke(cli.app, args)
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    kept = silvan.load(out)
+    assert kept.summary["alone"] == told["summary"]["alone"]
+    assert kept.account == told["account"]
+    assert np.isfinite(kept.summary["alone"][0]["slower"])
+
+
+def test_a_scenario_without_jobs_is_refused_before_it_runs():
+    with pytest.raises(silvan.ScenarioError, match=r"testbed.toml: no \[\[job\]\]"):
+        silvan.run(SCENARIOS / "testbed.toml", alone=True)
