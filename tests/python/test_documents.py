@@ -42,6 +42,7 @@ SKIPS = [
     Skip("docs/fabrics.md", "opensm -R", "needs a subnet manager"),
     Skip("docs/fabrics.md", "for a in", "needs a subnet manager"),
     Skip("docs/engineer.md", "sudo opensm", "needs a subnet manager"),
+    Skip("docs/jobs.md", "scorep mpicc", "needs MPI and Score-P"),
     Skip("docs/results.md", "polars.from_arrow", "needs polars, pandas and duckdb"),
     Skip("docs/sweeps.md", "apt install slurm", "sets up a machine"),
 ]
@@ -56,6 +57,7 @@ INSTEADS = [
     Instead("docs/report.md", "--animate out/forest.gif", "--animate out/forest.gif --frames 6", LONG),
     Instead("docs/scenario.md", 'rate="5 Gbit/s"', f'rate="5 Gbit/s"{SHORT}', TESTBED),
     Instead("docs/adaptive.md", "permutations=1000", "permutations=50", LONG),
+    Instead("docs/jobs.md", "steps-and-trees.toml --plot", "steps-and-trees.toml --help", LONG),
     Instead("docs/papers.md", "run T1 A2 ", "run A2 --quick ", LONG),
     Instead("docs/papers.md", "--all --jobs 4 ", "A2 --quick --jobs 2 ", LONG),
     Instead("docs/papers.md", "run F1 --seeds 5 ", "run A2 --quick --seeds 5 ", LONG),
