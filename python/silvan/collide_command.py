@@ -148,10 +148,13 @@ def _verdict(console: Console, found: Mapping[str, Any]) -> None:
     if worst <= 1:
         console.print(f"No collision: the most asked of a link is {worst:.2f} of what it carries.")
         return
-    console.print(
-        f"{found['links_above_one']:,} links are asked for more than they carry, at most {worst:.2f} times; "
-        f"{found['flows_above_one']:,} flows take one."
+    links = found["links_above_one"]
+    asked = (
+        "1 link is asked for more than it carries"
+        if links == 1
+        else f"{links:,} links are asked for more than they carry"
     )
+    console.print(f"{asked}, at most {worst:.2f} times; {found['flows_above_one']:,} flows are affected.")
 
 
 def _links(rows: list[dict[str, Any]]) -> Table:

@@ -165,7 +165,9 @@ def test_the_command(tmp_path):
     args = ["fabric", "collide", FT2, "--trace", PTRANS, "--hosts", f"@{names}", "--top", "2"]
     shown = CliRunner().invoke(cli.app, args)
     assert shown.exit_code == 0, shown.output
-    assert "1 links are asked for more than they carry, at most 1.40 times; 9 flows take one." in shown.output
+    assert (
+        "1 link is asked for more than it carries, at most 1.40 times; 9 flows are affected." in shown.output
+    )
     assert 'hosts = ["node-0036", "node-0037",' in shown.output
     same = CliRunner().invoke(cli.app, [*args, "--json"])
     told = json.loads(same.output)

@@ -115,6 +115,21 @@ def test_beside_a_tree_that_stands_it_takes_times_as_long():
     assert "shared with traffic `trees`" in result.account[-1]
 
 
+def test_each_mechanism_gives_back_what_the_study_says():
+    times = {}
+    for mechanism in ("none", "ib-cc", "ecocc"):
+        keys = {
+            "congestion.mechanism": mechanism,
+            "traffic.1.start": "399 ms",
+            "job.0.program.micro_batches": 1,
+        }
+        result = silvan.run(silvan.Scenario.load(SCENARIOS / "step-and-trees.toml", keys))
+        times[mechanism] = result.summary["jobs"][0]["slowdown"]
+    assert times["none"] > 3 * times["ib-cc"]
+    assert times["ib-cc"] > 1.3 * times["ecocc"]
+    assert times["ecocc"] < 1.2
+
+
 def test_without_recorded_trees_it_says_so():
     keys = {"measure.forest": False}
     result = silvan.run(silvan.Scenario.load(SCENARIOS / "two-jobs.toml", keys), alone=True)
