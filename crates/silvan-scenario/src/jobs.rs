@@ -38,9 +38,12 @@ pub struct JobSpec {
     /// How ranks are put on these hosts.
     #[serde(default)]
     pub placement: Placement,
-    /// Ranks that share a host; what they send each other meets no network.
+    /// How ranks share these hosts, where there are several on each.
+    #[serde(default)]
+    pub sharing: Sharing,
+    /// Ranks that share a host, at most 64; what they send each other meets no network.
     #[serde(default = "one")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 64))]
     pub ranks_per_host: u32,
     /// When its ranks begin.
     #[serde(default)]
@@ -80,6 +83,17 @@ pub enum Placement {
     RoundRobin,
     /// In an order drawn from the seed.
     Random,
+}
+
+/// How ranks share hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// Those on a host follow each other: ranks 0 and 1, then 2 and 3.
+    #[default]
+    Block,
+    /// One on each host in turn, then one more on each.
+    Cyclic,
 }
 
 /// What a job's ranks do.
@@ -278,7 +292,12 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
         let at = format!("job.{index}");
         let name = name(job, index);
         ensure(names.insert(name), &format!("{at}.name"), || "is another job's too".to_owned())?;
-        ensure(job.ranks_per_host > 0, &format!("{at}.ranks_per_host"), || "must be 1 or more".to_owned())?;
+        ensure((1..=64).contains(&job.ranks_per_host), &format!("{at}.ranks_per_host"), || {
+            "must be 1 to 64".to_owned()
+        })?;
+        ensure(job.ranks_per_host > 1 || job.sharing == Sharing::Block, &format!("{at}.sharing"), || {
+            "has no effect with one rank on a host; give ranks_per_host".to_owned()
+        })?;
         ensure(job.start < spec.duration, &format!("{at}.start"), || {
             format!("must be before the end of the run, {}", spec.duration)
         })?;
@@ -357,7 +376,11 @@ fn places(
         Placement::RoundRobin => hosts = in_turn(&hosts, topology),
         Placement::Random => Stream::new(seed, "placement of ranks", index as u64).shuffle(&mut hosts),
     }
-    Ok((0..ranks).map(|rank| hosts[(rank / job.ranks_per_host) as usize]).collect())
+    let place = |rank: u32| match job.sharing {
+        Sharing::Block => rank / job.ranks_per_host,
+        Sharing::Cyclic => rank % needed,
+    };
+    Ok((0..ranks).map(|rank| hosts[place(rank) as usize]).collect())
 }
 
 /// The first host of each leaf switch, then the second of each, and so on; leaves in the order of their first

@@ -206,6 +206,7 @@ fn ranks_are_placed_as_is_said() {
     assert_eq!(hosts(""), "H1 H2 H3 H4");
     assert_eq!(hosts("placement = \"round-robin\""), "H1 H3 H5 H7");
     assert_eq!(hosts("ranks_per_host = 2"), "H1 H2");
+    assert_eq!(hosts("ranks_per_host = 2\nsharing = \"cyclic\""), "H1 H2 H1 H2");
     assert_eq!(hosts("hosts = [\"H8\", \"H2\", \"H5\", \"H1\"]"), "H8 H2 H5 H1");
     let random = hosts("placement = \"random\"");
     assert_eq!(random, hosts("placement = \"random\""));
@@ -386,4 +387,20 @@ fn a_trace_whose_ranks_wait_for_ever_is_refused_with_who_waits() {
         error.contains("job `stuck`") && error.contains("rank 0, operation 0: receive 8 bytes from rank 1"),
         "{error}"
     );
+}
+
+#[test]
+fn ranks_that_share_a_host_do_not_block_each_other() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("four.goal");
+    let text = "num_ranks 4\nrank 0 {\nl1: send 1000000b to 2\n}\nrank 1 {\nl1: calc 1000\nl2: send 1000b to 3\nl2 requires l1\n}\nrank 2 {\nl1: recv 1000000b from 0\n}\nrank 3 {\nl1: recv 1000b from 1\n}\n";
+    std::fs::write(&file, text).unwrap();
+    let outcome = outcome(&format!(
+        "{STAR}[[job]]\nprogram = {{ kind = \"trace\", file = \"{}\" }}\nranks_per_host = 2\n",
+        file.display()
+    ));
+    let delivered = numbers(&outcome, "messages", "delivered_ns");
+    let bytes = numbers(&outcome, "messages", "bytes");
+    let small = bytes.iter().position(|&bytes| bytes == 1000.0).unwrap();
+    // It waits for the packet under way and takes its turn, not for the megabyte.
+    assert!(delivered[small] < 1_000.0 + 3.0 * 2048.0 * NS_PER_BYTE, "{}", delivered[small]);
 }

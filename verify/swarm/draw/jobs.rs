@@ -52,6 +52,10 @@ impl Draw {
         put(&mut job, "program", Value::Table(program));
         if per_host > 1 {
             put(&mut job, "ranks_per_host", int(per_host));
+            if self.chance(60) {
+                let sharing = self.word(&["block", "cyclic"]);
+                put(&mut job, "sharing", sharing);
+            }
         }
         if self.chance(40) {
             put(&mut job, "hosts", self.shuffled(&around.hosts));

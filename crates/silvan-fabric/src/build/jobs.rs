@@ -10,13 +10,16 @@ use silvan_trace::execute::{Crossbar, Execution, Ranks};
 
 use super::{Builder, wrong};
 use crate::host::Host;
-use crate::jobs::{Ideal, Jobs, Setup, Way};
+use crate::jobs::{Ideal, Jobs, Place, Setup, Way};
 use crate::measure::ClassMeter;
 use crate::routing;
 use crate::simulation::ModelError;
 use crate::topology::NodeRef;
 use crate::traffic::Job;
 use crate::traffic::source::{Chooser, Clock, Source};
+
+/// The most sources that a job has at a host.
+const MOST_SOURCES: usize = 64 * 64;
 
 impl Builder<'_> {
     /// Gives the hosts of each job a source that its ranks feed, and each job a class.
@@ -53,19 +56,34 @@ impl Builder<'_> {
         let ideal = self.ideal(job).map_err(&in_job)?;
         ideal.ways.keys().for_each(|&(_, to)| is_destination[to as usize] = true);
         let alone = alone(job, &ideal).map_err(&in_job)?;
-        let mut sources: FxHashMap<u32, u16> = FxHashMap::default();
-        let mut place = |&host: &u32| {
-            let source = *sources.entry(host).or_insert_with(|| {
-                let own = &mut hosts[host as usize].sources;
-                own.push(self.fed_source(job, class, host));
-                (own.len() - 1) as u16
-            });
-            (host, source)
+        // Two ranks have a flow of their own, as two processes have a queue pair: at a host a source for each of
+        // its ranks and each rank that any host may have.
+        let mut ranks_at: FxHashMap<u32, u16> = FxHashMap::default();
+        let slots: Vec<u16> = job
+            .hosts
+            .iter()
+            .map(|&host| {
+                let count = ranks_at.entry(host).or_default();
+                *count += 1;
+                *count - 1
+            })
+            .collect();
+        let most = ranks_at.values().copied().max().unwrap_or(1);
+        let sources = usize::from(most) * usize::from(most);
+        if sources > MOST_SOURCES {
+            return Err(in_job(format!("{most} ranks on a host; at most 64 may share one")));
+        }
+        let place = |(&host, slot): (&u32, u16)| {
+            let own = &mut hosts[host as usize].sources;
+            let source = own.len() as u16;
+            own.extend((0..most).map(|_| self.fed_source(job, class, host)));
+            Place { host, source, slot }
         };
+        let places = job.hosts.iter().zip(slots).map(place).collect();
         Ok(Setup {
             name: job.name.clone(),
             class,
-            places: job.hosts.iter().map(&mut place).collect(),
+            places,
             ranks: Ranks::new(Arc::clone(&job.trace), &job.parameters, job.start),
             least: ideal.least,
             ideal,

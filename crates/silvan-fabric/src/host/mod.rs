@@ -32,7 +32,7 @@ use crate::core::Core;
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, Packet, PacketId};
 use crate::routing::lanes::{LEVELS, Lanes};
-use crate::traffic::source::{Message, Source};
+use crate::traffic::source::{Clock, Message, Source};
 
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;
@@ -122,7 +122,10 @@ pub(crate) struct Host {
     pub part: u16,
     pub sizes: Sizes,
     pub injection: Limiter,
+    /// Those that draw, then those that ranks of jobs feed.
     pub sources: Vec<Source>,
+    /// How many draw.
+    drawing: usize,
     /// Whether one message is all that it ever has to send, and that message; see [`solo`].
     is_solo: bool,
     on_hand: Option<Message>,
@@ -216,6 +219,7 @@ impl Host {
             lanes: spec.lanes,
             control_lane: spec.control_lane,
             sources: Vec::new(),
+            drawing: 0,
             is_solo: false,
             on_hand: None,
             notification: spec.notification,
@@ -277,6 +281,7 @@ impl Host {
     /// The first wake-up: when the earliest source starts.
     pub fn start(&mut self, core: &mut Core) {
         self.is_solo = self.is_solo() && !core.links.is_divided();
+        self.drawing = self.sources.partition_point(|source| !matches!(source.clock, Clock::Fed));
         if let Some(due) = self.sources.iter().filter_map(Source::due).min() {
             core.wake(self.out, due);
         }
@@ -434,6 +439,12 @@ impl Host {
         self.plan_wake(core, attempt);
     }
 
+    /// The sources that draw messages.
+    #[inline]
+    fn drawing(&self) -> impl Iterator<Item = &Source> {
+        self.sources[..self.drawing].iter()
+    }
+
     /// Draws what is due and sends a packet, if any may go.
     fn draw_and_send(&mut self, core: &mut Core, blocked_lanes: u16) -> Attempt {
         for at in 0..self.held.len() {
@@ -448,7 +459,7 @@ impl Host {
             let attempt = self.send_data(core, blocked_lanes);
             // In place of those that are held or were just found to be throttled, sources may draw
             // others, and want to now.
-            if attempt != Attempt::Idle || !self.sources.iter().any(|source| source.wants_to_draw(core.now)) {
+            if attempt != Attempt::Idle || !self.drawing().any(|source| source.wants_to_draw(core.now)) {
                 return attempt;
             }
         }
@@ -457,7 +468,7 @@ impl Host {
     /// Draws the messages that are due.
     fn generate(&mut self, core: &mut Core) {
         let now = core.now;
-        for index in 0..self.sources.len() {
+        for index in 0..self.drawing {
             while self.sources[index].wants_to_draw(now) {
                 let message = self.sources[index].draw(now);
                 self.add_message(core, index, message);
@@ -552,7 +563,7 @@ impl Host {
             Some(core.now)
         } else {
             let release = self.flows.next_release();
-            let draws = self.sources.iter().filter_map(|source| source.next_draw(core.now));
+            let draws = self.drawing().filter_map(|source| source.next_draw(core.now));
             let probe = self.announcer.as_ref().and_then(|announcer| announcer.next_probe());
             draws.chain(release).chain(probe).min()
         }

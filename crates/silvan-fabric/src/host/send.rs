@@ -160,7 +160,8 @@ impl Host {
             if core.meters.ends_message(&packet) {
                 // What is in the output buffer has left, as far as its rank is concerned.
                 let left = if self.adapter.is_some() { core.now } else { end };
-                core.meters.messages_out.push((packet.class, packet.src, packet.dst, left));
+                let flow = (packet.src, packet.source, packet.dst);
+                core.meters.messages_out.push((packet.class, flow, left));
             }
         }
         if let Some(rule) = &self.reaction {

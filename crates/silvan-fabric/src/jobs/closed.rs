@@ -7,7 +7,7 @@ use silvan_engine::Time;
 use silvan_trace::Trace;
 use silvan_trace::execute::Execution;
 
-use super::{Logged, Running, Setup};
+use super::{Logged, Place, Running, Setup};
 use crate::host::{Host, Spent};
 use crate::outcome::{CollectiveSummary, JobSummary};
 
@@ -56,7 +56,7 @@ impl Closed {
     pub(super) fn new<H: BorrowMut<Host>>(job: Running, hosts: &[H], now: Time) -> Self {
         let until = job.done.unwrap_or(now);
         let Setup { name, ranks, places, alone, start, .. } = job.setup;
-        let spent_at = |&(host, _): &(u32, u16)| {
+        let spent_at = |&Place { host, .. }: &Place| {
             let at = job.hosts.iter().find(|at| at.host == host);
             let host: &Host = hosts[host as usize].borrow();
             let now = || host.hours.as_ref().map(|hours| hours.until(now));
@@ -65,7 +65,7 @@ impl Closed {
         Self {
             name,
             trace: ranks.shared(),
-            hosts: places.iter().map(|place| place.0).collect(),
+            hosts: places.iter().map(|place| place.host).collect(),
             start,
             done: job.done,
             until,

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! What a rank does when is the executor's ([`silvan_trace::execute::Ranks`]); what a message takes is the
-//! network's. All messages of a job between two hosts are one flow, whose messages arrive in the order in
-//! which they were handed over, so that the last packet of one tells which it was. A message is there when
+//! network's. All messages from one rank to another are one flow, as they have one queue pair; they arrive in
+//! the order in which they were handed over, so that the last packet of one tells which it was. A message is there when
 //! its last packet has been drained. Ranks on one host meet no network.
 //!
 //! | message | packets |
@@ -48,7 +48,7 @@ struct Travel {
     row: Option<u32>,
 }
 
-/// Parcels from one host to another, in the order in which they were handed over.
+/// Parcels from one rank to another, in the order in which they were handed over.
 #[derive(Debug, Default)]
 struct Lane {
     parcels: VecDeque<Travel>,
@@ -79,14 +79,27 @@ struct AtHost {
     spent: Option<Spent>,
 }
 
+/// Where a rank is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub host: u32,
+    /// The first of its sources there: one for each rank of another host.
+    pub source: u16,
+    /// Its number among the ranks of its job on that host.
+    pub slot: u16,
+}
+
+/// Which flow a packet is of: its source host, the source there, its destination.
+type FlowKey = (u32, u16, u32);
+
 /// Everything the network needs to know of a job before it runs.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub name: String,
     pub class: u16,
     pub ranks: Ranks<Arc<Trace>>,
-    /// Per rank, its host and the job's source there.
-    pub places: Vec<(u32, u16)>,
+    /// Per rank.
+    pub places: Vec<Place>,
     pub ideal: Ideal,
     /// What came of it on an ideal crossbar.
     pub alone: Execution,
@@ -99,7 +112,7 @@ pub(crate) struct Setup {
 #[derive(Debug)]
 pub(crate) struct Running {
     setup: Setup,
-    lanes: FxHashMap<(u32, u32), Lane>,
+    lanes: FxHashMap<FlowKey, Lane>,
     hosts: Vec<AtHost>,
     /// When the last rank had finished.
     done: Option<Time>,
@@ -130,13 +143,13 @@ pub(crate) struct Jobs {
 
 /// Collects what ranks hand over. What stays on a host is there at once.
 struct Outbox<'a> {
-    places: &'a [(u32, u16)],
+    places: &'a [Place],
     parcels: &'a mut Vec<Parcel>,
 }
 
 impl Carrier for Outbox<'_> {
     fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
-        if self.places[parcel.from as usize].0 == self.places[parcel.to as usize].0 {
+        if self.places[parcel.from as usize].host == self.places[parcel.to as usize].host {
             agenda.arrives(now, parcel);
             agenda.left(now, parcel);
         } else {
@@ -148,7 +161,7 @@ impl Carrier for Outbox<'_> {
 impl Running {
     fn new(setup: Setup) -> Option<Self> {
         let mut hosts: Vec<AtHost> =
-            setup.places.iter().map(|&(host, _)| AtHost { host, spent: None }).collect();
+            setup.places.iter().map(|place| AtHost { host: place.host, spent: None }).collect();
         hosts.sort_by_key(|at| at.host);
         hosts.dedup_by_key(|at| at.host);
         let ranks = setup.places.len();
@@ -211,15 +224,17 @@ impl Running {
         parcel: Parcel,
         room: &mut usize,
     ) {
-        let ((from, source), (to, _)) =
-            (self.setup.places[parcel.from as usize], self.setup.places[parcel.to as usize]);
+        let places = &self.setup.places;
+        let (Place { host: from, source, .. }, Place { host: to, slot, .. }) =
+            (places[parcel.from as usize], places[parcel.to as usize]);
+        let source = source + slot;
         let row = if matches!(parcel.part, Part::Whole | Part::Data) {
             self.sent_bytes[parcel.from as usize] += parcel.bytes;
             self.log(core.now, &parcel, (from, to), room)
         } else {
             None
         };
-        self.lanes.entry((from, to)).or_default().parcels.push_back(Travel { parcel, row });
+        self.lanes.entry((from, source, to)).or_default().parcels.push_back(Travel { parcel, row });
         let left = parcel.bytes.max(self.setup.least);
         let message = Message { destination: to, created: core.now, left, hot: false };
         hosts[from as usize].borrow_mut().feed(core, source, message);
@@ -245,9 +260,9 @@ impl Running {
         Some((self.log.len() - 1) as u32)
     }
 
-    /// The first message between two hosts that has not left did so, at `end`.
-    fn left(&mut self, (from, to): (u32, u32), end: Time) {
-        let Some(lane) = self.lanes.get_mut(&(from, to)) else { return };
+    /// The first message of a flow that has not left did so, at `end`.
+    fn left(&mut self, flow: FlowKey, end: Time) {
+        let Some(lane) = self.lanes.get_mut(&flow) else { return };
         let Some(travel) = lane.parcels.get(lane.left) else { return };
         lane.left += 1;
         self.setup.ranks.agenda().left(end.0, &travel.parcel);
@@ -256,9 +271,9 @@ impl Running {
         }
     }
 
-    /// The first message between two hosts is there.
-    fn arrived(&mut self, (from, to): (u32, u32), now: Time) {
-        let Some(lane) = self.lanes.get_mut(&(from, to)) else { return };
+    /// The first message of a flow is there.
+    fn arrived(&mut self, flow: FlowKey, now: Time) {
+        let Some(lane) = self.lanes.get_mut(&flow) else { return };
         let Some(Travel { parcel, row }) = lane.parcels.pop_front() else { return };
         debug_assert!(lane.left > 0, "what is there has left");
         lane.left = lane.left.saturating_sub(1);
@@ -318,8 +333,8 @@ impl Jobs {
 
     fn do_step<H: BorrowMut<Host>>(&mut self, core: &mut Core, hosts: &mut [H]) {
         let mut messages = std::mem::take(&mut core.meters.messages_in);
-        for (class, from, to) in messages.drain(..) {
-            self.running(class).arrived((from, to), core.now);
+        for (class, flow) in messages.drain(..) {
+            self.running(class).arrived(flow, core.now);
         }
         core.meters.messages_in = messages;
         let Self { list, room, outbox, .. } = self;
@@ -344,8 +359,8 @@ impl Jobs {
 
     fn do_note(&mut self, core: &mut Core) {
         let mut messages = std::mem::take(&mut core.meters.messages_out);
-        for (class, from, to, end) in messages.drain(..) {
-            self.running(class).left((from, to), end);
+        for (class, flow, end) in messages.drain(..) {
+            self.running(class).left(flow, end);
         }
         core.meters.messages_out = messages;
         self.schedule(core);

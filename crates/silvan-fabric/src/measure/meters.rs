@@ -94,10 +94,10 @@ pub(crate) struct Meters {
     pub is_awaited: bool,
     /// Classes from here on are jobs, whose ranks wait for messages.
     pub jobs_from: u16,
-    /// Messages of jobs that were delivered and not told yet: class, source and destination.
-    pub messages_in: Vec<(u16, u32, u32)>,
+    /// Messages of jobs that were delivered and not told yet: class, and host, source there and destination.
+    pub messages_in: Vec<(u16, (u32, u16, u32))>,
     /// Messages of jobs that have left their source and were not told yet, and when.
-    pub messages_out: Vec<(u16, u32, u32, Time)>,
+    pub messages_out: Vec<(u16, (u32, u16, u32), Time)>,
     pub control_injected: u64,
     pub control_delivered: u64,
     pub fecn_marks: u64,
@@ -308,7 +308,7 @@ impl Meters {
             class.since_injection.record(done - packet.injected);
         }
         if self.ends_message(packet) {
-            self.messages_in.push((packet.class, packet.src, packet.dst));
+            self.messages_in.push((packet.class, (packet.src, packet.source, packet.dst)));
         }
     }
 
