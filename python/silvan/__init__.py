@@ -27,6 +27,7 @@ from silvan._fluid import fluid
 from silvan.flow_level import Contention, contention
 from silvan.results import Result, ResultError, load, run
 from silvan.sweeps import Measure, Study, SweepError, sweep
+from silvan.tuning import Tuning, tune
 
 __all__ = [
     "Contention",
@@ -41,6 +42,7 @@ __all__ = [
     "Study",
     "SweepError",
     "TraceError",
+    "Tuning",
     "__version__",
     "contention",
     "fabric_check",
@@ -51,4 +53,5 @@ __all__ = [
     "run",
     "schema",
     "sweep",
+    "tune",
 ]

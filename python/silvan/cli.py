@@ -21,6 +21,7 @@ import silvan
 from silvan import _files, _folder, _opensm, _show, _show_fluid, scenario_commands, trace_commands
 from silvan._progress import RunProgress, simulated
 from silvan.sweeps import entry
+from silvan.tuning import entry as tune_entry
 
 EXIT_CAN_DEADLOCK = 3
 EXIT_STOPPED = 130
@@ -203,6 +204,7 @@ def check(
 
 
 entry.add_to(app, out_console=_out, err_console=_err, overrides=overrides)
+tune_entry.add_to(app, out_console=_out, err_console=_err, overrides=overrides, print_json=_print_json)
 trace_commands.add_to(app, out_console=_out, err_console=_err, print_json=_print_json)
 scenario_commands.add_to(app, out_console=_out, print_json=_print_json)
 
