@@ -20,6 +20,7 @@ from rich.markup import escape
 import silvan
 from silvan import _files, _folder, _opensm, _show, _show_fluid, scenario_commands, trace_commands
 from silvan._progress import RunProgress, simulated
+from silvan.fabric_study import entry as study_entry
 from silvan.sweeps import entry
 from silvan.tuning import entry as tune_entry
 
@@ -342,6 +343,8 @@ def version() -> None:
     commit = git_commit()
     typer.echo(f"silvan {silvan.__version__}" + (f" ({commit})" if commit else ""))
 
+
+study_entry.add_to(fabric, out_console=_out, err_console=_err, simulate=simulate)
 
 Topology = Annotated[
     Path,

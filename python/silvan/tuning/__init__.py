@@ -6,7 +6,9 @@
 | `presets` | known settings, the usual search space, tables by shape and longest delay |
 | `objectives` | victims' throughput, hotspots' utilisation, tail latency, fairness, or any measure |
 | `runs` | settings in kinds of traffic, found in the store or simulated |
+| `racing` | settings beside the reference, in one traffic after the other |
 | `search` | proposes settings with Optuna and gives up poor ones early |
+| `survey` | tries all settings of a small space, without Optuna |
 | `outcome` | the best settings beside known ones, on fresh seeds |
 | `report`, `figures` | what is written of it |
 | `entry` | `silvan tune` |
@@ -47,6 +49,7 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
     seeds: int | None = None,
     confirm: int | None = None,
     short: Mapping[str, Any] | None = None,
+    batch: int | None = None,
     sampler_seed: int | None = None,
     name: str | None = None,
     executor: str | Executor = "threads",
@@ -73,6 +76,7 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
         seeds: Seeds of each kind of traffic in the search, 1 by default.
         confirm: Further seeds for the comparison with known settings, 5 by default.
         short: Keys of short runs that come first, such as ``{"duration": "2 ms", "warmup": "1 ms"}``.
+        batch: Settings proposed at a time, 2 by default: more for more cores. The result depends on it.
         sampler_seed: The sampler's own seed.
         name: What the tuning is called.
         executor: As in :func:`silvan.sweep`; threads by default, which simulate as fast as processes.
@@ -99,7 +103,7 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
 
     plain = {
         "mix": mix, "runs": runs, "seeds": seeds, "confirm": confirm, "short": short,
-        "sampler_seed": sampler_seed, "name": name,
+        "batch": batch, "sampler_seed": sampler_seed, "name": name,
     }  # fmt: skip
     tuning = of_call(scenario, search, objectives, traffic, hotspots, overrides, plain)
     if out is not None:

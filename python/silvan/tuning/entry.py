@@ -38,6 +38,9 @@ Seeds = Annotated[int | None, typer.Option("--seeds", metavar="N", help="Seeds o
 Confirm = Annotated[
     int | None, typer.Option("--confirm", metavar="N", help="Further seeds for the comparison [default: 5].")
 ]
+Batch = Annotated[
+    int | None, typer.Option("--batch", metavar="N", help="Settings proposed at a time [default: 2].")
+]
 Objectives = Annotated[
     list[str] | None,
     typer.Option(
@@ -71,6 +74,7 @@ def add_to(
         runs: Count = None,
         seeds: Seeds = None,
         confirm: Confirm = None,
+        batch: Batch = None,
         objective: Objectives = None,
         mix: Mix = None,
         out: Out = None,
@@ -95,7 +99,7 @@ def add_to(
         from silvan.tuning.problem import Tuning
 
         tuning = Tuning.load(file, overrides(settings))
-        given = {"runs": runs, "seeds": seeds, "confirm": confirm, "mix": mix}
+        given = {"runs": runs, "seeds": seeds, "confirm": confirm, "mix": mix, "batch": batch}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         tuning = replace(tuning, **changes)
         folder = out or Path("out") / f"tune-{tuning.name}"

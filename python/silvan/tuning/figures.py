@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from silvan.tuning.outcome import Tuned
-    from silvan.tuning.search import Trial
+    from silvan.tuning.racing import Trial
 
 #: Panels in a row.
 COLUMNS = 3

@@ -16,8 +16,8 @@ from silvan.sweeps.errors import SweepError
 from silvan.tuning.objectives import mean_ratio
 from silvan.tuning.presets import NONE, PRESETS, REFERENCE
 from silvan.tuning.problem import Kind, Tuning
+from silvan.tuning.racing import Found, Trial, score
 from silvan.tuning.runs import Instance, Runs, Setting, Values
-from silvan.tuning.search import Found, Trial, score
 
 #: Settings of the search that are tried again on fresh seeds; of a Pareto front at most so many.
 FINALISTS, FRONT = 3, 8
@@ -120,12 +120,12 @@ class Tuned:
         return f"<silvan.Tuned {self.tuning.name!r}: {len(self.found.trials)} settings, {self.found.runs} runs>"
 
 
-def confirm(tuning: Tuning, runs: Runs, found: Found) -> Tuned:
+def confirm(tuning: Tuning, runs: Runs, found: Found, finalists_at_most: int = FINALISTS) -> Tuned:
     """Try the finalists and known settings on fresh seeds, and compare."""
     fresh = [
         Instance(kind, tuning.seeds + 1 + n) for n in range(tuning.confirm) for kind in tuning.kinds
     ]
-    chosen = front(tuning, found) if tuning.mix == "pareto" else found.finished[:FINALISTS]
+    chosen = front(tuning, found) if tuning.mix == "pareto" else found.finished[:finalists_at_most]
     settings = [(f"setting {trial.number}", trial.setting) for trial in chosen]
     known = [(NO_CONTROL, Setting(NONE)), *((name, Setting(keys)) for name, keys in PRESETS.items())]
     if not tuning.without_control:

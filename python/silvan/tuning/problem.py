@@ -35,13 +35,13 @@ else:
     import tomli as tomllib
 
 TUNE_KEYS = (
-    "name", "description", "scenario", "set", "hotspots", "runs", "seeds", "confirm", "mix", "short", "sampler_seed",
-    "traffic", "axis", "objective",
+    "name", "description", "scenario", "set", "hotspots", "runs", "seeds", "confirm", "mix", "short", "batch",
+    "sampler_seed", "traffic", "axis", "objective",
 )  # fmt: skip
 MIXES = ("weighted", "worst", "pareto")
 #: More runs, seeds and kinds of traffic than these are mistakes of the pen.
 RUNS_AT_MOST, SEEDS_AT_MOST, KINDS_AT_MOST = 100_000, 100, 50
-RUNS, SEEDS, CONFIRM = 64, 1, 5
+RUNS, SEEDS, CONFIRM, BATCH = 64, 1, 5, 2
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,15 @@ class Tuning:
     #: Keys of short runs that come first, such as a shorter duration; none are made where it is empty.
     short: Mapping[str, Any] = field(default_factory=dict)
     hotspots: tuple[str, ...] | None = None
+    #: Settings that are proposed at a time: more for more cores, and a little less sense in each.
+    batch: int = BATCH
     sampler_seed: int = 1
     fixed: Mapping[str, Any] = field(default_factory=dict)
     place: Place = field(default_factory=lambda: Place("silvan.tune"))
 
     def __post_init__(self) -> None:
         whole = (("runs", RUNS_AT_MOST, 1), ("seeds", SEEDS_AT_MOST, 1), ("confirm", SEEDS_AT_MOST, 2))
-        for name, most, least in (*whole, ("sampler_seed", 2**32 - 1, 0)):
+        for name, most, least in (*whole, ("batch", 1000, 1), ("sampler_seed", 2**32 - 1, 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 self.place.fail(name, f"must be a whole number from {least} to {most:,}", value)
@@ -193,7 +195,7 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
         read_axis(f"axis.{n}", one, place) for n, one in enumerate(place.tables("axis", table.get("axis")))
     ]
     search = tuple(axes) if "axis" in table else usual_space()
-    plain = {key: table[key] for key in ("runs", "seeds", "confirm", "mix", "sampler_seed") if key in table}
+    plain = {key: table[key] for key in ("runs", "seeds", "confirm", "mix", "batch", "sampler_seed") if key in table}
     return Tuning(
         name=_folder_name(table.get("name", file.stem), place),
         description=place.text("description", table.get("description"), ""),

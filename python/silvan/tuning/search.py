@@ -1,8 +1,8 @@
 """The search: Optuna proposes settings, runs tell how good they are, poor ones are stopped early.
 
 Every setting is tried in the same kinds of traffic with the same seeds (common random numbers), one instance
-after the other; after each, a setting whose score so far is below the median of those that went to the end is
-given up (racing). Settings are proposed in batches of one size whatever the number of processes, and Optuna's
+after the other; after each, a setting whose score so far is not among the best quarter of those that went to the
+end is given up (racing). Settings are proposed in batches of the size asked for, whatever the number of processes, and Optuna's
 sampler has a seed: so the same tuning takes the same way, and one that was interrupted finds its runs again.
 """
 
@@ -12,59 +12,27 @@ import math
 import random
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import SweepError
-from silvan.tuning.objectives import LEAST, mean_ratio
-from silvan.tuning.presets import EXPONENT, LONGEST, PRESETS, REFERENCE, TABLE
+from silvan.tuning.objectives import mean_ratio
+from silvan.tuning.presets import EXPONENT, LONGEST, PRESETS, TABLE
 from silvan.tuning.problem import Tuning
-from silvan.tuning.runs import Instance, Runs, Setting, Values
+from silvan.tuning.racing import Found, Racing, Trial
+from silvan.tuning.runs import Runs
 
 if TYPE_CHECKING:
     import optuna
 
-#: Settings that are proposed at a time.
-BATCH = 4
 #: Settings that go to the end before others are given up, and proposals before the sampler's model is used.
 FREE, STARTUP = 4, 10
+#: After each traffic, a setting goes on if it is among the best so many percent of those that went to the end.
+GO_ON_PERCENT = 25
+#: Points that the sampler's model chooses from; with few parameters Optuna's 24 often has the best not among them.
+CANDIDATES = 128
 #: Proposals in a row that were tried before; then one is drawn at random.
 REPEATS_AT_MOST = 20
-
-
-@dataclass
-class Trial:
-    """A setting that was tried, and what came of it."""
-
-    number: int
-    steps: tuple[int, ...]
-    setting: Setting
-    #: Per instance that it was tried in, the ratio of each objective to the reference.
-    ratios: dict[Instance, tuple[float, ...]] = field(default_factory=dict)
-    values: dict[Instance, Values] = field(default_factory=dict)
-    score: float | None = None
-    #: ``done``, ``stopped`` (given up) or ``failed``.
-    state: str = "done"
-    error: str | None = None
-    #: Runs of the search when it was finished.
-    runs: int = 0
-
-
-@dataclass
-class Found:
-    """What a search found."""
-
-    reference: dict[Instance, Values]
-    trials: list[Trial]
-    runs: int
-    importance: dict[str, float]
-
-    @property
-    def finished(self) -> list[Trial]:
-        """Those that went to the end, best first."""
-        done = [trial for trial in self.trials if trial.state == "done"]
-        return sorted(done, key=lambda trial: (-(trial.score or 0.0), trial.number))
 
 
 def import_optuna() -> Any:
@@ -75,34 +43,6 @@ def import_optuna() -> Any:
         raise SweepError("tuning needs Optuna: pip install 'silvan[tune]'") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
-
-
-def instances(tuning: Tuning) -> list[Instance]:
-    """Return where each setting is tried, in order: short runs first, then every traffic with each seed."""
-    short = [Instance(kind, 1, short=True) for kind in tuning.kinds] if tuning.short else []
-    return short + [Instance(kind, seed + 1) for seed in range(tuning.seeds) for kind in tuning.kinds]
-
-
-def setting_at(search: Sequence[Axis], steps: Sequence[int]) -> Setting:
-    """Return the setting at a point of the space."""
-    keys: dict[str, Any] = {}
-    for axis, step in zip(search, steps, strict=True):
-        keys.update(axis.at(step))
-    return Setting(keys)
-
-
-def score(tuning: Tuning, ratios: Mapping[Instance, Sequence[float]]) -> float:
-    """Return how many times as good as the reference a setting is, by its ratios in some instances.
-
-    Of short runs only as long as there are no others.
-    """
-    full = {at: one for at, one in ratios.items() if not at.short} or dict(ratios)
-    weights = [objective.weight for objective in tuning.objectives]
-    by_kind: dict[str, list[float]] = {}
-    for at, one in full.items():
-        by_kind.setdefault(at.kind.name, []).append(mean_ratio(one, weights))
-    kinds = [mean_ratio(own, [1.0] * len(own)) for own in by_kind.values()]
-    return min(kinds) if tuning.mix == "worst" else mean_ratio(kinds, [1.0] * len(kinds))
 
 
 def nearest_steps(search: Sequence[Axis], keys: Mapping[str, Any]) -> tuple[int, ...]:
@@ -129,17 +69,11 @@ def _nearest(values: Sequence[Any], wanted: Any) -> int:
     return min(range(len(values)), key=lambda step: abs(numbers[step] - wanted))
 
 
-class Search:
+class Search(Racing):
     """A search under way."""
 
     def __init__(self, tuning: Tuning, runs: Runs) -> None:
-        self.tuning = tuning
-        self.runs = runs
-        self.axes = [axis for axis in tuning.search]
-        self.instances = instances(tuning)
-        self.reference: dict[Instance, Values] = {}
-        self.trials: list[Trial] = []
-        self.spent = 0
+        super().__init__(tuning, runs)
         self._by_steps: dict[tuple[int, ...], Trial] = {}
         self._random = random.Random(tuning.sampler_seed)
         self._optuna = import_optuna()
@@ -151,10 +85,16 @@ class Search:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             sampler = optuna.samplers.TPESampler(
-                seed=self.tuning.sampler_seed, multivariate=True, n_startup_trials=STARTUP, constant_liar=True
+                seed=self.tuning.sampler_seed,
+                multivariate=True,
+                n_startup_trials=STARTUP,
+                n_ei_candidates=CANDIDATES,
+                constant_liar=True,
             )
             pruner = (
-                optuna.pruners.NopPruner() if pareto else optuna.pruners.MedianPruner(n_startup_trials=FREE)
+                optuna.pruners.NopPruner()
+                if pareto
+                else optuna.pruners.PercentilePruner(GO_ON_PERCENT, n_startup_trials=FREE)
             )
             directions = ["maximize"] * (len(self.tuning.objectives) if pareto else 1)
             study: optuna.Study = optuna.create_study(sampler=sampler, pruner=pruner, directions=directions)
@@ -165,7 +105,7 @@ class Search:
 
     def run(self) -> Found:
         """Search until the runs are spent or the space is; raises :class:`SweepError` where nothing runs."""
-        self._run_reference()
+        self.run_reference()
         while self.spent < self.tuning.runs and len(self._by_steps) < self.tuning.size:
             batch = self._ask_batch()
             self._race(batch)
@@ -174,26 +114,10 @@ class Search:
             raise SweepError(f"{self.tuning.place.origin}: no setting could be tried: {failed}")
         return Found(self.reference, self.trials, self.spent, self._importance())
 
-    def _run_reference(self) -> None:
-        setting = Setting(PRESETS[REFERENCE])
-        outcomes = self.runs.values([(setting, at) for at in self.instances], "the reference")
-        self.spent += len(self.instances)
-        for at, outcome in zip(self.instances, outcomes, strict=True):
-            if isinstance(outcome, str):
-                raise SweepError(f"{self.tuning.place.origin}: the reference, {at}: {outcome}")
-            for objective, value in zip(self.tuning.objectives, outcome, strict=True):
-                if value is None or value <= 0:
-                    raise SweepError(
-                        f"{self.tuning.place.origin}: objective `{objective.name}` is "
-                        f"{'nothing' if value is None else f'{value:g}'} with the reference settings ({at}), "
-                        "so nothing can be compared with it; a longer duration or another objective may help"
-                    )
-            self.reference[at] = outcome
-
     def _ask_batch(self) -> list[tuple[Any, Trial]]:
         """Ask for settings that have not been tried; one that was is told again, so that the sampler learns."""
         batch: list[tuple[Any, Trial]] = []
-        room = min(BATCH, self.tuning.runs - self.spent, self.tuning.size - len(self._by_steps))
+        room = min(self.tuning.batch, self.tuning.runs - self.spent, self.tuning.size - len(self._by_steps))
         repeats = 0
         while len(batch) < room:
             asked = self._ask()
@@ -206,9 +130,7 @@ class Search:
                 self._study.enqueue_trial(self._parameters(self._untried()))
                 repeats = 0
                 continue
-            trial = Trial(len(self.trials) + 1, steps, setting_at(self.axes, steps))
-            self._by_steps[steps] = trial
-            self.trials.append(trial)
+            trial = self._by_steps[steps] = self.new_trial(steps)
             batch.append((asked, trial))
         return batch
 
@@ -243,7 +165,7 @@ class Search:
             self.spent += len(racing)
             going = []
             for (asked, trial), outcome in zip(racing, outcomes, strict=True):
-                self._note(trial, at, outcome)
+                self.note(trial, at, outcome)
                 if trial.state == "failed":
                     continue
                 asked_more = step + 1 < len(self.instances)
@@ -267,15 +189,6 @@ class Search:
         for _, trial in best[left:]:
             trial.state = "stopped"
         return best[:left]
-
-    def _note(self, trial: Trial, at: Instance, outcome: Values | str) -> None:
-        if isinstance(outcome, str):
-            trial.state, trial.error, trial.score = "failed", outcome, None
-            return
-        pairs = zip(self.tuning.objectives, outcome, self.reference[at], strict=True)
-        trial.values[at] = outcome
-        trial.ratios[at] = tuple(one.ratio(value, against or LEAST) for one, value, against in pairs)
-        trial.score = score(self.tuning, trial.ratios)
 
     def _tell(self, asked: Any, trial: Trial) -> None:
         states = self._optuna.trial.TrialState
