@@ -27,17 +27,19 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
 
 
 def classes(result: Result) -> dict[str, tuple[float, float | None]]:
-    """Return by class of traffic Gbit/s received and the 99th percentile of latency since injection, in us."""
+    """Return by class of traffic Gbit/s received, and the 99th percentile of latency in us."""
     tails = {
         row["class"]: row["p99_ns"] / 1000
         for row in result.summary["latency"]
         if row["since"] == "injection" and row["count"]
     }
-    return {row["class"]: (row["received_gbit_s"], tails.get(row["class"])) for row in result.summary["classes"]}
+    return {
+        row["class"]: (row["received_gbit_s"], tails.get(row["class"])) for row in result.summary["classes"]
+    }
 
 
 def overloaded(studied: Studied) -> tuple[list[int], list[int]]:
-    """Return links by offered load as a share of their capacity, the worst first: between switches, and to hosts."""
+    """Return links by offered share of their capacity, the worst first: between switches, and to hosts."""
     share = studied.offered / studied.site.capacity
     order = [int(n) for n in np.argsort(-share, kind="stable")]
     inner = studied.site.routes.inner
@@ -55,17 +57,26 @@ def headline(studied: Studied) -> list[str]:
     over = sum(share[n] > 1 for n in inner)
     if inner:
         lines.append(
-            f"{over} of {len(inner):,} links between switches and {sum(share[n] > 1 for n in to_host)} links to "
-            f"hosts are offered more than they carry; the worst, {studied.site.routes.links[to_host[0]]}, "
+            f"{over} of {len(inner):,} links between switches and {sum(share[n] > 1 for n in to_host)} links "
+            f"to hosts are offered more than they carry; the worst, {studied.site.routes.links[to_host[0]]}, "
             f"{share[to_host[0]]:.1f} times as much."
         )
-    trees = len(studied.runs[OFF].forest)
-    left = len(studied.runs[BEST].forest)
-    lines.append(f"Congestion trees: {trees} without control, {left} with the recommended settings.")
+    trees, left = (tree_links(studied.runs[title]) for title in (OFF, BEST))
+    lines.append(
+        f"In congestion trees are {trees:.0f} of {len(studied.offered):,} links without control, {left:.0f} "
+        "with the recommended settings, on average after the warm-up."
+    )
+    hot, now_hot = (hotspot_share(studied, title) for title in (OFF, BEST))
+    lines.append(
+        f"Hotspots receive {hot:.0%} of what their links carry without control, {now_hot:.0%} with the "
+        "recommended settings."
+    )
     wanted = offered_by_class(studied)
     for name, (received, tail) in off.items():
         now, now_tail = best[name]
-        tails = "" if tail is None or now_tail is None else f"; 99 % of its packets within {tail:.4g} us, then "
+        tails = (
+            "" if tail is None or now_tail is None else f"; 99 % of its packets within {tail:.4g} us, then "
+        )
         tails += "" if not tails else f"{now_tail:.4g} us"
         lines.append(
             f"`{name}` receives {received:.4g} Gbit/s of {wanted[name]:.4g} offered without control, "
@@ -73,8 +84,27 @@ def headline(studied: Studied) -> list[str]:
         )
     for one in studied.tuned.contrasts:
         if one.name == REFERENCE and one.score.low <= 1:
-            lines.append("The recommended settings are not surely better than the defaults: see their interval.")
+            lines.append(
+                "The recommended settings are not surely better than the defaults: see their interval."
+            )
     return lines
+
+
+def tree_links(result: Result) -> float:
+    """Return how many links are in congestion trees, on average after the warm-up."""
+    after = result.summary["averages_from_ns"]
+    ends = result.numpy("network")["time_ns"]
+    samples = int((ends > after).sum())
+    return float((result.numpy("tree_links")["time_ns"] > after).sum()) / max(1, samples)
+
+
+def hotspot_share(studied: Studied, title: str) -> float:
+    """Return what hotspots receive in a run, whoever sends it, as a share of what their links carry."""
+    hot = set(studied.load.hotspots)
+    received = [
+        host["received_gbit_s"] for host in studied.runs[title].summary["hosts"] if host["host"] in hot
+    ]
+    return float(np.mean(received)) / studied.load.rate_gbit_s
 
 
 def offered_by_class(studied: Studied) -> dict[str, float]:
@@ -120,7 +150,9 @@ def _load(studied: Studied) -> list[str]:
     rows = []
     for group in studied.load.groups:
         goal = ", ".join(group.targets) if len(group.targets) <= 12 else f"{len(group.targets)} hosts"
-        offered = f"{group.share * rate:.4g} Gbit/s" if group.share < 1 else f"all they can, {rate:.4g} Gbit/s"
+        offered = (
+            f"{group.share * rate:.4g} Gbit/s" if group.share < 1 else f"all they can, {rate:.4g} Gbit/s"
+        )
         rows.append((group.name, len(group.hosts), goal or "any host", offered, group.message))
     heads = ("traffic", "hosts", "to", "each offers", "messages")
     return ["## The load", "", "Who is who is drawn; `site.toml` has all names.", "", *table(heads, rows), ""]
@@ -140,7 +172,12 @@ def _links(studied: Studied) -> list[str]:
             largest = "; ".join(f"{source} to {target}" for source, target, _ in pairs[:PAIRS])
             more = f"; {len(pairs) - PAIRS:,} more" if len(pairs) > PAIRS else ""
             rows.append(
-                (name, f"{share[n]:.2f}", *(f"{means[t].get(name, 0.0):.2f}" for t in (OFF, BEST)), largest + more)
+                (
+                    name,
+                    f"{share[n]:.2f}",
+                    *(f"{means[t].get(name, 0.0):.2f}" for t in (OFF, BEST)),
+                    largest + more,
+                )
             )
         if rows:
             heads = ("link", "offered", f"used {OFF}", f"used, {BEST}", "largest pairs over it")
@@ -177,10 +214,10 @@ def _trees(studied: Studied) -> list[str]:
             lost[one.class_, one.host] = lost.get((one.class_, one.host), 0) + one.lost_bytes
     worst = sorted(lost.items(), key=lambda item: (-item[1], item[0]))[:VICTIMS]
     span_ns = result.summary["simulated_ns"]
-    rows = [(host, class_, f"{bytes_ * 8 / span_ns:.3g}") for (class_, host), bytes_ in worst]
-    if rows:
+    losers = [(host, class_, f"{bytes_ * 8 / span_ns:.3g}") for (class_, host), bytes_ in worst]
+    if losers:
         lines += ["Who loses most to trees that it does not feed:", ""]
-        lines += [*table(("host", "traffic", "lost, Gbit/s"), rows), ""]
+        lines += [*table(("host", "traffic", "lost, Gbit/s"), losers), ""]
     return lines
 
 
@@ -196,14 +233,19 @@ def _control(studied: Studied) -> list[str]:
         rows.append(cells)
     marks: list[object] = ["packets marked", ""]
     marks += [f"{result.summary['fecn_marks']:,}" for result in studied.runs.values()]
-    trees: list[object] = ["trees", "", *(len(result.forest) for result in studied.runs.values())]
+    trees: list[object] = ["links in trees", "", *(f"{tree_links(one):.0f}" for one in studied.runs.values())]
+    hot: list[object] = [
+        "hotspots' links used",
+        "",
+        *(f"{hotspot_share(studied, one):.0%}" for one in by_run),
+    ]
     return [
         "## What control changes",
         "",
-        "Received, Gbit/s in all, and within which time 99 % of the packets arrive. `report.html` shows these runs "
-        "side by side.",
+        "Received, Gbit/s in all, and within which time 99 % of the packets arrive. `report.html` shows these "
+        "runs side by side.",
         "",
-        *table(("traffic", "offered", *by_run), [*rows, trees, marks]),
+        *table(("traffic", "offered", *by_run), [*rows, hot, trees, marks]),
         "",
     ]
 
@@ -223,7 +265,10 @@ def _recommended(studied: Studied, options: str | None) -> list[str]:
     lines += ["Margin: what is left of the score one step away, all else being equal:", ""]
     lines += [*table(("parameter", "recommended", "one step away"), margin_rows(studied)), ""]
     if options is not None:
-        lines += ["`opensm.conf` has the lines to paste; `tune.toml` searches finer: `silvan tune tune.toml`.", ""]
+        lines += [
+            "`opensm.conf` has the lines to paste; `tune.toml` searches finer: `silvan tune tune.toml`.",
+            "",
+        ]
     return lines
 
 
@@ -255,7 +300,7 @@ def numbers(studied: Studied) -> dict[str, Any]:
             }
             for title, result in studied.runs.items()
         },
-        "trees": {title: len(result.forest) for title, result in studied.runs.items()},
+        "links_in_trees": {title: tree_links(result) for title, result in studied.runs.items()},
         "links": {
             link: {
                 "offered_share": float(share[n]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,10 +24,12 @@ ACCOUNT, NUMBERS, REPORT, SITE, TUNE = "account.md", "study.json", "report.html"
 OPTIONS, PLUGIN = "opensm.conf", "ccmgr.conf"
 
 Paths = Annotated[
-    list[Path], typer.Argument(metavar="FABRIC...", help="Files and folders of the fabric, as of fabric check.")
+    list[Path],
+    typer.Argument(metavar="FABRIC...", help="Files and folders of the fabric, as of fabric check."),
 ]
 Tables = Annotated[
-    Path | None, typer.Option("--lft", metavar="DUMP", help="Forwarding tables, where the files have several.")
+    Path | None,
+    typer.Option("--lft", metavar="DUMP", help="Forwarding tables, where the files have several."),
 ]
 Rate = Annotated[
     str | None, typer.Option("--default-rate", metavar="RATE", help="Rate of links that state none.")
@@ -35,13 +38,15 @@ Count = Annotated[
     int | None, typer.Option("--hotspots", metavar="N", help="Hosts drawn as hotspots [default: one in 80].")
 ]
 Names = Annotated[
-    list[str] | None, typer.Option("--hotspot", metavar="HOST", help="A host that is a hotspot; may be repeated.")
+    list[str] | None,
+    typer.Option("--hotspot", metavar="HOST", help="A host that is a hotspot; may be repeated."),
 ]
 Contributors = Annotated[
     float, typer.Option("--contributors", metavar="SHARE", help="Share of the hosts that send to hotspots.")
 ]
 Incast = Annotated[
-    float, typer.Option("--incast", metavar="SHARE", help="Share of the hosts that write to storage; 0: none.")
+    float,
+    typer.Option("--incast", metavar="SHARE", help="Share of the hosts that write to storage; 0: none."),
 ]
 Background = Annotated[
     float, typer.Option("--background", metavar="SHARE", help="What the other hosts offer, of their links.")
@@ -72,7 +77,7 @@ def add_to(
         hotspot: Names = None,
         contributors: Contributors = 0.5,
         incast: Incast = 0.1,
-        background: Background = 0.5,
+        background: Background = 1.0,
         seed: Seed = 1,
         opensm_conf: Conf = None,
         out: Out = Path("out/fabric-study"),
@@ -102,7 +107,9 @@ def add_to(
             with bar(errors, "settings", 1, show=shown) as tell:
                 studied = do(asked, run, tell)
         except KeyboardInterrupt:
-            errors.print(f"stopped: finished runs are kept in {out / 'runs'}; the same command goes on from there")
+            errors.print(
+                f"stopped: finished runs are kept in {out / 'runs'}; the same command goes on from there"
+            )
             raise typer.Exit(EXIT_STOPPED) from None
         write(studied, out)
         show(out_console(), studied, out)
@@ -115,12 +122,12 @@ def refuse_foreign(out: Path) -> None:
     if not out.is_dir() or not any(out.iterdir()):
         return
     text = ""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         text = _files.read_text(out / SITE)
-    except (OSError, ValueError):
-        pass
     if "Written by `silvan fabric study`" not in text[:200]:
-        raise SilvanError(f"{out}: is not empty and not the folder of a fabric study; choose another with --out")
+        raise SilvanError(
+            f"{out}: is not empty and not the folder of a fabric study; choose another with --out"
+        )
 
 
 def write(studied: Studied, out: Path) -> None:
@@ -186,5 +193,10 @@ def show(console: Console, studied: Studied, out: Path) -> None:
     for note in studied.notes:
         console.print(f"[yellow]Note:[/] {escape(note)}")
     console.print()
-    for what, name in (("Account", ACCOUNT), ("Report", REPORT), ("Lines to paste", OPTIONS), ("Finer search", TUNE)):
+    for what, name in (
+        ("Account", ACCOUNT),
+        ("Report", REPORT),
+        ("Lines to paste", OPTIONS),
+        ("Finer search", TUNE),
+    ):
         console.print(f"{what}: {out / name}", markup=False)

@@ -34,7 +34,9 @@ def offered(studied: Studied) -> Figure:
     for k, (label, order) in enumerate((("to hosts", to_host), ("between switches", inner))):
         if order:
             ranks = np.arange(1, len(order) + 1)
-            axes.step(ranks, share[order], where="mid", color=plot.COLOURS[1 - k], label=f"{label} ({len(order):,})")
+            axes.step(
+                ranks, share[order], where="mid", color=plot.COLOURS[1 - k], label=f"{label} ({len(order):,})"
+            )
     axes.axhline(1.0, color="0.4", linestyle="--", linewidth=1.0, label="all that a link carries")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=1.0)
@@ -56,7 +58,9 @@ def offered(studied: Studied) -> Figure:
 def links(studied: Studied) -> Figure:
     """Draw how much the links between switches carry in each run, the busiest first."""
     figure, (axes,) = plot.new_figure()
-    names = [studied.site.routes.links[n] for n in range(len(studied.offered)) if studied.site.routes.inner[n]]
+    names = [
+        studied.site.routes.links[n] for n in range(len(studied.offered)) if studied.site.routes.inner[n]
+    ]
     for k, (title, result) in enumerate(studied.runs.items()):
         means = utilisation(result)
         used = np.sort([means.get(name, 0.0) for name in names])[::-1]
@@ -83,7 +87,13 @@ def traffic(studied: Studied) -> Figure:
     for k, (title, result) in enumerate(studied.runs.items()):
         found = classes(result)
         at = np.arange(len(wanted)) + (k - (len(studied.runs) - 1) / 2) * width
-        left.bar(at, [100 * found[name][0] / wanted[name] for name in wanted], width, color=plot.COLOURS[k], label=title)
+        left.bar(
+            at,
+            [100 * found[name][0] / wanted[name] for name in wanted],
+            width,
+            color=plot.COLOURS[k],
+            label=title,
+        )
         tails = [found[name][1] or np.nan for name in wanted]
         right.bar(at, tails, width, color=plot.COLOURS[k])
     for axes in (left, right):

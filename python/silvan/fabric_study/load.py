@@ -1,4 +1,4 @@
-"""The load of a fabric study: hotspots, a storage-like incast, a uniform background; who sends what is drawn."""
+"""The load of a fabric study: hotspots, a storage-like incast, a uniform background."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ HOT_SHARE, STORAGE_SHARE = 0.5, 0.1
 HOSTS_PER_HOTSPOT, HOSTS_PER_STORAGE = 80, 160
 #: A write to storage, and how much of a storage host's link all of them offer on average.
 WRITE, STORAGE_LOAD = "256 KiB", 0.9
-#: What a host of the background offers, of its link.
-BACKGROUND = 0.5
+#: What a host of the background offers, of its link; all it can, so that what control gives it back shows.
+BACKGROUND = 1.0
 FEWEST_HOSTS = 4
 
 
@@ -41,7 +41,9 @@ class Shape:
             total = f"--contributors {self.hot_share:g} and --incast {self.storage_share:g}"
             raise FabricError(f"{total}: contributors must be there, and both at most 0.95 of the hosts")
         if not 0 < self.background <= 1:
-            raise FabricError(f"--background = {self.background:g}: must be a share of the link, above 0, at most 1")
+            raise FabricError(
+                f"--background = {self.background:g}: must be a share of the link, above 0, at most 1"
+            )
         if self.hotspots is not None and self.names:
             raise FabricError("--hotspots and --hotspot: give a number or names")
         if len(set(self.names)) != len(self.names):
@@ -106,14 +108,16 @@ def draw(hosts: Sequence[str], rate_gbit_s: float, shape: Shape, seed: int) -> L
         raise FabricError(f"a study needs {FEWEST_HOSTS} hosts at least, and the fabric has {len(hosts)}")
     unknown = [name for name in shape.names if name not in set(hosts)]
     if unknown:
-        raise FabricError(f"--hotspot {unknown[0]}: no host of the fabric has that name; hosts are {_few(hosts)}")
+        raise FabricError(
+            f"--hotspot {unknown[0]}: no host of the fabric has that name; hosts are {_few(hosts)}"
+        )
     number = len(shape.names) or shape.hotspots or max(1, round(len(hosts) / HOSTS_PER_HOTSPOT))
     senders = round(shape.hot_share * len(hosts))
     if not 1 <= number <= len(hosts) // 4:
         raise FabricError(f"{number} hotspots: must be 1 to a quarter of the {len(hosts)} hosts")
     if senders < 2 * number:
         raise FabricError(
-            f"{senders} contributors for {number} hotspots: two each are needed at least; raise --contributors"
+            f"{senders} contributors for {number} hotspots: two each are needed; raise --contributors"
         )
     generator = random.Random(f"fabric study {seed}")
     hotspots = shape.names or tuple(generator.sample(list(hosts), number))

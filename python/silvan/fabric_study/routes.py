@@ -43,7 +43,7 @@ class Routes:
     behind: Numbers
 
     def walk(self, sources: Numbers, target: int) -> list[tuple[Numbers, Numbers]]:
-        """Return, step by step, which sources (positions in `sources`) cross which link on their way to a host.
+        """Return, step by step, which sources (by position) cross which link on their way to a host.
 
         A source without a route drops out.
         """

@@ -1,11 +1,11 @@
-"""What hotspots do to a fabric, and what congestion control changes: runs, a survey of settings, an account."""
+"""What hotspots do to a fabric, and what congestion control changes: runs, and a survey of settings."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,14 @@ from silvan.tuning.problem import Kind, Tuning
 from silvan.tuning.runs import Tell, open_runs
 from silvan.tuning.survey import Survey
 
-#: Simulated time of a run on links of 32 Gbit/s, and as many bytes on others: shorter ones flatter settings that
-#: hold hotspots back for long. Large fabrics get less, so that a run has at most so many packet-hops.
+#: Simulated time of a run on links of 32 Gbit/s, and as many bytes on others: shorter ones flatter settings
+#: that hold hotspots back for long. Large fabrics get less, so that a run has at most so many packet-hops.
 DURATION_NS, LINK_GBIT_S = 6_000_000, 32.0
 HOPS_AT_MOST = 36e6
 #: Draws of who is what, in which settings are compared, fresh seeds of each, and settings tried with these.
 DRAWS, SEEDS, FINALISTS = 2, 3, 2
 #: Longest delays tried, in times of what lets the contributors of a hotspot share it, and the other axes.
-LONGEST_TIMES, INCREASES, TIMERS = (1, 2, 4), (1, 2, 4), (5, 20, 80)
+LONGEST_TIMES, INCREASES, TIMERS = (2, 4, 8), (2, 4, 8), (5, 20, 80)
 MTU_BITS = 2048 * 8
 NO_CONTROL = {"congestion.mechanism": "none"}
 
@@ -64,7 +64,7 @@ class Asked:
     out: Path
     tables: Path | None = None
     default_rate: str | None = None
-    shape: Shape = Shape()
+    shape: Shape = field(default_factory=Shape)
     seed: int = 1
     #: OpenSM's configuration file, to be set beside what is recommended.
     conf: Path | None = None
@@ -96,13 +96,15 @@ def read_site(asked: Asked) -> Site:
     report = _core.fabric_check(list(asked.fabric), asked.tables, asked.default_rate)
     if report["pairs_unroutable"]:
         raise FabricError(
-            f"{asked.tables or asked.fabric[0]}: {report['pairs_unroutable']:,} pairs of hosts have no route: "
+            f"{asked.tables or asked.fabric[0]}: {report['pairs_unroutable']:,} pairs have no route: "
             f"{'; '.join(report['problems'][:3])}"
         )
     used = {one["kind"].partition(" (")[0]: Path(one["file"]) for one in report["used"] if one["kind"]}
     source = used.get("wiring")
     if source is None:
-        raise FabricError(f"{asked.fabric[0]}: there is no wiring among the files; silvan fabric check says what is")
+        raise FabricError(
+            f"{asked.fabric[0]}: there is no wiring among the files; silvan fabric check says what is"
+        )
     notes: list[str] = []
     folder = asked.out / "fabric"
     folder.mkdir(parents=True, exist_ok=True)
@@ -113,7 +115,9 @@ def read_site(asked: Asked) -> Site:
     else:
         text, _ = _core.fabric_route(source, None, asked.default_rate)
         _files.write_text(tables, text)
-        notes.append("no forwarding tables were given: routes are Silvan's own, not those of your subnet manager")
+        notes.append(
+            "no forwarding tables were given: routes are Silvan's own, not those of your subnet manager"
+        )
     if report["lanes"] is not None:
         notes.append("service levels of paths and lanes by port are checked for deadlock, not simulated")
     routes = paths.read(_core.fabric_ibdmchk([wiring, tables], None, asked.default_rate))
@@ -122,10 +126,8 @@ def read_site(asked: Asked) -> Site:
     if missing:
         raise FabricError(f"{source}: the link {missing[0]} of the tables is not one of the wiring")
     capacity = np.array([rates[link] for link in routes.links])
-    return Site(
-        report, wiring, tables, routes, capacity, float(capacity[routes.first_link].min()), asked.default_rate,
-        tuple(notes),
-    )  # fmt: skip
+    slowest = float(capacity[routes.first_link].min())
+    return Site(report, wiring, tables, routes, capacity, slowest, asked.default_rate, tuple(notes))
 
 
 def _copied(source: Path, stem: Path) -> Path:
@@ -162,7 +164,9 @@ def _quoted(text: str) -> str:
 
 def scenario_text(site: Site, load: Load, duration_ns: int, seed: int) -> str:
     """Return the study's scenario: the files beside it, the load, no congestion control."""
-    where = _scenario_text(Path("fabric") / site.wiring.name, Path("fabric") / site.tables.name, site.default_rate)
+    where = _scenario_text(
+        Path("fabric") / site.wiring.name, Path("fabric") / site.tables.name, site.default_rate
+    )
     lines = [
         "# Written by `silvan fabric study`: hotspots, a storage incast and a background on the fabric.",
         'name = "site"',
@@ -195,7 +199,7 @@ def duration_ns(site: Site) -> int:
     mean = sum(int(length) * pairs for length, pairs in hops.items()) / max(1, sum(hops.values())) + 1
     per_ns = len(site.routes.hosts) * site.host_gbit_s / MTU_BITS * mean
     scale = LINK_GBIT_S / site.host_gbit_s
-    return max(50_000, round(min(DURATION_NS * scale, HOPS_AT_MOST / per_ns), -3))
+    return int(max(50_000, round(min(DURATION_NS * scale, HOPS_AT_MOST / per_ns), -3)))
 
 
 def space(site: Site, load: Load) -> tuple[Axis, ...]:
@@ -205,7 +209,10 @@ def space(site: Site, load: Load) -> tuple[Axis, ...]:
     fair_us = share * MTU_BITS / site.host_gbit_s / 1000
     longest = tuple(max(1, round(times * fair_us)) for times in LONGEST_TIMES)
     longest = tuple(sorted(set(longest)))
-    every = (("marking_rate", "congestion.marking.marking_rate"), ("packet_size", "congestion.marking.packet_size"))
+    every = (
+        ("marking_rate", "congestion.marking.marking_rate"),
+        ("packet_size", "congestion.marking.packet_size"),
+    )
     return (
         *(Axis(name, "", (0,), ((key, (0,)),)) for name, key in every),
         Axis("cct_longest", "us", longest, ((LONGEST, longest),)),
@@ -221,7 +228,10 @@ def _tuning(asked: Asked, site: Site, load: Load, base: Base) -> Tuning:
         other = draw(load.hosts, load.rate_gbit_s, asked.shape, asked.seed + 1000 * n)
         settings: dict[str, Any] = {}
         for number, table in enumerate(other.tables()):
-            settings |= {f"traffic.{number}.hosts": table["hosts"], f"traffic.{number}.pattern": table["pattern"]}
+            settings |= {
+                f"traffic.{number}.hosts": table["hosts"],
+                f"traffic.{number}.pattern": table["pattern"],
+            }
         kinds.append(Kind(f"drawn anew {n}", settings))
     return Tuning(
         name="survey",
@@ -280,4 +290,3 @@ def _margins(survey: Survey, tuned: Tuned) -> dict[str, tuple[Any, list[tuple[An
                 near.append((axis.labels[other.steps[n]], survey.score_in(other, shared) / own))
         margins[axis.name] = (axis.labels[best.steps[n]], near)
     return margins
-

@@ -33,8 +33,12 @@ EXIT_STOPPED = 130
 TuneFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A file of silvan tune (docs/tune.md), or a scenario.")
 ]
-Count = Annotated[int | None, typer.Option("--runs", metavar="N", help="Simulations of the search [default: 64].")]
-Seeds = Annotated[int | None, typer.Option("--seeds", metavar="N", help="Seeds of each traffic in the search.")]
+Count = Annotated[
+    int | None, typer.Option("--runs", metavar="N", help="Simulations of the search [default: 64].")
+]
+Seeds = Annotated[
+    int | None, typer.Option("--seeds", metavar="N", help="Seeds of each traffic in the search.")
+]
 Confirm = Annotated[
     int | None, typer.Option("--confirm", metavar="N", help="Further seeds for the comparison [default: 5].")
 ]
@@ -177,7 +181,9 @@ def show(console: Console, tuned: Any) -> None:
         table.add_row(key, escape(value))
     console.print(table)
     console.print()
-    against = Table(title="Times as good, with 95 % intervals over fresh seeds", box=None, header_style="bold")
+    against = Table(
+        title="Times as good, with 95 % intervals over fresh seeds", box=None, header_style="bold"
+    )
     against.title_style, against.title_justify = "bold", "left"
     against.add_column("beside")
     for name in ("score", *(objective.name for objective in tuned.tuning.objectives)):

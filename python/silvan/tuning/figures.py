@@ -41,17 +41,22 @@ def search(tuned: Tuned) -> Figure:
     stopped = [trial for trial in tuned.found.trials if trial.state == "stopped" and trial.score is not None]
     if stopped:
         axes.plot(
-            [trial.runs for trial in stopped], [trial.score for trial in stopped], "o", color=STOPPED,
+            [trial.runs for trial in stopped], [trial.score or 0.0 for trial in stopped], "o", color=STOPPED,
             fillstyle="none", markersize=5, label="given up early: score so far",
         )  # fmt: skip
     axes.plot(
-        [trial.runs for trial in done], [trial.score for trial in done], "o", color=DONE, markersize=5,
+        [trial.runs for trial in done], [trial.score or 0.0 for trial in done], "o", color=DONE, markersize=5,
         label="tried in all traffic",
     )  # fmt: skip
     best = np.maximum.accumulate([trial.score or 0.0 for trial in done])
     ends = [trial.runs for trial in done]
     axes.step(
-        [*ends, tuned.found.runs], [*best, best[-1]], where="post", color=BEST, linewidth=1.6, label="best so far"
+        [*ends, tuned.found.runs],
+        [*best, best[-1]],
+        where="post",
+        color=BEST,
+        linewidth=1.6,
+        label="best so far",
     )
     axes.axhline(1.0, color="0.4", linestyle="--", linewidth=1.0, label="defaults")
     axes.set(xlabel="Runs", ylabel="Score (times the defaults')", title=f"The search: {tuned.tuning.name}")
@@ -87,7 +92,12 @@ def _parameter(panel: Axes, tuned: Tuned, n: int, axis: Axis, best: Trial) -> No
         own = [one for one in tuned.found.trials if one.state == state and one.score is not None]
         style: dict[str, Any] = {"fillstyle": fill}
         panel.plot(
-            [one.steps[n] for one in own], [one.score for one in own], "o", color=colour, markersize=4, **style
+            [one.steps[n] for one in own],
+            [one.score or 0.0 for one in own],
+            "o",
+            color=colour,
+            markersize=4,
+            **style,
         )
     panel.plot(best.steps[n], best.score or 0.0, "*", color=BEST, markersize=14, zorder=5)
     panel.set_xticks(range(len(axis)), [f"{label}" for label in axis.labels], fontsize=7)
@@ -123,7 +133,10 @@ def comparison(tuned: Tuned) -> Figure:
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_yticks(range(len(contrasts)), [f"beside {one.name}" for one in contrasts])
     axes.invert_yaxis()
-    axes.set(xlabel="Times as good, 95 % interval over fresh seeds", title=f"The best settings: {tuned.tuning.name}")
+    axes.set(
+        xlabel="Times as good, 95 % interval over fresh seeds",
+        title=f"The best settings: {tuned.tuning.name}",
+    )
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
     return figure
 
@@ -142,7 +155,9 @@ def objectives(tuned: Tuned) -> Figure:
         if x > best:
             best = x
             edge.append((x, y))
-    axes.step(*zip(*edge, strict=True), where="pre", color=BEST, linewidth=1.2, label="none is better in both")
+    axes.step(
+        *zip(*edge, strict=True), where="pre", color=BEST, linewidth=1.2, label="none is better in both"
+    )
     axes.plot(1.0, 1.0, "s", color="black", markersize=7, label="defaults")
     axes.set(
         xlabel=f"{one.name} (times the defaults')", ylabel=f"{other.name} (times the defaults')",

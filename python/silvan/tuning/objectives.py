@@ -1,7 +1,8 @@
 """What a tuner makes better: numbers of a run, each as a ratio to what the reference setting gives.
 
-Ready-made objectives need to know who is who. *Hotspots* are the hosts named as such, or those that patterns
-`hotspots` and standing forests have, or that several named flows go to. *Contributors* send to hotspots alone.
+Ready-made objectives need to know who is who. *Hotspots* are the hosts named as such, or those that
+patterns `hotspots` and standing forests have, or that several named flows go to.
+*Contributors* send to hotspots alone.
 """
 
 from __future__ import annotations
@@ -91,9 +92,7 @@ def gbit_s(written: str) -> float:
 
 
 def _victims(summary: Summary, roles: Roles) -> float | None:
-    received = [
-        host["received_gbit_s"] for host in summary["hosts"] if host["host"] not in roles.hotspots
-    ]
+    received = [host["received_gbit_s"] for host in summary["hosts"] if host["host"] not in roles.hotspots]
     return float(np.mean(received)) if received else None
 
 
@@ -203,11 +202,11 @@ def require(objectives: Sequence[Objective], roles: Roles, where: str) -> None:
             continue
         if objective.name in NEEDS_HOTSPOTS and not roles.hotspots:
             raise SweepError(
-                f"{where}: objective `{objective.name}` needs hotspots, and this traffic has none that stand: "
-                'name them (hotspots = ["HOST", ...]) or take another objective'
+                f"{where}: objective `{objective.name}` needs hotspots, and this traffic has none that "
+                'stand: name them (hotspots = ["HOST", ...]) or take another objective'
             )
         if objective.name == "fairness" and max(len(roles.flows), len(roles.senders)) < 2:
             raise SweepError(
-                f"{where}: objective `fairness` is that of named flows to a hotspot, or of a pattern `hotspots` "
-                "that names its hosts; of a forest give a measure instead"
+                f"{where}: objective `fairness` is that of named flows to a hotspot, or of a pattern "
+                "`hotspots` that names its hosts; of a forest give a measure instead"
             )

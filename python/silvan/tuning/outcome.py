@@ -117,14 +117,14 @@ class Tuned:
         return save(self, Path(folder))
 
     def __repr__(self) -> str:
-        return f"<silvan.Tuned {self.tuning.name!r}: {len(self.found.trials)} settings, {self.found.runs} runs>"
+        return (
+            f"<silvan.Tuned {self.tuning.name!r}: {len(self.found.trials)} settings, {self.found.runs} runs>"
+        )
 
 
 def confirm(tuning: Tuning, runs: Runs, found: Found, finalists_at_most: int = FINALISTS) -> Tuned:
     """Try the finalists and known settings on fresh seeds, and compare."""
-    fresh = [
-        Instance(kind, tuning.seeds + 1 + n) for n in range(tuning.confirm) for kind in tuning.kinds
-    ]
+    fresh = [Instance(kind, tuning.seeds + 1 + n) for n in range(tuning.confirm) for kind in tuning.kinds]
     chosen = front(tuning, found) if tuning.mix == "pareto" else found.finished[:finalists_at_most]
     settings = [(f"setting {trial.number}", trial.setting) for trial in chosen]
     known = [(NO_CONTROL, Setting(NONE)), *((name, Setting(keys)) for name, keys in PRESETS.items())]

@@ -39,10 +39,10 @@ def _settings(
     return keys if table is None else {**keys, TABLE: dict(table)}
 
 
-#: Settings by name. Those of Papers III and IV are the papers' (Paper III's are Silvan's defaults; the scale of
-#: Paper IV's table is not published: docs/papers.md says how 14 was found). Those of the ccmgr plug-in are its
-#: documented defaults (manual of MLNX_OFED 2.2, tables 25 to 27); it makes table and timer from the number of
-#: hosts by a rule that is not published, so Paper IV's stand in for both.
+#: Settings by name. Those of Papers III and IV are the papers' (Paper III's are Silvan's defaults; the
+#: scale of Paper IV's table is not published: docs/papers.md says how 14 was found). Those of the ccmgr
+#: plug-in are its documented defaults (manual of MLNX_OFED 2.2, tables 25 to 27); it makes table and
+#: timer from the number of hosts by a rule that is not published, so Paper IV's stand in for both.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "defaults (Paper III)": _settings(15, 1, 8, quadratic(1)),
     "Paper IV": _settings(15, 0, 0, quadratic(14)),
@@ -84,7 +84,11 @@ SPACE: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
     ("ccti_limit", "congestion.reaction.ccti_limit", (31, 63, 95, 127)),
     ("level", "congestion.reaction.level", ("qp", "sl")),
 )
-UNITS = {LONGEST: "us", "congestion.reaction.ccti_timer": "1.024 us", "congestion.marking.packet_size": "64 B"}
+UNITS = {
+    LONGEST: "us",
+    "congestion.reaction.ccti_timer": "1.024 us",
+    "congestion.marking.packet_size": "64 B",
+}
 
 
 def usual_space() -> tuple[Axis, ...]:

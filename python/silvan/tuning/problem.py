@@ -93,6 +93,14 @@ class Tuning:
             self.place.fail("traffic", f"{len(self.kinds)} kinds; 1 to {KINDS_AT_MOST} are accepted")
         if not any(len(axis) > 1 for axis in self.search):
             self.place.fail("axis", "nothing to search: give an axis with two values at least")
+        self._check_names()
+        least_runs = len(self.kinds) * (self.seeds + bool(self.short)) * 2
+        if self.runs < least_runs:
+            what = f"must be {least_runs} at least: the reference and one setting, in every traffic and seed"
+            self.place.fail("runs", what, self.runs)
+
+    def _check_names(self) -> None:
+        """Refuse names that are there twice, and what fits neither search nor mix."""
         for what, names in (
             ("axis", [axis.name for axis in self.search]),
             ("traffic", [kind.name for kind in self.kinds]),
@@ -110,10 +118,6 @@ class Tuning:
             self.place.fail("objective", "none is given")
         if self.mix == "pareto" and len(self.objectives) < 2:
             self.place.fail("mix", "`pareto` keeps objectives apart: give two at least")
-        least_runs = len(self.kinds) * (self.seeds + bool(self.short)) * 2
-        if self.runs < least_runs:
-            what = f"must be {least_runs} at least: the reference and one setting, in every traffic and seed"
-            self.place.fail("runs", what, self.runs)
 
     @property
     def size(self) -> int:
@@ -159,7 +163,10 @@ class Tuning:
         place = Place(str(file), text)
         if "topology" in table and "scenario" not in table:
             return Tuning(
-                name=_folder_name(file.stem, place), base=of_file(file), fixed=dict(overrides or {}), place=place
+                name=_folder_name(file.stem, place),
+                base=of_file(file),
+                fixed=dict(overrides or {}),
+                place=place,
             )
         return _read(table, place, file, dict(overrides or {}))
 
@@ -195,7 +202,11 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
         read_axis(f"axis.{n}", one, place) for n, one in enumerate(place.tables("axis", table.get("axis")))
     ]
     search = tuple(axes) if "axis" in table else usual_space()
-    plain = {key: table[key] for key in ("runs", "seeds", "confirm", "mix", "batch", "sampler_seed") if key in table}
+    plain = {
+        key: table[key]
+        for key in ("runs", "seeds", "confirm", "mix", "batch", "sampler_seed")
+        if key in table
+    }
     return Tuning(
         name=_folder_name(table.get("name", file.stem), place),
         description=place.text("description", table.get("description"), ""),
@@ -244,12 +255,16 @@ def read_hotspots(value: Any, place: Place) -> tuple[str, ...] | None:
     """Read names of hosts that are hotspots."""
     if value is None:
         return None
-    if not isinstance(value, list | tuple) or not value or not all(isinstance(one, str) and one for one in value):
+    if (
+        not isinstance(value, list | tuple)
+        or not value
+        or not all(isinstance(one, str) and one for one in value)
+    ):
         place.fail("hotspots", "must be a list of names of hosts", value)
     return tuple(value)
 
 
-def of_call(  # noqa: PLR0913 - what a file may say
+def of_call(
     scenario: Tuning | Scenario | str | PathLike[str],
     search: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
     objectives: Any,
@@ -285,5 +300,7 @@ def _called_objectives(given: Any, place: Place) -> tuple[Objective, ...]:
     if isinstance(given, Mapping):
         given = [{"of": name, "weight": weight} for name, weight in given.items()]
     if not isinstance(given, list | tuple) or not all(isinstance(one, str | Mapping) for one in given):
-        place.fail("objectives", "must be a name, names with weights, or a list of tables as in a file", given)
+        place.fail(
+            "objectives", "must be a name, names with weights, or a list of tables as in a file", given
+        )
     return read_objectives([{"of": one} if isinstance(one, str) else one for one in given], place)

@@ -89,6 +89,7 @@ class Racing:
         self.spent = 0
 
     def run_reference(self) -> None:
+        """Run the reference everywhere; raises :class:`SweepError` where it gives nothing to compare with."""
         setting = Setting(PRESETS[REFERENCE])
         outcomes = self.runs.values([(setting, at) for at in self.instances], "the reference")
         self.spent += len(self.instances)
@@ -105,6 +106,7 @@ class Racing:
             self.reference[at] = outcome
 
     def note(self, trial: Trial, at: Instance, outcome: Values | str) -> None:
+        """Take down what a run gave."""
         if isinstance(outcome, str):
             trial.state, trial.error, trial.score = "failed", outcome, None
             return

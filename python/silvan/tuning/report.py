@@ -168,7 +168,10 @@ def sentences(tuned: Tuned) -> list[str]:
 def _at_the_edge(tuned: Tuned) -> list[str]:
     """Return searched numbers whose best value is the last that the space has, but not that IBA has."""
     edges = []
-    limits = {"congestion.marking.threshold": (0, 15), "congestion.marking.marking_rate": (0, None)}
+    limits: dict[str, tuple[int | None, ...]] = {
+        "congestion.marking.threshold": (0, 15),
+        "congestion.marking.marking_rate": (0, None),
+    }
     limits |= {"congestion.marking.packet_size": (0, None), "congestion.reaction.ccti_limit": (None, 127)}
     for axis in tuned.tuning.search:
         key, values = axis.settings[0]
@@ -203,8 +206,8 @@ def account(tuned: Tuned, drawn: list[str]) -> str:
         lines += [f"None: these settings cannot be written as options of OpenSM: {reason}", ""]
     else:
         lines += [
-            f"`{OPTIONS}` has the settings as options of OpenSM, `{PLUGIN}` beside it the documented defaults of "
-            "the ccmgr plug-in, in that plug-in's own format.",
+            f"`{OPTIONS}` has the settings as options of OpenSM, `{PLUGIN}` beside it the documented defaults "
+            "of the ccmgr plug-in, in that plug-in's own format.",
             "",
         ]
     lines += ["## Figures", "", *(f"![{name}]({FIGURES}/{name}.png)\n" for name in drawn)]
@@ -228,7 +231,9 @@ def _front(tuned: Tuned) -> list[str]:
     heads = ["settings", *(f"{one.name} ({one.unit})" if one.unit else one.name for one in objectives)]
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for one in tuned.finalists:
-        settings = ", ".join(f"{key.rpartition('.')[2]} {as_text(value)}" for key, value in one.setting.keys.items())
+        settings = ", ".join(
+            f"{key.rpartition('.')[2]} {as_text(value)}" for key, value in one.setting.keys.items()
+        )
         values = tuned.values(one).values()
         lines.append(f"| {settings} | {' | '.join(f'{value:.4g}' for value in values)} |")
     return lines

@@ -115,16 +115,18 @@ class Runs:
                     self.simulated += 1
                     self._keep(outcome, pending[outcome.address])
                     self.tell(len(self.known), self.expected, done)
-        for at in pending:
-            for key in pending[at]:
-                self.known.setdefault(key, self.known[pending[at][0]])
+        for keys in pending.values():
+            for key in keys:
+                self.known.setdefault(key, self.known[keys[0]])
         return [self.known[setting.text, instance] for setting, instance in wanted]
 
     def _keep(self, done: Done, keys: Sequence[tuple[str, Instance]]) -> None:
         outcome: Values | str
         summary = None if done.error else self.store.summary(done.address, "summary")
         if done.error or summary is None:
-            outcome = done.error or f"its folder is not in {self.store.root}: workers must share that file system"
+            outcome = (
+                done.error or f"its folder is not in {self.store.root}: workers must share that file system"
+            )
         else:
             roles = self.roles(keys[0][1])
             outcome = tuple(one.value(summary, roles, done.values) for one in self.tuning.objectives)
@@ -132,9 +134,7 @@ class Runs:
             self.known[key] = outcome
 
 
-def open_runs(
-    tuning: Tuning, store: Path, executor: str | Executor, options: Options, tell: Tell
-) -> Runs:
+def open_runs(tuning: Tuning, store: Path, executor: str | Executor, options: Options, tell: Tell) -> Runs:
     """Return the runs of a search, with the store ready."""
     shelf = Store(store)
     shelf.clear_leftovers()

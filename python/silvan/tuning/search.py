@@ -1,9 +1,10 @@
 """The search: Optuna proposes settings, runs tell how good they are, poor ones are stopped early.
 
-Every setting is tried in the same kinds of traffic with the same seeds (common random numbers), one instance
-after the other; after each, a setting whose score so far is not among the best quarter of those that went to the
-end is given up (racing). Settings are proposed in batches of the size asked for, whatever the number of processes, and Optuna's
-sampler has a seed: so the same tuning takes the same way, and one that was interrupted finds its runs again.
+Every setting is tried in the same kinds of traffic with the same seeds (common random numbers), one
+instance after the other; after each, a setting whose score so far is not among the best quarter of those
+that went to the end is given up (racing). Settings are proposed in batches of the size asked for,
+whatever the number of processes, and Optuna's sampler has a seed: so the same tuning takes the same way,
+and one that was interrupted finds its runs again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import random
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import SweepError
@@ -22,14 +23,11 @@ from silvan.tuning.problem import Tuning
 from silvan.tuning.racing import Found, Racing, Trial
 from silvan.tuning.runs import Runs
 
-if TYPE_CHECKING:
-    import optuna
-
 #: Settings that go to the end before others are given up, and proposals before the sampler's model is used.
 FREE, STARTUP = 4, 10
-#: After each traffic, a setting goes on if it is among the best so many percent of those that went to the end.
+#: After each traffic, a setting goes on if it is among the best so many percent of those at the end.
 GO_ON_PERCENT = 25
-#: Points that the sampler's model chooses from; with few parameters Optuna's 24 often has the best not among them.
+#: Points that the sampler's model chooses from; of few parameters, Optuna's 24 often lack the best.
 CANDIDATES = 128
 #: Proposals in a row that were tried before; then one is drawn at random.
 REPEATS_AT_MOST = 20
@@ -46,7 +44,7 @@ def import_optuna() -> Any:
 
 
 def nearest_steps(search: Sequence[Axis], keys: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the point of the space that is nearest to known settings, axis by axis; unknown keys, the first."""
+    """Return the point of the space that is nearest to known settings, axis by axis (unknown: the first)."""
     known = dict(keys)
     table = known.get(TABLE, {})
     if table.get("kind") == "quadratic":
@@ -79,7 +77,7 @@ class Search(Racing):
         self._optuna = import_optuna()
         self._study = self._new_study()
 
-    def _new_study(self) -> optuna.Study:
+    def _new_study(self) -> Any:
         optuna = self._optuna
         pareto = self.tuning.mix == "pareto"
         with warnings.catch_warnings():
@@ -97,7 +95,7 @@ class Search(Racing):
                 else optuna.pruners.PercentilePruner(GO_ON_PERCENT, n_startup_trials=FREE)
             )
             directions = ["maximize"] * (len(self.tuning.objectives) if pareto else 1)
-            study: optuna.Study = optuna.create_study(sampler=sampler, pruner=pruner, directions=directions)
+            study = optuna.create_study(sampler=sampler, pruner=pruner, directions=directions)
             for keys in PRESETS.values():
                 steps = nearest_steps(self.axes, keys)
                 study.enqueue_trial(self._parameters(steps), skip_if_exists=True)
@@ -115,7 +113,7 @@ class Search(Racing):
         return Found(self.reference, self.trials, self.spent, self._importance())
 
     def _ask_batch(self) -> list[tuple[Any, Trial]]:
-        """Ask for settings that have not been tried; one that was is told again, so that the sampler learns."""
+        """Ask for settings that were not tried; of others the sampler is told what came of them."""
         batch: list[tuple[Any, Trial]] = []
         room = min(self.tuning.batch, self.tuning.runs - self.spent, self.tuning.size - len(self._by_steps))
         repeats = 0
@@ -161,7 +159,9 @@ class Search(Racing):
         racing = list(batch)
         for step, at in enumerate(self.instances):
             racing = self._affordable(racing)
-            outcomes = self.runs.values([(trial.setting, at) for _, trial in racing], f"trial {len(self.trials)}")
+            outcomes = self.runs.values(
+                [(trial.setting, at) for _, trial in racing], f"trial {len(self.trials)}"
+            )
             self.spent += len(racing)
             going = []
             for (asked, trial), outcome in zip(racing, outcomes, strict=True):
@@ -204,24 +204,29 @@ class Search(Racing):
     def parts(self, trial: Trial) -> list[float]:
         """Return the ratio of each objective by itself, over all instances."""
         full = [one for at, one in trial.ratios.items() if not at.short]
-        return [mean_ratio([one[n] for one in full], [1.0] * len(full)) for n in range(len(self.tuning.objectives))]
+        return [
+            mean_ratio([one[n] for one in full], [1.0] * len(full))
+            for n in range(len(self.tuning.objectives))
+        ]
 
     def _importance(self) -> dict[str, float]:
-        """Return the share of each parameter in what decides whether a setting is good (PED-ANOVA); may be empty.
+        """Return the share of each parameter in what decides whether a setting is good: PED-ANOVA.
 
-        It is told of settings that went to the end, and of no parameter that never varied.
+        It is told of settings that went to the end; it is empty where these are too few.
         """
         optuna = self._optuna
 
         def product(frozen: Any) -> float:
-            return math.prod(frozen.values)
+            return float(math.prod(frozen.values))
 
         target = product if self.tuning.mix == "pareto" else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-                shares = optuna.importance.get_param_importances(self._study, evaluator=evaluator, target=target)
+                shares = optuna.importance.get_param_importances(
+                    self._study, evaluator=evaluator, target=target
+                )
             except (ValueError, RuntimeError):
                 return {}
         return {self.axes[int(n)].name: float(share) for n, share in shares.items() if math.isfinite(share)}

@@ -1,4 +1,4 @@
-"""All settings of a small space, without Optuna: the better half of each round goes on to the next traffic."""
+"""All settings of a small space, without Optuna: the better half goes on to the next traffic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ class Survey(Racing):
     def run(self) -> Found:
         """Try all settings; raises :class:`SweepError` where none runs."""
         self.run_reference()
-        racing = [self.new_trial(steps) for steps in itertools.product(*(range(len(one)) for one in self.axes))]
+        racing = [
+            self.new_trial(steps) for steps in itertools.product(*(range(len(one)) for one in self.axes))
+        ]
         for n in range(len(self.instances)):
             self._try(racing, n)
             racing = [trial for trial in racing if trial.state == "done"]
