@@ -79,7 +79,7 @@ def headline(studied: Studied) -> list[str]:
         )
         tails += "" if not tails else f"{now_tail:.4g} us"
         lines.append(
-            f"`{name}` receives {received:.4g} Gbit/s of {wanted[name]:.4g} offered without control, "
+            f"Traffic `{name}` receives {received:.4g} Gbit/s of {wanted[name]:.4g} offered without control, "
             f"{now:.4g} with the recommended settings{tails}."
         )
     for one in studied.tuned.contrasts:
@@ -114,11 +114,11 @@ def offered_by_class(studied: Studied) -> dict[str, float]:
     }
 
 
-def write(studied: Studied, figures: Sequence[str], options: str | None) -> str:
+def write(studied: Studied, figures: Sequence[str]) -> str:
     """Return the account."""
     lines = ["# What hotspots do to this fabric", "", *(f"- {line}" for line in headline(studied)), ""]
     lines += _fabric(studied) + _load(studied) + _links(studied) + _trees(studied) + _control(studied)
-    lines += _recommended(studied, options)
+    lines += _recommended(studied)
     lines += ["## Figures", "", *(f"![{name}](figures/{name}.png)\n" for name in figures)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
@@ -242,15 +242,15 @@ def _control(studied: Studied) -> list[str]:
     return [
         "## What control changes",
         "",
-        "Received, Gbit/s in all, and within which time 99 % of the packets arrive. `report.html` shows these "
-        "runs side by side.",
+        "Received, Gbit/s in all, and within which time 99 % of the packets arrive. `report.html` shows "
+        "these runs side by side.",
         "",
         *table(("traffic", "offered", *by_run), [*rows, hot, trees, marks]),
         "",
     ]
 
 
-def _recommended(studied: Studied, options: str | None) -> list[str]:
+def _recommended(studied: Studied) -> list[str]:
     tuned = studied.tuned
     settings = tune_report.shown_settings(tuned)
     lines = ["## Recommended settings", "", *table(("key", "value"), list(settings.items())), ""]
@@ -264,11 +264,10 @@ def _recommended(studied: Studied, options: str | None) -> list[str]:
     lines += [*table(("times as good as", "score", *names), rows), ""]
     lines += ["Margin: what is left of the score one step away, all else being equal:", ""]
     lines += [*table(("parameter", "recommended", "one step away"), margin_rows(studied)), ""]
-    if options is not None:
-        lines += [
-            "`opensm.conf` has the lines to paste; `tune.toml` searches finer: `silvan tune tune.toml`.",
-            "",
-        ]
+    lines += [
+        "`opensm.conf` has the lines to paste; `tune.toml` searches finer: `silvan tune tune.toml`.",
+        "",
+    ]
     return lines
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXIT_STOPPED = 130
 ACCOUNT, NUMBERS, REPORT, SITE, TUNE = "account.md", "study.json", "report.html", "site.toml", "tune.toml"
-OPTIONS, PLUGIN = "opensm.conf", "ccmgr.conf"
+PLUGIN = "ccmgr.conf"
 
 Paths = Annotated[
     list[Path],
@@ -134,27 +134,21 @@ def write(studied: Studied, out: Path) -> None:
     """Write account, figures, report, runs, and lines to paste; raises :class:`SilvanError`."""
     from silvan import report
     from silvan.fabric_study import account, figures
-    from silvan.tuning.outcome import options_or_reason
     from silvan.tuning.presets import CCMGR
 
-    options, reason = options_or_reason(studied.tuned)
     try:
         for title, result in studied.runs.items():
             folder = out / title.replace(" ", "-").replace(".", "-")
             _folder.refuse_foreign(folder)
             result.save(folder)
         drawn = figures.save_all(studied, out / "figures")
-        if options is not None:
-            _files.write_text(out / OPTIONS, options)
-            _files.write_text(out / PLUGIN, CCMGR)
+        _files.write_text(out / PLUGIN, CCMGR)
         _files.write_text(out / TUNE, tune_text())
         _files.write_text(out / NUMBERS, _files.to_json(account.numbers(studied)))
-        _files.write_text(out / ACCOUNT, account.write(studied, drawn, options))
+        _files.write_text(out / ACCOUNT, account.write(studied, drawn))
         report.write(list(studied.runs.values()), out / REPORT, titles=list(studied.runs))
     except OSError as error:
         raise SilvanError(f"{error.filename or out}: {error.strerror or error}") from error
-    if options is None:
-        raise SilvanError(f"{out}: the account is written, but no lines for opensm.conf: {reason}")
 
 
 def tune_text() -> str:
@@ -196,7 +190,7 @@ def show(console: Console, studied: Studied, out: Path) -> None:
     for what, name in (
         ("Account", ACCOUNT),
         ("Report", REPORT),
-        ("Lines to paste", OPTIONS),
+        ("Lines to paste", "opensm.conf"),
         ("Finer search", TUNE),
     ):
         console.print(f"{what}: {out / name}", markup=False)

@@ -134,7 +134,7 @@ def draw(hosts: Sequence[str], rate_gbit_s: float, shape: Shape, seed: int) -> L
         groups.append(Group("storage", clients, targets, share, WRITE))
         # Storage hosts send too: they are in the background.
         rest = [*rest[:servers], *rest[servers + writers :]]
-    elif writers:
+    elif shape.storage_share:
         notes.append("the fabric is too small for a storage incast beside the hotspots: there is none")
     groups.append(Group("background", tuple(sorted(rest)), share=shape.background))
     return Load(tuple(hosts), hotspots, tuple(groups), rate_gbit_s, tuple(notes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +88,13 @@ class Studied:
     notes: tuple[str, ...]
 
 
+#: File with the lines to paste.
+OPTIONS = "opensm.conf"
 OFF, DEFAULTS, MINE, BEST = "without control", "defaults", "opensm.conf", "recommended"
 
 
 def read_site(asked: Asked) -> Site:
-    """Read the fabric and copy its files to the study's folder, where the scenario names them."""
+    """Read the fabric; nothing is written."""
     report = _core.fabric_check(list(asked.fabric), asked.tables, asked.default_rate)
     if report["pairs_unroutable"]:
         raise FabricError(
@@ -100,34 +102,26 @@ def read_site(asked: Asked) -> Site:
             f"{'; '.join(report['problems'][:3])}"
         )
     used = {one["kind"].partition(" (")[0]: Path(one["file"]) for one in report["used"] if one["kind"]}
-    source = used.get("wiring")
-    if source is None:
-        raise FabricError(
-            f"{asked.fabric[0]}: there is no wiring among the files; silvan fabric check says what is"
-        )
+    wiring = used["wiring"]
     notes: list[str] = []
-    folder = asked.out / "fabric"
-    folder.mkdir(parents=True, exist_ok=True)
-    wiring = _copied(source, folder / "wiring")
-    tables = folder / "tables"
-    if "forwarding tables" in used:
-        tables = _copied(used["forwarding tables"], tables)
-    else:
-        text, _ = _core.fabric_route(source, None, asked.default_rate)
-        _files.write_text(tables, text)
-        notes.append(
-            "no forwarding tables were given: routes are Silvan's own, not those of your subnet manager"
-        )
+    tables = used["forwarding tables"]
     if report["lanes"] is not None:
         notes.append("service levels of paths and lanes by port are checked for deadlock, not simulated")
     routes = paths.read(_core.fabric_ibdmchk([wiring, tables], None, asked.default_rate))
     rates = _rates(wiring, tables, asked.default_rate)
     missing = [link for link in routes.links if link not in rates]
     if missing:
-        raise FabricError(f"{source}: the link {missing[0]} of the tables is not one of the wiring")
+        raise FabricError(f"{wiring}: the link {missing[0]} of the tables is not one of the wiring")
     capacity = np.array([rates[link] for link in routes.links])
     slowest = float(capacity[routes.first_link].min())
     return Site(report, wiring, tables, routes, capacity, slowest, asked.default_rate, tuple(notes))
+
+
+def _kept(site: Site, folder: Path) -> Site:
+    """Copy the fabric's files to the study's folder, where the scenario names them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wiring, tables = _copied(site.wiring, folder / "wiring"), _copied(site.tables, folder / "tables")
+    return replace(site, wiring=wiring, tables=tables)
 
 
 def _copied(source: Path, stem: Path) -> Path:
@@ -247,6 +241,7 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
     """Do everything but writing: the runs, the survey, the margins."""
     site = read_site(asked)
     load = draw(site.routes.hosts, site.host_gbit_s, asked.shape, asked.seed)
+    site = _kept(site, asked.out / "fabric")
     file = asked.out / "site.toml"
     _files.write_text(file, scenario_text(site, load, duration_ns(site), asked.seed))
     tuning = _tuning(asked, site, load, of_file(file))
@@ -262,17 +257,14 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
         own, said = _opensm.load(file, asked.conf, {})
         notes += said
         titles[MINE] = dict(own.overrides)
-    titles[BEST] = best_settings(tuned)
+    # As it would be pasted: OpenSM's table has delays of 16 bits, rounded.
+    lines = asked.out / OPTIONS
+    _files.write_text(lines, tuned.opensm_options())
+    titles[BEST] = dict(_opensm.load(file, lines, {})[0].overrides)
     runs = {title: simulate(Scenario.load(file, dict(keys)), title) for title, keys in titles.items()}
     return Studied(
         asked, site, load, site.routes.load(load.demand()), runs, tuned, _margins(survey, tuned), tuple(notes)
     )
-
-
-def best_settings(tuned: Tuned) -> dict[str, Any]:
-    """Return what is recommended, as settings of the study's scenario."""
-    own = tuned.tuning.overrides(tuned.finalists[0].setting.keys, Kind("own"), None)
-    return {key: value for key, value in own.items() if key.startswith("congestion.")}
 
 
 def _margins(survey: Survey, tuned: Tuned) -> dict[str, tuple[Any, list[tuple[Any, float]]]]:

@@ -206,8 +206,8 @@ def account(tuned: Tuned, drawn: list[str]) -> str:
         lines += [f"None: these settings cannot be written as options of OpenSM: {reason}", ""]
     else:
         lines += [
-            f"`{OPTIONS}` has the settings as options of OpenSM, `{PLUGIN}` beside it the documented defaults "
-            "of the ccmgr plug-in, in that plug-in's own format.",
+            f"`{OPTIONS}` has the settings as options of OpenSM, `{PLUGIN}` beside it the documented "
+            "defaults of the ccmgr plug-in, in that plug-in's own format.",
             "",
         ]
     lines += ["## Figures", "", *(f"![{name}]({FIGURES}/{name}.png)\n" for name in drawn)]
