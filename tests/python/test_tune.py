@@ -8,7 +8,7 @@ import pytest
 import tomllib
 
 import silvan
-from conftest import command
+from conftest import ROOT, command
 from silvan import _opensm
 from silvan.sweeps.axes import Axis
 from silvan.tuning import outcome, presets, racing, search
@@ -237,6 +237,19 @@ def test_the_command_tunes_and_says_what_it_found(small, tmp_path):
     again = command("tune", path, "--out", tmp_path / "out", "--objective", "victims=2", "--json")
     assert json.loads(again.stdout) == json.loads((tmp_path / "out" / "tune.json").read_text())
     assert "0 runs simulated" in again.stderr
+
+
+def test_the_shipped_file_can_begin():
+    tuning = Tuning.load(ROOT / "studies" / "tune" / "forest-648.toml")
+    assert (tuning.size, tuning.runs, [kind.name for kind in tuning.kinds]) == (1000, 64, ["silent", "windy"])
+    grid = silvan.Study.load(ROOT / "studies" / "cc-grid-648.toml")
+    assert tuning.search == grid.axes[1:], "the tuner searches the very grid"
+    for kind, step in (("silent", 0), ("windy", 1)):
+        own = next(one for one in tuning.kinds if one.name == kind)
+        setting = racing.setting_at(tuning.search, (0, 0, 0))
+        ours = tuning.base.at(tuning.overrides(setting.keys, own, 1))
+        theirs = grid.base.at(grid.points()[1000 * step].overrides)
+        assert ours.to_toml() == theirs.to_toml()
 
 
 def test_without_optuna_it_is_said_what_to_install(small, tmp_path, monkeypatch):

@@ -111,7 +111,8 @@ def draw(hosts: Sequence[str], rate_gbit_s: float, shape: Shape, seed: int) -> L
         raise FabricError(
             f"--hotspot {unknown[0]}: no host of the fabric has that name; hosts are {_few(hosts)}"
         )
-    number = len(shape.names) or shape.hotspots or max(1, round(len(hosts) / HOSTS_PER_HOTSPOT))
+    usual = max(1, round(len(hosts) / HOSTS_PER_HOTSPOT))
+    number = len(shape.names) or (usual if shape.hotspots is None else shape.hotspots)
     senders = round(shape.hot_share * len(hosts))
     if not 1 <= number <= len(hosts) // 4:
         raise FabricError(f"{number} hotspots: must be 1 to a quarter of the {len(hosts)} hosts")

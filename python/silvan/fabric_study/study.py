@@ -239,6 +239,9 @@ def _tuning(asked: Asked, site: Site, load: Load, base: Base) -> Tuning:
 
 def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
     """Do everything but writing: the runs, the survey, the margins."""
+    if asked.conf is not None:
+        # Better now than after minutes.
+        _opensm.read(asked.conf)
     site = read_site(asked)
     load = draw(site.routes.hosts, site.host_gbit_s, asked.shape, asked.seed)
     site = _kept(site, asked.out / "fabric")
