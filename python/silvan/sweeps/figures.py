@@ -49,8 +49,8 @@ def save_all(sweep: Sweep, folder: Path) -> int:
     if combinations > COMBINATIONS_AT_MOST:
         names = ", ".join(axis.name for axis in held)
         raise SweepError(
-            f"figures are drawn over two axes, for each of the others' values ({names}): {combinations} times; "
-            f"at most {COMBINATIONS_AT_MOST} are drawn; hold some with --set"
+            f"figures are drawn over two axes, for each of the others' values ({names}): {combinations} "
+            f"times; at most {COMBINATIONS_AT_MOST} are drawn; hold some with --set"
         )
     if not held:
         return _save(sweep, folder)
