@@ -106,7 +106,9 @@ def read_site(asked: Asked) -> Site:
     notes: list[str] = []
     tables = used["forwarding tables"]
     if report["lanes"] is not None:
-        notes.append("service levels of paths and lanes by port are checked for deadlock, not simulated")
+        notes.append(
+            "lanes and service levels of paths are checked for deadlock; the runs of a study do without them"
+        )
     routes = paths.read(_core.fabric_ibdmchk([wiring, tables], None, asked.default_rate))
     rates = _rates(wiring, tables, asked.default_rate)
     missing = [link for link in routes.links if link not in rates]
