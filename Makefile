@@ -74,6 +74,7 @@ test-rust:
 # On all cores; whoever becomes idle takes tests over, since some last a hundred times as long as others.
 test-python: $(VENV)/.built $(VENV)/.dev-deps
 	@tools/have-browser
+	@tools/have-opensm
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
 
 check: lint test schema-check wheel-check site swarm ## what CI runs: lint, all tests, schema, wheel, site, 300 drawn scenarios

@@ -28,6 +28,7 @@ from silvan.collide import collide as fabric_collide
 from silvan.flow_level import Contention, contention
 from silvan.results import Result, ResultError, load, run
 from silvan.sweeps import Measure, Study, SweepError, sweep
+from silvan.tuning import Tuning, tune
 
 __all__ = [
     "Contention",
@@ -42,6 +43,7 @@ __all__ = [
     "Study",
     "SweepError",
     "TraceError",
+    "Tuning",
     "__version__",
     "contention",
     "fabric_check",
@@ -53,4 +55,5 @@ __all__ = [
     "run",
     "schema",
     "sweep",
+    "tune",
 ]

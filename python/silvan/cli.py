@@ -29,7 +29,9 @@ from silvan import (
     trace_commands,
 )
 from silvan._progress import RunProgress, simulated
+from silvan.fabric_study import entry as study_entry
 from silvan.sweeps import entry
+from silvan.tuning import entry as tune_entry
 
 EXIT_CAN_DEADLOCK = 3
 EXIT_STOPPED = 130
@@ -219,6 +221,7 @@ def check(
 
 entry.add_to(app, out_console=_out, err_console=_err, overrides=overrides)
 collide_command.add_to(fabric, out_console=_out, print_json=_print_json)
+tune_entry.add_to(app, out_console=_out, err_console=_err, overrides=overrides, print_json=_print_json)
 trace_commands.add_to(app, out_console=_out, err_console=_err, print_json=_print_json)
 scenario_commands.add_to(app, out_console=_out, print_json=_print_json)
 
@@ -356,6 +359,8 @@ def version() -> None:
     commit = git_commit()
     typer.echo(f"silvan {silvan.__version__}" + (f" ({commit})" if commit else ""))
 
+
+study_entry.add_to(fabric, out_console=_out, err_console=_err, simulate=simulate)
 
 Topology = Annotated[
     Path,

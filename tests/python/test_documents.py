@@ -43,6 +43,7 @@ SKIPS = [
     Skip("docs/fabrics.md", "for a in", "needs a subnet manager"),
     Skip("docs/engineer.md", "sudo opensm", "needs a subnet manager"),
     Skip("docs/jobs.md", "scorep mpicc", "needs MPI and Score-P"),
+    Skip("docs/engineer.md", "ibccquery", "needs a fabric"),
     Skip("docs/results.md", "polars.from_arrow", "needs polars, pandas and duckdb"),
     Skip("docs/sweeps.md", "apt install slurm", "sets up a machine"),
 ]

@@ -420,3 +420,19 @@ def test_figures_over_one_axis_and_two(scenario, tmp_path):
     np.testing.assert_array_equal(drawn.lines[0].get_ydata(), means)
     with pytest.raises(silvan.SweepError, match="over one or two axes, and this study has 0"):
         figures.save_all(swept(scenario, tmp_path, {}), tmp_path / "none")
+
+
+def test_figures_over_three_axes_are_over_the_last_two(scenario, tmp_path):
+    from silvan.sweeps import figures
+
+    axes = {**AXES, "packet.mtu": ["1 KiB", "2 KiB"]}
+    three = swept(scenario, tmp_path, axes, measure="jain_flows")
+    assert figures.save_all(three, tmp_path / "three") == 2 * 2
+    folders = sorted(path.name for path in (tmp_path / "three").iterdir())
+    assert folders == ["congestion.mechanism=ib-cc", "congestion.mechanism=none"]
+    held = [axis for axis in three.axes if axis.name == "congestion.mechanism"]
+    parts = dict(figures._parts(three, held))
+    whole = figures.cube(three, "jain_flows")
+    for step, part in enumerate(parts.values()):
+        np.testing.assert_array_equal(figures.cube(part, "jain_flows")[0], whole[step])
+        assert figures._title(part, "jain_flows").endswith(f"congestion.mechanism {['none', 'ib-cc'][step]}")

@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 import silvan
+from silvan._statistics import half_width
 from silvan._store import Store, address
 from silvan.papers.catalogue import Experiment, PapersError, Published, choose, load_module
 from silvan.papers.data import Results, RunData
@@ -185,18 +186,6 @@ def _row(experiment: Experiment, published: Published, values: Sequence[float], 
     if verdict == "missed" and published.reason:
         row["reason"] = published.reason
     return row
-
-
-#: Student's t for a 95 % confidence interval, by degrees of freedom; beyond them, that of the
-#: normal distribution is close enough.
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160)
-
-
-def half_width(values: Sequence[float]) -> float:
-    """Return half the width of the 95 % confidence interval of the mean of independent values."""
-    freedom = len(values) - 1
-    quantile = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96 + 2.5 / freedom
-    return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
 def compare(experiment: Experiment, repeats: Sequence[Results]) -> list[Row]:

@@ -6,7 +6,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 
     from silvan.sweeps.table import Sweep
 
+#: So many times two axes are drawn over, for values of the others.
+COMBINATIONS_AT_MOST = 64
 #: Cells of a map in which the number is written.
 CELLS_WRITTEN = 150
 
@@ -32,15 +38,43 @@ CELLS_WRITTEN = 150
 def save_all(sweep: Sweep, folder: Path) -> int:
     """Draw every measure, as PNG and SVG; return the number of figures.
 
-    Raises :class:`SweepError` where there are no axes to draw over, or more than two.
+    Of more than two axes, the last two are drawn over, once for each of the others' values. Raises
+    :class:`SweepError` where there are no axes to draw over, or too many values of the others.
     """
     axes = _long_axes(sweep)
-    if not 1 <= len(axes) <= 2:
-        names = ", ".join(axis.name for axis in axes)
+    if not axes:
+        raise SweepError("figures are drawn over one or two axes, and this study has 0")
+    held = axes[:-2]
+    combinations = math.prod(len(axis) for axis in held)
+    if combinations > COMBINATIONS_AT_MOST:
+        names = ", ".join(axis.name for axis in held)
         raise SweepError(
-            f"figures are drawn over one or two axes, and this study has {len(axes)}"
-            + (f" ({names}); hold the others with --set" if axes else "")
+            f"figures are drawn over two axes, for each of the others' values ({names}): {combinations} "
+            f"times; at most {COMBINATIONS_AT_MOST} are drawn; hold some with --set"
         )
+    if not held:
+        return _save(sweep, folder)
+    return sum(_save(part, folder / name) for name, part in _parts(sweep, held))
+
+
+def _parts(sweep: Sweep, held: list[Axis]) -> Iterator[tuple[str, Sweep]]:
+    """Yield the sweep at each of the values of some axes, with what these are called together."""
+    at = [sweep.axes.index(axis) for axis in held]
+    for steps in itertools.product(*(range(len(axis)) for axis in held)):
+        chosen = dict(zip(at, steps, strict=True))
+        names = [f"{axis.name}={axis.labels[step]}" for axis, step in zip(held, steps, strict=True)]
+        axes = tuple(
+            replace(axis, labels=(axis.labels[chosen[n]],), settings=()) if n in chosen else axis
+            for n, axis in enumerate(sweep.axes)
+        )
+        rows = tuple(
+            row for row in sweep.rows if all(row.point.steps[n] == step for n, step in chosen.items())
+        )
+        yield re.sub(r"[^\w.=-]+", "-", "-".join(names)), replace(sweep, axes=axes, rows=rows)
+
+
+def _save(sweep: Sweep, folder: Path) -> int:
+    axes = _long_axes(sweep)
     count = 0
     for name in sweep.measures:
         stem = folder / (re.sub(r"[^\w.-]+", "-", name) or "measure")
@@ -179,4 +213,6 @@ def _called(name: str, unit: str) -> str:
 
 
 def _title(sweep: Sweep, measure: str) -> str:
-    return _called(measure, sweep.measures[measure])
+    # Axes that were cut down to one value set nothing any more.
+    held = [f"{axis.name} {_short(axis.labels[0])}" for axis in sweep.axes if not axis.settings]
+    return ", ".join([_called(measure, sweep.measures[measure]), *held])

@@ -32,7 +32,7 @@ TABLES = {"flows": "flow", "hosts": "host", "links": "link", "classes": "class",
 #: Columns that are made from others: Gbit/s from bytes per interval.
 RATES = {"received_gbit_s": "received_bytes", "sent_gbit_s": "sent_bytes"}
 #: Fields by which an entry of a list in the summary is called.
-CALLED = ("flow", "host", "class", "since", "link", "name", "job")
+CALLED = ("flow", "host", "class", "since", "link", "name", "job", "traffic", "group")
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
 
 Along = Callable[["NDArray[Any]"], Any]

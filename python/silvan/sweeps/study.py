@@ -145,19 +145,20 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
         for n, one in enumerate(place.tables("measure", table.get("measure")))
     ]
     return Study(
-        name=_name("name", table.get("name", file.stem), place),
+        name=file_name("name", table.get("name", file.stem), place),
         description=place.text("description", table.get("description"), ""),
         base=of_file(scenario),
         axes=tuple(axis for axis in axes if not any(key in overrides for key, _ in axis.settings)),
         seeds=read_seeds("seeds", table.get("seeds"), place),
-        fixed={**_flat(fixed), **overrides},
+        fixed={**flat(fixed), **overrides},
         measures=tuple(measures),
         keep=cast("Keep", place.text("keep", table.get("keep"), "tables")),
         place=place,
     )
 
 
-def _name(path: str, value: Any, place: Place) -> str:
+def file_name(path: str, value: Any, place: Place) -> str:
+    """Read a name that is also that of a folder."""
     name = place.text(path, value)
     if "/" in name or os.sep in name or name.startswith("."):
         place.fail(path, "is also the name of a folder: no slash, no dot in front", name)
@@ -167,15 +168,15 @@ def _name(path: str, value: Any, place: Place) -> str:
     return name
 
 
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Write nested tables as dotted keys: `[set] congestion.mechanism = ...` nests in TOML."""
-    flat: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, dict):
-            flat.update(_flat(value, f"{prefix}{key}."))
+            found.update(flat(value, f"{prefix}{key}."))
         else:
-            flat[prefix + key] = value
-    return flat
+            found[prefix + key] = value
+    return found
 
 
 def of_file(path: Path) -> Base:

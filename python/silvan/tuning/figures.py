@@ -1,0 +1,173 @@
+"""Figures of a tuning: how the search went, what each parameter does, the best beside known settings."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silvan import plot
+from silvan.sweeps.axes import Axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from silvan.tuning.outcome import Tuned
+    from silvan.tuning.racing import Trial
+
+#: Panels in a row.
+COLUMNS = 3
+BEST, DONE, STOPPED = plot.COLOURS[1], plot.COLOURS[0], "#999999"
+
+
+def save_all(tuned: Tuned, folder: Path) -> list[str]:
+    """Draw every figure that there is data for, as PNG and SVG; return their names."""
+    figures = {"search": search(tuned), "parameters": parameters(tuned), "comparison": comparison(tuned)}
+    if len(tuned.tuning.objectives) > 1:
+        figures["objectives"] = objectives(tuned)
+    for name, figure in figures.items():
+        plot.save(figure, folder / name)
+    return list(figures)
+
+
+@plot.style()
+def search(tuned: Tuned) -> Figure:
+    """Draw the score of every setting that was tried, and the best so far."""
+    figure, (axes,) = plot.new_figure()
+    done = [trial for trial in tuned.found.trials if trial.state == "done"]
+    stopped = [trial for trial in tuned.found.trials if trial.state == "stopped" and trial.score is not None]
+    if stopped:
+        axes.plot(
+            [trial.runs for trial in stopped], [trial.score or 0.0 for trial in stopped], "o", color=STOPPED,
+            fillstyle="none", markersize=5, label="given up early: score so far",
+        )  # fmt: skip
+    axes.plot(
+        [trial.runs for trial in done], [trial.score or 0.0 for trial in done], "o", color=DONE, markersize=5,
+        label="tried in all traffic",
+    )  # fmt: skip
+    best = np.maximum.accumulate([trial.score or 0.0 for trial in done])
+    ends = [trial.runs for trial in done]
+    axes.step(
+        [*ends, tuned.found.runs],
+        [*best, best[-1]],
+        where="post",
+        color=BEST,
+        linewidth=1.6,
+        label="best so far",
+    )
+    axes.axhline(1.0, color="0.4", linestyle="--", linewidth=1.0, label="defaults")
+    axes.set(xlabel="Runs", ylabel="Score (times the defaults')", title=f"The search: {tuned.tuning.name}")
+    axes.set_xlim(0, tuned.found.runs)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    return figure
+
+
+@plot.style()
+def parameters(tuned: Tuned) -> Figure:
+    """Draw scores over the values of each parameter, all others being what they were."""
+    axes_searched = [(n, axis) for n, axis in enumerate(tuned.tuning.search) if len(axis) > 1]
+    columns = min(COLUMNS, len(axes_searched))
+    rows = math.ceil(len(axes_searched) / columns)
+    with plot.style():
+        figure, _ = plot.new_figure(width=3.4 * columns + 0.6, height=2.7 * rows + 0.4)
+        figure.clear()
+        panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    steps = tuned.found.trials
+    best = next(one for one in steps if one.setting == tuned.finalists[0].setting)
+    for panel, (n, axis) in zip(panels.flat, axes_searched, strict=False):
+        _parameter(panel, tuned, n, axis, best)
+    for panel in list(panels.flat)[len(axes_searched) :]:
+        panel.set_visible(False)
+    for row in panels:
+        row[0].set_ylabel("Score")
+    return figure
+
+
+def _parameter(panel: Axes, tuned: Tuned, n: int, axis: Axis, best: Trial) -> None:
+    for state, colour, fill in (("stopped", STOPPED, "none"), ("done", DONE, "full")):
+        own = [one for one in tuned.found.trials if one.state == state and one.score is not None]
+        style: dict[str, Any] = {"fillstyle": fill}
+        panel.plot(
+            [one.steps[n] for one in own],
+            [one.score or 0.0 for one in own],
+            "o",
+            color=colour,
+            markersize=4,
+            **style,
+        )
+    panel.plot(best.steps[n], best.score or 0.0, "*", color=BEST, markersize=14, zorder=5)
+    panel.set_xticks(range(len(axis)), [f"{label}" for label in axis.labels], fontsize=7)
+    if len(axis) > 6:
+        panel.tick_params(axis="x", rotation=60)
+    share = tuned.importance.get(axis.name)
+    panel.set_title(axis.name if share is None else f"{axis.name}: importance {share:.2f}", fontsize=9)
+    panel.set_xlabel(axis.unit, fontsize=8)
+    panel.set_xlim(-0.5, len(axis) - 0.5)
+    panel.set_ylim(bottom=0)
+
+
+@plot.style()
+def comparison(tuned: Tuned) -> Figure:
+    """Draw how many times as good as known settings the best are, with 95 % confidence intervals."""
+    contrasts = list(tuned.contrasts)
+    names = ["score", *(objective.name for objective in tuned.tuning.objectives)]
+    figure, (axes,) = plot.new_figure(height=1.6 + 0.7 * len(contrasts))
+    for k, name in enumerate(names):
+        for y, one in enumerate(contrasts):
+            interval = one.score if k == 0 else one.objectives[name]
+            at = y + 0.22 * (k - (len(names) - 1) / 2)
+            axes.plot([interval.low, interval.high], [at, at], color=plot.COLOURS[k], linewidth=2)
+            axes.plot(
+                interval.ratio, at, "o", color=plot.COLOURS[k], markersize=6, label=name if y == 0 else None
+            )
+    axes.axvline(1.0, color="0.4", linestyle="--", linewidth=1.0)
+    axes.set_xscale("log")
+    ticks = [0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 3, 5, 10, 20, 50, 100]
+    low, high = axes.get_xlim()
+    axes.set_xticks([tick for tick in ticks if low <= tick <= high])
+    axes.set_xticks([], minor=True)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_yticks(range(len(contrasts)), [f"beside {one.name}" for one in contrasts])
+    axes.invert_yaxis()
+    axes.set(
+        xlabel="Times as good, 95 % interval over fresh seeds",
+        title=f"The best settings: {tuned.tuning.name}",
+    )
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    return figure
+
+
+@plot.style()
+def objectives(tuned: Tuned) -> Figure:
+    """Draw the first two objectives of all settings against one another: what one costs the other."""
+    one, other = tuned.tuning.objectives[:2]
+    figure, (axes,) = plot.new_figure(width=6.4)
+    done = [trial for trial in tuned.found.trials if trial.state == "done"]
+    points = np.array([_pair(trial) for trial in done])
+    axes.plot(points[:, 0], points[:, 1], "o", color=DONE, markersize=5, label="settings")
+    order = np.lexsort((points[:, 0], -points[:, 1]))
+    best, edge = -np.inf, []
+    for x, y in points[order]:
+        if x > best:
+            best = x
+            edge.append((x, y))
+    axes.step(
+        *zip(*edge, strict=True), where="pre", color=BEST, linewidth=1.2, label="none is better in both"
+    )
+    axes.plot(1.0, 1.0, "s", color="black", markersize=7, label="defaults")
+    axes.set(
+        xlabel=f"{one.name} (times the defaults')", ylabel=f"{other.name} (times the defaults')",
+        title=f"What one objective costs the other: {tuned.tuning.name}",
+    )  # fmt: skip
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    return figure
+
+
+def _pair(trial: Trial) -> tuple[float, float]:
+    full = [ratios for at, ratios in trial.ratios.items() if not at.short]
+    logs = np.log(np.array(full)[:, :2]).mean(axis=0)
+    return float(np.exp(logs[0])), float(np.exp(logs[1]))

@@ -1,0 +1,212 @@
+"""What a tuner makes better: numbers of a run, each as a ratio to what the reference setting gives.
+
+Ready-made objectives need to know who is who. *Hotspots* are the hosts named as such, or those that
+patterns `hotspots` and standing forests have, or that several named flows go to.
+*Contributors* send to hotspots alone.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from silvan._core import Scenario
+from silvan.fairness import jain
+from silvan.sweeps.errors import Place, SweepError
+from silvan.sweeps.measures import MEASURE_KEYS, Measure, read_measure
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: Ratios are kept within these bounds, so that a run that delivers nothing is bad and not infinitely so.
+LEAST, MOST = 1e-6, 1e6
+OBJECTIVE_KEYS = ("of", "weight", "goal", *MEASURE_KEYS)
+
+Summary = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Who is who in a scenario with its seed."""
+
+    hotspots: frozenset[str]
+    #: Classes of traffic that go to hotspots alone.
+    contributors: frozenset[str]
+    #: Named flows to hotspots, and hosts that send by patterns to hotspots alone.
+    flows: tuple[str, ...]
+    senders: tuple[str, ...]
+    drain_gbit_s: float | None
+
+
+def roles_of(scenario: Scenario, named: Sequence[str] | None) -> Roles:
+    """Tell hotspots and contributors of a scenario; `named` hosts are the hotspots, where any are given."""
+    table = tomllib.loads(scenario.to_toml())
+    flows: list[dict[str, Any]] = table.get("flow", [])
+    patterns: list[dict[str, Any]] = table.get("traffic", [])
+    hotspots = set(named or ())
+    if named is None:
+        goals = [flow["to"] for flow in flows]
+        hotspots |= {host for host in goals if goals.count(host) > 1}
+        for pattern in patterns:
+            hotspots |= set(pattern["pattern"].get("to", ()))
+        if any(pattern["pattern"]["kind"] == "forest" for pattern in patterns):
+            standing = [forest for forest in scenario.check()["forests"] if not forest["moves"]]
+            hotspots |= {host for forest in standing for host in forest["hotspots"]}
+    contributors = {_flow_name(flow) for flow in flows if flow["to"] in hotspots}
+    senders: list[str] = []
+    for number, pattern in enumerate(patterns, 1):
+        name = pattern.get("name", f"traffic {number}")
+        kind = pattern["pattern"]["kind"]
+        if kind == "forest":
+            contributors.add(f"{name}: contributors")
+        elif kind == "hotspots" and set(pattern["pattern"]["to"]) <= hotspots:
+            contributors.add(name)
+            senders += pattern.get("hosts", ())
+    drain = table["host"].get("drain_rate")
+    return Roles(
+        hotspots=frozenset(hotspots),
+        contributors=frozenset(contributors),
+        flows=tuple(_flow_name(flow) for flow in flows if flow["to"] in hotspots),
+        senders=tuple(senders),
+        drain_gbit_s=None if drain is None else gbit_s(drain),
+    )
+
+
+def _flow_name(flow: Mapping[str, Any]) -> str:
+    return str(flow.get("name", f"{flow['from']}->{flow['to']}"))
+
+
+def gbit_s(written: str) -> float:
+    """Read a rate of a resolved scenario, such as "13.5 Gbit/s", in Gbit/s."""
+    number, unit = written.split()
+    prefix = {"": 1e-9, "k": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
+    bits = 8.0 if unit.endswith("B/s") else 1.0
+    return float(number) * bits * prefix[unit.removesuffix("bit/s").removesuffix("B/s")]
+
+
+def _victims(summary: Summary, roles: Roles) -> float | None:
+    received = [host["received_gbit_s"] for host in summary["hosts"] if host["host"] not in roles.hotspots]
+    return float(np.mean(received)) if received else None
+
+
+def _hotspots(summary: Summary, roles: Roles) -> float | None:
+    received = [host["received_gbit_s"] for host in summary["hosts"] if host["host"] in roles.hotspots]
+    return float(np.mean(received)) if received else None
+
+
+def _latency(summary: Summary, roles: Roles) -> float | None:
+    tails = [
+        row["p99_ns"]
+        for row in summary["latency"]
+        if row["since"] == "injection" and row["class"] not in roles.contributors and row["count"]
+    ]
+    return max(tails) / 1000 if tails else None
+
+
+def _fairness(summary: Summary, roles: Roles) -> float | None:
+    if len(roles.flows) > 1:
+        received = {flow["flow"]: flow["received_gbit_s"] for flow in summary["flows"]}
+        shares = [received[name] for name in roles.flows]
+    else:
+        sent = {host["host"]: host["sent_gbit_s"] for host in summary["hosts"]}
+        shares = [sent[name] for name in roles.senders]
+    value = jain(shares) if len(shares) > 1 else math.nan
+    return value if math.isfinite(value) else None
+
+
+Function = Callable[[Summary, Roles], "float | None"]
+#: Ready-made objectives: unit, whether more is better, what it is.
+READY: Mapping[str, tuple[str, bool, Function, str]] = {
+    "victims": ("Gbit/s", True, _victims, "what a host that is no hotspot receives, on average"),
+    "hotspots": ("Gbit/s", True, _hotspots, "what a hotspot receives, on average: its utilisation"),
+    "latency": ("us", False, _latency, "99th percentile of latency since injection, contributors aside"),
+    "fairness": ("", True, _fairness, "Jain's index of what the contributors send"),
+}
+#: Needed by all that speak of hotspots.
+NEEDS_HOTSPOTS = ("hotspots", "fairness")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A number to be made larger or smaller, and how much it counts."""
+
+    name: str
+    unit: str = ""
+    larger: bool = True
+    weight: float = 1.0
+    #: One of the ready-made ones is `name`; else what is measured.
+    measure: Measure | None = None
+
+    def value(self, summary: Summary, roles: Roles, measured: Mapping[str, float | None]) -> float | None:
+        """Return the number of a run; None where it has none."""
+        if self.measure is not None:
+            return measured.get(self.measure.name)
+        return READY[self.name][2](summary, roles)
+
+    def ratio(self, value: float | None, reference: float) -> float:
+        """Return how many times as good as the reference a value is."""
+        if value is None:
+            return LEAST
+        ratio = value / reference if self.larger else reference / max(value, reference / MOST)
+        return min(max(ratio, LEAST), MOST)
+
+
+#: What is made better where nothing is asked for: others' throughput, without starving the hotspots.
+USUAL = (Objective("victims", "Gbit/s"), Objective("hotspots", "Gbit/s"))
+
+
+def read_objective(path: str, table: dict[str, Any], place: Place) -> Objective:
+    """Read one ``[[objective]]``: a ready-made one by `of`'s name, or a measure as in a study."""
+    place.keys(path, table, OBJECTIVE_KEYS)
+    weight = table.get("weight", 1.0)
+    numeric = isinstance(weight, int | float) and not isinstance(weight, bool)
+    if not numeric or not 0 < float(weight) <= 1000:
+        place.fail(f"{path}.weight", "must be a number above 0, at most 1000", weight)
+    goal = table.get("goal")
+    if goal not in (None, "max", "min"):
+        place.fail(f"{path}.goal", "must be `max` or `min`", goal)
+    if "summary" not in table and "table" not in table:
+        extra = [key for key in table if key not in ("of", "weight", "goal")]
+        if "of" not in table or extra:
+            names = ", ".join(f"`{name}`" for name in READY)
+            place.fail(path, f"needs `of` with one of {names}, or a measure: `name` and `summary` or `table`")
+        of = table["of"]
+        if of not in READY:
+            place.fail(f"{path}.of", "must be one of " + ", ".join(f"`{name}`" for name in READY), of)
+        unit, larger, _, _ = READY[of]
+        return Objective(of, unit, larger if goal is None else goal == "max", float(weight))
+    if goal is None:
+        place.fail(path, 'a measure needs `goal = "max"` or `goal = "min"`')
+    own = {key: value for key, value in table.items() if key not in ("weight", "goal")}
+    measure = read_measure(path, own, place)
+    return Objective(measure.name, measure.unit, goal == "max", float(weight), measure)
+
+
+def mean_ratio(ratios: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the weighted geometric mean of ratios, which does not depend on the unit of any."""
+    logs = np.log(np.asarray(ratios, dtype=np.float64))
+    return float(np.exp(np.average(logs, weights=np.asarray(weights, dtype=np.float64))))
+
+
+def require(objectives: Sequence[Objective], roles: Roles, where: str) -> None:
+    """Raise :class:`SweepError` where an objective cannot be told in this traffic."""
+    for objective in objectives:
+        if objective.measure is not None:
+            continue
+        if objective.name in NEEDS_HOTSPOTS and not roles.hotspots:
+            raise SweepError(
+                f"{where}: objective `{objective.name}` needs hotspots, and this traffic has none that "
+                'stand: name them (hotspots = ["HOST", ...]) or take another objective'
+            )
+        if objective.name == "fairness" and max(len(roles.flows), len(roles.senders)) < 2:
+            raise SweepError(
+                f"{where}: objective `fairness` is that of named flows to a hotspot, or of a pattern "
+                "`hotspots` that names its hosts; of a forest give a measure instead"
+            )

@@ -1,0 +1,219 @@
+"""What a tuning gives: the best settings, set beside known ones on seeds that the search did not see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from silvan._core import Scenario, ScenarioError
+from silvan._statistics import half_width
+from silvan.sweeps.errors import SweepError
+from silvan.tuning.objectives import mean_ratio
+from silvan.tuning.presets import NONE, PRESETS, REFERENCE
+from silvan.tuning.problem import Kind, Tuning
+from silvan.tuning.racing import Found, Trial, score
+from silvan.tuning.runs import Instance, Runs, Setting, Values
+
+#: Settings of the search that are tried again on fresh seeds; of a Pareto front at most so many.
+FINALISTS, FRONT = 3, 8
+NO_CONTROL, OWN = "no control", "the scenario as it is"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A ratio with its 95 % confidence interval over seeds."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of_logs(logs: Sequence[float]) -> Interval:
+        """Return that of the geometric mean of ratios, one a seed."""
+        middle = math.fsum(logs) / len(logs)
+        half = half_width(logs)
+        return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+
+    def __str__(self) -> str:
+        digits = 3 if self.ratio < 10 else 1
+        return f"{self.ratio:.{digits}f} ({self.low:.{digits}f} to {self.high:.{digits}f})"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """How many times as good as known settings the best ones are: ratios above 1 speak for the best."""
+
+    name: str
+    score: Interval
+    #: By objective, over all kinds of traffic, and the score by kind of traffic.
+    objectives: dict[str, Interval]
+    kinds: dict[str, Interval]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings on fresh seeds: the values of the objectives, by instance."""
+
+    name: str
+    setting: Setting
+    values: dict[Instance, Values]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The result of :func:`silvan.tune`."""
+
+    tuning: Tuning
+    found: Found
+    #: Of the search, tried again: best first. Of a Pareto mix, those that none is better than in everything.
+    finalists: tuple[Candidate, ...]
+    contrasts: tuple[Contrast, ...]
+    #: What could not be compared, and why.
+    notes: tuple[str, ...]
+    #: Runs that were simulated now, and those that the store had.
+    simulated: int
+    reused: int
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The best settings, by key of the scenario (`cct.` keys stand for a table)."""
+        return dict(self.finalists[0].setting.keys)
+
+    @property
+    def importance(self) -> dict[str, float]:
+        """The share of each parameter in what decides whether a setting is good."""
+        return self.found.importance
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The scenario with the best settings."""
+        return self.scenario_of(self.finalists[0])
+
+    def scenario_of(self, candidate: Candidate) -> Scenario:
+        """Return the scenario with a candidate's settings, its own traffic and its own seed."""
+        return self.tuning.base.at(self.tuning.overrides(candidate.setting.keys, Kind("own"), None))
+
+    def opensm_options(self) -> str:
+        """Return the best settings as options of OpenSM's configuration file."""
+        return self.scenario.opensm_options()
+
+    def values(self, candidate: Candidate) -> dict[str, float]:
+        """Return a candidate's objectives, the mean over kinds of traffic and fresh seeds."""
+        means = {}
+        for n, objective in enumerate(self.tuning.objectives):
+            own = [value for values in candidate.values.values() if (value := values[n]) is not None]
+            means[objective.name] = math.fsum(own) / len(own) if own else math.nan
+        return means
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write account, settings, numbers and figures to a folder; see `docs/tune.md`."""
+        from silvan.tuning.report import save
+
+        return save(self, Path(folder))
+
+    def __repr__(self) -> str:
+        return (
+            f"<silvan.Tuned {self.tuning.name!r}: {len(self.found.trials)} settings, {self.found.runs} runs>"
+        )
+
+
+def confirm(tuning: Tuning, runs: Runs, found: Found, finalists_at_most: int = FINALISTS) -> Tuned:
+    """Try the finalists and known settings on fresh seeds, and compare."""
+    fresh = [Instance(kind, tuning.seeds + 1 + n) for n in range(tuning.confirm) for kind in tuning.kinds]
+    chosen = front(tuning, found) if tuning.mix == "pareto" else found.finished[:finalists_at_most]
+    settings = [(f"setting {trial.number}", trial.setting) for trial in chosen]
+    known = [(NO_CONTROL, Setting(NONE)), *((name, Setting(keys)) for name, keys in PRESETS.items())]
+    if not tuning.without_control:
+        known.append((OWN, Setting({})))
+    wanted = [(setting, at) for _, setting in settings + known for at in fresh]
+    runs.expected = len(runs.known) + len(wanted)
+    outcomes = runs.values(wanted, "on fresh seeds")
+    candidates: dict[str, Candidate] = {}
+    notes = []
+    for n, (name, setting) in enumerate(settings + known):
+        own = outcomes[n * len(fresh) : (n + 1) * len(fresh)]
+        failed = next((outcome for outcome in own if isinstance(outcome, str)), None)
+        if failed is not None:
+            notes.append(f"{name}: not compared: {failed}")
+            continue
+        values = {at: one for at, one in zip(fresh, own, strict=True) if not isinstance(one, str)}
+        candidates[name] = Candidate(name, setting, values)
+    reference = candidates.get(REFERENCE)
+    finalists = [candidates[name] for name, _ in settings if name in candidates]
+    if reference is None or not finalists:
+        raise SweepError(f"{tuning.place.origin}: on fresh seeds: {'; '.join(notes)}")
+    finalists.sort(key=lambda one: -_mean_score(tuning, one, reference, fresh))
+    contrasts = tuple(
+        contrast(tuning, finalists[0], candidates[name], fresh) for name, _ in known if name in candidates
+    )
+    return Tuned(tuning, found, tuple(finalists), contrasts, tuple(notes), runs.simulated, runs.found)
+
+
+def front(tuning: Tuning, found: Found) -> list[Trial]:
+    """Return the settings of which none other is better in one objective and as good in the others."""
+    ratios = {trial.number: _parts(tuning, trial) for trial in found.finished}
+
+    def beaten(own: tuple[float, ...]) -> bool:
+        return any(
+            all(a >= b for a, b in zip(other, own, strict=True)) and other != own for other in ratios.values()
+        )
+
+    return [trial for trial in found.finished if not beaten(ratios[trial.number])][:FRONT]
+
+
+def _parts(tuning: Tuning, trial: Trial) -> tuple[float, ...]:
+    full = [one for at, one in trial.ratios.items() if not at.short]
+    return tuple(
+        mean_ratio([one[n] for one in full], [1.0] * len(full)) for n in range(len(tuning.objectives))
+    )
+
+
+def _ratios(tuning: Tuning, one: Values, other: Values) -> tuple[float, ...]:
+    """Return how many times as good a run is as another, by objective; nothing against nothing is 1."""
+    ratios = []
+    for objective, value, against in zip(tuning.objectives, one, other, strict=True):
+        if against is None or against <= 0:
+            ratios.append(1.0 if value is None or value <= 0 else objective.ratio(1.0, 1e-9))
+        else:
+            ratios.append(objective.ratio(value, against))
+    return tuple(ratios)
+
+
+def _mean_score(tuning: Tuning, one: Candidate, other: Candidate, fresh: Sequence[Instance]) -> float:
+    return score(tuning, {at: _ratios(tuning, one.values[at], other.values[at]) for at in fresh})
+
+
+def contrast(tuning: Tuning, best: Candidate, other: Candidate, fresh: Sequence[Instance]) -> Contrast:
+    """Compare on the same seeds: each gives a ratio, and these a mean and its interval."""
+    ratios = {at: _ratios(tuning, best.values[at], other.values[at]) for at in fresh}
+    seeds = sorted({at.seed for at in fresh})
+
+    def interval(of: Callable[[dict[Instance, tuple[float, ...]]], float]) -> Interval:
+        by_seed = [{at: one for at, one in ratios.items() if at.seed == seed} for seed in seeds]
+        return Interval.of_logs([math.log(of(one)) for one in by_seed])
+
+    def of_objective(n: int) -> Callable[[dict[Instance, tuple[float, ...]]], float]:
+        return lambda own: mean_ratio([one[n] for one in own.values()], [1.0] * len(own))
+
+    def of_kind(name: str) -> Callable[[dict[Instance, tuple[float, ...]]], float]:
+        return lambda own: score(tuning, {at: one for at, one in own.items() if at.kind.name == name})
+
+    return Contrast(
+        name=other.name,
+        score=interval(lambda own: score(tuning, own)),
+        objectives={one.name: interval(of_objective(n)) for n, one in enumerate(tuning.objectives)},
+        kinds={kind.name: interval(of_kind(kind.name)) for kind in tuning.kinds},
+    )
+
+
+def options_or_reason(tuned: Tuned) -> tuple[str | None, str]:
+    """Return the options for OpenSM, or None and why the settings cannot be written as such."""
+    try:
+        return tuned.opensm_options(), ""
+    except ScenarioError as error:
+        return None, str(error)

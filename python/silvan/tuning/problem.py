@@ -1,0 +1,306 @@
+"""What is to be tuned: a scenario, kinds of traffic, the search space, objectives and how long to search."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from silvan import _files
+from silvan._core import Scenario
+from silvan.sweeps.axes import Axis, read_axis, refuse_dates
+from silvan.sweeps.errors import Place, SweepError
+from silvan.sweeps.study import (
+    KEY_PARTS_AT_MOST,
+    LONG_KEY,
+    TEXT_BYTES_AT_MOST,
+    Base,
+    file_name,
+    flat,
+    of_file,
+    of_scenario,
+    read_axes,
+)
+from silvan.tuning.objectives import USUAL, Objective, read_objective
+from silvan.tuning.presets import usual_space, with_table
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TUNE_KEYS = (
+    "name", "description", "scenario", "set", "hotspots", "runs", "seeds", "confirm", "mix", "short", "batch",
+    "sampler_seed", "traffic", "axis", "objective",
+)  # fmt: skip
+MIXES = ("weighted", "worst", "pareto")
+#: More runs, seeds and kinds of traffic than these are mistakes of the pen.
+RUNS_AT_MOST, SEEDS_AT_MOST, KINDS_AT_MOST = 100_000, 100, 50
+RUNS, SEEDS, CONFIRM, BATCH = 64, 1, 5, 2
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of traffic, as settings of the scenario."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What :func:`silvan.tune` does; read by :meth:`load`, or made of Python objects."""
+
+    name: str
+    base: Base
+    description: str = ""
+    #: Ordered values of each parameter, from which the search takes one.
+    search: tuple[Axis, ...] = field(default_factory=usual_space)
+    kinds: tuple[Kind, ...] = (Kind("traffic"),)
+    objectives: tuple[Objective, ...] = USUAL
+    #: ``weighted``: a weighted geometric mean over objectives and kinds; ``worst``: the worst kind counts;
+    #: ``pareto``: objectives are kept apart.
+    mix: str = "weighted"
+    #: Simulations of the search, the short ones and those of the reference counted.
+    runs: int = RUNS
+    #: Seeds 1, 2, ... of each kind in the search, the same for all settings.
+    seeds: int = SEEDS
+    #: Further seeds with which the best is compared with known settings.
+    confirm: int = CONFIRM
+    #: Keys of short runs that come first, such as a shorter duration; none are made where it is empty.
+    short: Mapping[str, Any] = field(default_factory=dict)
+    hotspots: tuple[str, ...] | None = None
+    #: Settings that are proposed at a time: more for more cores, and a little less sense in each.
+    batch: int = BATCH
+    sampler_seed: int = 1
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    place: Place = field(default_factory=lambda: Place("silvan.tune"))
+
+    def __post_init__(self) -> None:
+        whole = (("runs", RUNS_AT_MOST, 1), ("seeds", SEEDS_AT_MOST, 1), ("confirm", SEEDS_AT_MOST, 2))
+        for name, most, least in (*whole, ("batch", 1000, 1), ("sampler_seed", 2**32 - 1, 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                self.place.fail(name, f"must be a whole number from {least} to {most:,}", value)
+        if self.mix not in MIXES:
+            self.place.fail("mix", "must be one of " + ", ".join(f"`{mix}`" for mix in MIXES), self.mix)
+        if not 1 <= len(self.kinds) <= KINDS_AT_MOST:
+            self.place.fail("traffic", f"{len(self.kinds)} kinds; 1 to {KINDS_AT_MOST} are accepted")
+        if not any(len(axis) > 1 for axis in self.search):
+            self.place.fail("axis", "nothing to search: give an axis with two values at least")
+        self._check_names()
+        least_runs = len(self.kinds) * (self.seeds + bool(self.short)) * 2
+        if self.runs < least_runs:
+            what = f"must be {least_runs} at least: the reference and one setting, in every traffic and seed"
+            self.place.fail("runs", what, self.runs)
+
+    def _check_names(self) -> None:
+        """Refuse names that are there twice, and what fits neither search nor mix."""
+        for what, names in (
+            ("axis", [axis.name for axis in self.search]),
+            ("traffic", [kind.name for kind in self.kinds]),
+            ("objective", [objective.name for objective in self.objectives]),
+        ):
+            twice = [name for name in names if names.count(name) > 1]
+            if twice:
+                self.place.fail(what, f"the name `{twice[0]}` is there twice")
+        keys = [key for axis in self.search for key, _ in axis.settings]
+        for kind in self.kinds:
+            shared = [key for key in kind.settings if key in keys]
+            if shared:
+                self.place.fail(f"traffic.{kind.name}", f"sets `{shared[0]}`, which is searched")
+        if not self.objectives:
+            self.place.fail("objective", "none is given")
+        if self.mix == "pareto" and len(self.objectives) < 2:
+            self.place.fail("mix", "`pareto` keeps objectives apart: give two at least")
+
+    @property
+    def size(self) -> int:
+        """Number of settings that the search space holds."""
+        return math.prod(len(axis) for axis in self.search)
+
+    @cached_property
+    def without_control(self) -> bool:
+        """Whether the scenario has no congestion control by itself; then what is searched is InfiniBand's."""
+        parts = tomllib.loads(self.base.at(self.fixed).to_toml())["congestion"]
+        return bool(parts["mechanism"] == "none" and parts["reaction"]["kind"] == "none")
+
+    def overrides(
+        self, setting: Mapping[str, Any], kind: Kind, seed: int | None, short: bool = False
+    ) -> dict[str, Any]:
+        """Return what a run sets in the scenario; a setting goes before what the search holds fixed.
+
+        Raises :class:`SweepError` for a table that its shape and longest delay do not make.
+        """
+        own = with_table(setting)
+        held = {**self.fixed, **kind.settings, **(self.short if short else {})}
+        if own.get("congestion.mechanism") == "none":
+            held = {key: value for key, value in held.items() if not key.startswith("congestion.")}
+        elif self.without_control and any(key.startswith("congestion.") for key in own):
+            own = {"congestion.mechanism": "ib-cc", **own}
+        return {**held, **own} if seed is None else {**held, **own, "seed": seed}
+
+    @staticmethod
+    def load(path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Tuning:
+        """Read a file of `silvan tune`: one that names a `scenario`, or a scenario to be tuned as usual.
+
+        `overrides` are set in the scenario, and an axis of that key goes. Raises :class:`SweepError` or
+        :class:`silvan.ScenarioError`, with file, line, key and value.
+        """
+        file = Path(path)
+        text = _text(file)
+        try:
+            table = tomllib.loads(text)
+        except ValueError as error:  # of TOML, and of integers with thousands of digits
+            raise SweepError(f"{file}: not valid TOML: {error}") from None
+        except RecursionError:
+            raise SweepError(f"{file}: tables or lists nested too deep") from None
+        place = Place(str(file), text)
+        if "topology" in table and "scenario" not in table:
+            return Tuning(
+                name=_folder_name(file.stem, place),
+                base=of_file(file),
+                fixed=dict(overrides or {}),
+                place=place,
+            )
+        return _read(table, place, file, dict(overrides or {}))
+
+
+def _text(file: Path) -> str:
+    try:
+        with _files.plain(file).open("rb") as handle:
+            data = handle.read(TEXT_BYTES_AT_MOST + 1)
+        text = data.decode()
+    except OSError as error:
+        raise SweepError(f"{file}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise SweepError(f"{file}: not a text in UTF-8") from None
+    if len(data) > TEXT_BYTES_AT_MOST:
+        raise SweepError(f"{file}: longer than {TEXT_BYTES_AT_MOST} bytes; such a file is short")
+    if LONG_KEY.search(text):
+        raise SweepError(f"{file}: a key of more than {KEY_PARTS_AT_MOST} parts; such a file is shallow")
+    return text
+
+
+def _folder_name(value: Any, place: Place) -> str:
+    return file_name("name", value, place)
+
+
+def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, Any]) -> Tuning:
+    place.keys("", table, TUNE_KEYS)
+    if "scenario" not in table:
+        place.fail("", 'names no scenario: write scenario = "FILE", relative to this file')
+    scenario = file.parent / place.text("scenario", table["scenario"])
+    if not scenario.exists():
+        place.fail("scenario", f"there is no file {scenario}", table["scenario"])
+    axes = [
+        read_axis(f"axis.{n}", one, place) for n, one in enumerate(place.tables("axis", table.get("axis")))
+    ]
+    search = tuple(axes) if "axis" in table else usual_space()
+    plain = {
+        key: table[key]
+        for key in ("runs", "seeds", "confirm", "mix", "batch", "sampler_seed")
+        if key in table
+    }
+    return Tuning(
+        name=_folder_name(table.get("name", file.stem), place),
+        description=place.text("description", table.get("description"), ""),
+        base=of_file(scenario),
+        search=tuple(axis for axis in search if not any(key in overrides for key, _ in axis.settings)),
+        kinds=read_kinds(place.tables("traffic", table.get("traffic")), place),
+        objectives=read_objectives(place.tables("objective", table.get("objective")), place),
+        short=_settings("short", table.get("short", {}), place),
+        hotspots=read_hotspots(table.get("hotspots"), place),
+        fixed={**_settings("set", table.get("set", {}), place), **overrides},
+        place=place,
+        **plain,
+    )
+
+
+def _settings(path: str, value: Any, place: Place) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        place.fail(path, "must be a table of keys of the scenario and their values", value)
+    for key, one in value.items():
+        refuse_dates(f"{path}.{key}", one, place)
+    settings: dict[str, Any] = {}
+    for key, one in value.items():
+        # A table whose key has a dot is a value itself, as of `"traffic.0.pattern" = { ... }`.
+        settings.update(flat({key: one}) if isinstance(one, dict) and "." not in key else {key: one})
+    return settings
+
+
+def read_kinds(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Kind, ...]:
+    """Read ``[[traffic]]``: the name of a kind, and what it sets in the scenario."""
+    kinds = []
+    for n, table in enumerate(tables):
+        path = f"traffic.{n}"
+        place.keys(path, dict(table), ("name", "set"))
+        name = place.text(f"{path}.name", table.get("name"))
+        kinds.append(Kind(name, _settings(f"{path}.set", table.get("set", {}), place)))
+    return tuple(kinds) or (Kind("traffic"),)
+
+
+def read_objectives(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Objective, ...]:
+    """Read ``[[objective]]``; the usual ones where there are none."""
+    found = tuple(read_objective(f"objective.{n}", dict(one), place) for n, one in enumerate(tables))
+    return found or USUAL
+
+
+def read_hotspots(value: Any, place: Place) -> tuple[str, ...] | None:
+    """Read names of hosts that are hotspots."""
+    if value is None:
+        return None
+    if (
+        not isinstance(value, list | tuple)
+        or not value
+        or not all(isinstance(one, str) and one for one in value)
+    ):
+        place.fail("hotspots", "must be a list of names of hosts", value)
+    return tuple(value)
+
+
+def of_call(
+    scenario: Tuning | Scenario | str | PathLike[str],
+    search: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
+    objectives: Any,
+    traffic: Mapping[str, Mapping[str, Any]] | None,
+    hotspots: Sequence[str] | None,
+    overrides: Mapping[str, Any] | None,
+    plain: Mapping[str, Any],
+) -> Tuning:
+    """Make what is to be tuned of the arguments of :func:`silvan.tune`."""
+    given = {key: value for key, value in plain.items() if value is not None}
+    place = Place("silvan.tune")
+    changes: dict[str, Any] = dict(given)
+    if search is not None:
+        changes["search"] = read_axes(search, place)
+    if objectives is not None:
+        changes["objectives"] = _called_objectives(objectives, place)
+    if traffic is not None:
+        tables = [{"name": name, "set": dict(one)} for name, one in traffic.items()]
+        changes["kinds"] = read_kinds(tables, place)
+    if hotspots is not None:
+        changes["hotspots"] = read_hotspots(list(hotspots), place)
+    if isinstance(scenario, Tuning):
+        fixed = {**scenario.fixed, **(overrides or {})}
+        return replace(scenario, fixed=fixed, **changes)
+    if isinstance(scenario, Scenario):
+        return Tuning(base=of_scenario(scenario), fixed=dict(overrides or {}), **{"name": "tune", **changes})
+    return replace(Tuning.load(scenario, overrides), **changes)
+
+
+def _called_objectives(given: Any, place: Place) -> tuple[Objective, ...]:
+    if isinstance(given, str):
+        given = {given: 1.0}
+    if isinstance(given, Mapping):
+        given = [{"of": name, "weight": weight} for name, weight in given.items()]
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str | Mapping) for one in given):
+        place.fail(
+            "objectives", "must be a name, names with weights, or a list of tables as in a file", given
+        )
+    return read_objectives([{"of": one} if isinstance(one, str) else one for one in given], place)

@@ -1,0 +1,126 @@
+"""Settings in the same traffic, one instance after the other: what a search and a survey share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from silvan.sweeps.axes import Axis
+from silvan.sweeps.errors import SweepError
+from silvan.tuning.objectives import LEAST, mean_ratio
+from silvan.tuning.presets import PRESETS, REFERENCE
+from silvan.tuning.problem import Tuning
+from silvan.tuning.runs import Instance, Runs, Setting, Values
+
+
+@dataclass
+class Trial:
+    """A setting that was tried, and what came of it."""
+
+    number: int
+    steps: tuple[int, ...]
+    setting: Setting
+    #: Per instance that it was tried in, the ratio of each objective to the reference.
+    ratios: dict[Instance, tuple[float, ...]] = field(default_factory=dict)
+    values: dict[Instance, Values] = field(default_factory=dict)
+    score: float | None = None
+    #: ``done``, ``stopped`` (given up) or ``failed``.
+    state: str = "done"
+    error: str | None = None
+    #: Runs of the search when it was finished.
+    runs: int = 0
+
+
+@dataclass
+class Found:
+    """What a search found."""
+
+    reference: dict[Instance, Values]
+    trials: list[Trial]
+    runs: int
+    importance: dict[str, float]
+
+    @property
+    def finished(self) -> list[Trial]:
+        """Those that went to the end, best first."""
+        done = [trial for trial in self.trials if trial.state == "done"]
+        return sorted(done, key=lambda trial: (-(trial.score or 0.0), trial.number))
+
+
+def instances(tuning: Tuning) -> list[Instance]:
+    """Return where each setting is tried, in order: short runs first, then every traffic with each seed."""
+    short = [Instance(kind, 1, short=True) for kind in tuning.kinds] if tuning.short else []
+    return short + [Instance(kind, seed + 1) for seed in range(tuning.seeds) for kind in tuning.kinds]
+
+
+def setting_at(search: Sequence[Axis], steps: Sequence[int]) -> Setting:
+    """Return the setting at a point of the space."""
+    keys: dict[str, Any] = {}
+    for axis, step in zip(search, steps, strict=True):
+        keys.update(axis.at(step))
+    return Setting(keys)
+
+
+def score(tuning: Tuning, ratios: Mapping[Instance, Sequence[float]]) -> float:
+    """Return how many times as good as the reference a setting is, by its ratios in some instances.
+
+    Of short runs only as long as there are no others.
+    """
+    full = {at: one for at, one in ratios.items() if not at.short} or dict(ratios)
+    weights = [objective.weight for objective in tuning.objectives]
+    by_kind: dict[str, list[float]] = {}
+    for at, one in full.items():
+        by_kind.setdefault(at.kind.name, []).append(mean_ratio(one, weights))
+    kinds = [mean_ratio(own, [1.0] * len(own)) for own in by_kind.values()]
+    return min(kinds) if tuning.mix == "worst" else mean_ratio(kinds, [1.0] * len(kinds))
+
+
+class Racing:
+    """Settings that are tried, each as a ratio to the reference in the same traffic with the same seed."""
+
+    def __init__(self, tuning: Tuning, runs: Runs) -> None:
+        self.tuning = tuning
+        self.runs = runs
+        self.axes = tuning.search
+        self.instances = instances(tuning)
+        self.reference: dict[Instance, Values] = {}
+        self.trials: list[Trial] = []
+        self.spent = 0
+
+    def run_reference(self) -> None:
+        """Run the reference everywhere; raises :class:`SweepError` where it gives nothing to compare with."""
+        setting = Setting(PRESETS[REFERENCE])
+        outcomes = self.runs.values([(setting, at) for at in self.instances], "the reference")
+        self.spent += len(self.instances)
+        for at, outcome in zip(self.instances, outcomes, strict=True):
+            if isinstance(outcome, str):
+                raise SweepError(f"{self.tuning.place.origin}: the reference, {at}: {outcome}")
+            for objective, value in zip(self.tuning.objectives, outcome, strict=True):
+                if value is None or value <= 0:
+                    raise SweepError(
+                        f"{self.tuning.place.origin}: objective `{objective.name}` is "
+                        f"{'nothing' if value is None else f'{value:g}'} with the reference settings ({at}), "
+                        "so nothing can be compared with it; a longer duration or another objective may help"
+                    )
+            self.reference[at] = outcome
+
+    def note(self, trial: Trial, at: Instance, outcome: Values | str) -> None:
+        """Take down what a run gave."""
+        if isinstance(outcome, str):
+            trial.state, trial.error, trial.score = "failed", outcome, None
+            return
+        pairs = zip(self.tuning.objectives, outcome, self.reference[at], strict=True)
+        trial.values[at] = outcome
+        trial.ratios[at] = tuple(one.ratio(value, against or LEAST) for one, value, against in pairs)
+        trial.score = score(self.tuning, trial.ratios)
+
+    def new_trial(self, steps: tuple[int, ...]) -> Trial:
+        """Begin with a setting."""
+        trial = Trial(len(self.trials) + 1, steps, setting_at(self.axes, steps))
+        self.trials.append(trial)
+        return trial
+
+    def score_in(self, trial: Trial, shared: Sequence[Instance]) -> float:
+        """Return a setting's score in some of the traffic that it was tried in."""
+        return score(self.tuning, {at: trial.ratios[at] for at in shared})

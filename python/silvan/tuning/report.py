@@ -1,0 +1,239 @@
+"""What is written of a tuning: an account, the best scenario, lines for opensm.conf, all numbers, figures."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from silvan import _files, _provenance
+from silvan._core import __version__
+from silvan._store import build
+from silvan.sweeps.axes import as_text
+from silvan.sweeps.errors import SweepError
+from silvan.tuning.objectives import READY
+from silvan.tuning.outcome import Contrast, Tuned, options_or_reason
+from silvan.tuning.presets import CCMGR, EXPONENT, LONGEST, REFERENCE, TABLE
+
+ACCOUNT, NUMBERS, SCENARIO = "account.md", "tune.json", "best.toml"
+OPTIONS, PLUGIN, FIGURES = "opensm.conf", "ccmgr.conf", "figures"
+PROVENANCE = "provenance.json"
+WIDTH = 110
+
+
+def refuse_foreign(out: Path) -> None:
+    """Raise :class:`SweepError` where a tuning would replace what no tuning wrote."""
+    if out.exists() and not out.is_dir():
+        raise SweepError(f"{out}: exists and is not a folder; choose another with --out")
+    ours = (ACCOUNT, NUMBERS, SCENARIO, OPTIONS, PLUGIN)
+    try:
+        there = [name for name in ours if (out / name).exists()]
+        facts = _files.parse_json(_files.read_text(out / NUMBERS)) if NUMBERS in there else None
+    except ValueError:
+        facts = None
+    except OSError as error:
+        raise SweepError(f"{error.filename or out}: {error.strerror or error}") from None
+    if there and not (isinstance(facts, dict) and "tuning" in facts):
+        raise SweepError(
+            f"{out}: its {' and '.join(there)} would be overwritten, and no tuning wrote that; "
+            "choose another folder with --out, or move it away"
+        )
+
+
+def save(tuned: Tuned, out: Path) -> Path:
+    """Write everything; raises :class:`SweepError` where that is not possible."""
+    from silvan.tuning import figures
+
+    refuse_foreign(out)
+    options, _ = options_or_reason(tuned)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        # First, so that the others are known to be a tuning's.
+        _files.write_text(out / NUMBERS, _files.to_json(numbers(tuned)))
+        _files.write_text(out / PROVENANCE, _files.to_json(_facts(tuned)))
+        _files.write_text(out / SCENARIO, tuned.scenario.to_toml(standalone=True))
+        if options is not None:
+            _files.write_text(out / OPTIONS, options)
+            _files.write_text(out / PLUGIN, CCMGR)
+        drawn = figures.save_all(tuned, out / FIGURES)
+        _files.write_text(out / ACCOUNT, account(tuned, drawn))
+    except OSError as error:
+        raise SweepError(f"{error.filename or out}: {error.strerror or error}") from error
+    return out
+
+
+def _facts(tuned: Tuned) -> dict[str, Any]:
+    return {
+        "tuning": tuned.tuning.name,
+        "origin": tuned.tuning.place.origin,
+        "simulated": tuned.simulated,
+        "found": tuned.reused,
+        "version": __version__,
+        "build": build(),
+        "git_commit": _provenance.git_commit(),
+        "machine": _provenance.machine(),
+    }
+
+
+def numbers(tuned: Tuned) -> dict[str, Any]:
+    """Return all numbers of a tuning, the same each time."""
+    tuning = tuned.tuning
+    return {
+        "tuning": tuning.name,
+        "scenario": tuning.base.origin,
+        "mix": tuning.mix,
+        "objectives": [
+            {"name": one.name, "unit": one.unit, "goal": "max" if one.larger else "min", "weight": one.weight}
+            for one in tuning.objectives
+        ],
+        "traffic": [kind.name for kind in tuning.kinds],
+        "space": {axis.name: list(axis.labels) for axis in tuning.search},
+        "runs": tuned.found.runs,
+        "best": tuned.best,
+        "finalists": [
+            {"name": one.name, "settings": dict(one.setting.keys), "values": tuned.values(one)}
+            for one in tuned.finalists
+        ],
+        "contrasts": [_contrast(one) for one in tuned.contrasts],
+        "importance": tuned.importance,
+        "notes": list(tuned.notes),
+        "trials": [
+            {
+                "number": trial.number,
+                "settings": dict(trial.setting.keys),
+                "state": trial.state,
+                "score": trial.score,
+                "runs": trial.runs,
+                "error": trial.error,
+                "ratios": {str(at): list(ratios) for at, ratios in trial.ratios.items()},
+            }
+            for trial in tuned.found.trials
+        ],
+    }
+
+
+def _contrast(one: Contrast) -> dict[str, Any]:
+    def plain(intervals: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: [value.ratio, value.low, value.high] for name, value in intervals.items()}
+
+    return {
+        "beside": one.name,
+        "score": plain({"score": one.score})["score"],
+        "objectives": plain(one.objectives),
+        "traffic": plain(one.kinds),
+    }
+
+
+def shown_settings(tuned: Tuned) -> dict[str, str]:
+    """Return the best settings as they are written for people."""
+    keys = tuned.best
+    shown = {}
+    for key, value in keys.items():
+        if key == LONGEST:
+            exponent = keys.get(EXPONENT, 2)
+            shown[TABLE] = f"{value} us * (i / 127)^{exponent}"
+        elif key != EXPONENT:
+            shown[key] = as_text(value)
+    return shown
+
+
+def sentences(tuned: Tuned) -> list[str]:
+    """Say what was found, in sentences."""
+    tuning, found = tuned.tuning, tuned.found
+    states = [trial.state for trial in found.trials]
+    kinds = ", ".join(kind.name for kind in tuning.kinds)
+    lines = [
+        f"{len(states)} of {tuning.size:,} settings were tried in {found.runs} runs ({kinds}): "
+        f"{states.count('done')} in all traffic, {states.count('stopped')} given up early, "
+        f"{states.count('failed')} refused.",
+    ]
+    beside = {one.name: one for one in tuned.contrasts}
+    for name, one in beside.items():
+        parts = ", ".join(f"{objective} {interval}" for objective, interval in one.objectives.items())
+        lines.append(f"Beside {name}: {one.score} times as good; {parts}.")
+    reference = beside.get(REFERENCE)
+    if reference is not None and reference.score.low <= 1.0:
+        lines.append(
+            "The interval beside the defaults contains 1: on these seeds nothing better than them was found. "
+            "More seeds, or a longer duration, would tell."
+        )
+    edges = _at_the_edge(tuned)
+    if edges:
+        lines.append(f"At the edge of its range, so that more may be gained beyond: {', '.join(edges)}.")
+    return lines + [f"Note: {note}." for note in tuned.notes]
+
+
+def _at_the_edge(tuned: Tuned) -> list[str]:
+    """Return searched numbers whose best value is the last that the space has, but not that IBA has."""
+    edges = []
+    limits: dict[str, tuple[int | None, ...]] = {
+        "congestion.marking.threshold": (0, 15),
+        "congestion.marking.marking_rate": (0, None),
+    }
+    limits |= {"congestion.marking.packet_size": (0, None), "congestion.reaction.ccti_limit": (None, 127)}
+    for axis in tuned.tuning.search:
+        key, values = axis.settings[0]
+        value = tuned.best[key]
+        numeric = len(values) > 2 and all(isinstance(one, int | float) for one in values)
+        if numeric and value in (min(values), max(values)) and value not in limits.get(key, ()):
+            edges.append(f"{axis.name} = {as_text(value)}")
+    return edges
+
+
+def account(tuned: Tuned, drawn: list[str]) -> str:
+    """Return the account of a tuning, in Markdown."""
+    tuning = tuned.tuning
+    options, reason = options_or_reason(tuned)
+    lines = [f"# Tuning {tuning.name}", "", *([tuning.description, ""] if tuning.description else [])]
+    lines += [f"Mix: {tuning.mix}. What is made better, each as a ratio to the defaults:", ""]
+    for one in tuning.objectives:
+        what = READY[one.name][3] if one.measure is None else "a measure of the file's own"
+        goal = "more is better" if one.larger else "less is better"
+        lines.append(f"- `{one.name}`: {what} ({goal}; weight {one.weight:g})")
+    lines += ["", "## The best settings", "", "| key | value |", "| --- | --- |"]
+    lines += [f"| `{key}` | {value} |" for key, value in shown_settings(tuned).items()]
+    lines += ["", *(textwrap.fill(line, WIDTH) + "\n" for line in sentences(tuned))]
+    lines += ["## On seeds that the search did not see", "", *_table(tuned), ""]
+    if tuned.importance:
+        shares = ", ".join(f"{name} {share:.2f}" for name, share in tuned.importance.items())
+        lines += [f"Importance of the parameters (PED-ANOVA, of 1 in all): {shares}.", ""]
+    if tuning.mix == "pareto":
+        lines += ["## Settings of which none is better in everything", "", *_front(tuned), ""]
+    lines += ["## Lines to paste", ""]
+    if options is None:
+        lines += [f"None: these settings cannot be written as options of OpenSM: {reason}", ""]
+    else:
+        lines += [
+            f"`{OPTIONS}` has the settings as options of OpenSM, `{PLUGIN}` beside it the documented "
+            "defaults of the ccmgr plug-in, in that plug-in's own format.",
+            "",
+        ]
+    lines += ["## Figures", "", *(f"![{name}]({FIGURES}/{name}.png)\n" for name in drawn)]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+
+
+def _table(tuned: Tuned) -> list[str]:
+    names = [objective.name for objective in tuned.tuning.objectives]
+    kinds = [kind.name for kind in tuned.tuning.kinds] if len(tuned.tuning.kinds) > 1 else []
+    heads = ["beside", "score", *names, *kinds]
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    for one in tuned.contrasts:
+        cells = [one.score, *one.objectives.values(), *(one.kinds[kind] for kind in kinds)]
+        lines.append(f"| {one.name} | {' | '.join(str(cell) for cell in cells)} |")
+    lines += ["", "Times as good as those, with 95 % confidence intervals over the seeds."]
+    return lines
+
+
+def _front(tuned: Tuned) -> list[str]:
+    objectives = tuned.tuning.objectives
+    heads = ["settings", *(f"{one.name} ({one.unit})" if one.unit else one.name for one in objectives)]
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    for one in tuned.finalists:
+        settings = ", ".join(
+            f"{key.rpartition('.')[2]} {as_text(value)}" for key, value in one.setting.keys.items()
+        )
+        values = tuned.values(one).values()
+        lines.append(f"| {settings} | {' | '.join(f'{value:.4g}' for value in values)} |")
+    return lines

@@ -1,0 +1,141 @@
+"""The runs of a search: each setting in each kind of traffic, found in the store or simulated once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from silvan._core import ScenarioError
+from silvan._store import Store, address, build
+from silvan.sweeps.errors import SweepError
+from silvan.sweeps.executors import Options, perform_all
+from silvan.sweeps.worker import Done, Job, recall
+from silvan.tuning.objectives import Roles, require, roles_of
+from silvan.tuning.problem import Kind, Tuning
+
+#: Called with the runs that are there and the runs that may be needed, and what is being done.
+Tell = Callable[[int, int, str], object]
+#: The values of the objectives in a run.
+Values = tuple["float | None", ...]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A kind of traffic with a seed: where settings are compared on the same random numbers."""
+
+    kind: Kind
+    seed: int
+    short: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind.name}, seed {self.seed}{', short' if self.short else ''}"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Values of keys, by what is set."""
+
+    keys: Mapping[str, Any]
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Setting) and self.text == other.text
+
+    @property
+    def text(self) -> str:
+        """The same for the same keys and values."""
+        return repr(sorted(self.keys.items()))
+
+
+@dataclass
+class Runs:
+    """Does runs and remembers what came of them."""
+
+    tuning: Tuning
+    store: Store
+    executor: str | Executor
+    options: Options
+    tell: Tell
+    #: Runs asked for, by setting and instance; equal ones count once.
+    known: dict[tuple[str, Instance], Values | str] = field(default_factory=dict)
+    #: Runs that there will be in all, where that is known; 0 while it is only bounded.
+    expected: int = 0
+    found: int = 0
+    simulated: int = 0
+    _roles: dict[tuple[str, int], Roles] = field(default_factory=dict)
+
+    def roles(self, instance: Instance) -> Roles:
+        """Tell who is who; the same for all settings."""
+        at = (instance.kind.name, instance.seed)
+        if at not in self._roles:
+            overrides = self.tuning.overrides({}, instance.kind, instance.seed)
+            roles = roles_of(self.tuning.base.at(overrides), self.tuning.hotspots)
+            require(self.tuning.objectives, roles, f"{self.tuning.place.origin}: {instance.kind.name}")
+            self._roles[at] = roles
+        return self._roles[at]
+
+    def values(self, wanted: Sequence[tuple[Setting, Instance]], done: str = "") -> list[Values | str]:
+        """Return the objectives of runs, in order; a text where a run could not be done, which says why."""
+        measures = tuple(one.measure for one in self.tuning.objectives if one.measure is not None)
+        pending: dict[str, list[tuple[str, Instance]]] = {}
+        jobs: dict[str, Job] = {}
+        for setting, instance in wanted:
+            key = (setting.text, instance)
+            if key in self.known:
+                continue
+            try:
+                overrides = self.tuning.overrides(setting.keys, instance.kind, instance.seed, instance.short)
+                at = address(self.tuning.base.at(overrides))
+            except ScenarioError as error:
+                self.known[key] = str(error)
+                continue
+            except OSError as error:
+                raise SweepError(f"{error.filename}: cannot be read: {error.strerror}") from None
+            if at in pending:
+                pending[at].append(key)
+                continue
+            pending[at] = [key]
+            known = recall(self.store, at, "summary", measures)
+            if known is not None:
+                self.found += 1
+                self._keep(known, pending[at])
+                continue
+            root = str(self.store.root.absolute())
+            settings = tuple(overrides.items())
+            jobs[at] = Job(self.tuning.base, settings, at, build(), root, "summary", measures)
+        if jobs:
+            with closing(perform_all(list(jobs.values()), self.executor, self.options)) as outcomes:
+                for outcome in outcomes:
+                    self.simulated += 1
+                    self._keep(outcome, pending[outcome.address])
+                    self.tell(len(self.known), self.expected, done)
+        for keys in pending.values():
+            for key in keys:
+                self.known.setdefault(key, self.known[keys[0]])
+        return [self.known[setting.text, instance] for setting, instance in wanted]
+
+    def _keep(self, done: Done, keys: Sequence[tuple[str, Instance]]) -> None:
+        outcome: Values | str
+        summary = None if done.error else self.store.summary(done.address, "summary")
+        if done.error or summary is None:
+            outcome = (
+                done.error or f"its folder is not in {self.store.root}: workers must share that file system"
+            )
+        else:
+            roles = self.roles(keys[0][1])
+            outcome = tuple(one.value(summary, roles, done.values) for one in self.tuning.objectives)
+        for key in keys:
+            self.known[key] = outcome
+
+
+def open_runs(tuning: Tuning, store: Path, executor: str | Executor, options: Options, tell: Tell) -> Runs:
+    """Return the runs of a search, with the store ready."""
+    shelf = Store(store)
+    shelf.clear_leftovers()
+    return Runs(tuning, shelf, executor, options, tell)

@@ -1,0 +1,258 @@
+"""Tuning: what is proposed, given up, compared and written."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+import tomllib
+
+import silvan
+from conftest import ROOT, command
+from silvan import _opensm
+from silvan.sweeps.axes import Axis
+from silvan.tuning import outcome, presets, racing, search
+from silvan.tuning.objectives import Objective, Roles, roles_of
+from silvan.tuning.problem import Kind, Tuning
+
+SEARCH = {
+    "congestion.marking.threshold": [3, 9, 15],
+    "cct.longest_us": [5, 20, 80],
+    "congestion.reaction.ccti_increase": [1, 4],
+}
+SHORT_RUNS = {"duration": "1 ms", "warmup": "500 us", "flow.2.start": "0 s"}
+
+
+def tuned(small, tmp_path, **more):
+    given = {"runs": 12, "confirm": 2, "overrides": SHORT_RUNS, "store": tmp_path / "runs", **more}
+    return silvan.tune(small, given.pop("search", SEARCH), **given)
+
+
+def test_the_same_tuning_takes_the_same_way_and_finds_its_runs(small, tmp_path):
+    first = tuned(small, tmp_path, jobs=1, out=tmp_path / "first")
+    again = tuned(small, tmp_path, jobs=2, out=tmp_path / "again")
+    assert first.simulated > 12
+    assert (again.simulated, again.reused) == (0, first.simulated)
+    for name in ("tune.json", "account.md", "best.toml", "opensm.conf"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+    fresh = tuned(small, tmp_path, jobs=2, store=tmp_path / "other", out=tmp_path / "third")
+    assert fresh.simulated == first.simulated
+    assert (tmp_path / "third" / "tune.json").read_bytes() == (tmp_path / "first" / "tune.json").read_bytes()
+
+
+def test_an_interrupted_tuning_goes_on_from_its_runs(small, tmp_path):
+    whole = tuned(small, tmp_path, store=tmp_path / "whole")
+
+    def stop(done, total, note):
+        if done >= 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tuned(small, tmp_path, tell=stop, jobs=1)
+    again = tuned(small, tmp_path)
+    assert again.reused >= 6
+    assert again.best == whole.best
+    assert [trial.score for trial in again.found.trials] == [trial.score for trial in whole.found.trials]
+
+
+def test_the_best_is_at_least_as_good_as_the_reference_in_its_own_search(small, tmp_path):
+    result = tuned(small, tmp_path, runs=19)
+    assert len(result.found.trials) == 18, "the space has so many settings, and each is tried once"
+    assert result.found.runs == 19
+    assert max(trial.score for trial in result.found.trials) >= 1.0
+    assert result.best == dict(result.finalists[0].setting.keys)
+    assert sum(result.importance.values()) == pytest.approx(1.0)
+    names = [one.name for one in result.contrasts]
+    assert names == ["no control", *presets.PRESETS]
+    for one in result.contrasts:
+        assert one.score.low <= one.score.ratio <= one.score.high
+        parts = one.objectives["victims"].ratio * one.objectives["hotspots"].ratio
+        assert one.score.ratio == pytest.approx(parts**0.5)
+
+
+def test_runs_are_never_more_than_were_asked_for(small, tmp_path):
+    kinds = {"one": {}, "late": {"flow.1.start": "200 us"}, "slow": {"host.injection_rate": "10 Gbit/s"}}
+    result = tuned(small, tmp_path, runs=20, traffic=kinds, batch=4)
+    assert result.found.runs <= 20
+    tried = sum(len(trial.ratios) for trial in result.found.trials)
+    assert tried + len(kinds) == result.found.runs
+    stopped = [trial for trial in result.found.trials if trial.state == "stopped"]
+    assert all(len(trial.ratios) < 3 for trial in stopped)
+    assert all(len(trial.ratios) == 3 for trial in result.found.trials if trial.state == "done")
+
+
+def test_short_runs_come_first(small, tmp_path):
+    result = tuned(small, tmp_path, short={"duration": "600 us", "warmup": "300 us"}, runs=24)
+    best = result.found.finished[0]
+    assert [at.short for at in best.ratios] == [True, False]
+    long = {at: ratios for at, ratios in best.ratios.items() if not at.short}
+    assert best.score == racing.score(result.tuning, long), "short runs do not count once there are others"
+
+
+def test_the_worst_traffic_counts_where_asked_for(small):
+    base = silvan.Tuning.load(small)
+    kinds = (Kind("one"), Kind("other"))
+    ratios = {racing.Instance(kinds[0], 1): (4.0, 1.0), racing.Instance(kinds[1], 1): (1.0, 1.0)}
+    scores = {}
+    for mix in ("weighted", "worst"):
+        tuning = Tuning(name="t", base=base.base, kinds=kinds, mix=mix)
+        scores[mix] = racing.score(tuning, ratios)
+    assert scores == {"weighted": pytest.approx(2**0.5), "worst": pytest.approx(1.0)}
+
+
+def test_weights_and_goals_enter_the_score():
+    more, less = Objective("a", weight=3.0), Objective("b", larger=False)
+    assert more.ratio(2.0, 1.0) == 2.0
+    assert less.ratio(2.0, 1.0) == 0.5
+    assert less.ratio(0.0, 1.0) == more.ratio(1e9, 1.0) == 1e6
+    assert more.ratio(None, 1.0) == 1e-6
+
+
+def test_a_pareto_front_has_nothing_that_another_beats(small, tmp_path):
+    result = tuned(small, tmp_path, mix="pareto", runs=19, out=tmp_path / "out")
+    chosen = outcome.front(result.tuning, result.found)
+    parts = [outcome._parts(result.tuning, trial) for trial in result.found.finished]
+    for trial in chosen:
+        own = outcome._parts(result.tuning, trial)
+        assert not any(all(a > b for a, b in zip(other, own, strict=True)) for other in parts)
+    assert "Settings of which none is better in everything" in (tmp_path / "out" / "account.md").read_text()
+
+
+def test_a_measure_of_ones_own_is_tuned(small, tmp_path):
+    own = [
+        {"name": "F1", "summary": "flows.F1.received_gbit_s", "goal": "max"},
+        {"of": "latency", "weight": 0.5},
+    ]
+    result = tuned(small, tmp_path, objectives=own)
+    values = result.values(result.finalists[0])
+    assert values["F1"] > 0
+    assert values["latency"] > 0
+
+
+def test_fairness_is_that_of_the_flows_to_the_hotspot(small, tmp_path):
+    result = tuned(small, tmp_path, objectives="fairness")
+    assert 0 < result.values(result.finalists[0])["fairness"] <= 1
+
+
+def test_who_is_who_is_told_by_the_traffic(small):
+    roles = roles_of(silvan.Scenario.load(small), None)
+    assert roles == Roles(frozenset({"H5"}), frozenset({"F2", "F3"}), ("F2", "F3"), (), 13.0)
+    named = roles_of(silvan.Scenario.load(small), ["H4"])
+    assert (named.hotspots, named.flows) == (frozenset({"H4"}), ("F1",))
+
+
+def test_a_table_has_its_shape_and_its_longest_delay():
+    made = presets.with_table({presets.LONGEST: 127, presets.EXPONENT: 1, "seed": 2})
+    delays = made[presets.TABLE]["delays_ns"]
+    assert delays == [1000 * i for i in range(128)]
+    assert made["seed"] == 2
+    assert presets.with_table({presets.LONGEST: 10})[presets.TABLE]["delays_ns"][127] == 10_000
+
+
+def test_known_settings_are_found_in_the_space():
+    axes = presets.usual_space()
+    steps = search.nearest_steps(axes, presets.PRESETS["Paper IV"])
+    labels = {axis.name: axis.labels[step] for axis, step in zip(axes, steps, strict=True)}
+    assert labels == {
+        "threshold": 15, "marking_rate": 0, "packet_size": 0, "cct_exponent": 2, "cct_longest": 160,
+        "ccti_timer": 150, "ccti_increase": 1, "ccti_limit": 127, "level": "qp",
+    }  # fmt: skip
+
+
+def test_only_numbers_in_order_are_stepped_along():
+    def ordered(*labels):
+        return search._is_ordered(Axis("a", "", labels, (("a", labels),)))
+
+    assert ordered(1, 2, 5)
+    assert ordered(5, 2, 1)
+    assert not ordered(1, 5, 2)
+    assert not ordered("qp", "sl")
+    assert not ordered(True, False)
+
+
+def test_the_defaults_are_paper_iii(small):
+    plain = silvan.Scenario.load(small, {"congestion.mechanism": "ib-cc"})
+    known = silvan.Scenario.load(small, dict(presets.PRESETS[presets.REFERENCE]))
+    assert tomllib.loads(known.to_toml())["congestion"] == tomllib.loads(plain.to_toml())["congestion"]
+
+
+def test_what_is_written_is_read_back(small, tmp_path):
+    result = tuned(small, tmp_path, out=tmp_path / "out")
+    options = (tmp_path / "out" / "opensm.conf").read_text()
+    again, _ = _opensm.load(small, tmp_path / "out" / "opensm.conf", SHORT_RUNS)
+    assert again.opensm_options() == options == result.opensm_options()
+    best = silvan.Scenario.load(tmp_path / "out" / "best.toml")
+    assert best.opensm_options() == options
+    plugin = (tmp_path / "out" / "ccmgr.conf").read_text()
+    for line in (
+        "threshold 0xf",
+        "marking_rate 0xa",
+        "packet_size 0x200",
+        "ccti_increase 1",
+        "trigger_threshold 2",
+    ):
+        assert f"\n{line}\n" in plugin
+    numbers = json.loads((tmp_path / "out" / "tune.json").read_text())
+    assert numbers["best"] == result.best
+    assert {path.name for path in (tmp_path / "out" / "figures").iterdir()} >= {
+        "search.png",
+        "comparison.svg",
+    }
+
+
+@pytest.mark.skipif(shutil.which("opensm") is None, reason="opensm is not installed")
+def test_opensm_itself_reads_the_lines_to_paste(small, tmp_path):
+    """As `opensm -F FILE -c FILE` writes them back: with the same effect, and nothing refused."""
+    tuned(small, tmp_path, out=tmp_path / "out")
+    files = ("-F", "out/opensm.conf", "-c", "read.conf", "-f", "opensm.log")
+    done = subprocess.run(
+        ["opensm", *files], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "nrecognized" not in done.stdout + done.stderr
+    ours, theirs = _opensm.read(tmp_path / "out" / "opensm.conf"), _opensm.read(tmp_path / "read.conf")
+    assert theirs.keys == ours.keys
+    assert theirs.victim_mask == ours.victim_mask
+
+
+def test_a_setting_that_is_refused_does_not_end_the_search(small, tmp_path):
+    space = {"congestion.marking.threshold": [15, 99], "congestion.reaction.ccti_timer": [50, 150]}
+    result = tuned(small, tmp_path, search=space, runs=5)
+    failed = [trial for trial in result.found.trials if trial.state == "failed"]
+    assert [trial.setting.keys["congestion.marking.threshold"] for trial in failed] == [99, 99]
+    assert "must be 0 to 15" in failed[0].error
+
+
+def test_the_command_tunes_and_says_what_it_found(small, tmp_path):
+    path = tmp_path / "tune.toml"
+    path.write_text(
+        f'name = "mine"\nscenario = "{small.name}"\nruns = 6\nconfirm = 2\n'
+        "[set]\nduration = '1 ms'\nwarmup = '500 us'\n"
+        "[[axis]]\nkey = 'congestion.reaction.ccti_increase'\nvalues = [1, 2, 4, 8]\n"
+    )
+    done = command("tune", path, "--out", tmp_path / "out", "--progress", "--objective", "victims=2")
+    assert done.returncode == 0, done.stderr
+    assert "mine: the best settings" in done.stdout
+    assert "beside" in done.stdout
+    assert "runs simulated" in done.stderr
+    again = command("tune", path, "--out", tmp_path / "out", "--objective", "victims=2", "--json")
+    assert json.loads(again.stdout) == json.loads((tmp_path / "out" / "tune.json").read_text())
+    assert "0 runs simulated" in again.stderr
+
+
+def test_the_shipped_file_can_begin():
+    tuning = Tuning.load(ROOT / "studies" / "tune" / "forest-648.toml")
+    assert (tuning.size, tuning.runs, [kind.name for kind in tuning.kinds]) == (1000, 64, ["silent", "windy"])
+    grid = silvan.Study.load(ROOT / "studies" / "cc-grid-648.toml")
+    assert tuning.search == grid.axes[1:], "the tuner searches the very grid"
+    for kind, step in (("silent", 0), ("windy", 1)):
+        own = next(one for one in tuning.kinds if one.name == kind)
+        setting = racing.setting_at(tuning.search, (0, 0, 0))
+        ours = tuning.base.at(tuning.overrides(setting.keys, own, 1))
+        theirs = grid.base.at(grid.points()[1000 * step].overrides)
+        assert ours.to_toml() == theirs.to_toml()
+
+
+def test_without_optuna_it_is_said_what_to_install(small, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
+    with pytest.raises(silvan.SweepError, match=r"pip install 'silvan\[tune\]'"):
+        tuned(small, tmp_path)
