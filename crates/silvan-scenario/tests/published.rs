@@ -64,6 +64,9 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
             "fabric-648",
             "hot-phase",
             "hotspot-648",
+            "job-collective",
+            "job-kernel",
+            "job-trace",
             "moving-forest",
             "multistage",
             "mvcm-hot-phase",
@@ -71,8 +74,10 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
             "routes-512",
             "silent-forest",
             "star",
+            "step-and-trees",
             "testbed",
             "trees-1024",
+            "two-jobs",
             "uniform-648"
         ]
     );
