@@ -25,7 +25,7 @@ use crate::measure::{LinkName, Meters, Series, Trees};
 use crate::packet::Pool;
 use crate::routing::{self, Tables};
 use crate::simulation::{Engine, ModelError};
-use crate::switch::{PortWiring, Ports, Switch};
+use crate::switch::{PortWiring, Ports, Steering, Switch};
 use crate::topology::{End, Link, MAX_SWITCH_PORTS, NodeRef, Topology};
 use crate::traffic::Pattern;
 use crate::traffic::forest::Placement;
@@ -353,11 +353,12 @@ impl<'a> Builder<'a> {
         let mut tables = FxHashMap::default();
         let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {
             let marker = self.marker(&rule, index, &wiring);
-            let director = directors.as_mut().and_then(|directors| directors.next()).map(Box::new);
+            let director = directors.as_mut().and_then(|directors| directors.next()).map(Steering::Flows);
+            let lanes_of_paths = || self.config.path_lanes.clone().map(Steering::Lanes);
+            let steering = director.or_else(lanes_of_paths).map(Box::new);
             let lanes = usize::from(self.config.lanes.count);
             let table = self.shared_table(index, &mut tables);
-            let ports = Ports::new(index as u32, lanes, wiring, table, (marker, director), self.full_space())
-                .with_maps(self.config.path_lanes.clone());
+            let ports = Ports::new(index as u32, lanes, wiring, table, (marker, steering), self.full_space());
             self.switch(ports, special.as_ref(), output_lane)
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())

@@ -119,8 +119,11 @@ impl Builder<'_> {
         let organisation = Organisation::new(self.queues(), config.queue_count);
         let control_first = config.control_first(mechanism);
         let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
-        let routes =
-            if ports.director.is_some() { Routes::Packet } else { Routes::Table(Arc::clone(ports.table())) };
+        let routes = if ports.director().is_some() {
+            Routes::Packet
+        } else {
+            Routes::Table(Arc::clone(ports.table()))
+        };
         Buffers::new(shape, routes, cams)
     }
 

@@ -5,7 +5,7 @@
 
 use silvan_engine::Rate;
 
-use super::Ports;
+use super::{Ports, Steering};
 use crate::core::Core;
 use crate::packet::{Kind, Packet, PacketId};
 use crate::routing::Tables;
@@ -70,7 +70,7 @@ impl Ports {
     /// Decides where a packet that comes in leaves, where that is not the table's alone to say.
     #[inline]
     pub fn direct(&mut self, core: &mut Core, input: usize, id: PacketId) {
-        if self.director.is_some() {
+        if self.director().is_some() {
             self.direct_flow(core, input, id);
         }
     }
@@ -78,7 +78,7 @@ impl Ports {
     #[inline(never)]
     fn direct_flow(&mut self, core: &mut Core, input: usize, id: PacketId) {
         let table = usize::from(self.table()[core.packets[id].dst as usize]);
-        let Some(director) = &mut self.director else { return };
+        let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else { return };
         let packet = &mut core.packets[id];
         let announced = packet.kind.announces().then(|| core.announcements.get_mut(packet.payload));
         let bytes = announced.as_ref().map_or(0, |announced| announced.bytes);

@@ -24,6 +24,15 @@ pub(crate) struct PortWiring {
     pub may_underrun: bool,
 }
 
+/// Who decides about packets besides the forwarding table.
+#[derive(Debug)]
+pub(crate) enum Steering {
+    /// Flows have routes of their own.
+    Flows(Director),
+    /// Lanes follow from service levels of paths and SL-to-VL tables.
+    Lanes(Arc<Lanes>),
+}
+
 /// The part of a switch that does not depend on its architecture.
 #[derive(Debug)]
 pub(crate) struct Ports {
@@ -37,8 +46,8 @@ pub(crate) struct Ports {
     channels: Box<[(ChannelId, ChannelId)]>,
     /// Output port index per destination host, shared by switches that route alike.
     table: Arc<[u16]>,
-    /// Decides where flows go, if the table does not.
-    pub director: Option<Box<Director>>,
+    /// Who else has a say in where packets go; nobody in most networks.
+    pub steering: Option<Box<Steering>>,
     pub marker: Marker,
     /// Space of a full packet, which a root must have credit for.
     full_space: u32,
@@ -46,8 +55,6 @@ pub(crate) struct Ports {
     pub marks: Box<[u64]>,
     /// Whether some packet may come in on a slower link than it leaves on, at any output.
     pub may_underrun: bool,
-    /// Which lane packets leave on, where that is not the one that they came on.
-    maps: Option<Arc<Lanes>>,
 }
 
 impl Ports {
@@ -56,7 +63,7 @@ impl Ports {
         lanes: usize,
         wiring: Box<[Option<PortWiring>]>,
         table: Arc<[u16]>,
-        (marker, director): (Marker, Option<Box<Director>>),
+        (marker, steering): (Marker, Option<Box<Steering>>),
         full_space: u32,
     ) -> Self {
         let marks = vec![0; wiring.len()].into_boxed_slice();
@@ -65,35 +72,37 @@ impl Ports {
             port.map_or((ChannelId::MAX, ChannelId::MAX), |wiring| (wiring.out, wiring.into))
         };
         let channels = wiring.iter().map(both).collect();
-        Self {
-            node,
-            lanes,
-            channels,
-            wiring,
-            table,
-            director,
-            marker,
-            full_space,
-            marks,
-            may_underrun,
-            maps: None,
+        Self { node, lanes, channels, wiring, table, steering, marker, full_space, marks, may_underrun }
+    }
+
+    /// Decides where flows go, if the table does not.
+    #[inline]
+    pub fn director(&self) -> Option<&Director> {
+        match self.steering.as_deref()? {
+            Steering::Flows(director) => Some(director),
+            Steering::Lanes(_) => None,
         }
     }
 
-    /// The same with SL-to-VL tables.
-    pub fn with_maps(self, maps: Option<Arc<Lanes>>) -> Self {
-        Self { maps, ..self }
+    /// The service levels of paths and SL-to-VL tables, where packets may leave on another lane than they came on.
+    #[inline]
+    fn maps(&self) -> Option<&Arc<Lanes>> {
+        match self.steering.as_deref()? {
+            Steering::Flows(_) => None,
+            Steering::Lanes(maps) => Some(maps),
+        }
     }
 
     /// Whether packets may leave on another lane than they came on.
+    #[inline]
     pub fn changes_lanes(&self) -> bool {
-        self.maps.is_some()
+        self.maps().is_some()
     }
 
     /// Chooses the lane of a packet that has come in: by its ports and its service level.
     #[inline]
     pub fn choose_lane(&self, core: &mut Core, input: usize, id: PacketId) {
-        let Some(maps) = &self.maps else { return };
+        let Some(maps) = self.maps() else { return };
         let packet = &mut core.packets[id];
         let output = usize::from(self.table[packet.dst as usize]);
         let ports = (input as u16 + 1, output as u16 + 1);
@@ -105,13 +114,13 @@ impl Ports {
     /// The lane on which a packet came in.
     #[inline]
     pub fn came(&self, packet: &Packet) -> u8 {
-        if self.maps.is_some() { packet.came } else { packet.vl }
+        if self.changes_lanes() { packet.came } else { packet.vl }
     }
 
     /// Whether a packet's output is that of the table, and it may leave as soon as its head is in.
     #[inline]
     pub fn is_plain(&self) -> bool {
-        self.director.is_none() && !self.may_underrun && self.maps.is_none()
+        self.steering.is_none() && !self.may_underrun
     }
 
     /// Number of ports.
@@ -130,7 +139,7 @@ impl Ports {
     /// The output port of a packet that has been directed.
     #[inline]
     pub fn route_of(&self, packet: &Packet) -> usize {
-        if self.director.is_some() { usize::from(packet.out) } else { self.route(packet.dst) }
+        if self.director().is_some() { usize::from(packet.out) } else { self.route(packet.dst) }
     }
 
     /// Output port per destination host.
@@ -213,7 +222,7 @@ impl Ports {
     ) -> Time {
         let packet = &mut core.packets[id];
         let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
-        let came = if self.maps.is_some() { packet.came } else { vl };
+        let came = if self.changes_lanes() { packet.came } else { vl };
         if self.marker.marks(output * self.lanes + usize::from(vl), packet.size) {
             // A mark counts where it tells something: on data that had none.
             if !packet.fecn && packet.kind == Kind::Data {

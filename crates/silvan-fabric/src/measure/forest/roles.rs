@@ -262,7 +262,7 @@ fn meets(packet: &Packet, source: &Host, nodes: Nodes, map: &Map, moment: &Momen
         }
         let Some((switch, input)) = nodes.receiver.get(channel as usize).copied().flatten() else { break };
         let ports = nodes.switches[switch as usize].ports();
-        let routes = ports.director.as_ref().and_then(|director| director.routes.as_ref());
+        let routes = ports.director().and_then(|director| director.routes.as_ref());
         let output = routes.map_or_else(
             || ports.route(packet.dst),
             |routes| {
