@@ -79,6 +79,11 @@ impl Growth {
         self.live.binary_search_by_key(&root, |live| live.0).is_ok()
     }
 
+    /// The roots of trees that live, in the order of links, and the numbers of these trees.
+    pub fn live(&self) -> &[(u32, u32)] {
+        &self.live
+    }
+
     /// The number of the tree with this root; a new one if none lives.
     fn number(&mut self, root: u32, from_ns: u64) -> u32 {
         let place = match self.live.binary_search_by_key(&root, |live| live.0) {

@@ -1,4 +1,7 @@
 //! The trees of a moment: roots, and the outputs that lack credit because of them.
+//!
+//! At each sample a switch output with packets waiting is *blocked* if it lacks credit for a full packet, else
+//! *loaded* if more than two full packets wait. One that faces a host is loaded where others are blocked.
 
 use silvan_engine::{Rate, Time};
 
@@ -7,7 +10,7 @@ use crate::config::Config;
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::measure::series::LinkName;
-use crate::measure::trees::Part;
+use crate::queueing::isolation::Cams;
 use crate::switch::Switch;
 
 /// A directed link, as trees see it.
@@ -19,6 +22,17 @@ pub(super) struct Link {
     /// The host at its receiving end, or [`NONE`].
     pub host: u32,
     sent_bytes: u64,
+}
+
+/// What a switch output was at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// It has nothing to send, or little and credit for it.
+    Free,
+    /// It lacks credit for a full packet.
+    Blocked,
+    /// It has more than two full packets to send, and credit; or it faces a host and lacks credit.
+    Loaded,
 }
 
 /// What does not change from moment to moment, but for counters.
@@ -110,6 +124,8 @@ pub(super) struct Moment {
     pub roots: Vec<u32>,
     /// Links in trees: roots, then what waits for them directly, and so on.
     pub order: Vec<u32>,
+    /// Per link; free for a host's.
+    states: Vec<State>,
     /// Who waits for whom: `(a, b)` for link `b` that waits for link `a`.
     waits: Vec<(u32, u32)>,
     /// Who waits for anybody, in order.
@@ -122,8 +138,8 @@ pub(super) struct Moment {
 impl Moment {
     pub fn new(links: usize) -> Self {
         let (roots, order, waits, waiting) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let members = vec![NOT_IN; links];
-        Self { members, roots, order, waits, waiting, sets: Vec::new(), words: 0 }
+        let (members, states) = (vec![NOT_IN; links], vec![State::Free; links]);
+        Self { members, roots, order, states, waits, waiting, sets: Vec::new(), words: 0 }
     }
 
     /// Has each link wait for the nearest root alone.
@@ -144,15 +160,15 @@ impl Moment {
         })
     }
 
-    /// Finds the trees now. A root is an output that others wait for and that does not wait itself, but has
-    /// more waiting than it can send: it was busy all the time, or faces a host. One that had a tree before,
-    /// as `lives` says, has one as long as it is busy.
+    /// Finds the trees now. A root is an output that others wait for, or that has special queues, and that does
+    /// not wait itself, but has more waiting than it can send: it was busy all the time, or faces a host. One
+    /// that had a tree before, as `lives` says, has one as long as it is busy.
     pub fn find(
         &mut self,
         core: &mut Core,
         nodes: Nodes,
         map: &mut Map,
-        (state, span): (&[Part], Time),
+        span: Time,
         lives: impl Fn(u32) -> bool,
     ) {
         for &link in &self.order {
@@ -160,21 +176,18 @@ impl Moment {
         }
         self.roots.clear();
         self.order.clear();
-        self.find_waits(core, nodes, map, state);
-        for (at, &part) in state.iter().enumerate() {
-            let utilisation = map.utilisation(core, at, span);
-            let at = at as u32;
-            if part != Part::Contributor || self.waiting.binary_search(&at).is_ok() {
-                continue;
-            }
-            let first = self.waits.partition_point(|wait| wait.0 < at);
-            let is_waited_for = self.waits.get(first).is_some_and(|wait| wait.0 == at);
-            let is_busy = utilisation >= BUSY;
-            let faces_host = map.links[at as usize].host != NONE;
-            if is_waited_for && (is_busy || faces_host) || is_busy && lives(at) {
-                self.members[at as usize].root = self.roots.len() as u32;
-                self.roots.push(at);
-                self.order.push(at);
+        self.waits.clear();
+        self.waiting.clear();
+        let is_some_loaded = self.look(core, nodes, map);
+        if is_some_loaded {
+            self.find_waits(core, nodes, map);
+        }
+        for at in 0..map.links.len() {
+            let is_busy = map.utilisation(core, at, span) >= BUSY;
+            if self.states[at] == State::Loaded && self.is_root(nodes, map, (at as u32, is_busy), &lives) {
+                self.members[at].root = self.roots.len() as u32;
+                self.roots.push(at as u32);
+                self.order.push(at as u32);
             }
         }
         self.spread();
@@ -185,6 +198,49 @@ impl Moment {
                 self.members[link as usize].queued = queued;
             }
         }
+    }
+
+    /// Whether a loaded output is a root.
+    fn is_root(
+        &self,
+        nodes: Nodes,
+        map: &Map,
+        (at, is_busy): (u32, bool),
+        lives: &impl Fn(u32) -> bool,
+    ) -> bool {
+        if self.waiting.binary_search(&at).is_ok() {
+            return false;
+        }
+        let first = self.waits.partition_point(|wait| wait.0 < at);
+        let is_waited_for = self.waits.get(first).is_some_and(|wait| wait.0 == at);
+        let link = &map.links[at as usize];
+        let faces_host = link.host != NONE;
+        let has_queues = |(switch, output): (u32, usize)| {
+            let cams = nodes.switches[switch as usize].cams();
+            cams.is_some_and(|cams| cams.is_root(output, usize::from(map.lanes)))
+        };
+        (is_busy || faces_host) && (is_waited_for || link.switch.is_some_and(has_queues))
+            || is_busy && lives(at)
+    }
+
+    /// Looks at every output. Returns whether any is loaded: without one there is no root.
+    fn look(&mut self, core: &mut Core, nodes: Nodes, map: &Map) -> bool {
+        let mut is_some_loaded = false;
+        for (link, state) in map.links.iter().zip(&mut self.states) {
+            let Some((switch, output)) = link.switch else { continue };
+            let queued = nodes.switches[switch as usize].queued_bytes(core, output);
+            *state = if queued == 0 {
+                State::Free
+            } else if (0..map.lanes).any(|vl| !core.has_some_credit(link.channel, vl, map.full_space)) {
+                if link.host == NONE { State::Blocked } else { State::Loaded }
+            } else if queued > 2 * map.full_space {
+                State::Loaded
+            } else {
+                State::Free
+            };
+            is_some_loaded |= *state == State::Loaded;
+        }
+        is_some_loaded
     }
 
     /// Adds what waits for the roots to their trees, the nearest first.
@@ -224,15 +280,11 @@ impl Moment {
         }
     }
 
-    fn find_waits(&mut self, core: &mut Core, nodes: Nodes, map: &Map, state: &[Part]) {
-        self.waits.clear();
-        self.waiting.clear();
-        if state.iter().all(|&part| part == Part::Free) {
-            return;
-        }
+    /// Finds who waits for whom.
+    fn find_waits(&mut self, core: &mut Core, nodes: Nodes, map: &Map) {
         for (at, link) in map.links.iter().enumerate() {
             // Of hosts the states say nothing.
-            if link.switch.is_some() && state[at] == Part::Free {
+            if link.switch.is_some() && self.states[at] == State::Free {
                 continue;
             }
             let Some((far, input)) = nodes.receiver.get(link.channel as usize).copied().flatten() else {
@@ -246,13 +298,13 @@ impl Moment {
                 }
                 for (output, _) in switch.heads(core, input, usize::from(vl)) {
                     let wanted = map.outputs[far as usize][output];
-                    if wanted != NONE && state[wanted as usize] != Part::Free {
+                    if wanted != NONE && self.states[wanted as usize] != State::Free {
                         self.waits.push((wanted, at as u32));
                     }
                 }
             }
         }
-        self.find_stopped(core, nodes, map, state);
+        self.find_stopped(core, nodes, map);
         self.waits.sort_unstable();
         self.waits.dedup();
         self.waiting.extend(self.waits.iter().map(|wait| wait.1));
@@ -261,9 +313,13 @@ impl Moment {
 
     /// Outputs that may not send to the host behind a root: the special queue for it at the next switch is
     /// full.
-    fn find_stopped(&mut self, core: &Core, nodes: Nodes, map: &Map, state: &[Part]) {
-        let roots: Vec<u32> = (map.links.iter().zip(state))
-            .filter(|(link, part)| link.host != NONE && **part != Part::Free)
+    fn find_stopped(&mut self, core: &Core, nodes: Nodes, map: &Map) {
+        let lanes = usize::from(map.lanes);
+        let is_stopped = |cams: &Cams, output: usize, host: u32| {
+            (0..lanes).any(|vl| cams.stops(output * lanes + vl, host))
+        };
+        let hosts: Vec<u32> = (map.links.iter().zip(&self.states))
+            .filter(|(link, state)| link.host != NONE && **state != State::Free)
             .map(|(link, _)| link.host)
             .collect();
         let wanted = |channel: ChannelId, host: u32| {
@@ -273,17 +329,17 @@ impl Moment {
         };
         for (number, switch) in nodes.switches.iter().enumerate() {
             let Some(cams) = switch.cams().filter(|cams| cams.output_lines() > 0) else { continue };
-            for &host in &roots {
+            for &host in &hosts {
                 let output = switch.ports().route(host);
                 let Some(&at) = map.outputs[number].get(output) else { continue };
-                if at != NONE && cams.stops(output, host) && switch.queued_bytes(core, output) > 0 {
+                if at != NONE && is_stopped(cams, output, host) && switch.queued_bytes(core, output) > 0 {
                     self.waits.extend(wanted(switch.ports().out(output), host).map(|wanted| (wanted, at)));
                 }
             }
         }
         for (sender, &at) in nodes.hosts.iter().zip(&map.of_host).filter(|one| *one.1 != NONE) {
             let Some(cams) = sender.cams().filter(|cams| cams.output_lines() > 0) else { continue };
-            for &host in roots.iter().filter(|&&host| cams.stops(0, host)) {
+            for &host in hosts.iter().filter(|&&host| is_stopped(cams, 0, host)) {
                 self.waits.extend(wanted(sender.out, host).map(|wanted| (wanted, at)));
             }
         }
