@@ -49,6 +49,12 @@ impl Host {
         of_flows.chain(on_hand)
     }
 
+    /// Sources, and the destinations that they have something for, without the amounts.
+    pub fn wanted(&self) -> impl Iterator<Item = (u16, u32)> {
+        let of_flows = self.flows.with_messages().map(|(flow, _)| (flow.source, flow.destination));
+        of_flows.chain(self.on_hand.iter().map(|message| (0, message.destination)))
+    }
+
     /// The packets that arrived and are not drained yet.
     pub fn undrained(&self) -> impl Iterator<Item = &Packet> {
         self.undrained.iter().map(|(_, packet)| packet)

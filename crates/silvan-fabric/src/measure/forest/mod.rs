@@ -136,7 +136,7 @@ impl Forest {
     pub fn judge(mut self, nodes: Nodes) -> Judged {
         self.map.find_hosts(nodes);
         let is_endpoint = |tree: &growth::Tree| self.map.links[tree.root as usize].host != NONE;
-        let verdicts = verdict::judge(&self.growth.trees, &self.roles.of, is_endpoint);
+        let verdicts = verdict::judge(&self.growth.trees, (&self.roles.of, nodes.hosts.len()), is_endpoint);
         Judged { forest: self, verdicts }
     }
 }

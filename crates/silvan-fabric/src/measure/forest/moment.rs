@@ -110,6 +110,13 @@ pub(super) struct Member {
     pub queued: u32,
 }
 
+impl Member {
+    /// Whether it is in a tree.
+    pub fn is_in(&self) -> bool {
+        self.root != NONE
+    }
+}
+
 /// What an output that is busy all the time carries of what it can, at least: there are gaps between packets.
 const BUSY: f64 = 0.9;
 

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::growth::Growth;
-use super::moment::{Map, Moment};
+use super::moment::{Map, Member, Moment};
 use super::{NONE, Nodes};
 use crate::config::Config;
 use crate::core::Core;
@@ -25,20 +25,34 @@ pub(crate) struct Who {
 /// What somebody sends through a root.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Feeding {
-    /// Intervals in which it did, and of those at whose ends some flow of the host was held back.
+    /// Intervals in which it did, or at whose ends packets of its were on the way there, and of those at whose
+    /// ends some flow of the host was held back.
     pub samples: u32,
     pub throttled: u32,
+    /// Intervals in which it did.
+    pub fed: u32,
     /// The beginning of the first of them and the end of the last.
     pub first_ns: u64,
     pub last_ns: u64,
     /// Payload through the root, and of all that the host sent, in the intervals with the tree from then on.
     pub bytes: f64,
     pub sent_bytes: u64,
-    /// Packets inside at samples from then on: its own for the root, and all of the host.
+    /// Packets inside at samples from then on: its own for the root, and all of the host's.
     pub own_packets: u64,
     pub packets: u64,
     /// Payload for the root inside at a sample before anything was counted.
     pub inside_bytes: u64,
+}
+
+impl Feeding {
+    /// Notes that it feeds the tree now.
+    fn see(&mut self, now_ns: u64, is_throttled: bool) {
+        if self.last_ns != now_ns {
+            self.last_ns = now_ns;
+            self.samples += 1;
+            self.throttled += u32::from(is_throttled);
+        }
+    }
 }
 
 /// What somebody suffers from a tree.
@@ -62,7 +76,7 @@ pub(super) struct Around {
 }
 
 /// What a packet's way meets first: a root, else a branch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meets {
     Nothing,
     /// Link.
@@ -71,12 +85,26 @@ enum Meets {
     Root(u32),
 }
 
-/// A packet inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A packet inside, or a message that waits to come in, which has no payload here.
+#[derive(Debug, Clone, Copy)]
 struct Met {
     who: Who,
     meets: Meets,
+    destination: u32,
     payload: u32,
+}
+
+impl Met {
+    /// By sending host and class, then by what they meet.
+    fn order(&self) -> u128 {
+        let meets = match self.meets {
+            Meets::Nothing => 0,
+            Meets::Branch(link) => 1 << 32 | u64::from(link),
+            Meets::Root(root) => 2 << 32 | u64::from(root),
+        };
+        let who = u64::from(self.who.class) << 32 | u64::from(self.who.host);
+        u128::from(who) << 64 | u128::from(meets)
+    }
 }
 
 /// See the module.
@@ -108,6 +136,8 @@ struct Load {
 impl Roles {
     /// About so many packets and flows are looked at per sample.
     const MOST: usize = 8192;
+    /// At most so many messages of a host.
+    const MESSAGES: usize = 4;
 
     pub fn new(config: &Config) -> Self {
         let forests = config.traffic.iter().filter(|one| matches!(one.pattern, Pattern::Forest(_)));
@@ -144,7 +174,7 @@ impl Roles {
             let times = (from_ns, core.now.0 / 1_000);
             self.feed(core, nodes, map, (numbers, &delivered), times);
             let met = meet(core, nodes, map, moment);
-            self.count_inside(nodes, &met, numbers, times);
+            self.count_inside(nodes, map, (moment, &met), numbers, times);
             for group in met.chunk_by(|one, other| one.who == other.who) {
                 let load = self.load(core, nodes, group[0].who, span);
                 self.wait(group, (moment, numbers), &load, times);
@@ -180,12 +210,9 @@ impl Roles {
                 let fresh = Feeding { first_ns: from_ns, ..Feeding::default() };
                 let feeding = self.of[tree as usize].feeding.entry(who).or_insert(fresh);
                 feeding.bytes += bytes as f64 * scale;
-                if feeding.last_ns != now_ns {
-                    feeding.samples += 1;
-                    let is_throttled = nodes.hosts[who.host as usize].throttled_flows() > 0;
-                    feeding.throttled += u32::from(is_throttled);
-                }
-                feeding.last_ns = now_ns;
+                // It may have several flows to the root.
+                feeding.fed += u32::from(feeding.last_ns != now_ns);
+                feeding.see(now_ns, nodes.hosts[who.host as usize].throttled_flows() > 0);
             };
             of_host.get(&sender.destination).into_iter().for_each(|&tree| add(tree));
             if !inner.is_empty() {
@@ -206,28 +233,33 @@ impl Roles {
     }
 
     /// Counts the packets inside of those that feed trees. Of a tree that is new, they are all that is known.
-    fn count_inside(&mut self, nodes: Nodes, met: &[Met], numbers: &[u32], (from_ns, now_ns): (u64, u64)) {
-        for of_host in met.chunk_by(|one, other| one.who == other.who) {
-            let who = of_host[0].who;
-            for same in of_host.chunk_by(|one, other| one.meets == other.meets) {
-                let Meets::Root(root) = same[0].meets else { continue };
+    fn count_inside(
+        &mut self,
+        nodes: Nodes,
+        map: &Map,
+        (moment, met): (&Moment, &[Met]),
+        numbers: &[u32],
+        (from_ns, now_ns): (u64, u64),
+    ) {
+        let roots = (0u32..).zip(&moment.roots);
+        let of_host: FxHashMap<u32, u32> =
+            roots.map(|(place, &root)| (map.links[root as usize].host, place)).collect();
+        let mut inside: FxHashMap<u32, u64> = FxHashMap::default();
+        for one in met {
+            *inside.entry(one.who.host).or_default() += 1;
+            let last = of_host.get(&one.destination).copied();
+            let first = if let Meets::Root(root) = one.meets { Some(root) } else { None };
+            for root in last.into_iter().chain(first.filter(|first| Some(*first) != last)) {
                 let tree = numbers[root as usize];
-                let is_new = !self.watched.iter().any(|watched| watched.1 == tree);
-                let feeding = &mut self.of[tree as usize].feeding;
-                if is_new {
-                    let throttled = u32::from(nodes.hosts[who.host as usize].throttled_flows() > 0);
-                    let inside_bytes = same.iter().map(|one| u64::from(one.payload)).sum();
-                    let (first_ns, last_ns) = (from_ns, now_ns);
-                    let first = Feeding { samples: 1, throttled, first_ns, last_ns, ..Feeding::default() };
-                    feeding.insert(who, Feeding { inside_bytes, ..first });
-                }
-                if let Some(feeding) = feeding.get_mut(&who) {
-                    feeding.own_packets += same.len() as u64;
+                let fresh = Feeding { first_ns: from_ns, ..Feeding::default() };
+                let feeding = self.of[tree as usize].feeding.entry(one.who).or_insert(fresh);
+                feeding.see(now_ns, nodes.hosts[one.who.host as usize].throttled_flows() > 0);
+                feeding.own_packets += 1;
+                if !self.watched.iter().any(|watched| watched.1 == tree) {
+                    feeding.inside_bytes += u64::from(one.payload);
                 }
             }
         }
-        let mut inside: FxHashMap<u32, u64> = FxHashMap::default();
-        met.iter().for_each(|one| *inside.entry(one.who.host).or_default() += 1);
         for &tree in numbers {
             for (who, feeding) in &mut self.of[tree as usize].feeding {
                 feeding.packets += inside.get(&who.host).copied().unwrap_or(0);
@@ -332,7 +364,7 @@ impl Roles {
     }
 }
 
-/// What packets meet on their ways, by sending host and class. Of many packets, those are looked at that some
+/// What packets inside, and messages that wait to come in, meet on their ways, by sending host and class. Of many packets, those are looked at that some
 /// of their bits say, which are the same however a run is done.
 fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
     let mask = (core.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
@@ -340,25 +372,36 @@ fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
         let bits = (packet.injected.0 ^ (u64::from(packet.src) << 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         packet.kind == Kind::Data && (bits >> 40) & mask == 0
     };
-    let packets = core.packets().filter(is_looked_at);
-    let mut met: Vec<_> = packets
-        .map(|packet| Met {
-            who: Who { class: packet.class, host: packet.src },
-            meets: meets(packet, nodes, map, moment),
-            payload: packet.payload,
+    let met = |class: u16, key: FlowKey, payload: u32| Met {
+        who: Who { class, host: key.source },
+        meets: meets(key, nodes, map, moment),
+        destination: key.destination,
+        payload,
+    };
+    let packets = core.packets().filter(is_looked_at).map(|packet| {
+        let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
+        met(packet.class, FlowKey { source, destination, connection }, packet.payload)
+    });
+    // Where a host's link waits, all that the host has to send does.
+    let senders = nodes.hosts.iter().zip(&map.of_host);
+    let held = senders.filter(|(_, link)| moment.members.get(**link as usize).is_some_and(Member::is_in));
+    let messages = held.flat_map(|(host, _)| {
+        host.wanted().take(Roles::MESSAGES).map(|(source, destination)| {
+            let key = FlowKey { source: host.id, destination, connection: u32::from(source) };
+            met(host.sources[usize::from(source)].class, key, 0)
         })
-        .collect();
-    met.sort_unstable();
+    });
+    let mut met: Vec<Met> = packets.chain(messages).collect();
+    met.sort_unstable_by_key(Met::order);
     met
 }
 
 /// What a packet's way from its source to its destination meets first: a root, else a branch.
-fn meets(packet: &Packet, nodes: Nodes, map: &Map, moment: &Moment) -> Meets {
+fn meets(key: FlowKey, nodes: Nodes, map: &Map, moment: &Moment) -> Meets {
     let mut found = Meets::Nothing;
-    let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
-    for link in way(FlowKey { source, destination, connection }, nodes, map) {
+    for link in way(key, nodes, map) {
         let member = moment.members[link as usize];
-        if member.root != NONE {
+        if member.is_in() {
             if member.depth == 0 {
                 return Meets::Root(member.root);
             }

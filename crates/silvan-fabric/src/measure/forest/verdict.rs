@@ -9,6 +9,8 @@ use super::roles::{Around, Feeding, Waiting, Who};
 const ALL: f64 = 0.999;
 /// Who sends at least this part of all that it sends through a root feeds the tree, much or little.
 const OWN: f64 = 0.25;
+/// So many times what it sends to another host goes through the root of who feeds the tree with a small part.
+const PREFERRED: f64 = 2.0;
 
 /// See the module.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    fn new(tree: &Tree, around: &Around) -> Self {
+    fn new(tree: &Tree, around: &Around, hosts: usize) -> Self {
         let mut feeding: Vec<(Who, Feeding)> = around.feeding.iter().map(|one| (*one.0, *one.1)).collect();
         feeding.sort_unstable_by_key(|one| one.0);
         if feeding.iter().all(|one| one.1.bytes == 0.0) {
@@ -34,7 +36,7 @@ impl Verdict {
             }
         }
         let through_root = feeding.iter().map(|one| one.1.bytes).sum();
-        let contributors = contributors(tree, &feeding);
+        let contributors = contributors(tree, &feeding, hosts);
         let is_often = |samples: u32| 10 * u64::from(samples) >= u64::from(tree.samples);
         let waiting = around.waiting.iter().filter(|one| is_often(one.1.samples));
         let mut victims: Vec<(Who, Waiting)> = waiting.map(|one| (*one.0, *one.1)).collect();
@@ -68,40 +70,43 @@ impl Verdict {
 }
 
 /// Those of who sends through the root that feed the tree. Whoever sends to a hotspot now and then, as to any
-/// host, does not.
-fn contributors(tree: &Tree, feeding: &[(Who, Feeding)]) -> Vec<(Who, Feeding)> {
-    // Somebody who came late has its rate from then on, but not from a moment on.
+/// of the other `hosts`, does not.
+fn contributors(tree: &Tree, feeding: &[(Who, Feeding)], hosts: usize) -> Vec<(Who, Feeding)> {
+    // Who came late has its rate from then on, but not from the last moment on.
     let half = tree.last_ns.saturating_sub(tree.born_ns) / 2;
     let rate = |one: &Feeding| one.bytes / tree.last_ns.saturating_sub(one.first_ns).max(half).max(1) as f64;
     let sum = |power| feeding.iter().map(|one| rate(&one.1).powi(power)).sum::<f64>();
-    // The rate of a byte's sender, on average over bytes.
-    let typical = sum(2) / sum(1).max(f64::MIN_POSITIVE);
-    let own = |one: &Feeding| one.bytes / one.sent_bytes.max(1) as f64;
-    let least = least(feeding.iter().map(|one| rate(&one.1)).collect(), typical);
-    let feeds = |one: &Feeding| {
-        let rate = rate(one);
-        rate >= typical / 8.0 && own(one) >= OWN || rate >= least
+    // An eighth of the rate of a byte's sender, on average over bytes.
+    let least = sum(2) / sum(1).max(f64::MIN_POSITIVE) / 8.0;
+    let is_own = |one: &Feeding| {
+        let is_often = 10 * u64::from(one.samples) >= u64::from(tree.samples);
+        one.bytes >= OWN * one.sent_bytes as f64 && is_often && (one.fed > 1 || rate(one) >= least)
     };
-    feeding.iter().filter(|one| feeds(&one.1)).copied().collect()
-}
-
-/// The rate from which on somebody feeds a tree who has but little of its own for it: above the widest gap
-/// between the rates, as far as that is about those that are neither clearly above nor clearly below it.
-fn least(mut rates: Vec<f64>, typical: f64) -> f64 {
-    rates.retain(|&rate| rate >= typical / 16.0 && rate <= typical);
-    rates.push(typical);
-    rates.sort_unstable_by(f64::total_cmp);
-    let gaps = rates.windows(2).map(|pair| (pair[1] / pair[0], pair[1]));
-    let widest = gaps.max_by(|one, other| one.0.total_cmp(&other.0));
-    widest.map_or(typical / 3.0, |(gap, above)| if gap >= 2.0 { above } else { typical / 3.0 })
+    let is_preferred = |one: &Feeding| {
+        // In so many intervals it would have sent there had it sent to all others alike.
+        let to_others = (one.sent_bytes as f64 - one.bytes).max(0.0) / hosts.saturating_sub(2).max(1) as f64;
+        let by_chance = f64::from(one.fed) * to_others / one.bytes.max(1.0);
+        let enough = 3.0f64.min(f64::from(tree.samples) / 2.0);
+        f64::from(one.fed) >= PREFERRED * by_chance + enough
+    };
+    let all = |feeds: &dyn Fn(&Feeding) -> bool| -> Vec<(Who, Feeding)> {
+        feeding.iter().filter(|one| feeds(&one.1)).copied().collect()
+    };
+    let found = all(&|one| is_own(one) || is_preferred(one));
+    // Where all send to all alike, those do who send most.
+    if found.is_empty() { all(&|one| rate(one) >= least) } else { found }
 }
 
 /// What the trees were.
-pub(super) fn judge(trees: &[Tree], around: &[Around], is_endpoint: impl Fn(&Tree) -> bool) -> Vec<Verdict> {
+pub(super) fn judge(
+    trees: &[Tree],
+    (around, hosts): (&[Around], usize),
+    is_endpoint: impl Fn(&Tree) -> bool,
+) -> Vec<Verdict> {
     let none = Around::default();
     let of = |number: usize| around.get(number).unwrap_or(&none);
     let mut verdicts: Vec<Verdict> =
-        trees.iter().enumerate().map(|(number, tree)| Verdict::new(tree, of(number))).collect();
+        trees.iter().enumerate().map(|(number, tree)| Verdict::new(tree, of(number), hosts)).collect();
     find_moves(trees, &mut verdicts, is_endpoint);
     verdicts
 }
