@@ -143,10 +143,10 @@ def test_a_windy_forest(p, mechanism):
     if mechanism == "none":
         # Hosts that were held back for others, too, send as p says.
         assert all(tree.root_share == pytest.approx(p / 100, abs=0.06) for tree in trees)
-    # Everybody waits with what is for others.
+    # Everybody waits with what is for others; where that is a tenth, some have none of it at most samples.
     everybody = {host for subset, _ in truth for host in subset}
     waiting = {one.host for tree in trees for one in tree.victims}
-    assert min(agreement(waiting, everybody)) > 0.95
+    assert min(agreement(waiting, everybody)) > (0.95 if p < 90 else 0.9)
 
 
 @pytest.mark.parametrize("mechanism", ["ib-cc", "fbicm", "ccfit", "ecocc"])
@@ -258,6 +258,53 @@ def test_special_queues_belong_to_the_tree_that_caused_them(mechanism, lanes):
         sum(one.lost_bytes for tree in run.forest.trees for one in tree.victims) for run in (result, plain)
     ]
     assert lost[0] < 0.7 * lost[1]
+
+
+def check_moments(result):
+    """What is told of the links in trees at a time is what they are then, and each waits for one that it leads to."""
+    rows, links, wiring = (result.numpy(name) for name in ("tree_links", "links", "wiring"))
+    found = {
+        name: dict(zip(zip(links["time_ns"], links["link"], strict=True), links[name], strict=True))
+        for name in ("queued_bytes", "downstream_bytes")
+    }
+    ends = {link: at for at, link in enumerate(wiring["link"])}
+    for at, key in enumerate(zip(rows["time_ns"], rows["link"], strict=True)):
+        for name, values in found.items():
+            assert rows[name][at] == values[key], (name, key)
+        if rows["depth"][at]:
+            link, waits_for = ends[rows["link"][at]], ends[rows["waits_for"][at]]
+            assert wiring["to_node"][link] == wiring["from_node"][waits_for]
+    assert len(rows["time_ns"]) > 100
+
+
+def test_a_lane_of_its_own_keeps_a_flow_out_of_the_tree():
+    """The same four flows feed one tree; the victim is none on a virtual lane that nobody else uses."""
+    scenario = silvan.Scenario.load(ROOT / "scenarios" / "testbed.toml", {"measure.interval": "50 ms"})
+    shared = silvan.run(scenario, lanes__count=2)
+    own = silvan.run(scenario, lanes__count=2, flow__0__sl=1)
+    for result, victims in ((shared, ["F1"]), (own, [])):
+        (tree,) = result.forest.trees
+        assert [one.class_ for one in tree.contributors] == ["F2", "F3", "F4", "F5"]
+        assert [one.class_ for one in tree.victims] == victims
+        check_moments(result)
+
+
+def test_trees_of_adaptive_routes():
+    """Routes are chosen flow by flow: packets wait where these lead, not where the tables would."""
+    text = (
+        'duration = "2 ms"\nwarmup = "1 ms"\n[topology]\nkind = "modified-k-ary-n-tree"\nk = 4\nn = 2\n'
+        'horizontal_width = 1\nlink_rate = "10 Gbit/s"\n[adaptive_routing]\nheuristic = "flow-count"\n'
+        '[measure]\ninterval = "20 us"\n'
+    )
+    pairs = [(f"hot {at}", at, 16) for at in (1, 2, 5, 6, 9)] + [("cold 3", 3, 15), ("cold 7", 7, 14)]
+    for name, source, to in pairs:
+        text += f'[[flow]]\nname = "{name}"\nfrom = "H{source}"\nto = "H{to}"\nmessage = "256 KiB"\n'
+    result = silvan.run(silvan.Scenario.from_toml(text))
+    check_moments(result)
+    trees = [tree for tree in lasting(result) if tree.root_kind == "endpoint"]
+    assert [hot_host(tree) for tree in trees] == ["H16"]
+    assert [one.class_ for one in trees[0].contributors] == ["hot 1", "hot 2", "hot 5", "hot 6", "hot 9"]
+    assert {one.class_ for one in trees[0].victims} <= {"cold 3", "cold 7"}
 
 
 def test_an_inner_root():

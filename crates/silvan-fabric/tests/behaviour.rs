@@ -171,9 +171,11 @@ fn whatever_had_no_effect_is_warned_of() {
 fn the_account_names_root_contributors_and_victim() {
     let (topology, config) = testbed(us(20_000));
     let account = run(&topology, &config).account.join("\n");
-    for part in
-        ["S2:2->H5 (100 % of the samples)", "Victims (held back by a branch, through no root): H1->H4."]
-    {
+    for part in [
+        "S2:2->H5 (100 % of the samples). Up to 6 links waited for a root at a time.",
+        "Contributors (they send through a root): ",
+        "Victims (held back by a tree whose root they do not send through): H1->H4 (lost ",
+    ] {
         assert!(account.contains(part), "{account}\nlacks: {part}");
     }
 }

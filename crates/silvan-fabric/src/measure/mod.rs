@@ -15,6 +15,7 @@ mod watchdog;
 pub(crate) use account::{Story, tell};
 pub(crate) use books::{check_traffic, left_waiting};
 pub(crate) use deliveries::Watch;
+pub use forest::MOST_TREE_ROWS;
 pub(crate) use forest::{Forest, Judged, Nodes, Verdict};
 #[cfg(debug_assertions)]
 pub(crate) use invariants::{check_all, check_channel};

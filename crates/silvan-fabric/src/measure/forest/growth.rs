@@ -158,7 +158,7 @@ mod tests {
     fn moment(members: &[(u32, u32, u32)]) -> Moment {
         let mut moment = Moment::new(10);
         for &(link, root, depth) in members {
-            moment.members[link as usize] = Member { root, waits_for: NONE, depth, queued: 100 };
+            moment.members[link as usize] = Member { root, waits_for: NONE, depth, lanes: 1, queued: 100 };
             moment.order.push(link);
             if depth == 0 {
                 moment.roots.push(link);

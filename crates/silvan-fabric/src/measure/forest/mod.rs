@@ -25,6 +25,9 @@ use moment::{Map, Moment};
 use roles::Roles;
 pub(crate) use verdict::Verdict;
 
+/// The most rows of the table `tree_links`: 150 MB. What would come after them is not recorded.
+pub const MOST_TREE_ROWS: u64 = 4_000_000;
+
 /// No link, no tree.
 const NONE: u32 = u32::MAX;
 
@@ -68,9 +71,6 @@ pub(crate) struct Forest {
 }
 
 impl Forest {
-    /// The most rows of links: 150 MB.
-    const MOST_ROWS: usize = 4_000_000;
-
     pub fn new(
         (config, topology): (&Config, &Topology),
         full_space: u32,
@@ -114,7 +114,7 @@ impl Forest {
     /// Writes down the links of the trees of this moment, whose numbers are `trees`.
     fn record(&mut self, core: &Core, trees: &[u32]) {
         let Self { moment, map, rows, .. } = self;
-        if rows.link.len() + moment.order.len() > Self::MOST_ROWS {
+        if (rows.link.len() + moment.order.len()) as u64 > MOST_TREE_ROWS {
             self.unrecorded += 1;
             return;
         }

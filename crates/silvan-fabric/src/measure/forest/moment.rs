@@ -86,6 +86,21 @@ impl Map {
         }
     }
 
+    /// The links on which a switch sends what it has for a host behind a root: that of its table, or, where
+    /// flows have routes of their own, that to the host and those where it was told to stop.
+    fn wanted(&self, switch: &Switch, number: u32, (host, vl): (u32, u8)) -> impl Iterator<Item = u32> {
+        let (ports, cams) = (switch.ports(), switch.cams());
+        let route = if ports.director.is_none() { Some(ports.route(host)) } else { None };
+        let lane = move |output: usize| output * usize::from(self.lanes) + usize::from(vl);
+        let stops = move |output: usize| cams.is_some_and(|cams| cams.stops(lane(output), host));
+        let outputs = self.outputs[number as usize].iter().enumerate();
+        let is_wanted = move |output: usize, link: u32| match route {
+            Some(route) => output == route,
+            None => self.links[link as usize].host == host || stops(output),
+        };
+        outputs.filter(move |&(output, &link)| link != NONE && is_wanted(output, link)).map(|(_, &link)| link)
+    }
+
     /// The share of what it can carry, or its host can take, that a link carried since the last call.
     fn utilisation(&mut self, core: &Core, at: usize, span: Time) -> f64 {
         let link = &mut self.links[at];
@@ -106,6 +121,8 @@ pub(super) struct Member {
     pub waits_for: u32,
     /// Links from it to the root.
     pub depth: u32,
+    /// Virtual lanes on which it waits for a root, as bits; of a root, all.
+    pub lanes: u16,
     /// Bytes that wait for it.
     pub queued: u32,
 }
@@ -115,12 +132,17 @@ impl Member {
     pub fn is_in(&self) -> bool {
         self.root != NONE
     }
+
+    /// Whether it is in a tree with a virtual lane.
+    pub fn holds(&self, vl: u8) -> bool {
+        self.lanes >> vl & 1 == 1
+    }
 }
 
 /// What an output that is busy all the time carries of what it can, at least: there are gaps between packets.
 const BUSY: f64 = 0.9;
 
-const NOT_IN: Member = Member { root: NONE, waits_for: NONE, depth: 0, queued: 0 };
+const NOT_IN: Member = Member { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0 };
 
 /// See the module.
 #[derive(Debug)]
@@ -133,8 +155,8 @@ pub(super) struct Moment {
     pub order: Vec<u32>,
     /// Per link; free for a host's.
     states: Vec<State>,
-    /// Who waits for whom: `(a, b)` for link `b` that waits for link `a`.
-    waits: Vec<(u32, u32)>,
+    /// Who waits for whom: `(a, b, vl)` for link `b` that waits on a virtual lane for link `a`.
+    waits: Vec<(u32, u32, u8)>,
     /// Who waits for anybody, in order.
     waiting: Vec<u32>,
     /// Per link, so many words of bits: one for each root that it waits for, at once or in the end.
@@ -192,7 +214,8 @@ impl Moment {
         for at in 0..map.links.len() {
             let is_busy = map.utilisation(core, at, span) >= BUSY;
             if self.states[at] == State::Loaded && self.is_root(nodes, map, (at as u32, is_busy), &lives) {
-                self.members[at].root = self.roots.len() as u32;
+                let root = self.roots.len() as u32;
+                self.members[at] = Member { root, lanes: u16::MAX, ..NOT_IN };
                 self.roots.push(at as u32);
                 self.order.push(at as u32);
             }
@@ -252,17 +275,23 @@ impl Moment {
 
     /// Adds what waits for the roots to their trees, the nearest first.
     fn spread(&mut self) {
+        let mut reached: Vec<(u32, u16)> = self.roots.iter().map(|&root| (root, u16::MAX)).collect();
         let mut next = 0;
-        while let Some(&link) = self.order.get(next) {
+        while let Some(&(link, lanes)) = reached.get(next) {
             next += 1;
             let Member { root, depth, .. } = self.members[link as usize];
             let first = self.waits.partition_point(|wait| wait.0 < link);
-            for &(_, waiting) in self.waits[first..].iter().take_while(|wait| wait.0 == link) {
+            for &(_, waiting, vl) in self.waits[first..].iter().take_while(|wait| wait.0 == link) {
                 let member = &mut self.members[waiting as usize];
-                if member.root == NONE {
-                    *member = Member { root, waits_for: link, depth: depth + 1, queued: 0 };
+                if lanes >> vl & 1 == 0 || member.holds(vl) {
+                    continue;
+                }
+                if !member.is_in() {
+                    *member = Member { root, waits_for: link, depth: depth + 1, ..NOT_IN };
                     self.order.push(waiting);
                 }
+                member.lanes |= 1 << vl;
+                reached.push((waiting, 1 << vl));
             }
         }
     }
@@ -279,7 +308,10 @@ impl Moment {
         }
         for &link in order.iter().chain(order.iter()) {
             let first = waits.partition_point(|wait| wait.0 < link);
-            for &(_, waiting) in waits[first..].iter().take_while(|wait| wait.0 == link) {
+            for &(_, waiting, vl) in waits[first..].iter().take_while(|wait| wait.0 == link) {
+                if !members[link as usize].holds(vl) {
+                    continue;
+                }
                 for word in 0..*words {
                     sets[waiting as usize * *words + word] |= sets[link as usize * *words + word];
                 }
@@ -306,7 +338,7 @@ impl Moment {
                 for (output, _) in switch.heads(core, input, usize::from(vl)) {
                     let wanted = map.outputs[far as usize][output];
                     if wanted != NONE && self.states[wanted as usize] != State::Free {
-                        self.waits.push((wanted, at as u32));
+                        self.waits.push((wanted, at as u32, vl));
                     }
                 }
             }
@@ -321,34 +353,31 @@ impl Moment {
     /// Outputs that may not send to the host behind a root: the special queue for it at the next switch is
     /// full.
     fn find_stopped(&mut self, core: &Core, nodes: Nodes, map: &Map) {
-        let lanes = usize::from(map.lanes);
-        let is_stopped = |cams: &Cams, output: usize, host: u32| {
-            (0..lanes).any(|vl| cams.stops(output * lanes + vl, host))
-        };
         let hosts: Vec<u32> = (map.links.iter().zip(&self.states))
             .filter(|(link, state)| link.host != NONE && **state != State::Free)
             .map(|(link, _)| link.host)
             .collect();
-        let wanted = |channel: ChannelId, host: u32| {
-            let (far, _) = nodes.receiver.get(channel as usize).copied().flatten()?;
-            let output = nodes.switches[far as usize].ports().route(host);
-            map.outputs[far as usize].get(output).copied().filter(|&link| link != NONE)
-        };
-        for (number, switch) in nodes.switches.iter().enumerate() {
-            let Some(cams) = switch.cams().filter(|cams| cams.output_lines() > 0) else { continue };
+        let lanes = usize::from(map.lanes);
+        let mut stopped = |cams: &Cams, output: usize, (channel, at): (ChannelId, u32)| {
+            let Some((far, _)) = nodes.receiver.get(channel as usize).copied().flatten() else { return };
             for &host in &hosts {
-                let output = switch.ports().route(host);
-                let Some(&at) = map.outputs[number].get(output) else { continue };
-                if at != NONE && is_stopped(cams, output, host) && switch.queued_bytes(core, output) > 0 {
-                    self.waits.extend(wanted(switch.ports().out(output), host).map(|wanted| (wanted, at)));
+                for vl in (0..map.lanes).filter(|&vl| cams.stops(output * lanes + usize::from(vl), host)) {
+                    let wanted = map.wanted(&nodes.switches[far as usize], far, (host, vl));
+                    self.waits.extend(wanted.map(|wanted| (wanted, at, vl)));
+                }
+            }
+        };
+        for (switch, outputs) in nodes.switches.iter().zip(&map.outputs) {
+            let Some(cams) = switch.cams().filter(|cams| cams.output_lines() > 0) else { continue };
+            for (output, &at) in outputs.iter().enumerate().filter(|one| *one.1 != NONE) {
+                if switch.queued_bytes(core, output) > 0 {
+                    stopped(cams, output, (switch.ports().out(output), at));
                 }
             }
         }
         for (sender, &at) in nodes.hosts.iter().zip(&map.of_host).filter(|one| *one.1 != NONE) {
             let Some(cams) = sender.cams().filter(|cams| cams.output_lines() > 0) else { continue };
-            for &host in hosts.iter().filter(|&&host| is_stopped(cams, 0, host)) {
-                self.waits.extend(wanted(sender.out, host).map(|wanted| (wanted, at)));
-            }
+            stopped(cams, 0, (sender.out, at));
         }
     }
 }

@@ -372,23 +372,23 @@ fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
         let bits = (packet.injected.0 ^ (u64::from(packet.src) << 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         packet.kind == Kind::Data && (bits >> 40) & mask == 0
     };
-    let met = |class: u16, key: FlowKey, payload: u32| Met {
+    let met = |class: u16, (key, vl): (FlowKey, u8), payload: u32| Met {
         who: Who { class, host: key.source },
-        meets: meets(key, nodes, map, moment),
+        meets: meets((key, vl), nodes, map, moment),
         destination: key.destination,
         payload,
     };
     let packets = core.packets().filter(is_looked_at).map(|packet| {
         let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
-        met(packet.class, FlowKey { source, destination, connection }, packet.payload)
+        met(packet.class, (FlowKey { source, destination, connection }, packet.vl), packet.payload)
     });
     // Where a host's link waits, all that the host has to send does.
     let senders = nodes.hosts.iter().zip(&map.of_host);
     let held = senders.filter(|(_, link)| moment.members.get(**link as usize).is_some_and(Member::is_in));
     let messages = held.flat_map(|(host, _)| {
-        host.wanted().take(Roles::MESSAGES).map(|(source, destination)| {
+        host.wanted().take(Roles::MESSAGES).map(|(source, destination, vl)| {
             let key = FlowKey { source: host.id, destination, connection: u32::from(source) };
-            met(host.sources[usize::from(source)].class, key, 0)
+            met(host.sources[usize::from(source)].class, (key, vl), 0)
         })
     });
     let mut met: Vec<Met> = packets.chain(messages).collect();
@@ -397,11 +397,11 @@ fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
 }
 
 /// What a packet's way from its source to its destination meets first: a root, else a branch.
-fn meets(key: FlowKey, nodes: Nodes, map: &Map, moment: &Moment) -> Meets {
+fn meets((key, vl): (FlowKey, u8), nodes: Nodes, map: &Map, moment: &Moment) -> Meets {
     let mut found = Meets::Nothing;
     for link in way(key, nodes, map) {
         let member = moment.members[link as usize];
-        if member.is_in() {
+        if member.holds(vl) {
             if member.depth == 0 {
                 return Meets::Root(member.root);
             }
