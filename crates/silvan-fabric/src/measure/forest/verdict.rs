@@ -36,7 +36,7 @@ impl Verdict {
             }
         }
         let through_root = feeding.iter().map(|one| one.1.bytes).sum();
-        let contributors = contributors(tree, &feeding, hosts);
+        let contributors = contributors((tree.born_ns, tree.last_ns, tree.samples), &feeding, hosts);
         let is_often = |samples: u32| 10 * u64::from(samples) >= u64::from(tree.samples);
         let waiting = around.waiting.iter().filter(|one| is_often(one.1.samples));
         let mut victims: Vec<(Who, Waiting)> = waiting.map(|one| (*one.0, *one.1)).collect();
@@ -71,22 +71,26 @@ impl Verdict {
 
 /// Those of who sends through the root that feed the tree. Whoever sends to a hotspot now and then, as to any
 /// of the other `hosts`, does not.
-fn contributors(tree: &Tree, feeding: &[(Who, Feeding)], hosts: usize) -> Vec<(Who, Feeding)> {
+fn contributors(
+    (born_ns, last_ns, samples): (u64, u64, u32),
+    feeding: &[(Who, Feeding)],
+    hosts: usize,
+) -> Vec<(Who, Feeding)> {
     // Who came late has its rate from then on, but not from the last moment on.
-    let half = tree.last_ns.saturating_sub(tree.born_ns) / 2;
-    let rate = |one: &Feeding| one.bytes / tree.last_ns.saturating_sub(one.first_ns).max(half).max(1) as f64;
+    let half = last_ns.saturating_sub(born_ns) / 2;
+    let rate = |one: &Feeding| one.bytes / last_ns.saturating_sub(one.first_ns).max(half).max(1) as f64;
     let sum = |power| feeding.iter().map(|one| rate(&one.1).powi(power)).sum::<f64>();
     // An eighth of the rate of a byte's sender, on average over bytes.
     let least = sum(2) / sum(1).max(f64::MIN_POSITIVE) / 8.0;
     let is_own = |one: &Feeding| {
-        let is_often = 10 * u64::from(one.samples) >= u64::from(tree.samples);
+        let is_often = 10 * u64::from(one.samples) >= u64::from(samples);
         one.bytes >= OWN * one.sent_bytes as f64 && is_often && (one.fed > 1 || rate(one) >= least)
     };
     let is_preferred = |one: &Feeding| {
         // In so many intervals it would have sent there had it sent to all others alike.
         let to_others = (one.sent_bytes as f64 - one.bytes).max(0.0) / hosts.saturating_sub(2).max(1) as f64;
         let by_chance = f64::from(one.fed) * to_others / one.bytes.max(1.0);
-        let enough = 3.0f64.min(f64::from(tree.samples) / 2.0);
+        let enough = 3.0f64.min(f64::from(samples) / 2.0);
         f64::from(one.fed) >= PREFERRED * by_chance + enough
     };
     let all = |feeds: &dyn Fn(&Feeding) -> bool| -> Vec<(Who, Feeding)> {
@@ -136,5 +140,43 @@ fn find_moves(trees: &[Tree], verdicts: &mut [Verdict], is_endpoint: impl Fn(&Tr
             verdicts[old as usize].moved_to.get_or_insert(new);
             verdicts[new as usize].moved_from = Some(old);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hosts that contribute to a tree of 10 ms in a network of 102, of those that send so many bytes through
+    /// the root and in all, in so many intervals.
+    fn found(senders: &[(f64, u64, u32)]) -> Vec<u32> {
+        let feeding = senders.iter().zip(0..).map(|(&(bytes, sent_bytes, fed), host)| {
+            let seen =
+                Feeding { bytes, sent_bytes, fed, samples: fed, last_ns: 10_000_000, ..Feeding::default() };
+            (Who { class: 0, host }, seen)
+        });
+        let feeding: Vec<_> = feeding.collect();
+        contributors((0, 10_000_000, 100), &feeding, 102).iter().map(|one| one.0.host).collect()
+    }
+
+    #[test]
+    fn who_sends_there_alone_contributes_however_little() {
+        assert_eq!(found(&[(1e6, 1_000_000, 100), (1e4, 10_000, 20), (1e4, 1_000_000, 5)]), [0, 1]);
+        assert_eq!(found(&[(1e6, 1_000_000, 100), (1e4, 10_000, 2)]), [0], "seldom");
+    }
+
+    #[test]
+    fn who_sends_there_more_than_to_others_contributes() {
+        // 1 MB to others are 10 kB for each of 100.
+        let windy = (1e5, 1_100_000, 50);
+        assert_eq!(found(&[windy, windy, (1e4, 1_010_000, 10), (19_000.0, 1_019_000, 19)]), [0, 1]);
+        // Few packets more than by chance may be chance.
+        assert_eq!(found(&[windy, (4e3, 104_000, 4), (8e3, 108_000, 8)]), [0, 2]);
+    }
+
+    #[test]
+    fn where_all_send_to_all_alike_those_contribute_who_send_most() {
+        assert_eq!(found(&[(1e4, 1_010_000, 10), (9e3, 910_000, 9), (1e3, 101_000, 1)]), [0, 1]);
+        assert!(found(&[]).is_empty());
     }
 }
