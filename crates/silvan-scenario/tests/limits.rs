@@ -100,10 +100,10 @@ fn trees_that_may_not_be_recorded_to_the_end_are_warned_of() {
         warnings,
         [
             "the table tree_links may be full before the end: if all 14 links are in congestion trees, 400000 intervals \
-             give 5600000 rows, and 4000000 are kept; give measure.interval at least 14 ns, or switch off measure.forest"
+             give 5600000 rows, and 4000000 are kept; give measure.interval at least 14.1 ns, or switch off measure.forest"
         ]
     );
-    assert!(check("14 ns", true).0.is_empty(), "the advice holds");
+    assert!(check("14.1 ns", true).0.is_empty(), "the advice holds");
     let (none, without) = check("10 ns", false);
     assert!(none.is_empty());
     assert!((memory - without - 4e6 * 48.0 / 1e6).abs() < 1.0, "{memory} MB, {without} MB without trees");
