@@ -434,6 +434,7 @@ impl<'a> Builder<'a> {
             lanes: self.config.lanes.count,
             control_lane: self.config.lanes.control.map(|lane| lane.min(self.config.lanes.count - 1)),
             notification: self.config.parts().notification,
+            coalescing: self.config.parts().coalescing,
             reaction,
             validates: self.config.parts().marking.validates(),
             lane_of,
