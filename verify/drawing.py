@@ -440,8 +440,6 @@ VARIANTS = (
     (with_queues,),
     (with_lanes, with_queues),
     (with_queues, with_patterns),
-    (with_coalescing,),
-    (with_lanes, with_patterns, with_coalescing),
     (with_special_queues,),
     (with_lanes, with_special_queues),
     (with_lanes, with_special_queues, with_patterns),
