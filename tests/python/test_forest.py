@@ -245,8 +245,8 @@ def test_the_testbed():
     assert victim.lost_share == pytest.approx(lost / offered, rel=0.01)
     on = silvan.run(scenario, congestion__mechanism="ib-cc")
     assert lasting(on) == []
-    told = " came and went; no output was the root of one in more than a tenth of the samples."
-    assert any(line.endswith(told) for line in on.account)
+    told = "No output was the root of a congestion tree in more than a tenth of the samples."
+    assert told in on.account
 
 
 @pytest.mark.parametrize("mechanism", ["fbicm", "ccfit"])
