@@ -6,7 +6,7 @@
 use silvan_engine::{Rate, Time};
 
 use super::{NONE, Nodes};
-use crate::config::Config;
+use crate::config::{Assignment, Config};
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::measure::series::LinkName;
@@ -46,6 +46,8 @@ pub(super) struct Map {
     /// Link per channel, or [`NONE`].
     by_channel: Vec<u32>,
     pub lanes: u8,
+    /// Whether packets change lanes on their ways.
+    pub changes_lanes: bool,
     full_space: u32,
     drain: Option<Rate>,
 }
@@ -67,8 +69,8 @@ impl Map {
             .map(|link| Link { channel: link.channel, switch: link.switch, host: NONE, sent_bytes: 0 })
             .collect();
         let lanes = config.lanes.count.max(1);
-        let drain = config.host.drain_rate;
-        Self { links, outputs, of_host: Vec::new(), by_channel, lanes, full_space, drain }
+        let (drain, changes_lanes) = (config.host.drain_rate, config.lanes.assignment == Assignment::Paths);
+        Self { links, outputs, of_host: Vec::new(), by_channel, lanes, changes_lanes, full_space, drain }
     }
 
     /// Learns which links hosts send and receive on; once, as hosts are not there from the start.
@@ -155,8 +157,8 @@ pub(super) struct Moment {
     pub order: Vec<u32>,
     /// Per link; free for a host's.
     states: Vec<State>,
-    /// Who waits for whom: `(a, b, vl)` for link `b` that waits on a virtual lane for link `a`.
-    waits: Vec<(u32, u32, u8)>,
+    /// Who waits for whom: `(a, b, vl, lane)` for link `b` that waits on a virtual lane for a lane of link `a`.
+    waits: Vec<(u32, u32, u8, u8)>,
     /// Who waits for anybody, in order.
     waiting: Vec<u32>,
     /// Per link, so many words of bits: one for each root that it waits for, at once or in the end.
@@ -281,9 +283,9 @@ impl Moment {
             next += 1;
             let Member { root, depth, .. } = self.members[link as usize];
             let first = self.waits.partition_point(|wait| wait.0 < link);
-            for &(_, waiting, vl) in self.waits[first..].iter().take_while(|wait| wait.0 == link) {
+            for &(_, waiting, vl, lane) in self.waits[first..].iter().take_while(|wait| wait.0 == link) {
                 let member = &mut self.members[waiting as usize];
-                if lanes >> vl & 1 == 0 || member.holds(vl) {
+                if lanes >> lane & 1 == 0 || member.holds(vl) {
                     continue;
                 }
                 if !member.is_in() {
@@ -308,8 +310,8 @@ impl Moment {
         }
         for &link in order.iter().chain(order.iter()) {
             let first = waits.partition_point(|wait| wait.0 < link);
-            for &(_, waiting, vl) in waits[first..].iter().take_while(|wait| wait.0 == link) {
-                if !members[link as usize].holds(vl) {
+            for &(_, waiting, _, lane) in waits[first..].iter().take_while(|wait| wait.0 == link) {
+                if !members[link as usize].holds(lane) {
                     continue;
                 }
                 for word in 0..*words {
@@ -335,10 +337,10 @@ impl Moment {
                 if core.has_some_credit(link.channel, vl, 2 * map.full_space) {
                     continue;
                 }
-                for (output, _) in switch.heads(core, input, usize::from(vl)) {
+                for (output, lane) in switch.heads(core, input, usize::from(vl)) {
                     let wanted = map.outputs[far as usize][output];
                     if wanted != NONE && self.states[wanted as usize] != State::Free {
-                        self.waits.push((wanted, at as u32, vl));
+                        self.waits.push((wanted, at as u32, vl, lane as u8));
                     }
                 }
             }
@@ -363,7 +365,7 @@ impl Moment {
             for &host in &hosts {
                 for vl in (0..map.lanes).filter(|&vl| cams.stops(output * lanes + usize::from(vl), host)) {
                     let wanted = map.wanted(&nodes.switches[far as usize], far, (host, vl));
-                    self.waits.extend(wanted.map(|wanted| (wanted, at, vl)));
+                    self.waits.extend(wanted.map(|wanted| (wanted, at, vl, vl)));
                 }
             }
         };

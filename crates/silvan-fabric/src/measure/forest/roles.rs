@@ -396,12 +396,13 @@ fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
     met
 }
 
-/// What a packet's way from its source to its destination meets first: a root, else a branch.
+/// What a packet's way from its source to its destination meets first: a root, else a branch. Of packets that
+/// change lanes it is not known which lane they have where.
 fn meets((key, vl): (FlowKey, u8), nodes: Nodes, map: &Map, moment: &Moment) -> Meets {
     let mut found = Meets::Nothing;
     for link in way(key, nodes, map) {
         let member = moment.members[link as usize];
-        if member.holds(vl) {
+        if member.holds(vl) || map.changes_lanes && member.is_in() {
             if member.depth == 0 {
                 return Meets::Root(member.root);
             }
