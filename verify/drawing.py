@@ -91,6 +91,16 @@ def with_lanes(found: Scenario) -> Scenario:
     return {**found, "lanes": lanes, "flow": flows}
 
 
+def with_coalescing(found: Scenario) -> Scenario:
+    """Let receivers coalesce the notification packets of a drawn scenario, if it has any."""
+    if "congestion" not in found:
+        return found
+    rng = random.Random(f"coalescing {found['seed']}")
+    interval = rng.choice(["1 ns", "333 ns", "2 us", "7 us", "50 us", "1 ms"])
+    coalescing = {"interval": interval, "per": rng.choice(["flow", "port"])}
+    return {**found, "congestion": {**found["congestion"], "notification": "cnp", "coalescing": coalescing}}
+
+
 def tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
     """Draw a tree of switches with hosts anywhere, of links that are alike or not."""
     switches = [f"S{i}" for i in range(rng.randint(1, 4))]

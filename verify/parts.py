@@ -149,6 +149,8 @@ class Congestion:
     mechanism: str
     marking: Marking | BufferMarking | None
     notification: str
+    #: Least time between notification packets of a receiver, in picoseconds, and whether that is per flow.
+    coalescing: tuple[int, bool] | None
     isolation: Isolation | None
     reaction: Reaction | WindowReaction | None
     rates: ExplicitRates | None
@@ -193,11 +195,21 @@ def congestion(table: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Congestio
         mechanism=mechanism,
         marking=_marking(part(given, "marking", preset), sizes),
         notification=given.pop("notification", preset.get("notification", "cnp")),
+        coalescing=_coalescing(given.pop("coalescing", None)),
         isolation=_isolation(part(given, "isolation", preset), sizes),
         reaction=None if rates else _reaction(reaction, sizes, net),
         rates=rates,
     )
     nothing_left("congestion", given)
+    return found
+
+
+def _coalescing(table: Mapping[str, Any] | None) -> tuple[int, bool] | None:
+    if table is None:
+        return None
+    given = dict(table)
+    found = time_ps(given.pop("interval")), {"flow": True, "port": False}[given.pop("per", "flow")]
+    nothing_left("congestion.coalescing", given)
     return found
 
 

@@ -60,10 +60,11 @@ class Contributor:
     #: When it was seen feeding the tree first and last, in nanoseconds.
     first_ns: int
     last_ns: int
-    #: Samples at which it fed the tree, and those of them at which the host held a flow of its back.
+    #: Intervals in which it fed the tree or had packets on the way to the root at the end, and those of them
+    #: at whose ends the host held a flow of its back.
     samples: int
     throttled_samples: int
-    #: Its share of the packets through the root, 0 to 1.
+    #: Its share of the payload through the root, 0 to 1.
     share_of_root: float
 
 

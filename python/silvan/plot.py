@@ -11,7 +11,6 @@ Each function draws into an axes that it is given, or makes one, and returns it:
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,11 +27,6 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -47,10 +41,6 @@ LINES_AT_MOST = 12
 FAR_APART = 20
 #: A heat map shows at most so many rows, the busiest.
 ROWS_AT_MOST = 60
-#: Units of sizes in a resolved scenario.
-SIZES = {
-    "B": 1, "KB": 10**3, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30,
-}  # fmt: skip
 #: Links that are never used more than this carry control packets at most.
 WORTH_SHOWING = 0.02
 
@@ -325,52 +315,42 @@ def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = N
     return ax
 
 
-def waiting_outputs(result: Result) -> Series:
-    """Tell, per link and sampling moment, where packets wait: 1.0 at switch outputs that are congested.
+def in_trees(result: Result) -> dict[str, NDArray[np.float64]]:
+    """Count, per sampling moment, the roots of congestion trees, and the links that wait for any of them.
 
-    Judged as the account does, by what waits and not by marks, which only some mechanisms make: an
-    output with packets waiting is congested if the buffer behind it has no room for a full packet, or
-    if more than two full packets wait. Needs the table `links`.
+    Needs the tables of `Result.forest`. Moments after the table `tree_links` was full are NaN.
     """
-    queued = Series(result, "links", "link", "queued_bytes")
-    behind = Series(result, "links", "link", "downstream_bytes")
-    sizes = tomllib.loads(result.scenario_toml)
-    block = size_bytes(sizes["packet"]["credit_block"])
-    full = size_bytes(sizes["packet"]["mtu"]) + size_bytes(sizes["packet"]["header"])
-    full = -(-full // block) * block
-    # A link is called `S1:3->S2:1` between switches, `S1:3->H4` where it leads to a host.
-    room = [
-        size_bytes(sizes["switch" if ":" in name.partition("->")[2] else "host"]["buffer"])
-        for name in queued.names
-    ]
-    blocked = behind.values > np.array(room)[:, np.newaxis] - full
-    queued.values = ((queued.values > 0) & (blocked | (queued.values > 2 * full))).astype(float)
-    return queued
-
-
-def size_bytes(written: str) -> int:
-    """Read a size of a resolved scenario, such as "64 KiB"."""
-    number, unit = written.split()
-    return int(number) * SIZES[unit]
+    rows, end_ns = result.numpy("tree_links"), result.numpy("network")["time_ns"]
+    at = np.searchsorted(end_ns, rows["time_ns"])
+    is_root = rows["depth"] == 0
+    counts = {
+        "roots of trees": np.bincount(at[is_root], minlength=len(end_ns)).astype(float),
+        "links that wait for them": np.bincount(at[~is_root], minlength=len(end_ns)).astype(float),
+    }
+    last = result.numpy("trees")["last_ns"].max(initial=0)
+    if len(rows["time_ns"]) and last > rows["time_ns"][-1]:
+        for values in counts.values():
+            values[end_ns > rows["time_ns"][-1]] = np.nan
+    return counts
 
 
 @style()
 def congestion(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw how many outputs have packets waiting, and how many flows are throttled, over time.
+    """Draw how many links are in congestion trees, and how many flows are throttled, over time.
 
-    Without the table `links` it is not known where packets wait: then how many are inside the network
-    is drawn, on an axis of its own.
+    Where trees were not recorded (``measure.forest``), it is drawn how many packets are inside the network,
+    on an axis of its own.
     """
     ax = _axes(ax)
     network = result.numpy("network")
     end_ns = network["time_ns"].astype(float)
     edges = np.concatenate(([0.0], end_ns)) / _time_axis(ax, float(end_ns[-1]) if len(end_ns) else 1.0)
-    where = "links" in result.tables and len(result.numpy("links").get("time_ns", ())) > 0
-    lines = {"throttled flows": network["throttled_flows"]}
+    where = "tree_links" in result.tables
+    lines = {"throttled flows": network["throttled_flows"].astype(float)}
     if where:
-        lines = {"outputs where packets wait": waiting_outputs(result).values.sum(axis=0), **lines}
+        lines = {**in_trees(result), **lines}
     if network["congested_outputs"].any():
-        lines["outputs that mark"] = network["congested_outputs"]
+        lines["outputs that mark"] = network["congested_outputs"].astype(float)
     for i, (label, values) in enumerate(lines.items(), start=0 if where else 1):
         ax.stairs(
             values, edges, baseline=None, label=label, color=COLOURS[i], linestyle=DASHES[i], linewidth=1.6
@@ -401,7 +381,7 @@ def _packets_inside(ax: Axes, values: NDArray[Any], edges: NDArray[np.float64]) 
 
 def _top(*lines: NDArray[Any]) -> float:
     """Return the end of an axis of numbers on which the lines have some room above them."""
-    return max(1.0, 1.06 * max((float(line.max(initial=0)) for line in lines), default=0.0))
+    return max(1.0, 1.06 * max((float(np.nanmax(line, initial=0)) for line in lines), default=0.0))
 
 
 def _cumulative(

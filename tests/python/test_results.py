@@ -264,26 +264,50 @@ def drawn(axes):
     return names, found
 
 
-def test_congestion_is_judged_by_what_waits():
-    """The outputs that the account names are those of the figure, with marks and without."""
-    for mechanism in ("none", "ib-cc"):
-        run = silvan.run(silvan.Scenario.from_toml(SMALL), congestion__mechanism=mechanism)
-        waiting = plot.waiting_outputs(run)
-        shares = dict(zip(waiting.names, waiting.values.mean(axis=1), strict=True))
-        (told,) = (line for line in run.account if line.startswith("Roots of congestion"))
-        roots = re.findall(r"(\S+) \((\d+) % of the samples\)", told)
-        assert roots
-        for link, percent in roots:
-            assert round(100 * shares[link]) == int(percent), (mechanism, link)
-        names, lines = drawn(plot.congestion(run))
-        assert names[:2] == ["outputs where packets wait", "throttled flows"]
-        np.testing.assert_array_equal(lines["outputs where packets wait"], waiting.values.sum(axis=0))
-        assert lines["outputs where packets wait"].max() >= 1
-        assert ("outputs that mark" in names) == (mechanism == "ib-cc")
+def test_congestion_is_drawn_as_the_account_tells_it():
+    """The roots that the account names are those of the figure."""
+    run = silvan.run(silvan.Scenario.from_toml(SMALL))
+    (told,) = (line for line in run.account if line.startswith("Roots of congestion"))
+    roots = re.findall(r"(\S+) \((\d+) % of the samples\)", told)
+    samples = run.tables["network"].num_rows
+    rows = run.numpy("tree_links")
+    assert roots
+    for link, percent in roots:
+        seen = np.count_nonzero((rows["link"] == link) & (rows["depth"] == 0))
+        assert round(100 * seen / samples) == int(percent), link
+    names, lines = drawn(plot.congestion(run))
+    assert names == ["roots of trees", "links that wait for them", "throttled flows"]
+    assert lines["roots of trees"].sum() == np.count_nonzero(rows["depth"] == 0)
+    assert lines["links that wait for them"].sum() == np.count_nonzero(rows["depth"])
+    most = int(lines["links that wait for them"].max())
+    assert f"Up to {most} links waited for a root at a time." in told
 
 
-def test_congestion_shows_without_the_links_table_too():
-    run = silvan.run(silvan.Scenario.from_toml(SMALL), measure__links=False)
+def test_control_that_keeps_trees_from_growing_is_told_and_drawn():
+    run = silvan.run(silvan.Scenario.from_toml(SMALL), congestion__mechanism="ib-cc")
+    told = "No output was the root of a congestion tree in more than a tenth of the samples."
+    assert told in run.account
+    names, lines = drawn(plot.congestion(run))
+    assert names[-1] == "outputs that mark"
+    assert not lines["roots of trees"].any()
+
+
+def test_what_was_not_recorded_of_trees_is_not_drawn(monkeypatch):
+    run = silvan.run(silvan.Scenario.from_toml(SMALL))
+    numpy, rows = run.numpy, run.numpy("tree_links")
+    half = len(rows["time_ns"]) // 2
+    fewer = {name: column[:half] for name, column in rows.items()}
+    monkeypatch.setattr(run, "numpy", lambda name: fewer if name == "tree_links" else numpy(name))
+    counts = plot.in_trees(run)["roots of trees"]
+    first = int(np.flatnonzero(np.isnan(counts))[0])
+    assert run.numpy("network")["time_ns"][first - 1] == fewer["time_ns"][-1]
+    assert np.isnan(counts[first:]).all()
+    plot.congestion(run)
+
+
+def test_congestion_shows_without_trees_too():
+    run = silvan.run(silvan.Scenario.from_toml(SMALL), measure__forest=False)
+    assert "Congestion trees were not recorded (measure.forest)." in run.account
     axes = plot.congestion(run)
     assert drawn(axes)[0] == ["packets inside", "throttled flows"]
     number, inside = axes.figure.axes
@@ -293,15 +317,12 @@ def test_congestion_shows_without_the_links_table_too():
 
 
 def test_the_eight_roots_of_the_silent_forest_show_without_control():
-    short = {"duration": "200 us", "warmup": "100 us", "measure.interval": "20 us", "measure.links": True}
+    short = {"duration": "200 us", "warmup": "100 us", "measure.interval": "20 us"}
     short["congestion.mechanism"] = "none"
     run = silvan.run(silvan.Scenario.load(ROOT / "scenarios" / "silent-forest.toml", short))
     assert not run.numpy("network")["congested_outputs"].any()
-    waiting = plot.waiting_outputs(run)
-    to_hosts = [row for name, row in zip(waiting.names, waiting.values, strict=True) if "->H" in name]
-    assert sum(row[-1] for row in to_hosts) == 8
     _, lines = drawn(plot.congestion(run))
-    assert lines["outputs where packets wait"][-1] >= 8
+    assert lines["roots of trees"][-1] == 8
 
 
 def test_figures_side_by_side_share_the_higher_scale():
@@ -314,10 +335,6 @@ def test_figures_side_by_side_share_the_higher_scale():
     figure = plot.compare(runs, ["slow", "fast"])
     assert figure.axes[0].get_ylim()[1] > 13
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
-
-
-def test_sizes_of_a_resolved_scenario():
-    assert [plot.size_bytes(text) for text in ("0 B", "2 KiB", "3 MB")] == [0, 2048, 3_000_000]
 
 
 def test_fairness_over_any_span():

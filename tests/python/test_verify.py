@@ -11,7 +11,18 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT))
 
 from verify import cases, check, compare, crossbar, drawing, laws, quantities, reading, reference
-from verify.reference import announcing, cioq, forests, isolation, queues, reactions, rounds, routes, streams
+from verify.reference import (
+    announcing,
+    cioq,
+    forests,
+    hosts,
+    isolation,
+    queues,
+    reactions,
+    rounds,
+    routes,
+    streams,
+)
 
 TABLE = dict(cases.table())
 
@@ -26,6 +37,15 @@ def test_scenarios_drawn_at_random():
     compared = compare.compare(drawing.many(1000, 45), show=False)
     assert not compared.wrong
     assert len(compared.refused) <= 2
+
+
+@pytest.mark.parametrize("seed", [3, 9, 23, 36, 38, 46, 54, 59])
+def test_receivers_that_coalesce(monkeypatch, seed):
+    """Few notifications come back, per flow or per port; that a mark caused none shows in what follows."""
+    scenario = drawing.with_coalescing(drawing.with_lanes(drawing.drawn(seed)))
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(hosts.Host, "may_notify", lambda *_: True)
+    assert compare.differences(scenario)
 
 
 @pytest.mark.parametrize(

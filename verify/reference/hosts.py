@@ -70,6 +70,8 @@ class Host:
             lane: deque() for lane in range(net.plan.lanes.count)
         }
         self.answers = 0
+        #: When a notification packet was caused last, per flow received or for all.
+        self.notified: dict[Source | None, int] = {}
         #: Whether there is a reason to look, for hosts that need one.
         self.is_asked = False
         #: Where flows are announced.
@@ -141,11 +143,24 @@ class Host:
         self.into.free(packet, drained)
         self.net.at(drained, lambda: self.deliver(packet))
         how = self.net.plan.congestion.notification
-        if packet.fecn or how == "ack-each" or (how == "ack" and packet.ends_message):
+        marked = packet.fecn and (how != "cnp" or self.may_notify(packet.flow))
+        if marked or how == "ack-each" or (how == "ack" and packet.ends_message):
             answer = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "answer")
             answer.becn, answer.validated = packet.fecn, packet.validated
             self.say(answer)
             self.stalled = {}
+
+    def may_notify(self, flow: Flow) -> bool:
+        """Tell whether a mark causes a notification packet now, or comes too soon after one that did."""
+        if self.net.plan.congestion.coalescing is None:
+            return True
+        interval, is_per_flow = self.net.plan.congestion.coalescing
+        about = flow.source if is_per_flow else None
+        before = self.notified.get(about)
+        if before is not None and self.net.now < before + interval:
+            return False
+        self.notified[about] = self.net.now
+        return True
 
     def say(self, packet: Packet) -> None:
         """Let a control packet wait to be sent."""

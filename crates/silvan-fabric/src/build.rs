@@ -21,7 +21,7 @@ use crate::core::{Announcements, Core, Notices};
 use crate::host::{Adapter, Host, HostSpec, Sizes};
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, key};
-use crate::measure::{LinkName, Meters, Series, Trees};
+use crate::measure::{Forest, LinkName, Meters, Series};
 use crate::packet::Pool;
 use crate::routing::{self, Tables};
 use crate::simulation::{Engine, ModelError};
@@ -39,7 +39,8 @@ pub(crate) struct Network {
     /// Per channel.
     pub receiver: Vec<Receiver>,
     pub series: Series,
-    pub trees: Trees,
+    /// Congestion trees, if they are recorded.
+    pub forest: Option<Box<Forest>>,
     pub link_names: Vec<String>,
     /// Whether each host is anyone's destination.
     pub is_destination: Vec<bool>,
@@ -148,7 +149,10 @@ pub(crate) fn build(
     let names = builder.link_names();
     let link_names: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
     let link_list: Vec<LinkName> = names.iter().map(|(_, link)| link.clone()).collect();
-    let trees = Trees::new((config, topology), builder.full_space(), (&link_list, flows.len()), &switches);
+    let forest = config
+        .measure
+        .forest
+        .then(|| Box::new(Forest::new((config, topology), builder.full_space(), &link_list, &switches)));
     let host_names = topology.hosts.iter().map(|host| host.name.clone()).collect();
     let measure = &config.measure;
     let class_names = measure.classes.then(|| classes.iter().map(|class| class.name.clone()).collect());
@@ -174,7 +178,7 @@ pub(crate) fn build(
         switches,
         receiver,
         series,
-        trees,
+        forest,
         link_names,
         is_destination,
         groups,
@@ -431,6 +435,7 @@ impl<'a> Builder<'a> {
             lanes: self.config.lanes.count,
             control_lane: self.config.lanes.control.map(|lane| lane.min(self.config.lanes.count - 1)),
             notification: self.config.parts().notification,
+            coalescing: self.config.parts().coalescing,
             reaction,
             validates: self.config.parts().marking.validates(),
             lane_of,

@@ -4,7 +4,7 @@
 use silvan_engine::{EventQueue, Time};
 
 use crate::link::{ChannelId, Class, Links, Way};
-use crate::measure::Meters;
+use crate::measure::{Meters, Watch};
 use crate::outputs::{Around, Outputs};
 use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::queueing::isolation::Notice;
@@ -202,6 +202,12 @@ impl Core {
         }
         self.meters.gather(self.parts.iter_mut().map(|part| &mut part.meters));
         self.links.packet_hops = self.parts.iter().map(|part| part.links.packet_hops).sum();
+    }
+
+    /// Has what these hosts take in counted from now on.
+    pub fn watch(&mut self, watch: &Watch) {
+        self.meters.deliveries.watch(watch);
+        self.parts.iter_mut().for_each(|part| part.watch(watch));
     }
 
     /// See [`Links::has_some_credit`].

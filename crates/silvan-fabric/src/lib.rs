@@ -39,3 +39,4 @@ pub mod topology;
 pub mod traffic;
 
 pub use build::permutation;
+pub use measure::MOST_TREE_ROWS;

@@ -350,12 +350,14 @@ impl Simulation {
         self.look_for_stall()?;
         self.network.count_drained();
         let is_apart = self.network.is_apart();
-        let Network { core, hosts, switches, series, trees, receiver, jobs, .. } = &mut self.network;
+        let Network { core, hosts, switches, series, forest, receiver, jobs, .. } = &mut self.network;
         if self.config.ends_with_jobs && jobs.as_ref().is_some_and(Jobs::are_over) {
             self.config.duration = core.now;
         }
         series.sample(core, hosts, switches);
-        trees.sample(core, (switches, hosts), &series.links, &series.flows, receiver);
+        if let Some(forest) = forest {
+            forest.sample(core, Nodes { switches, hosts, receiver });
+        }
         let next = core.now + series.interval;
         let goes_on = next <= self.config.duration;
         self.next_sample = (is_apart && goes_on).then_some(next);
@@ -449,34 +451,32 @@ impl Simulation {
         let jobs = jobs.take().map(|jobs| jobs.close(hosts, core.now)).unwrap_or_default();
         let mut summary = self.summary();
         summary.jobs = jobs.iter().map(Closed::summary).collect();
-        let network = self.network;
-        let story = Story {
+        let Network { core, switches, hosts, receiver, link_names, series, forest, .. } = self.network;
+        let nodes = Nodes { switches: &switches, hosts: &hosts, receiver: &receiver };
+        let forest = forest.map(|forest| forest.judge(nodes));
+        let (mut account, mut warnings) = tell(&Story {
             config: &self.config,
-            core: &network.core,
-            trees: &network.trees,
-            link_names: &network.link_names,
-            flows: &summary.flows,
+            core: &core,
+            forest: forest.as_ref(),
+            link_names: &link_names,
             triggers: &summary.triggers,
             throughput_gbit_s: summary.throughput_gbit_s,
             inside: summary.packets_inside,
             isolation: summary.isolation.as_ref(),
             stopped_early: !self.done,
-        };
-        let (mut account, mut warnings) = tell(&story);
+        });
         for (sentence, warning) in jobs.iter().map(Closed::tell) {
             account.push(sentence);
             warnings.extend(warning);
         }
-        let latency = latency_table(&network.core.meters.classes);
-        let Network { core, switches, hosts, receiver, link_names, series, trees, .. } = network;
+        let latency = latency_table(&core.meters.classes);
         let mut tables: Vec<Table> = series.into_tables();
         tables.push(latency);
         if !jobs.is_empty() {
             tables.extend(into_tables(jobs, &self.hosts));
         }
-        if let Some(forest) = trees.forest {
+        if let Some(forest) = forest {
             let classes: Vec<String> = core.meters.classes.iter().map(|class| class.name.clone()).collect();
-            let nodes = Nodes { switches: &switches, hosts: &hosts, receiver: &receiver };
             tables.extend(forest.into_tables(&core, nodes, (&link_names, &self.hosts, &classes)));
         }
         Ok(Outcome { summary, tables, account, warnings })

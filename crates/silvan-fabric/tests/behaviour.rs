@@ -6,9 +6,9 @@ mod common;
 use common::*;
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Architecture;
-use silvan_fabric::congestion::Notification;
 use silvan_fabric::congestion::marking::{Fecn, Marking};
 use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction};
+use silvan_fabric::congestion::{CoalescePer, Coalescing, Notification};
 use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::simulation::{ModelError, jain};
 use silvan_fabric::traffic::{Flow, Pattern};
@@ -63,6 +63,23 @@ fn acknowledgements_carry_marks_as_well_as_notification_packets_do() {
     config.congestion.notification = Some(Notification::Ack);
     let outcome = run(&topology, &config);
     assert!(rates(&outcome)[0] > 12.5, "the victim gets {}", rates(&outcome)[0]);
+}
+
+#[test]
+fn receivers_that_coalesce_return_few_notifications() {
+    let (topology, mut config) = testbed(us(20_000));
+    config.congestion = ib_cc();
+    let notified = |per: Option<CoalescePer>| {
+        let mut config = config.clone();
+        config.congestion.coalescing = per.map(|per| Coalescing { interval: us(500), per });
+        run(&topology, &config).summary.becn_received
+    };
+    let (all, per_flow, per_port) =
+        (notified(None), notified(Some(CoalescePer::Flow)), notified(Some(CoalescePer::Port)));
+    // 40 intervals, one host that gets marks, from four flows.
+    assert!(all > 4 * 41, "{all}");
+    assert!((41..=4 * 41).contains(&per_flow), "{per_flow}");
+    assert!((20..=41).contains(&per_port), "{per_port}");
 }
 
 #[test]
@@ -171,9 +188,11 @@ fn whatever_had_no_effect_is_warned_of() {
 fn the_account_names_root_contributors_and_victim() {
     let (topology, config) = testbed(us(20_000));
     let account = run(&topology, &config).account.join("\n");
-    for part in
-        ["S2:2->H5 (100 % of the samples)", "Victims (held back by a branch, through no root): H1->H4."]
-    {
+    for part in [
+        "S2:2->H5 (100 % of the samples). Up to 6 links waited for a root at a time.",
+        "Contributors (they send through a root): ",
+        "Victims (held back by a tree whose root they do not send through): H1->H4 (lost ",
+    ] {
         assert!(account.contains(part), "{account}\nlacks: {part}");
     }
 }

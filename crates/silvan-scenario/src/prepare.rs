@@ -90,9 +90,13 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
 /// writes both in one file cannot mean both.
 fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     let mut notes = Vec::new();
-    for (part, nothing) in
-        [("marking", "none"), ("notification", "cnp"), ("isolation", "none"), ("reaction", "none")]
-    {
+    for (part, nothing) in [
+        ("marking", "none"),
+        ("notification", "cnp"),
+        ("coalescing", "none"),
+        ("isolation", "none"),
+        ("reaction", "none"),
+    ] {
         let is_nothing = match congestion.get(part) {
             None => true,
             Some(Value::Table(given)) => {

@@ -14,6 +14,7 @@ use silvan_trace::trace::CollectiveUse;
 
 use crate::estimate::{Estimate, estimate, rates};
 use crate::network;
+use crate::rows;
 use crate::scenario::Scenario;
 use crate::spec::Spec;
 
@@ -162,6 +163,7 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
     let mut warnings = scenario.notes.clone();
     warnings.extend(late(spec));
     warnings.extend(config.announced_packets());
+    warnings.extend(rows::warning(spec, topology));
     warnings.extend(threads(topology, tables, config));
     Report {
         name: spec.name.clone(),

@@ -1,6 +1,7 @@
 //! The size of what is recorded over time, bounded before anything is allocated.
 
 use silvan_engine::Time;
+use silvan_fabric::MOST_TREE_ROWS;
 use silvan_fabric::queueing::Isolation;
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::{Pattern, Traffic};
@@ -17,9 +18,31 @@ pub const MOST_INTERVALS: u64 = 1_000_000;
 /// Bytes per row of a time series.
 pub(crate) const ROW_BYTES: f64 = 48.0;
 
-/// Rows of all time series together.
+/// Rows of all time series together, and of congestion trees as many as there may be.
 pub(crate) fn count(spec: &Spec, topology: &Topology) -> u64 {
-    intervals(spec).saturating_mul(per_interval(spec, topology))
+    let series = intervals(spec).saturating_mul(per_interval(spec, topology));
+    series.saturating_add(of_trees(spec, topology).min(MOST_TREE_ROWS))
+}
+
+/// The most rows of the table `tree_links` that a run may come to: each link at the end of each interval.
+fn of_trees(spec: &Spec, topology: &Topology) -> u64 {
+    let links = if spec.measure.forest { topology.channel_count() as u64 } else { 0 };
+    intervals(spec).saturating_mul(links)
+}
+
+/// Says that the table `tree_links` may be full before the end of the run, if it may.
+pub(crate) fn warning(spec: &Spec, topology: &Topology) -> Option<String> {
+    let rows = of_trees(spec, topology);
+    let links = topology.channel_count() as u64;
+    (rows > MOST_TREE_ROWS).then(|| {
+        format!(
+            "the table tree_links may be full before the end: if all {links} links are in congestion trees, {} \
+             intervals give {rows} rows, and {MOST_TREE_ROWS} are kept; give measure.interval at least {}, or \
+             switch off measure.forest",
+            intervals(spec),
+            least(spec.duration, (MOST_TREE_ROWS / links.max(1)).max(1))
+        )
+    })
 }
 
 fn intervals(spec: &Spec) -> u64 {

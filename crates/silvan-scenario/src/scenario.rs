@@ -280,7 +280,7 @@ fn resolve(table: &mut Table, source: &Source) -> Result<(Spec, Vec<String>), Fa
         }
     };
     validate::check(&spec)?;
-    let Parts { marking, notification, isolation, reaction } = spec.congestion.parts(&spec.packet);
+    let Parts { marking, notification, isolation, reaction, .. } = spec.congestion.parts(&spec.packet);
     spec.congestion.marking = Some(marking);
     spec.congestion.notification = Some(notification);
     spec.congestion.isolation = Some(isolation);

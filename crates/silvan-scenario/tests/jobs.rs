@@ -1,4 +1,5 @@
 //! Jobs on the network: closed forms, placement, several jobs at once, what is refused.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
 

@@ -87,6 +87,29 @@ fn rows_are_counted_before_the_run() {
 }
 
 #[test]
+fn trees_that_may_not_be_recorded_to_the_end_are_warned_of() {
+    let check = |interval: &str, forest: bool| {
+        let scenario = read(&format!(
+            "duration = \"4 ms\"\n[topology]\nkind = \"star\"\n[measure]\ninterval = \"{interval}\"\nlinks = false\n\
+             hosts = false\nclasses = false\nforest = {forest}\n[[traffic]]\npattern = {{ kind = \"uniform\" }}\n"
+        ));
+        (scenario.check().unwrap().warnings, scenario.check().unwrap().estimate.memory_mb)
+    };
+    let (warnings, memory) = check("10 ns", true);
+    assert_eq!(
+        warnings,
+        [
+            "the table tree_links may be full before the end: if all 14 links are in congestion trees, 400000 intervals \
+             give 5600000 rows, and 4000000 are kept; give measure.interval at least 14.1 ns, or switch off measure.forest"
+        ]
+    );
+    assert!(check("14.1 ns", true).0.is_empty(), "the advice holds");
+    let (none, without) = check("10 ns", false);
+    assert!(none.is_empty());
+    assert!((memory - without - 4e6 * 48.0 / 1e6).abs() < 1.0, "{memory} MB, {without} MB without trees");
+}
+
+#[test]
 fn what_is_recorded_has_the_rows_that_were_counted() {
     let scenario = read(
         "duration = \"100 us\"\n[topology]\nkind = \"star\"\n[congestion]\nmechanism = \"hfdi\"\n\

@@ -81,6 +81,20 @@ fn marking_and_reactions_say_what_is_wrong() {
             r#"a.toml:6: congestion.notification = "cnp": must be "ack-each" with this congestion.reaction, which counts the acknowledgements of single packets"#,
         ),
         case(
+            "mechanism = \"ib-cc\"\nnotification = \"ack\"\n[congestion.coalescing]\ninterval = \"50 us\"",
+            "a.toml:8: congestion.coalescing: is for notification packets (\"cnp\"); acknowledgements are not coalesced",
+        ),
+        case(
+            "mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"0 s\"\nper = \"port\"",
+            "a.toml:8: congestion.coalescing.interval = \"0 s\": must be more than 0 s",
+        ),
+        case("mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"50 us\"\nper = \"port\"", "fine"),
+        case(
+            "mechanism = \"none\"\n[congestion.coalescing]\ninterval = \"50 us\"",
+            "a.toml:7: congestion.coalescing: has no effect beside congestion.mechanism = \"none\", which switches \
+             every part off; leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")",
+        ),
+        case(
             "mechanism = \"mvcm\"\n[congestion.reaction]\nwindow = 0",
             "a.toml:7: congestion.reaction.window = 0: must be at least 1, or nothing is ever sent",
         ),

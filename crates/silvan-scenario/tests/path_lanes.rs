@@ -1,4 +1,5 @@
 //! Fabrics run on the lanes that their subnet manager gave them: service levels of paths, SL-to-VL tables.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::{Path, PathBuf};
 
@@ -36,8 +37,15 @@ fn read(text: &str) -> Result<Scenario, ScenarioError> {
     Scenario::from_toml(text, "lanes.toml", &folder(), &[])
 }
 
+fn ready(text: &str) -> Simulation {
+    match read(text).and_then(|scenario| scenario.simulation()) {
+        Ok(simulation) => simulation,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 fn run(text: &str) -> Result<u64, ModelError> {
-    let mut simulation: Simulation = read(text).unwrap().simulation().unwrap();
+    let mut simulation = ready(text);
     while !simulation.advance(1_000_000)?.done {}
     simulation.finish().map(|outcome| outcome.summary.packets_delivered)
 }

@@ -9,7 +9,7 @@ pub mod round_trip;
 use schemars::JsonSchema;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
-use silvan_engine::Bytes;
+use silvan_engine::{Bytes, Time};
 
 use crate::config::Packet;
 use crate::queueing::{Isolation, SpecialQueues};
@@ -27,6 +27,9 @@ pub struct Congestion {
     pub marking: Option<Marking>,
     /// How marks return to the source.
     pub notification: Option<Notification>,
+    /// Least time between notification packets of a receiver, which marks that come sooner do not cause; by
+    /// default each mark causes one.
+    pub coalescing: Option<Coalescing>,
     /// How packets of congested flows are kept apart from others.
     pub isolation: Option<Isolation>,
     /// What sources do about returned marks.
@@ -87,6 +90,28 @@ pub enum Notification {
     AckEach,
 }
 
+/// How receivers coalesce notification packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Coalescing {
+    /// Least time from one notification packet to the next.
+    pub interval: Time,
+    /// What the time counts for.
+    #[serde(default)]
+    pub per: CoalescePer,
+}
+
+/// What has a least time between its notification packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoalescePer {
+    /// Each flow that the host receives.
+    #[default]
+    Flow,
+    /// The host's port: all its flows together.
+    Port,
+}
+
 /// The parts in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
@@ -94,6 +119,8 @@ pub struct Parts {
     pub marking: Marking,
     /// See [`Notification`].
     pub notification: Notification,
+    /// See [`Coalescing`].
+    pub coalescing: Option<Coalescing>,
     /// See [`Isolation`].
     pub isolation: Isolation,
     /// See [`Reaction`].
@@ -105,7 +132,7 @@ impl Serialize for Congestion {
         // Beside the word `none` parts would be nothing when this is read again.
         let nothing = Mechanism::None.parts(&Packet::default());
         let alone = self.mechanism == Mechanism::None && self.parts(&Packet::default()) != nothing;
-        let mut table = serializer.serialize_struct("Congestion", 5 - usize::from(alone))?;
+        let mut table = serializer.serialize_struct("Congestion", 6 - usize::from(alone))?;
         if alone {
             table.skip_field("mechanism")?;
         } else {
@@ -113,6 +140,10 @@ impl Serialize for Congestion {
         }
         table.serialize_field("marking", &self.marking)?;
         table.serialize_field("notification", &self.notification)?;
+        match &self.coalescing {
+            Some(coalescing) => table.serialize_field("coalescing", coalescing)?,
+            None => table.skip_field("coalescing")?,
+        }
         table.serialize_field("isolation", &self.isolation)?;
         table.serialize_field("reaction", &self.reaction)?;
         table.end()
@@ -127,6 +158,7 @@ impl Congestion {
         Parts {
             marking: self.marking.clone().unwrap_or(preset.marking),
             notification: self.notification.unwrap_or(preset.notification),
+            coalescing: self.coalescing.or(preset.coalescing),
             isolation: self.isolation.clone().unwrap_or(preset.isolation),
             reaction: self.reaction.clone().unwrap_or(preset.reaction),
         }
@@ -187,6 +219,6 @@ impl Mechanism {
             Self::Saa => Reaction::ExplicitRate(ExplicitRate::default()),
         };
         let notification = if self.is_output_buffered() { Notification::AckEach } else { Notification::Cnp };
-        Parts { marking, notification, isolation, reaction }
+        Parts { marking, notification, coalescing: None, isolation, reaction }
     }
 }

@@ -3,11 +3,12 @@
 
 use std::collections::VecDeque;
 
+use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::Host;
-use crate::congestion::Notification;
 use crate::congestion::reaction::{ControlLevel, Mark, Rule};
+use crate::congestion::{CoalescePer, Coalescing, Notification};
 use crate::core::{Announcement, Core};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 
@@ -78,13 +79,49 @@ impl Outbox {
     }
 }
 
+/// When a receiver may send the next notification packet, where it coalesces them.
+#[derive(Debug)]
+pub(super) struct Coalescer {
+    rule: Coalescing,
+    /// Per flow by sending host and source, or of the port.
+    next_at: FxHashMap<(u32, u16), Time>,
+    /// Entries at which those whose time has passed are cleared away next.
+    tidy_at: usize,
+}
+
+impl Coalescer {
+    pub fn new(rule: Coalescing) -> Self {
+        Self { rule, next_at: FxHashMap::default(), tidy_at: 64 }
+    }
+
+    /// Whether a mark that arrives now on a packet causes a notification packet.
+    fn passes(&mut self, packet: &Packet, now: Time) -> bool {
+        let flow = match self.rule.per {
+            CoalescePer::Flow => (packet.src, packet.source),
+            CoalescePer::Port => (0, 0),
+        };
+        if self.next_at.get(&flow).is_some_and(|&next| now < next) {
+            return false;
+        }
+        if self.next_at.len() >= self.tidy_at {
+            self.next_at.retain(|_, next| now < *next);
+            self.tidy_at = (2 * self.next_at.len()).max(64);
+        }
+        self.next_at.insert(flow, now + self.rule.interval);
+        true
+    }
+}
+
 impl Host {
     /// Returns a mark, or an acknowledgement, as soon as possible. A FECN is ignored where the
     /// BECN is set too, and on control packets.
     pub(super) fn acknowledge(&mut self, core: &mut Core, packet: &Packet) {
         let marked = packet.fecn && !packet.becn;
         let (kind, wanted) = match self.notification {
-            Notification::Cnp => (Kind::Cnp, marked),
+            Notification::Cnp => {
+                let coalescer = if marked { self.coalescer.as_mut() } else { None };
+                (Kind::Cnp, marked && coalescer.is_none_or(|coalescer| coalescer.passes(packet, core.now)))
+            }
             Notification::Ack => (Kind::Ack, marked || packet.last),
             Notification::AckEach => (Kind::Ack, true),
         };

@@ -49,6 +49,13 @@ impl Host {
         of_flows.chain(on_hand)
     }
 
+    /// Sources, the destinations that they have something for, and its virtual lanes.
+    pub fn wanted(&self) -> impl Iterator<Item = (u16, u32, u8)> {
+        let of_flows = self.flows.with_messages().map(|(flow, _)| (flow.source, flow.destination));
+        let wanted = of_flows.chain(self.on_hand.iter().map(|message| (0, message.destination)));
+        wanted.map(|(source, to)| (source, to, self.lane(usize::from(source), to)))
+    }
+
     /// The packets that arrived and are not drained yet.
     pub fn undrained(&self) -> impl Iterator<Item = &Packet> {
         self.undrained.iter().map(|(_, packet)| packet)

@@ -26,8 +26,8 @@ use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::{BytePace, SpanParts};
 use silvan_engine::{Event, Time};
 
-use crate::congestion::Notification;
 use crate::congestion::reaction::{ControlLevel, Rule, State};
+use crate::congestion::{Coalescing, Notification};
 use crate::core::Core;
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, Packet, PacketId};
@@ -37,7 +37,7 @@ use crate::traffic::source::{Clock, Message, Source};
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;
 use announce::Leave;
-use control::Outbox;
+use control::{Coalescer, Outbox};
 use flows::{Flow, FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
 
@@ -157,6 +157,8 @@ pub(crate) struct Host {
     pub hours: Option<Box<Hours>>,
     /// Control state per service level, where that is the level of control.
     pub sl_states: Box<[State; 16]>,
+    /// Where notification packets are coalesced.
+    coalescer: Option<Box<Coalescer>>,
 }
 
 /// See [`Host::level`].
@@ -185,6 +187,7 @@ pub(crate) struct HostSpec {
     pub lanes: u8,
     pub control_lane: Option<u8>,
     pub notification: Notification,
+    pub coalescing: Option<Coalescing>,
     pub reaction: Option<Rule>,
     pub validates: bool,
     pub lane_of: Option<Arc<[u8]>>,
@@ -230,6 +233,7 @@ impl Host {
             adapter: spec.adapter,
             announcer: spec.announcer,
             sl_states,
+            coalescer: spec.coalescing.map(|rule| Box::new(Coalescer::new(rule))),
             control: Outbox::new(spec.lanes),
             flows: FlowTable::default(),
             kept: Vec::new(),

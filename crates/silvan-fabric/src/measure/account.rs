@@ -1,5 +1,8 @@
 //! The account of a run in words, and warnings for whatever had no effect.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
 use silvan_engine::Time;
 
 use crate::config::Config;
@@ -7,16 +10,19 @@ use crate::congestion::Parts;
 use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
 use crate::core::Core;
-use crate::measure::trees::{Part, Trees};
-use crate::outcome::{FlowSummary, IsolationSummary, TriggerSummary};
+use crate::measure::{Judged, Verdict};
+use crate::outcome::{IsolationSummary, TriggerSummary};
+
+/// A class that loses less than this of what it offers to trees is not called a victim.
+const WORTH_NAMING: f64 = 0.05;
 
 /// Everything the account draws on.
 pub(crate) struct Story<'a> {
     pub config: &'a Config,
     pub core: &'a Core,
-    pub trees: &'a Trees,
+    /// Congestion trees, if they were recorded.
+    pub forest: Option<&'a Judged>,
     pub link_names: &'a [String],
-    pub flows: &'a [FlowSummary],
     pub triggers: &'a [TriggerSummary],
     /// Payload received by all hosts, after the warm-up.
     pub throughput_gbit_s: f64,
@@ -30,10 +36,10 @@ fn share(part: u32, whole: u32) -> String {
     format!("{:.0} %", 100.0 * f64::from(part) / f64::from(whole.max(1)))
 }
 
-fn list(names: &[&str]) -> String {
+fn list(names: &[String]) -> String {
     match names {
         [] => String::new(),
-        [one] => (*one).to_string(),
+        [one] => one.clone(),
         [some @ .., last] if names.len() <= 6 => format!("{} and {last}", some.join(", ")),
         _ => format!("{} and {} others", names[..5].join(", "), names.len() - 5),
     }
@@ -57,51 +63,88 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
             trigger.class, trigger.after_packets
         ))
     }));
-    account.extend(roots(story));
-    account.extend(roles(story));
+    match story.forest {
+        Some(forest) => account.extend(trees(story, forest)),
+        None => account.push("Congestion trees were not recorded (measure.forest).".into()),
+    }
     account.extend(control(story));
     account.extend(isolation(story));
     (account, warnings(story))
 }
 
-fn roots(story: &Story) -> Vec<String> {
-    let trees = story.trees;
-    let mut roots: Vec<(u32, usize)> = (0..trees.outputs.len())
-        .map(|link| (trees.outputs[link].root, link))
-        .filter(|&(samples, _)| 10 * samples > trees.samples)
-        .collect();
-    roots.sort_by_key(|&(samples, link)| (std::cmp::Reverse(samples), link));
-    if roots.is_empty() {
-        return vec!["No output was congested in more than a tenth of the samples.".into()];
+/// Congestion trees: their roots, and who has to do with those that were there for a while.
+fn trees(story: &Story, judged: &Judged) -> Vec<String> {
+    let samples = judged.forest.samples;
+    let mut by_root: BTreeMap<u32, u32> = BTreeMap::new();
+    judged.trees().for_each(|(root, samples, _)| *by_root.entry(root).or_default() += samples);
+    by_root.retain(|_, seen| 10 * *seen > samples);
+    if by_root.is_empty() {
+        return vec![
+            "No output was the root of a congestion tree in more than a tenth of the samples.".into(),
+        ];
     }
+    let mut roots: Vec<(u32, u32)> = by_root.iter().map(|(&link, &seen)| (link, seen)).collect();
+    roots.sort_by_key(|&(link, seen)| (Reverse(seen), link));
     let named: Vec<String> = roots
         .iter()
         .take(8)
-        .map(|&(samples, link)| {
-            format!("{} ({} of the samples)", story.link_names[link], share(samples, trees.samples))
+        .map(|&(link, seen)| {
+            format!("{} ({} of the samples)", story.link_names[link as usize], share(seen, samples))
         })
         .collect();
     let more = if roots.len() > 8 { format!(", and {} more", roots.len() - 8) } else { String::new() };
-    let reach = match trees.most_branches {
+    let reach = match judged.forest.most_branches {
         0 => "No tree grew beyond its root.".to_string(),
-        1 => "At most one output was a branch of a tree at a time.".to_string(),
-        n => format!("Up to {n} outputs were branches of a tree at a time."),
+        1 => "At most one link waited for a root at a time.".to_string(),
+        n => format!("Up to {n} links waited for a root at a time."),
     };
-    vec![format!("Roots of congestion: {}{more}. {reach}", named.join(", "))]
+    let mut lines = vec![format!("Roots of congestion trees: {}{more}. {reach}", named.join(", "))];
+    lines
+        .extend(roles(story, judged.trees().filter(|tree| by_root.contains_key(&tree.0)).map(|tree| tree.2)));
+    lines
 }
 
-fn roles(story: &Story) -> Vec<String> {
-    let of = |part| -> Vec<&str> {
-        let flows = story.flows.iter().enumerate();
-        flows.filter(|(at, _)| story.trees.role(*at) == part).map(|(_, flow)| flow.flow.as_str()).collect()
+/// Who fed these trees, and who suffered from them.
+fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a Verdict>) -> Vec<String> {
+    let mut feeding: BTreeMap<u16, BTreeSet<u32>> = BTreeMap::new();
+    let mut waiting: BTreeMap<u16, (BTreeSet<u32>, f64, f64)> = BTreeMap::new();
+    for tree in trees {
+        for (who, _) in &tree.contributors {
+            feeding.entry(who.class).or_default().insert(who.host);
+        }
+        for (who, suffered) in &tree.victims {
+            let (hosts, lost, offered) = waiting.entry(who.class).or_default();
+            hosts.insert(who.host);
+            *lost += suffered.lost_bytes;
+            *offered += suffered.offered_bytes;
+        }
+    }
+    let is_flow = |class: u16| usize::from(class) < story.config.flows.len();
+    let called = |class: u16, hosts: &BTreeSet<u32>| {
+        let name = &story.core.meters.classes[usize::from(class)].name;
+        match hosts.len() {
+            _ if is_flow(class) => name.clone(),
+            1 => format!("1 host of `{name}`"),
+            n => format!("{n} hosts of `{name}`"),
+        }
     };
-    let (contributors, victims) = (of(Part::Contributor), of(Part::Victim));
+    let contributors: Vec<String> = feeding.iter().map(|(&class, hosts)| called(class, hosts)).collect();
+    let victims: Vec<String> = waiting
+        .iter()
+        .filter(|(_, (_, lost, offered))| *lost >= WORTH_NAMING * offered && *lost > 0.0)
+        .map(|(&class, (hosts, lost, offered))| {
+            format!("{} (lost {:.0} %)", called(class, hosts), 100.0 * lost / offered)
+        })
+        .collect();
     let mut lines = Vec::new();
     if !contributors.is_empty() {
-        lines.push(format!("Contributors (through a root most of the time): {}.", list(&contributors)));
+        lines.push(format!("Contributors (they send through a root): {}.", list(&contributors)));
     }
     if !victims.is_empty() {
-        lines.push(format!("Victims (held back by a branch, through no root): {}.", list(&victims)));
+        lines.push(format!(
+            "Victims (held back by a tree whose root they do not send through): {}.",
+            list(&victims)
+        ));
     }
     lines
 }
@@ -170,12 +213,12 @@ fn warnings(story: &Story) -> Vec<String> {
     } else if meters.fecn_marks > 0 && meters.becn_received == 0 {
         warnings.push("No notification reached its source before the end of the run.".into());
     }
-    if let Some(forest) = story.trees.forest.as_ref().filter(|forest| forest.unrecorded > 0) {
+    if let Some(forest) = story.forest.map(|judged| &judged.forest).filter(|forest| forest.unrecorded > 0) {
         warnings.push(format!(
             "The table tree_links was full after {} of {} samples; give measure.interval more, or switch off \
              measure.forest.",
-            story.trees.samples - forest.unrecorded,
-            story.trees.samples
+            forest.samples - forest.unrecorded,
+            forest.samples
         ));
     }
     warnings.extend(story.config.announced_packets());

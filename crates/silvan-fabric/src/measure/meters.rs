@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 use silvan_engine::Time;
 
+use crate::measure::deliveries::Deliveries;
 use crate::packet::Packet;
 
 /// Counters of one class of traffic: a named flow, or a traffic pattern.
@@ -109,6 +110,8 @@ pub(crate) struct Meters {
     /// Marked packets that got the second bit, too.
     pub validations: u64,
     pub becn_received: u64,
+    /// What watched hosts took in, by who sent it.
+    pub deliveries: Deliveries,
     #[cfg(debug_assertions)]
     order: rustc_hash::FxHashMap<(u32, u32, u16), Time>,
     /// A packet that overtook another of its flow.
@@ -196,6 +199,7 @@ impl Meters {
             busiest_link_ps: 0,
             validations: 0,
             becn_received: 0,
+            deliveries: Deliveries::default(),
             #[cfg(debug_assertions)]
             order: rustc_hash::FxHashMap::default(),
             #[cfg(debug_assertions)]
@@ -226,6 +230,7 @@ impl Meters {
             self.fecn_marks += part.fecn_marks;
             self.validations += part.validations;
             self.becn_received += part.becn_received;
+            self.deliveries.gather(&mut part.deliveries);
             for (sums, own) in [
                 (&mut self.received_bytes, &part.received_bytes),
                 (&mut self.sent_bytes, &part.sent_bytes),
@@ -249,7 +254,8 @@ impl Meters {
         let classes = std::mem::take(&mut self.classes);
         #[cfg(debug_assertions)]
         let out_of_order = self.out_of_order.take();
-        *self = Self { warmup: self.warmup, ..Self::new(classes, hosts) };
+        let deliveries = std::mem::take(&mut self.deliveries);
+        *self = Self { warmup: self.warmup, deliveries, ..Self::new(classes, hosts) };
         #[cfg(debug_assertions)]
         {
             self.out_of_order = out_of_order;
@@ -299,6 +305,7 @@ impl Meters {
     pub fn delivered(&mut self, packet: &Packet, done: Time) {
         self.packets_delivered += 1;
         self.received_bytes[packet.dst as usize] += u64::from(packet.payload);
+        self.deliveries.count(packet);
         let class = &mut self.classes[usize::from(packet.class)];
         class.delivered_bytes += u64::from(packet.payload);
         class.last_delivery = class.last_delivery.max(done);

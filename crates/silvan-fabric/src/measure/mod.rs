@@ -3,22 +3,23 @@
 mod account;
 mod books;
 mod classes;
+mod deliveries;
 mod forest;
 #[cfg(debug_assertions)]
 mod invariants;
 mod isolation;
 mod meters;
 mod series;
-mod trees;
 mod watchdog;
 
 pub(crate) use account::{Story, tell};
 pub(crate) use books::{check_traffic, left_waiting};
-pub(crate) use forest::Nodes;
+pub(crate) use deliveries::Watch;
+pub use forest::MOST_TREE_ROWS;
+pub(crate) use forest::{Forest, Judged, Nodes, Verdict};
 #[cfg(debug_assertions)]
 pub(crate) use invariants::{check_all, check_channel};
 pub(crate) use isolation::summary as isolation_summary;
 pub(crate) use meters::{ClassMeter, Meters};
 pub(crate) use series::{FlowName, LinkName, Series};
-pub(crate) use trees::Trees;
 pub(crate) use watchdog::find_deadlock;

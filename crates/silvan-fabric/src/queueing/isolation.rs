@@ -567,6 +567,15 @@ impl Cams {
         self.inputs[input].special.iter().position(is_root)
     }
 
+    /// Whether an output port is a root as far as this node knows: some input has a line for it.
+    pub fn is_root(&self, port: usize, lanes: usize) -> bool {
+        let own = |input: usize| self.own.get(input * self.own_ports + port);
+        (0..self.inputs.len()).any(|input| {
+            port < self.own_ports && own(input).is_some_and(|line| *line != OwnLine::Free)
+                || (0..lanes).any(|vl| self.root_queue(input, port * lanes + vl).is_some())
+        })
+    }
+
     /// A notification of the next node. Returns the special queues that it concerns, as input and
     /// number.
     pub fn received(&mut self, output: usize, line: u16, message: Message) -> Vec<(usize, usize)> {

@@ -64,6 +64,15 @@ fn pairs(spec: &Spec, parts: &Parts) -> Check {
                 .to_owned()
         })?;
     }
+    if let Some(coalescing) = parts.coalescing {
+        ensure(parts.notification == Notification::Cnp, "congestion.coalescing", || {
+            "is for notification packets (\"cnp\"); acknowledgements are not coalesced".to_owned()
+        })?;
+        ensure(coalescing.interval > Time::ZERO, "congestion.coalescing.interval", || {
+            "must be more than 0 s".to_owned()
+        })?;
+        delay("congestion.coalescing.interval", coalescing.interval, LONGEST_DELAY)?;
+    }
     let answered = parts.notification == Notification::AckEach;
     ensure(answered || !parts.reaction.needs_acknowledgements(), "congestion.notification", || {
         "must be \"ack-each\" with this congestion.reaction, which counts the acknowledgements of single packets"

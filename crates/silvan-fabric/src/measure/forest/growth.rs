@@ -79,6 +79,11 @@ impl Growth {
         self.live.binary_search_by_key(&root, |live| live.0).is_ok()
     }
 
+    /// The roots of trees that live, in the order of links, and the numbers of these trees.
+    pub fn live(&self) -> &[(u32, u32)] {
+        &self.live
+    }
+
     /// The number of the tree with this root; a new one if none lives.
     fn number(&mut self, root: u32, from_ns: u64) -> u32 {
         let place = match self.live.binary_search_by_key(&root, |live| live.0) {
@@ -153,7 +158,7 @@ mod tests {
     fn moment(members: &[(u32, u32, u32)]) -> Moment {
         let mut moment = Moment::new(10);
         for &(link, root, depth) in members {
-            moment.members[link as usize] = Member { root, waits_for: NONE, depth, queued: 100 };
+            moment.members[link as usize] = Member { root, waits_for: NONE, depth, lanes: 1, queued: 100 };
             moment.order.push(link);
             if depth == 0 {
                 moment.roots.push(link);

@@ -1,13 +1,15 @@
 //! Congestion trees as data: which outputs are roots, which outputs wait for them, over time.
 //!
 //! At each sample, what blocks whom gives the trees of that moment ([`moment`]); trees of one moment and the
-//! next are the same if they have the same root ([`growth`]); packets inside the network tell who feeds a tree
-//! and who only suffers ([`roles`]); at the end [`tables`] says of what kind each tree was.
+//! next are the same if they have the same root ([`growth`]); what hosts behind roots take in, and the packets
+//! inside the network, tell who feeds a tree and who only suffers ([`roles`]); at the end [`verdict`] says of
+//! what kind each tree was.
 
 mod growth;
 mod moment;
 mod roles;
 mod tables;
+mod verdict;
 
 use silvan_engine::Time;
 
@@ -15,13 +17,16 @@ use crate::config::Config;
 use crate::core::Core;
 use crate::host::Host;
 use crate::measure::series::LinkName;
-use crate::measure::trees::Part;
 use crate::outcome::{Column, Table};
 use crate::switch::Switch;
 use crate::topology::Topology;
 use growth::Growth;
 use moment::{Map, Moment};
 use roles::Roles;
+pub(crate) use verdict::Verdict;
+
+/// The most rows of the table `tree_links`: 150 MB. What would come after them is not recorded.
+pub const MOST_TREE_ROWS: u64 = 4_000_000;
 
 /// No link, no tree.
 const NONE: u32 = u32::MAX;
@@ -58,14 +63,14 @@ pub(crate) struct Forest {
     rows: LinkRows,
     /// Samples whose links were not recorded any more, as there were so many.
     pub unrecorded: u32,
+    /// Samples in all, and the most links at one of them that waited for a root.
+    pub samples: u32,
+    pub most_branches: u32,
     last_time: Time,
     switch_names: Vec<String>,
 }
 
 impl Forest {
-    /// The most rows of links: 150 MB.
-    const MOST_ROWS: usize = 4_000_000;
-
     pub fn new(
         (config, topology): (&Config, &Topology),
         full_space: u32,
@@ -79,32 +84,37 @@ impl Forest {
             roles: Roles::new(config),
             rows: LinkRows::default(),
             unrecorded: 0,
+            samples: 0,
+            most_branches: 0,
             switch_names: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
             last_time: Time::ZERO,
             map,
         }
     }
 
-    /// Looks at the trees now; `state` says per link what the output is.
-    pub fn sample(&mut self, core: &mut Core, nodes: Nodes, state: &[Part]) {
+    /// Looks at the trees now.
+    pub fn sample(&mut self, core: &mut Core, nodes: Nodes) {
         let span = core.now.saturating_sub(self.last_time);
         if span == Time::ZERO {
             return;
         }
         self.map.find_hosts(nodes);
-        let growth = &self.growth;
-        self.moment.find(core, nodes, &mut self.map, (state, span), |root| growth.lives(root));
+        let Self { moment, growth, .. } = self;
+        moment.find(core, nodes, &mut self.map, span, |root| growth.lives(root));
         let from_ns = self.last_time.0 / 1_000;
-        let trees = self.growth.follow(&mut self.moment, (from_ns, core.now.0 / 1_000));
+        let trees = growth.follow(moment, (from_ns, core.now.0 / 1_000));
+        self.samples += 1;
+        self.most_branches = self.most_branches.max((moment.order.len() - moment.roots.len()) as u32);
         self.record(core, &trees);
-        self.roles.look(core, nodes, &self.map, (&self.moment, &trees), (from_ns, span));
+        let seen = (&self.moment, &*trees, &self.growth);
+        self.roles.look(core, nodes, &self.map, seen, (from_ns, span));
         self.last_time = core.now;
     }
 
     /// Writes down the links of the trees of this moment, whose numbers are `trees`.
     fn record(&mut self, core: &Core, trees: &[u32]) {
         let Self { moment, map, rows, .. } = self;
-        if rows.link.len() + moment.order.len() > Self::MOST_ROWS {
+        if (rows.link.len() + moment.order.len()) as u64 > MOST_TREE_ROWS {
             self.unrecorded += 1;
             return;
         }
@@ -122,15 +132,41 @@ impl Forest {
         }
     }
 
+    /// Says what the trees were.
+    pub fn judge(mut self, nodes: Nodes) -> Judged {
+        self.map.find_hosts(nodes);
+        let is_endpoint = |tree: &growth::Tree| self.map.links[tree.root as usize].host != NONE;
+        let verdicts = verdict::judge(&self.growth.trees, (&self.roles.of, nodes.hosts.len()), is_endpoint);
+        Judged { forest: self, verdicts }
+    }
+}
+
+/// The trees of a run that is over.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub forest: Forest,
+    verdicts: Vec<Verdict>,
+}
+
+impl Judged {
+    /// The trees by their roots: link, samples, and what they were.
+    pub fn trees(&self) -> impl Iterator<Item = (u32, u32, &Verdict)> {
+        self.forest
+            .growth
+            .trees
+            .iter()
+            .zip(&self.verdicts)
+            .map(|(tree, verdict)| (tree.root, tree.samples, verdict))
+    }
+
     /// The tables `trees`, `tree_links`, `contributors`, `victims` and `wiring`.
     pub fn into_tables(
-        mut self,
+        self,
         core: &Core,
         nodes: Nodes,
         (link_names, host_names, classes): (&[String], &[String], &[String]),
     ) -> Vec<Table> {
-        self.map.find_hosts(nodes);
-        let wiring = tables::wiring(&self, core, nodes, (link_names, host_names));
+        let wiring = tables::wiring(&self.forest, core, nodes, (link_names, host_names));
         let mut tables = tables::write(self, (link_names, host_names, classes));
         tables.push(wiring);
         tables

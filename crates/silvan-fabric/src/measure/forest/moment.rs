@@ -1,13 +1,16 @@
 //! The trees of a moment: roots, and the outputs that lack credit because of them.
+//!
+//! At each sample a switch output with packets waiting is *blocked* if it lacks credit for a full packet, else
+//! *loaded* if more than two full packets wait. One that faces a host is loaded where others are blocked.
 
 use silvan_engine::{Rate, Time};
 
 use super::{NONE, Nodes};
-use crate::config::Config;
+use crate::config::{Assignment, Config};
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::measure::series::LinkName;
-use crate::measure::trees::Part;
+use crate::queueing::isolation::Cams;
 use crate::switch::Switch;
 
 /// A directed link, as trees see it.
@@ -21,6 +24,17 @@ pub(super) struct Link {
     sent_bytes: u64,
 }
 
+/// What a switch output was at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// It has nothing to send, or little and credit for it.
+    Free,
+    /// It lacks credit for a full packet.
+    Blocked,
+    /// It has more than two full packets to send, and credit; or it faces a host and lacks credit.
+    Loaded,
+}
+
 /// What does not change from moment to moment, but for counters.
 #[derive(Debug)]
 pub(super) struct Map {
@@ -32,6 +46,8 @@ pub(super) struct Map {
     /// Link per channel, or [`NONE`].
     by_channel: Vec<u32>,
     pub lanes: u8,
+    /// Whether packets change lanes on their ways.
+    pub changes_lanes: bool,
     full_space: u32,
     drain: Option<Rate>,
 }
@@ -53,8 +69,8 @@ impl Map {
             .map(|link| Link { channel: link.channel, switch: link.switch, host: NONE, sent_bytes: 0 })
             .collect();
         let lanes = config.lanes.count.max(1);
-        let drain = config.host.drain_rate;
-        Self { links, outputs, of_host: Vec::new(), by_channel, lanes, full_space, drain }
+        let (drain, changes_lanes) = (config.host.drain_rate, config.lanes.assignment == Assignment::Paths);
+        Self { links, outputs, of_host: Vec::new(), by_channel, lanes, changes_lanes, full_space, drain }
     }
 
     /// Learns which links hosts send and receive on; once, as hosts are not there from the start.
@@ -70,6 +86,21 @@ impl Map {
                 into.host = at as u32;
             }
         }
+    }
+
+    /// The links on which a switch sends what it has for a host behind a root: that of its table, or, where
+    /// flows have routes of their own, that to the host and those where it was told to stop.
+    fn wanted(&self, switch: &Switch, number: u32, (host, vl): (u32, u8)) -> impl Iterator<Item = u32> {
+        let (ports, cams) = (switch.ports(), switch.cams());
+        let route = if ports.director().is_none() { Some(ports.route(host)) } else { None };
+        let lane = move |output: usize| output * usize::from(self.lanes) + usize::from(vl);
+        let stops = move |output: usize| cams.is_some_and(|cams| cams.stops(lane(output), host));
+        let outputs = self.outputs[number as usize].iter().enumerate();
+        let is_wanted = move |output: usize, link: u32| match route {
+            Some(route) => output == route,
+            None => self.links[link as usize].host == host || stops(output),
+        };
+        outputs.filter(move |&(output, &link)| link != NONE && is_wanted(output, link)).map(|(_, &link)| link)
     }
 
     /// The share of what it can carry, or its host can take, that a link carried since the last call.
@@ -92,14 +123,28 @@ pub(super) struct Member {
     pub waits_for: u32,
     /// Links from it to the root.
     pub depth: u32,
+    /// Virtual lanes on which it waits for a root, as bits; of a root, all.
+    pub lanes: u16,
     /// Bytes that wait for it.
     pub queued: u32,
+}
+
+impl Member {
+    /// Whether it is in a tree.
+    pub fn is_in(&self) -> bool {
+        self.root != NONE
+    }
+
+    /// Whether it is in a tree with a virtual lane.
+    pub fn holds(&self, vl: u8) -> bool {
+        self.lanes >> vl & 1 == 1
+    }
 }
 
 /// What an output that is busy all the time carries of what it can, at least: there are gaps between packets.
 const BUSY: f64 = 0.9;
 
-const NOT_IN: Member = Member { root: NONE, waits_for: NONE, depth: 0, queued: 0 };
+const NOT_IN: Member = Member { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0 };
 
 /// See the module.
 #[derive(Debug)]
@@ -110,8 +155,10 @@ pub(super) struct Moment {
     pub roots: Vec<u32>,
     /// Links in trees: roots, then what waits for them directly, and so on.
     pub order: Vec<u32>,
-    /// Who waits for whom: `(a, b)` for link `b` that waits for link `a`.
-    waits: Vec<(u32, u32)>,
+    /// Per link; free for a host's.
+    states: Vec<State>,
+    /// Who waits for whom: `(a, b, vl, lane)` for link `b` that waits on a virtual lane for a lane of link `a`.
+    waits: Vec<(u32, u32, u8, u8)>,
     /// Who waits for anybody, in order.
     waiting: Vec<u32>,
     /// Per link, so many words of bits: one for each root that it waits for, at once or in the end.
@@ -122,8 +169,8 @@ pub(super) struct Moment {
 impl Moment {
     pub fn new(links: usize) -> Self {
         let (roots, order, waits, waiting) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let members = vec![NOT_IN; links];
-        Self { members, roots, order, waits, waiting, sets: Vec::new(), words: 0 }
+        let (members, states) = (vec![NOT_IN; links], vec![State::Free; links]);
+        Self { members, roots, order, states, waits, waiting, sets: Vec::new(), words: 0 }
     }
 
     /// Has each link wait for the nearest root alone.
@@ -144,15 +191,15 @@ impl Moment {
         })
     }
 
-    /// Finds the trees now. A root is an output that others wait for and that does not wait itself, but has
-    /// more waiting than it can send: it was busy all the time, or faces a host. One that had a tree before,
-    /// as `lives` says, has one as long as it is busy.
+    /// Finds the trees now. A root is an output that others wait for, or that has special queues, and that does
+    /// not wait itself, but has more waiting than it can send: it was busy all the time, or faces a host. One
+    /// that had a tree before, as `lives` says, has one as long as it is busy.
     pub fn find(
         &mut self,
         core: &mut Core,
         nodes: Nodes,
         map: &mut Map,
-        (state, span): (&[Part], Time),
+        span: Time,
         lives: impl Fn(u32) -> bool,
     ) {
         for &link in &self.order {
@@ -160,21 +207,19 @@ impl Moment {
         }
         self.roots.clear();
         self.order.clear();
-        self.find_waits(core, nodes, map, state);
-        for (at, &part) in state.iter().enumerate() {
-            let utilisation = map.utilisation(core, at, span);
-            let at = at as u32;
-            if part != Part::Contributor || self.waiting.binary_search(&at).is_ok() {
-                continue;
-            }
-            let first = self.waits.partition_point(|wait| wait.0 < at);
-            let is_waited_for = self.waits.get(first).is_some_and(|wait| wait.0 == at);
-            let is_busy = utilisation >= BUSY;
-            let faces_host = map.links[at as usize].host != NONE;
-            if is_waited_for && (is_busy || faces_host) || is_busy && lives(at) {
-                self.members[at as usize].root = self.roots.len() as u32;
-                self.roots.push(at);
-                self.order.push(at);
+        self.waits.clear();
+        self.waiting.clear();
+        let is_some_loaded = self.look(core, nodes, map);
+        if is_some_loaded {
+            self.find_waits(core, nodes, map);
+        }
+        for at in 0..map.links.len() {
+            let is_busy = map.utilisation(core, at, span) >= BUSY;
+            if self.states[at] == State::Loaded && self.is_root(nodes, map, (at as u32, is_busy), &lives) {
+                let root = self.roots.len() as u32;
+                self.members[at] = Member { root, lanes: u16::MAX, ..NOT_IN };
+                self.roots.push(at as u32);
+                self.order.push(at as u32);
             }
         }
         self.spread();
@@ -187,19 +232,68 @@ impl Moment {
         }
     }
 
+    /// Whether a loaded output is a root.
+    fn is_root(
+        &self,
+        nodes: Nodes,
+        map: &Map,
+        (at, is_busy): (u32, bool),
+        lives: &impl Fn(u32) -> bool,
+    ) -> bool {
+        if self.waiting.binary_search(&at).is_ok() {
+            return false;
+        }
+        let first = self.waits.partition_point(|wait| wait.0 < at);
+        let is_waited_for = self.waits.get(first).is_some_and(|wait| wait.0 == at);
+        let link = &map.links[at as usize];
+        let faces_host = link.host != NONE;
+        let has_queues = |(switch, output): (u32, usize)| {
+            let cams = nodes.switches[switch as usize].cams();
+            cams.is_some_and(|cams| cams.is_root(output, usize::from(map.lanes)))
+        };
+        (is_busy || faces_host) && (is_waited_for || link.switch.is_some_and(has_queues))
+            || is_busy && lives(at)
+    }
+
+    /// Looks at every output. Returns whether any is loaded: without one there is no root.
+    fn look(&mut self, core: &mut Core, nodes: Nodes, map: &Map) -> bool {
+        let mut is_some_loaded = false;
+        for (link, state) in map.links.iter().zip(&mut self.states) {
+            let Some((switch, output)) = link.switch else { continue };
+            let queued = nodes.switches[switch as usize].queued_bytes(core, output);
+            *state = if queued == 0 {
+                State::Free
+            } else if (0..map.lanes).any(|vl| !core.has_some_credit(link.channel, vl, map.full_space)) {
+                if link.host == NONE { State::Blocked } else { State::Loaded }
+            } else if queued > 2 * map.full_space {
+                State::Loaded
+            } else {
+                State::Free
+            };
+            is_some_loaded |= *state == State::Loaded;
+        }
+        is_some_loaded
+    }
+
     /// Adds what waits for the roots to their trees, the nearest first.
     fn spread(&mut self) {
+        let mut reached: Vec<(u32, u16)> = self.roots.iter().map(|&root| (root, u16::MAX)).collect();
         let mut next = 0;
-        while let Some(&link) = self.order.get(next) {
+        while let Some(&(link, lanes)) = reached.get(next) {
             next += 1;
             let Member { root, depth, .. } = self.members[link as usize];
             let first = self.waits.partition_point(|wait| wait.0 < link);
-            for &(_, waiting) in self.waits[first..].iter().take_while(|wait| wait.0 == link) {
+            for &(_, waiting, vl, lane) in self.waits[first..].iter().take_while(|wait| wait.0 == link) {
                 let member = &mut self.members[waiting as usize];
-                if member.root == NONE {
-                    *member = Member { root, waits_for: link, depth: depth + 1, queued: 0 };
+                if lanes >> lane & 1 == 0 || member.holds(vl) {
+                    continue;
+                }
+                if !member.is_in() {
+                    *member = Member { root, waits_for: link, depth: depth + 1, ..NOT_IN };
                     self.order.push(waiting);
                 }
+                member.lanes |= 1 << vl;
+                reached.push((waiting, 1 << vl));
             }
         }
     }
@@ -216,7 +310,10 @@ impl Moment {
         }
         for &link in order.iter().chain(order.iter()) {
             let first = waits.partition_point(|wait| wait.0 < link);
-            for &(_, waiting) in waits[first..].iter().take_while(|wait| wait.0 == link) {
+            for &(_, waiting, _, lane) in waits[first..].iter().take_while(|wait| wait.0 == link) {
+                if !members[link as usize].holds(lane) {
+                    continue;
+                }
                 for word in 0..*words {
                     sets[waiting as usize * *words + word] |= sets[link as usize * *words + word];
                 }
@@ -224,15 +321,11 @@ impl Moment {
         }
     }
 
-    fn find_waits(&mut self, core: &mut Core, nodes: Nodes, map: &Map, state: &[Part]) {
-        self.waits.clear();
-        self.waiting.clear();
-        if state.iter().all(|&part| part == Part::Free) {
-            return;
-        }
+    /// Finds who waits for whom.
+    fn find_waits(&mut self, core: &mut Core, nodes: Nodes, map: &Map) {
         for (at, link) in map.links.iter().enumerate() {
             // Of hosts the states say nothing.
-            if link.switch.is_some() && state[at] == Part::Free {
+            if link.switch.is_some() && self.states[at] == State::Free {
                 continue;
             }
             let Some((far, input)) = nodes.receiver.get(link.channel as usize).copied().flatten() else {
@@ -244,15 +337,15 @@ impl Moment {
                 if core.has_some_credit(link.channel, vl, 2 * map.full_space) {
                     continue;
                 }
-                for (output, _) in switch.heads(core, input, usize::from(vl)) {
+                for (output, lane) in switch.heads(core, input, usize::from(vl)) {
                     let wanted = map.outputs[far as usize][output];
-                    if wanted != NONE && state[wanted as usize] != Part::Free {
-                        self.waits.push((wanted, at as u32));
+                    if wanted != NONE && self.states[wanted as usize] != State::Free {
+                        self.waits.push((wanted, at as u32, vl, lane as u8));
                     }
                 }
             }
         }
-        self.find_stopped(core, nodes, map, state);
+        self.find_stopped(core, nodes, map);
         self.waits.sort_unstable();
         self.waits.dedup();
         self.waiting.extend(self.waits.iter().map(|wait| wait.1));
@@ -261,31 +354,32 @@ impl Moment {
 
     /// Outputs that may not send to the host behind a root: the special queue for it at the next switch is
     /// full.
-    fn find_stopped(&mut self, core: &Core, nodes: Nodes, map: &Map, state: &[Part]) {
-        let roots: Vec<u32> = (map.links.iter().zip(state))
-            .filter(|(link, part)| link.host != NONE && **part != Part::Free)
+    fn find_stopped(&mut self, core: &Core, nodes: Nodes, map: &Map) {
+        let hosts: Vec<u32> = (map.links.iter().zip(&self.states))
+            .filter(|(link, state)| link.host != NONE && **state != State::Free)
             .map(|(link, _)| link.host)
             .collect();
-        let wanted = |channel: ChannelId, host: u32| {
-            let (far, _) = nodes.receiver.get(channel as usize).copied().flatten()?;
-            let output = nodes.switches[far as usize].ports().route(host);
-            map.outputs[far as usize].get(output).copied().filter(|&link| link != NONE)
+        let lanes = usize::from(map.lanes);
+        let mut stopped = |cams: &Cams, output: usize, (channel, at): (ChannelId, u32)| {
+            let Some((far, _)) = nodes.receiver.get(channel as usize).copied().flatten() else { return };
+            for &host in &hosts {
+                for vl in (0..map.lanes).filter(|&vl| cams.stops(output * lanes + usize::from(vl), host)) {
+                    let wanted = map.wanted(&nodes.switches[far as usize], far, (host, vl));
+                    self.waits.extend(wanted.map(|wanted| (wanted, at, vl, vl)));
+                }
+            }
         };
-        for (number, switch) in nodes.switches.iter().enumerate() {
+        for (switch, outputs) in nodes.switches.iter().zip(&map.outputs) {
             let Some(cams) = switch.cams().filter(|cams| cams.output_lines() > 0) else { continue };
-            for &host in &roots {
-                let output = switch.ports().route(host);
-                let Some(&at) = map.outputs[number].get(output) else { continue };
-                if at != NONE && cams.stops(output, host) && switch.queued_bytes(core, output) > 0 {
-                    self.waits.extend(wanted(switch.ports().out(output), host).map(|wanted| (wanted, at)));
+            for (output, &at) in outputs.iter().enumerate().filter(|one| *one.1 != NONE) {
+                if switch.queued_bytes(core, output) > 0 {
+                    stopped(cams, output, (switch.ports().out(output), at));
                 }
             }
         }
         for (sender, &at) in nodes.hosts.iter().zip(&map.of_host).filter(|one| *one.1 != NONE) {
             let Some(cams) = sender.cams().filter(|cams| cams.output_lines() > 0) else { continue };
-            for &host in roots.iter().filter(|&&host| cams.stops(0, host)) {
-                self.waits.extend(wanted(sender.out, host).map(|wanted| (wanted, at)));
-            }
+            stopped(cams, 0, (sender.out, at));
         }
     }
 }

@@ -1,52 +1,82 @@
-//! Who feeds a tree, and who only suffers: found from the packets inside the network and their ways.
+//! Who feeds a tree, and who only suffers. What hosts behind roots take in tells who feeds (see
+//! [`crate::measure::deliveries`]); the packets inside the network and their ways tell who waits.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
-use super::moment::{Map, Moment};
+use super::growth::Growth;
+use super::moment::{Map, Member, Moment};
 use super::{NONE, Nodes};
 use crate::config::Config;
 use crate::core::Core;
-use crate::host::Host;
+use crate::measure::deliveries::{Sender, Watch};
 use crate::packet::{Kind, Packet};
 use crate::routing::adaptive::FlowKey;
 use crate::traffic::Pattern;
 use crate::traffic::source::{Chooser, Clock};
 
-/// What one host's packets of one class have to do with one tree.
+/// A host's traffic of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Key {
-    pub tree: u32,
+pub(crate) struct Who {
     pub class: u16,
     pub host: u32,
 }
 
-/// A [`Key`]'s counts.
+/// What somebody sends through a root.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
-    /// Samples at which some packet was on its way through the root, and of those in which some flow of the
-    /// host was held back.
-    pub feeding: u32,
+pub(crate) struct Feeding {
+    /// Intervals in which it did, or at whose ends packets of its were on the way there, and of those at whose
+    /// ends some flow of the host was held back.
+    pub samples: u32,
     pub throttled: u32,
-    /// Samples at which some packet was to pass a branch, but no root.
-    pub waiting: u32,
-    /// Ends of the first and the last interval of either.
+    /// Intervals in which it did.
+    pub fed: u32,
+    /// The beginning of the first of them and the end of the last.
     pub first_ns: u64,
     pub last_ns: u64,
-    /// The last sample at which it waited.
-    waited_ns: u64,
-    /// Packets through the root, and all of the host at these samples.
-    pub through_root: u64,
-    pub packets: u64,
-    /// What the host sent in the intervals in which it fed the tree.
+    /// Payload through the root, and of all that the host sent, in the intervals with the tree from then on.
+    pub bytes: f64,
     pub sent_bytes: u64,
-    /// What it offered, and did not send, in those in which it waited.
+    /// Packets inside at samples from then on: its own for the root, and all of the host's.
+    pub own_packets: u64,
+    pub packets: u64,
+    /// Payload for the root inside at a sample before anything was counted.
+    pub inside_bytes: u64,
+}
+
+impl Feeding {
+    /// Notes that it feeds the tree now.
+    fn see(&mut self, now_ns: u64, is_throttled: bool) {
+        if self.last_ns != now_ns {
+            self.last_ns = now_ns;
+            self.samples += 1;
+            self.throttled += u32::from(is_throttled);
+        }
+    }
+}
+
+/// What somebody suffers from a tree.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Waiting {
+    /// Samples at which some packet was to pass a branch, but no root.
+    pub samples: u32,
+    /// The beginning of the first of these intervals and the end of the last.
+    pub first_ns: u64,
+    pub last_ns: u64,
+    /// What it offered, and did not send, in these intervals.
     pub offered_bytes: f64,
     pub lost_bytes: f64,
 }
 
-/// What a packet's way meets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Who has to do with a tree.
+#[derive(Debug, Default)]
+pub(super) struct Around {
+    pub feeding: FxHashMap<Who, Feeding>,
+    pub waiting: FxHashMap<Who, Waiting>,
+}
+
+/// What a packet's way meets first: a root, else a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meets {
     Nothing,
     /// Link.
@@ -55,95 +85,224 @@ enum Meets {
     Root(u32),
 }
 
+/// A packet inside, or a message that waits to come in, which has no payload here.
+#[derive(Debug, Clone, Copy)]
+struct Met {
+    who: Who,
+    meets: Meets,
+    destination: u32,
+    payload: u32,
+}
+
+impl Met {
+    /// By sending host and class, then by what they meet.
+    fn order(&self) -> u128 {
+        let meets = match self.meets {
+            Meets::Nothing => 0,
+            Meets::Branch(link) => 1 << 32 | u64::from(link),
+            Meets::Root(root) => 2 << 32 | u64::from(root),
+        };
+        let who = u64::from(self.who.class) << 32 | u64::from(self.who.host);
+        u128::from(who) << 64 | u128::from(meets)
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Roles {
-    pub counts: FxHashMap<Key, Counts>,
-    /// Per tree: payload that the host at the root took in.
-    pub received_bytes: FxHashMap<u32, u64>,
+    /// Per tree.
+    pub of: Vec<Around>,
+    watch: Watch,
+    /// Roots that are watched, and the trees whose roots they were in the interval.
+    watched: Vec<(u32, u32)>,
+    samples: u64,
     flows: usize,
     /// What a host may inject in all, in bits per second.
     injection: f64,
     /// What a host of a forest offers, in bits per second.
     forest: f64,
     payload_share: f64,
-    /// At the sample before: payload sent per host, per named flow, and received per host.
+    /// At the sample before: payload sent per host and per named flow.
     sent: Vec<u64>,
     sent_of_flow: Vec<u64>,
-    received: Vec<u64>,
 }
 
-/// What a host and class offered and sent in an interval, in bytes, and what the host has inside.
+/// What a host and class offered and sent in an interval, in bytes.
 struct Load {
     offered: f64,
     sent: u64,
-    sent_by_host: u64,
-    packets: u64,
-    is_throttled: bool,
 }
 
 impl Roles {
-    /// About so many packets are looked at per sample.
-    const PACKETS: usize = 8192;
+    /// About so many packets and flows are looked at per sample.
+    const MOST: usize = 8192;
+    /// At most so many messages of a host.
+    const MESSAGES: usize = 4;
 
     pub fn new(config: &Config) -> Self {
         let forests = config.traffic.iter().filter(|one| matches!(one.pattern, Pattern::Forest(_)));
         let rate = forests.map(|one| one.rate.map_or(f64::INFINITY, |rate| rate.0 as f64));
         let (mtu, header) = (config.packet.mtu.0 as f64, config.packet.header.0 as f64);
         Self {
-            counts: FxHashMap::default(),
-            received_bytes: FxHashMap::default(),
+            of: Vec::new(),
+            watch: Watch::default(),
+            watched: Vec::new(),
+            samples: 0,
             flows: config.flows.len(),
             injection: config.host.injection_rate.map_or(f64::INFINITY, |rate| rate.0 as f64),
             forest: rate.fold(0.0, f64::max),
             payload_share: mtu / (mtu + header),
             sent: Vec::new(),
             sent_of_flow: Vec::new(),
-            received: Vec::new(),
         }
     }
 
-    /// Looks at the packets inside, if there are trees: `numbers` are those of the moment's.
+    /// Looks at what was delivered in the interval from `from_ns` on, and at the packets inside, if there are
+    /// trees: `numbers` are those of the moment's.
     pub fn look(
+        &mut self,
+        core: &mut Core,
+        nodes: Nodes,
+        map: &Map,
+        (moment, numbers, growth): (&Moment, &[u32], &Growth),
+        (from_ns, span): (u64, Time),
+    ) {
+        self.samples += 1;
+        self.of.resize_with(growth.trees.len(), Around::default);
+        let delivered = core.meters.deliveries.take();
+        if !numbers.is_empty() {
+            let times = (from_ns, core.now.0 / 1_000);
+            self.feed(core, nodes, map, (numbers, &delivered), times);
+            let met = meet(core, nodes, map, moment);
+            self.count_inside(nodes, map, (moment, &met), numbers, times);
+            for group in met.chunk_by(|one, other| one.who == other.who) {
+                let load = self.load(core, nodes, group[0].who, span);
+                self.wait(group, (moment, numbers), &load, times);
+            }
+        }
+        self.sent.clone_from(&core.meters.sent_bytes);
+        let classes = &core.meters.classes;
+        self.sent_of_flow.clear();
+        self.sent_of_flow.extend(classes[..self.flows].iter().map(|class| class.injected_bytes));
+        self.watch_roots(core, nodes, map, growth, delivered.len());
+    }
+
+    /// Counts what went through the roots of the trees with these numbers.
+    fn feed(
         &mut self,
         core: &Core,
         nodes: Nodes,
         map: &Map,
-        (moment, numbers): (&Moment, &[u32]),
-        (from_ns, span): (u64, Time),
+        (numbers, delivered): (&[u32], &[(Sender, u64)]),
+        (from_ns, now_ns): (u64, u64),
     ) {
-        if !numbers.is_empty() {
-            self.take_in(core, map, moment, numbers);
-            let met = meet(core, nodes, map, moment);
-            for of_host in met.chunk_by(|one, other| one.0 == other.0) {
-                let packets = of_host.len() as u64;
-                for group in of_host.chunk_by(|one, other| one.1 == other.1) {
-                    let load = self.load(core, nodes, (group[0].1, group[0].0), span);
-                    let times = (from_ns, core.now.0 / 1_000);
-                    self.count(group, (moment, numbers), &Load { packets, ..load }, times);
+        let watched: Vec<(u32, u32)> =
+            self.watched.iter().copied().filter(|(_, tree)| numbers.contains(tree)).collect();
+        let endpoint = |root: u32| map.links[root as usize].host;
+        let of_host: FxHashMap<u32, u32> =
+            watched.iter().map(|&(root, tree)| (endpoint(root), tree)).filter(|one| one.0 != NONE).collect();
+        let inner: FxHashMap<u32, u32> =
+            watched.iter().copied().filter(|&(root, _)| endpoint(root) == NONE).collect();
+        let scale = (self.watch.mask + 1) as f64;
+        for &(sender, bytes) in delivered {
+            let who = Who { class: sender.class, host: sender.host };
+            let mut add = |tree: u32| {
+                let fresh = Feeding { first_ns: from_ns, ..Feeding::default() };
+                let feeding = self.of[tree as usize].feeding.entry(who).or_insert(fresh);
+                feeding.bytes += bytes as f64 * scale;
+                // It may have several flows to the root.
+                feeding.fed += u32::from(feeding.last_ns != now_ns);
+                feeding.see(now_ns, nodes.hosts[who.host as usize].throttled_flows() > 0);
+            };
+            of_host.get(&sender.destination).into_iter().for_each(|&tree| add(tree));
+            if !inner.is_empty() {
+                let key = FlowKey {
+                    source: sender.host,
+                    destination: sender.destination,
+                    connection: u32::from(sender.source),
+                };
+                way(key, nodes, map).filter_map(|link| inner.get(&link)).for_each(|&tree| add(tree));
+            }
+        }
+        for &tree in numbers {
+            for (who, feeding) in &mut self.of[tree as usize].feeding {
+                let before = self.sent.get(who.host as usize).copied().unwrap_or(0);
+                feeding.sent_bytes += core.meters.sent_bytes[who.host as usize] - before;
+            }
+        }
+    }
+
+    /// Counts the packets inside of those that feed trees. Of a tree that is new, they are all that is known.
+    fn count_inside(
+        &mut self,
+        nodes: Nodes,
+        map: &Map,
+        (moment, met): (&Moment, &[Met]),
+        numbers: &[u32],
+        (from_ns, now_ns): (u64, u64),
+    ) {
+        let roots = (0u32..).zip(&moment.roots);
+        let of_host: FxHashMap<u32, u32> =
+            roots.map(|(place, &root)| (map.links[root as usize].host, place)).collect();
+        let mut inside: FxHashMap<u32, u64> = FxHashMap::default();
+        for one in met {
+            *inside.entry(one.who.host).or_default() += 1;
+            let last = of_host.get(&one.destination).copied();
+            let first = if let Meets::Root(root) = one.meets { Some(root) } else { None };
+            for root in last.into_iter().chain(first.filter(|first| Some(*first) != last)) {
+                let tree = numbers[root as usize];
+                let fresh = Feeding { first_ns: from_ns, ..Feeding::default() };
+                let feeding = self.of[tree as usize].feeding.entry(one.who).or_insert(fresh);
+                feeding.see(now_ns, nodes.hosts[one.who.host as usize].throttled_flows() > 0);
+                feeding.own_packets += 1;
+                if !self.watched.iter().any(|watched| watched.1 == tree) {
+                    feeding.inside_bytes += u64::from(one.payload);
                 }
             }
         }
-        let meters = &core.meters;
-        self.sent.clone_from(&meters.sent_bytes);
-        self.received.clone_from(&meters.received_bytes);
-        self.sent_of_flow.clear();
-        self.sent_of_flow.extend(meters.classes[..self.flows].iter().map(|class| class.injected_bytes));
+        for &tree in numbers {
+            for (who, feeding) in &mut self.of[tree as usize].feeding {
+                feeding.packets += inside.get(&who.host).copied().unwrap_or(0);
+            }
+        }
     }
 
-    /// Counts what the hosts at roots took in.
-    fn take_in(&mut self, core: &Core, map: &Map, moment: &Moment, numbers: &[u32]) {
-        for (&root, &number) in moment.roots.iter().zip(numbers) {
-            let host = map.links[root as usize].host as usize;
-            if let Some(&now) = core.meters.received_bytes.get(host) {
-                let before = self.received.get(host).copied().unwrap_or(0);
-                *self.received_bytes.entry(number).or_default() += now - before;
+    /// Has what hosts behind the roots that live take in counted from now on.
+    fn watch_roots(&mut self, core: &mut Core, nodes: Nodes, map: &Map, growth: &Growth, flows: usize) {
+        let is_new = growth.live() != self.watched;
+        let mask = if self.watched.is_empty() {
+            (core.alive() / Self::MOST).next_power_of_two() as u64 - 1
+        } else {
+            (flows * (self.watch.mask as usize + 1) / Self::MOST).next_power_of_two() as u64 - 1
+        };
+        if is_new {
+            self.watched = growth.live().to_vec();
+            self.watch.hosts.clear();
+            if !self.watched.is_empty() {
+                self.watch.hosts.resize(nodes.hosts.len(), false);
             }
+            for &(root, _) in &self.watched {
+                let link = &map.links[root as usize];
+                if let Some(is_watched) = self.watch.hosts.get_mut(link.host as usize) {
+                    *is_watched = true;
+                } else if let Some((switch, output)) = link.switch {
+                    let ports = nodes.switches[switch as usize].ports();
+                    for (host, is_watched) in (0u32..).zip(&mut self.watch.hosts) {
+                        // Where flows have routes of their own, any may come.
+                        *is_watched |= ports.director().is_some() || ports.route(host) == output;
+                    }
+                }
+            }
+        }
+        let rest = self.samples & mask;
+        if is_new || (mask, rest) != (self.watch.mask, self.watch.rest) {
+            (self.watch.mask, self.watch.rest) = (mask, rest);
+            core.watch(&self.watch);
         }
     }
 
     /// What a host offered and sent: of a named flow its own, else all of the host together.
-    fn load(&self, core: &Core, nodes: Nodes, (class, host): (u16, u32), span: Time) -> Load {
+    fn load(&self, core: &Core, nodes: Nodes, Who { class, host }: Who, span: Time) -> Load {
         let (at, meters) = (usize::from(class), &core.meters);
         let sender = &nodes.hosts[host as usize];
         let link = core.links.rate(sender.out).0 as f64;
@@ -156,16 +315,14 @@ impl Roles {
                 sources.map(|source| self.offered(&source.clock, &source.chooser, source.message)).sum();
             sum.min(most)
         };
-        let before = self.sent.get(host as usize).copied().unwrap_or(0);
-        let sent_by_host = meters.sent_bytes[host as usize] - before;
         let (offered, sent) = if at < self.flows {
             let before = self.sent_of_flow.get(at).copied().unwrap_or(0);
             (offers(class), meters.classes[at].injected_bytes - before)
         } else {
-            (offers(u16::MAX), sent_by_host)
+            let before = self.sent.get(host as usize).copied().unwrap_or(0);
+            (offers(u16::MAX), meters.sent_bytes[host as usize] - before)
         };
-        let offered = offered * span.as_secs_f64() / 8.0;
-        Load { offered, sent, sent_by_host, packets: 0, is_throttled: sender.throttled_flows() > 0 }
+        Load { offered: offered * span.as_secs_f64() / 8.0, sent }
     }
 
     /// What a source offers, in bits per second.
@@ -179,80 +336,73 @@ impl Roles {
         }
     }
 
-    /// Adds what the packets of a host and class met, in order.
-    fn count(
+    /// Counts what of a host and class waits for trees, by what its packets met, in order.
+    fn wait(
         &mut self,
-        group: &[(u32, u16, Meets)],
+        group: &[Met],
         (moment, numbers): (&Moment, &[u32]),
         load: &Load,
         (from_ns, now_ns): (u64, u64),
     ) {
-        let (host, class) = (group[0].0, group[0].1);
-        let waiting = group.iter().filter(|one| matches!(one.2, Meets::Branch(_))).count();
-        let feeding = group.iter().filter(|one| matches!(one.2, Meets::Root(_))).count();
-        let mut count = |root: u32, met: &dyn Fn(&mut Counts)| {
-            let key = Key { tree: numbers[root as usize], class, host };
-            let counts = self.counts.entry(key).or_insert(Counts { first_ns: from_ns, ..Counts::default() });
-            met(counts);
-            counts.last_ns = now_ns;
-        };
-        for same in group.chunk_by(|one, other| one.2 == other.2) {
-            match same[0].2 {
-                Meets::Nothing => {}
-                Meets::Root(root) => count(root, &|counts| {
-                    counts.feeding += 1;
-                    counts.throttled += u32::from(load.is_throttled);
-                    counts.through_root += same.len() as u64;
-                    counts.packets += load.packets;
-                    counts.sent_bytes += load.sent_by_host;
-                }),
-                Meets::Branch(link) => {
-                    // Of what was held back, the part of those that wait; trees that do share it.
-                    let trees = moment.trees_of(link).count().max(1);
-                    let share = same.len() as f64 / ((waiting + feeding) * trees) as f64;
-                    for root in moment.trees_of(link) {
-                        count(root, &|counts| {
-                            // It may wait for the tree at several links.
-                            counts.waiting += u32::from(counts.waited_ns != now_ns);
-                            counts.waited_ns = now_ns;
-                            counts.offered_bytes += load.offered * share;
-                            counts.lost_bytes += (load.offered - load.sent as f64).max(0.0) * share;
-                        });
-                    }
-                }
+        let on_the_way = group.iter().filter(|one| one.meets != Meets::Nothing).count();
+        for same in group.chunk_by(|one, other| one.meets == other.meets) {
+            let Meets::Branch(link) = same[0].meets else { continue };
+            // Of what was held back, the part of those that wait; trees that do share it.
+            let trees = moment.trees_of(link).count().max(1);
+            let share = same.len() as f64 / (on_the_way * trees) as f64;
+            for root in moment.trees_of(link) {
+                let fresh = Waiting { first_ns: from_ns, ..Waiting::default() };
+                let around = &mut self.of[numbers[root as usize] as usize];
+                let waiting = around.waiting.entry(group[0].who).or_insert(fresh);
+                // It may wait for the tree at several links.
+                waiting.samples += u32::from(waiting.last_ns != now_ns);
+                waiting.last_ns = now_ns;
+                waiting.offered_bytes += load.offered * share;
+                waiting.lost_bytes += (load.offered - load.sent as f64).max(0.0) * share;
             }
         }
     }
 }
 
-/// What packets meet on their ways, by sending host and class. Of many packets, those are looked at that some
+/// What packets inside, and messages that wait to come in, meet on their ways, by sending host and class. Of many packets, those are looked at that some
 /// of their bits say, which are the same however a run is done.
-fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<(u32, u16, Meets)> {
-    let mask = (core.alive() / Roles::PACKETS).next_power_of_two() as u64 - 1;
+fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
+    let mask = (core.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {
         let bits = (packet.injected.0 ^ (u64::from(packet.src) << 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         packet.kind == Kind::Data && (bits >> 40) & mask == 0
     };
-    let packets = core.packets().filter(is_looked_at);
-    let mut met: Vec<_> = packets
-        .map(|packet| {
-            (packet.src, packet.class, meets(packet, &nodes.hosts[packet.src as usize], nodes, map, moment))
+    let met = |class: u16, (key, vl): (FlowKey, u8), payload: u32| Met {
+        who: Who { class, host: key.source },
+        meets: meets((key, vl), nodes, map, moment),
+        destination: key.destination,
+        payload,
+    };
+    let packets = core.packets().filter(is_looked_at).map(|packet| {
+        let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
+        met(packet.class, (FlowKey { source, destination, connection }, packet.vl), packet.payload)
+    });
+    // Where a host's link waits, all that the host has to send does.
+    let senders = nodes.hosts.iter().zip(&map.of_host);
+    let held = senders.filter(|(_, link)| moment.members.get(**link as usize).is_some_and(Member::is_in));
+    let messages = held.flat_map(|(host, _)| {
+        host.wanted().take(Roles::MESSAGES).map(|(source, destination, vl)| {
+            let key = FlowKey { source: host.id, destination, connection: u32::from(source) };
+            met(host.sources[usize::from(source)].class, (key, vl), 0)
         })
-        .collect();
-    met.sort_unstable();
+    });
+    let mut met: Vec<Met> = packets.chain(messages).collect();
+    met.sort_unstable_by_key(Met::order);
     met
 }
 
-/// What a packet's way from its source to its destination meets first: a root, else a branch.
-fn meets(packet: &Packet, source: &Host, nodes: Nodes, map: &Map, moment: &Moment) -> Meets {
+/// What a packet's way from its source to its destination meets first: a root, else a branch. Of packets that
+/// change lanes it is not known which lane they have where.
+fn meets((key, vl): (FlowKey, u8), nodes: Nodes, map: &Map, moment: &Moment) -> Meets {
     let mut found = Meets::Nothing;
-    let mut channel = source.out;
-    let mut link = map.of_host[packet.src as usize];
-    // A way is no longer than the number of switches: tables are checked before the run.
-    for _ in 0..=nodes.switches.len() {
-        if let Some(member) = moment.members.get(link as usize)
-            && member.root != NONE
-        {
+    for link in way(key, nodes, map) {
+        let member = moment.members[link as usize];
+        if member.holds(vl) || map.changes_lanes && member.is_in() {
             if member.depth == 0 {
                 return Meets::Root(member.root);
             }
@@ -260,20 +410,24 @@ fn meets(packet: &Packet, source: &Host, nodes: Nodes, map: &Map, moment: &Momen
                 found = Meets::Branch(link);
             }
         }
-        let Some((switch, input)) = nodes.receiver.get(channel as usize).copied().flatten() else { break };
+    }
+    found
+}
+
+/// The links of a flow's way as routes are now, from its source on.
+fn way(key: FlowKey, nodes: Nodes, map: &Map) -> impl Iterator<Item = u32> {
+    // A way is no longer than the number of switches: tables are checked before the run.
+    let most = nodes.switches.len() + 1;
+    let first = Some(map.of_host[key.source as usize]).filter(|&link| link != NONE);
+    let next = move |&link: &u32| {
+        let (switch, input) = nodes.receiver[map.links[link as usize].channel as usize]?;
         let ports = nodes.switches[switch as usize].ports();
         let routes = ports.director().and_then(|director| director.routes.as_ref());
         let output = routes.map_or_else(
-            || ports.route(packet.dst),
-            |routes| {
-                let (source, destination) = (packet.src, packet.dst);
-                let key = FlowKey { source, destination, connection: u32::from(packet.source) };
-                usize::from(routes.state.forward(&routes.table, input as u16 + 1, key)).wrapping_sub(1)
-            },
+            || ports.route(key.destination),
+            |routes| usize::from(routes.state.forward(&routes.table, input as u16 + 1, key)).wrapping_sub(1),
         );
-        let Some(&next) = map.outputs[switch as usize].get(output) else { break };
-        link = next;
-        channel = ports.out(output);
-    }
-    found
+        map.outputs[switch as usize].get(output).copied().filter(|&link| link != NONE)
+    };
+    std::iter::successors(first, next).take(most)
 }

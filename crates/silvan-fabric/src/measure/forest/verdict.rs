@@ -1,0 +1,182 @@
+//! What a tree was, in the end: who fed it, who suffered, whether it was silent or windy, and whether it moved.
+
+use rustc_hash::FxHashMap;
+
+use super::growth::{End, Tree};
+use super::roles::{Around, Feeding, Waiting, Who};
+
+/// A contributor that sends at least this part of its packets through the root sends there alone.
+const ALL: f64 = 0.999;
+/// Who sends at least this part of all that it sends through a root feeds the tree, much or little.
+const OWN: f64 = 0.25;
+/// So many times what it sends to another host goes through the root of who feeds the tree with a small part.
+const PREFERRED: f64 = 2.0;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub contributors: Vec<(Who, Feeding)>,
+    pub victims: Vec<(Who, Waiting)>,
+    /// Payload through the root, of contributors and all others.
+    pub through_root: f64,
+    /// The share of what its contributors sent that went through the root.
+    pub share: f64,
+    is_silent: bool,
+    pub moved_from: Option<u32>,
+    pub moved_to: Option<u32>,
+}
+
+impl Verdict {
+    fn new(tree: &Tree, around: &Around, hosts: usize) -> Self {
+        let mut feeding: Vec<(Who, Feeding)> = around.feeding.iter().map(|one| (*one.0, *one.1)).collect();
+        feeding.sort_unstable_by_key(|one| one.0);
+        if feeding.iter().all(|one| one.1.bytes == 0.0) {
+            for (_, feeding) in &mut feeding {
+                feeding.bytes = feeding.inside_bytes as f64;
+            }
+        }
+        let through_root = feeding.iter().map(|one| one.1.bytes).sum();
+        let contributors = contributors((tree.born_ns, tree.last_ns, tree.samples), &feeding, hosts);
+        let is_often = |samples: u32| 10 * u64::from(samples) >= u64::from(tree.samples);
+        let waiting = around.waiting.iter().filter(|one| is_often(one.1.samples));
+        let mut victims: Vec<(Who, Waiting)> = waiting.map(|one| (*one.0, *one.1)).collect();
+        victims.sort_unstable_by_key(|one| one.0);
+        let mut hosts: FxHashMap<u32, (Feeding, f64)> = FxHashMap::default();
+        for (who, feeding) in &contributors {
+            // What a host sends and has inside is the same for all its classes.
+            let (all, own) = hosts.entry(who.host).or_default();
+            all.own_packets += feeding.own_packets;
+            all.packets = all.packets.max(feeding.packets);
+            all.sent_bytes = all.sent_bytes.max(feeding.sent_bytes);
+            *own += feeding.bytes;
+        }
+        let own_of = |one: &(Feeding, f64)| one.0.own_packets as f64 / one.0.packets.max(1) as f64;
+        let mut shares: Vec<f64> = hosts.values().map(own_of).collect();
+        shares.sort_unstable_by(f64::total_cmp);
+        let is_silent = shares.get(shares.len() / 2).is_none_or(|&middle| middle >= ALL);
+        let sent: u64 = hosts.values().map(|one| one.0.sent_bytes).sum();
+        let own: f64 = contributors.iter().map(|one| one.1.bytes).sum();
+        let share = if is_silent || sent == 0 { 1.0 } else { (own / sent as f64).min(1.0) };
+        Self { contributors, victims, through_root, share, is_silent, moved_from: None, moved_to: None }
+    }
+
+    /// 0 for a silent tree, 1 for a windy one, 2 for one that moved.
+    pub fn kind(&self) -> u32 {
+        match (self.moved_from.or(self.moved_to), self.is_silent) {
+            (Some(_), _) => 2,
+            (None, is_silent) => u32::from(!is_silent),
+        }
+    }
+}
+
+/// Those of who sends through the root that feed the tree. Whoever sends to a hotspot now and then, as to any
+/// of the other `hosts`, does not.
+fn contributors(
+    (born_ns, last_ns, samples): (u64, u64, u32),
+    feeding: &[(Who, Feeding)],
+    hosts: usize,
+) -> Vec<(Who, Feeding)> {
+    // Who came late has its rate from then on, but not from the last moment on.
+    let half = last_ns.saturating_sub(born_ns) / 2;
+    let rate = |one: &Feeding| one.bytes / last_ns.saturating_sub(one.first_ns).max(half).max(1) as f64;
+    let sum = |power| feeding.iter().map(|one| rate(&one.1).powi(power)).sum::<f64>();
+    // An eighth of the rate of a byte's sender, on average over bytes.
+    let least = sum(2) / sum(1).max(f64::MIN_POSITIVE) / 8.0;
+    let is_own = |one: &Feeding| {
+        let is_often = 10 * u64::from(one.samples) >= u64::from(samples);
+        one.bytes >= OWN * one.sent_bytes as f64 && is_often && (one.fed > 1 || rate(one) >= least)
+    };
+    let is_preferred = |one: &Feeding| {
+        // In so many intervals it would have sent there had it sent to all others alike.
+        let to_others = (one.sent_bytes as f64 - one.bytes).max(0.0) / hosts.saturating_sub(2).max(1) as f64;
+        let by_chance = f64::from(one.fed) * to_others / one.bytes.max(1.0);
+        let enough = 3.0f64.min(f64::from(samples) / 2.0);
+        f64::from(one.fed) >= PREFERRED * by_chance + enough
+    };
+    let all = |feeds: &dyn Fn(&Feeding) -> bool| -> Vec<(Who, Feeding)> {
+        feeding.iter().filter(|one| feeds(&one.1)).copied().collect()
+    };
+    let found = all(&|one| is_own(one) || is_preferred(one));
+    // Where all send to all alike, those do who send most.
+    if found.is_empty() { all(&|one| rate(one) >= least) } else { found }
+}
+
+/// What the trees were.
+pub(super) fn judge(
+    trees: &[Tree],
+    (around, hosts): (&[Around], usize),
+    is_endpoint: impl Fn(&Tree) -> bool,
+) -> Vec<Verdict> {
+    let none = Around::default();
+    let of = |number: usize| around.get(number).unwrap_or(&none);
+    let mut verdicts: Vec<Verdict> =
+        trees.iter().enumerate().map(|(number, tree)| Verdict::new(tree, of(number), hosts)).collect();
+    find_moves(trees, &mut verdicts, is_endpoint);
+    verdicts
+}
+
+/// Finds trees whose hotspot moved: half of the contributors of either, or more, went on to feed the other one.
+fn find_moves(trees: &[Tree], verdicts: &mut [Verdict], is_endpoint: impl Fn(&Tree) -> bool) {
+    let mut fed: FxHashMap<(u16, u32), Vec<u32>> = FxHashMap::default();
+    for (number, verdict) in verdicts.iter().enumerate().filter(|one| is_endpoint(&trees[one.0])) {
+        for (who, _) in &verdict.contributors {
+            fed.entry((who.class, who.host)).or_default().push(number as u32);
+        }
+    }
+    let mut shared: FxHashMap<(u32, u32), usize> = FxHashMap::default();
+    for list in fed.values() {
+        // Numbers are in the order of births.
+        for pair in list.windows(2) {
+            *shared.entry((pair[0], pair[1])).or_default() += 1;
+        }
+    }
+    let mut shared: Vec<_> = shared.into_iter().collect();
+    shared.sort_unstable();
+    for ((old, new), hosts) in shared {
+        let (one, other) = (&trees[old as usize], &trees[new as usize]);
+        let size = |number: u32| verdicts[number as usize].contributors.len();
+        let is_later = one.end != End::Lasts && other.born_ns > one.born_ns && other.last_ns > one.last_ns;
+        if is_later && one.root != other.root && 2 * hosts >= size(old).min(size(new)) {
+            verdicts[old as usize].moved_to.get_or_insert(new);
+            verdicts[new as usize].moved_from = Some(old);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hosts that contribute to a tree of 10 ms in a network of 102, of those that send so many bytes through
+    /// the root and in all, in so many intervals.
+    fn found(senders: &[(f64, u64, u32)]) -> Vec<u32> {
+        let feeding = senders.iter().zip(0..).map(|(&(bytes, sent_bytes, fed), host)| {
+            let seen =
+                Feeding { bytes, sent_bytes, fed, samples: fed, last_ns: 10_000_000, ..Feeding::default() };
+            (Who { class: 0, host }, seen)
+        });
+        let feeding: Vec<_> = feeding.collect();
+        contributors((0, 10_000_000, 100), &feeding, 102).iter().map(|one| one.0.host).collect()
+    }
+
+    #[test]
+    fn who_sends_there_alone_contributes_however_little() {
+        assert_eq!(found(&[(1e6, 1_000_000, 100), (1e4, 10_000, 20), (1e4, 1_000_000, 5)]), [0, 1]);
+        assert_eq!(found(&[(1e6, 1_000_000, 100), (1e4, 10_000, 2)]), [0], "seldom");
+    }
+
+    #[test]
+    fn who_sends_there_more_than_to_others_contributes() {
+        // 1 MB to others are 10 kB for each of 100.
+        let windy = (1e5, 1_100_000, 50);
+        assert_eq!(found(&[windy, windy, (1e4, 1_010_000, 10), (19_000.0, 1_019_000, 19)]), [0, 1]);
+        // Few packets more than by chance may be chance.
+        assert_eq!(found(&[windy, (4e3, 104_000, 4), (8e3, 108_000, 8)]), [0, 2]);
+    }
+
+    #[test]
+    fn where_all_send_to_all_alike_those_contribute_who_send_most() {
+        assert_eq!(found(&[(1e4, 1_010_000, 10), (9e3, 910_000, 9), (1e3, 101_000, 1)]), [0, 1]);
+        assert!(found(&[]).is_empty());
+    }
+}
