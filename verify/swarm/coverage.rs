@@ -115,12 +115,18 @@ mod tests {
     /// What is not drawn: the check `threads` tries several numbers of them with every scenario for which it
     /// matters, and the check `measure` switches the forest off; builds from before there were threads and
     /// forests can read what is drawn.
-    const EXEMPT: [&str; 13] = [
+    const EXEMPT: [&str; 18] = [
         "threads",
         "threads=auto",
         "measure.forest",
         "measure.forest=false",
         "measure.forest=true",
+        // The check `engine` has it, and what is drawn for the second model.
+        "congestion.coalescing",
+        "congestion.coalescing.interval",
+        "congestion.coalescing.per",
+        "congestion.coalescing.per=flow",
+        "congestion.coalescing.per=port",
         // Lanes of paths need files that fit the network: they have tests of their own.
         "lanes.assignment=paths",
         "lanes.path_levels",

@@ -118,6 +118,12 @@ pub fn plain(table: &Table, scenario: &Scenario) -> Table {
         marking.insert("kind".to_owned(), Value::from("fecn"));
         marking.insert("threshold".to_owned(), Value::from(15));
         marking.insert("fill".to_owned(), Value::from(fills[(seed / 3 % 2) as usize]));
+        if seed.is_multiple_of(5)
+            && let Some(coalescing) = entry(congestion, "coalescing")
+        {
+            coalescing.insert("interval".to_owned(), time(1 + seed % 7 * 400_000));
+            coalescing.insert("per".to_owned(), Value::from(["flow", "port"][(seed / 5 % 2) as usize]));
+        }
         if let Some(reaction) = entry(congestion, "reaction") {
             reaction.insert("kind".to_owned(), Value::from("cct"));
         }

@@ -82,11 +82,11 @@ fn marking_and_reactions_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"ib-cc\"\nnotification = \"ack\"\n[congestion.coalescing]\ninterval = \"50 us\"",
-            "a.toml:8: congestion.coalescing: is for notification packets (\"cnp\"); acknowledgements are not coalesced",
+            "a.toml:7: congestion.coalescing: is for notification packets (\"cnp\"); acknowledgements are not coalesced",
         ),
         case(
             "mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"0 s\"\nper = \"port\"",
-            "a.toml:8: congestion.coalescing.interval = \"0 s\": must be more than 0 s",
+            "a.toml:7: congestion.coalescing.interval = \"0 s\": must be more than 0 s",
         ),
         case("mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"50 us\"\nper = \"port\"", "fine"),
         case(
