@@ -91,7 +91,7 @@ fn marking_and_reactions_say_what_is_wrong() {
         case("mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"50 us\"\nper = \"port\"", "fine"),
         case(
             "mechanism = \"none\"\n[congestion.coalescing]\ninterval = \"50 us\"",
-            "a.toml:7: congestion.coalescing: has no effect beside congestion.mechanism = \"none\", which switches \
+            "a.toml:6: congestion.coalescing: has no effect beside congestion.mechanism = \"none\", which switches \
              every part off; leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")",
         ),
         case(
