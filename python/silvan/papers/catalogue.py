@@ -135,7 +135,7 @@ def _row(raw: dict[str, Any], common: dict[str, str], where: str) -> Published:
         tolerance=tolerance,
         quick_tolerance=_tolerance(raw.get("quick_tolerance", tolerance), where),
         source=raw.get("source", common["source"]),
-        assumption=raw.get("assumption", common["assumption"]),
+        assumption=" ".join(raw.get("assumption", common["assumption"]).split()),
         reason=" ".join(raw.get("reason", "").split()),
     )
 
@@ -150,7 +150,7 @@ def read_experiment(folder: Path) -> Experiment:
     for key in ("title", "source", "about", "row"):
         if key not in raw:
             raise PapersError(f"{path}: `{key}` is missing")
-    common = {"source": raw["source"], "assumption": " ".join(raw.get("assumption", "").split())}
+    common = {"source": raw["source"], "assumption": raw.get("assumption", "")}
     rows = tuple(_row(row, common, f"{path}: row {n}") for n, row in enumerate(raw["row"], 1))
     keys = [row.key for row in rows]
     if len(set(keys)) != len(keys):
