@@ -67,11 +67,13 @@ pub(crate) fn weight_ps(bytes: u64, rate: Rate) -> u64 {
 }
 
 impl Ports {
-    /// Decides where a packet that comes in leaves, where that is not the table's alone to say.
+    /// Decides where a packet that comes in leaves and on which lane, where that is not the table's alone to
+    /// say.
     #[inline]
-    pub fn direct(&mut self, core: &mut Core, input: usize, id: PacketId) {
-        if self.director().is_some() {
+    pub fn steer(&mut self, core: &mut Core, input: usize, id: PacketId) {
+        if self.steering.is_some() {
             self.direct_flow(core, input, id);
+            self.choose_lane(core, input, id);
         }
     }
 

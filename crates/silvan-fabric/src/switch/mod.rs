@@ -82,8 +82,7 @@ impl Switch {
 
     /// As [`Self::accept`], where routes are chosen, packets wait for their tails, or queues are others.
     fn accept_any(&mut self, core: &mut Core, input: usize, packet: PacketId) {
-        self.ports_mut().direct(core, input, packet);
-        self.ports().choose_lane(core, input, packet);
+        self.ports_mut().steer(core, input, packet);
         let wait =
             if self.ports().may_underrun { self.ports().waits_for_tail(core, input, packet) } else { None };
         match self {

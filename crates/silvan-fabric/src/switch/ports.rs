@@ -100,8 +100,7 @@ impl Ports {
     }
 
     /// Chooses the lane of a packet that has come in: by its ports and its service level.
-    #[inline]
-    pub fn choose_lane(&self, core: &mut Core, input: usize, id: PacketId) {
+    pub(super) fn choose_lane(&self, core: &mut Core, input: usize, id: PacketId) {
         let Some(maps) = self.maps() else { return };
         let packet = &mut core.packets[id];
         let output = usize::from(self.table[packet.dst as usize]);
