@@ -381,6 +381,7 @@ impl<'a> Builder<'a> {
         let reactions = self.reactions()?;
         let special = self.special_queues();
         let first_switches = self.first_switches();
+        let paths = self.paths();
         let mut lanes: FxHashMap<usize, Option<Arc<[u8]>>> = FxHashMap::default();
         let mut channels = vec![None; self.topology.hosts.len()];
         let mut into = vec![ChannelId::MAX; self.topology.hosts.len()];
@@ -399,13 +400,9 @@ impl<'a> Builder<'a> {
             let switch = first_switches[index];
             let lane_of = lanes.entry(switch).or_insert_with(|| self.destination_lanes(switch)).clone();
             let adapter = self.adapter(special.as_ref())?;
-            hosts.push(Host::new(self.host_spec(
-                index as u32,
-                (out, into[index], rate),
-                reaction,
-                lane_of,
-                adapter,
-            )));
+            let at = (out, into[index], rate);
+            let spec = self.host_spec(index as u32, at, reaction, lane_of, adapter);
+            hosts.push(Host::new(HostSpec { paths: paths.clone(), ..spec }));
         }
         Ok(hosts)
     }
@@ -439,7 +436,7 @@ impl<'a> Builder<'a> {
             reaction,
             validates: self.config.parts().marking.validates(),
             lane_of,
-            paths: self.paths(),
+            paths: None,
             adapter,
             announcer: self.announcer(rate),
         }

@@ -175,7 +175,7 @@ def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tupl
 
 
 def _told(fabric: Fabric, job: Job, found: Loads, top: int) -> dict[str, Any]:
-    """Return what is told of a placement."""
+    """Return the lines that describe a placement."""
     inner = np.flatnonzero(fabric.inner)
     order = inner[np.lexsort((inner, -found.flows[inner], -found.demand[inner]))]
     worst = np.zeros(len(found.sources))

@@ -5,7 +5,7 @@
 | `routes` | which links each pair of hosts crosses, what links are offered |
 | `load` | who sends what: hotspots, storage, background |
 | `study` | runs without and with control, a survey of settings, margins |
-| `account`, `figures` | what is told of it |
+| `account`, `figures` | the text and the pictures of a study |
 | `entry` | the command |
 """
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,11 @@ def run(request: Request, console: Console, errors: Console, shown: bool) -> int
 
 
 @contextmanager
-def bar(console: Console, title: str, *, show: bool) -> Iterator[Tell]:
-    """Show runs done, the time since the beginning and that left; what was found counts for neither."""
+def task_bar(console: Console, title: str, total: int | None, *, show: bool) -> Iterator[Callable[..., None]]:
+    """Show how many of `total` are done, the time since the beginning and that left, and a note.
+
+    Gives what updates it: `completed`, `total` and `note`.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -97,11 +101,17 @@ def bar(console: Console, title: str, *, show: bool) -> Iterator[Tell]:
         TextColumn("{task.fields[note]}"),
     )
     with Progress(*columns, console=console, transient=True, disable=not show) as progress:
-        task = progress.add_task(escape(title), total=None, note="")
+        yield partial(progress.update, progress.add_task(escape(title), total=total, note=""))
+
+
+@contextmanager
+def bar(console: Console, title: str, *, show: bool) -> Iterator[Tell]:
+    """Show runs done, the time since the beginning and that left; what was found counts for neither."""
+    with task_bar(console, title, None, show=show) as update:
 
         def tell(finished: int, failed: int, total: int, found: int) -> None:
             notes = [f"{found} found"] * bool(found) + [f"{failed} failed"] * bool(failed)
-            progress.update(task, completed=finished - found, total=total - found, note=", ".join(notes))
+            update(completed=finished - found, total=total - found, note=", ".join(notes))
 
         yield tell
 

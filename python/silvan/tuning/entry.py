@@ -11,8 +11,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.progress import TimeRemainingColumn as TimeLeft
 from rich.table import Table
 
 from silvan.sweeps.entry import (
@@ -152,19 +150,12 @@ def _objectives(given: list[str] | None) -> dict[str, float] | None:
 @contextmanager
 def bar(console: Console, title: str, runs: int, *, show: bool) -> Iterator[Callable[[int, int, str], None]]:
     """Show how many runs of the search are done, then how many of the comparison."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeLeft(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not show) as progress:
-        task = progress.add_task(escape(title), total=runs, note="")
+    from silvan.sweeps.command import task_bar
+
+    with task_bar(console, title, runs, show=show) as update:
 
         def tell(done: int, total: int, note: str) -> None:
-            progress.update(task, completed=done, total=total or runs, note=note)
+            update(completed=done, total=total or runs, note=note)
 
         yield tell
 

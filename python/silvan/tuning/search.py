@@ -212,7 +212,7 @@ class Search(Racing):
     def _importance(self) -> dict[str, float]:
         """Return the share of each parameter in what decides whether a setting is good: PED-ANOVA.
 
-        It is told of settings that went to the end; it is empty where these are too few.
+        It is computed from settings that went to the end; it is empty where these are too few.
         """
         optuna = self._optuna
 

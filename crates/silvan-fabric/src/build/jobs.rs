@@ -18,11 +18,11 @@ use crate::topology::NodeRef;
 use crate::traffic::Job;
 use crate::traffic::source::{Chooser, Clock, Source};
 
-/// The most sources that a job has at a host.
-const MOST_SOURCES: usize = 64 * 64;
+/// The most ranks of a job that share a host: it has a source for each pair of them.
+const MOST_SHARING: u16 = 64;
 
 impl Builder<'_> {
-    /// Gives the hosts of each job a source that its ranks feed, and each job a class.
+    /// Gives the hosts of each job sources that its ranks feed, and each job a class.
     pub(super) fn jobs(
         &self,
         hosts: &mut [Host],
@@ -69,9 +69,8 @@ impl Builder<'_> {
             })
             .collect();
         let most = ranks_at.values().copied().max().unwrap_or(1);
-        let sources = usize::from(most) * usize::from(most);
-        if sources > MOST_SOURCES {
-            return Err(in_job(format!("{most} ranks on a host; at most 64 may share one")));
+        if most > MOST_SHARING {
+            return Err(in_job(format!("{most} ranks on a host; at most {MOST_SHARING} may share one")));
         }
         let place = |(&host, slot): (&u32, u16)| {
             let own = &mut hosts[host as usize].sources;
