@@ -432,6 +432,56 @@ def on_trees(found: Scenario) -> Scenario:
     return found
 
 
+def with_feedback(found: Scenario) -> Scenario:
+    """Let marks of a drawn scenario go straight back, say how severe congestion is, or divide rates.
+
+    Drawn from its seed too. Flows with explicit rates stay as they are.
+    """
+    rng = random.Random(f"feedback {found['seed']}")
+    given = found.get("congestion", {})
+    if given.get("mechanism") == "saa":
+        return found
+    full, _ = _full_packet(found)
+    parts = {key: given[key] for key in ("mechanism", "isolation") if key in given}
+    if parts.get("mechanism") in ("renato", "pfister", "mvcm"):
+        del parts["mechanism"]
+    marking = given.get("marking", {})
+    if marking.get("kind", "ipm" if found["switch"].get("architecture") == "cioq" else "fecn") != "fecn":
+        marking = {}
+    if not marking or rng.random() < 0.5:
+        marking = {
+            "kind": "sampled",
+            "set_point": f"{rng.choice([1, full, 3 * full])} B",
+            "weight": rng.choice([0, 1, 2, 5]),
+            "sample": f"{full * rng.choice([1, 2, 8])} B",
+            "jitter_percent": rng.choice([0, 15, 50]),
+        }
+    reaction = given.get("reaction", {})
+    if reaction.get("kind", "cct") != "cct" or rng.random() < 0.6:
+        reaction = {
+            "kind": "qcn",
+            "cycle_time": rng.choice(["1234 ns", "5 us", "20 us"]),
+            "cycle_bytes": f"{full * rng.choice([1, 3, 10]) + rng.randrange(2)} B",
+            "cycles": rng.choice([1, 2, 5]),
+            "active_increase": rng.choice(["1 Mbit/s", "333 Mbit/s"]),
+            "hyper_increase": rng.choice(["7 Mbit/s", "2 Gbit/s"]),
+            "min_rate": rng.choice(["10 Mbit/s", "500 Mbit/s"]),
+            "binary_severity": rng.choice([1, 32, 63]),
+        }
+    elif reaction:
+        reaction = {**reaction, "kind": "cct", "quantized_increase": rng.choice([0, 8, 100])}
+    return {
+        **found,
+        "congestion": {
+            **parts,
+            "marking": {"kind": "fecn", **marking},
+            "reaction": reaction or {"kind": "cct", "ccti_timer": 1},
+            "notification": rng.choice(["backward", "backward", "backward", "cnp", "ack-each"]),
+            "feedback": rng.choice(["binary", "quantized"]),
+        },
+    }
+
+
 #: What is drawn besides, by the remainder of the seed.
 VARIANTS = (
     (),
@@ -460,7 +510,8 @@ def variant(seed: int) -> Scenario:
     found = drawn(seed)
     for part in VARIANTS[seed % len(VARIANTS)]:
         found = part(found)
-    return found
+    # In turns of all variants.
+    return with_feedback(found) if seed // len(VARIANTS) % 3 == 2 else found
 
 
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:

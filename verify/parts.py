@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from verify.quantities import NotCovered, nothing_left, size_bytes, time_ps
+from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
 from verify.wiring import Wiring
 
 #: Presets: for each mechanism the parts that it stands for; thresholds in full packets.
@@ -43,6 +43,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
     },
     "saa": {**CNP, "reaction": {"kind": "explicit-rate"}},
+    "qcn": {
+        "notification": "backward",
+        "feedback": "quantized",
+        "marking": {"kind": "sampled"},
+        "reaction": {"kind": "qcn"},
+    },
     "mvcm": {**ACK_EACH, "marking": {"kind": "mvpm"}, "reaction": {"kind": "mvcm"}},
 }
 QUADRATIC = {"kind": "quadratic", "divisor": 106, "scale": 1, "entries": 128}
@@ -64,6 +70,16 @@ class Marking:
     smallest: int
     victim_mask: str
     is_off: bool
+
+
+@dataclass(frozen=True)
+class SampledMarking:
+    """Packets are sampled as they arrive: after how many bytes, give or take a share in percent."""
+
+    set_point: int
+    weight: int
+    sample: int
+    jitter_percent: int
 
 
 @dataclass(frozen=True)
@@ -97,6 +113,7 @@ class Reaction:
     """
 
     increase: int
+    quantized_increase: int
     limit: int
     lowest: int
     period_ps: int
@@ -120,6 +137,19 @@ class WindowReaction:
     step_ps: int = 0
     limit: int | None = None
     hears_warm: bool = True
+
+
+@dataclass(frozen=True)
+class QcnReaction:
+    """A rate that marks divide: rates in bit/s, what a cycle is, how many of recovery, what a bit stands for."""
+
+    min_rate: int
+    active: int
+    hyper: int
+    cycle_bytes: int
+    cycle_ps: int
+    cycles: int
+    binary_severity: int
 
 
 @dataclass(frozen=True)
@@ -147,12 +177,14 @@ class Congestion:
     """All parts."""
 
     mechanism: str
-    marking: Marking | BufferMarking | None
+    marking: Marking | SampledMarking | BufferMarking | None
     notification: str
+    #: Whether marks say how severe congestion is.
+    is_quantized: bool
     #: Least time between notification packets of a receiver, in picoseconds, and whether that is per flow.
     coalescing: tuple[int, bool] | None
     isolation: Isolation | None
-    reaction: Reaction | WindowReaction | None
+    reaction: Reaction | WindowReaction | QcnReaction | None
     rates: ExplicitRates | None
 
     @property
@@ -195,6 +227,7 @@ def congestion(table: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Congestio
         mechanism=mechanism,
         marking=_marking(part(given, "marking", preset), sizes),
         notification=given.pop("notification", preset.get("notification", "cnp")),
+        is_quantized=given.pop("feedback", preset.get("feedback", "binary")) == "quantized",
         coalescing=_coalescing(given.pop("coalescing", None)),
         isolation=_isolation(part(given, "isolation", preset), sizes),
         reaction=None if rates else _reaction(reaction, sizes, net),
@@ -218,7 +251,7 @@ def _bytes(value: str | int, full: int) -> int:
     return value * full if isinstance(value, int) else size_bytes(value)
 
 
-def _marking(given: dict[str, Any], sizes: Sizes) -> Marking | BufferMarking | None:
+def _marking(given: dict[str, Any], sizes: Sizes) -> Marking | SampledMarking | BufferMarking | None:
     kind = given.pop("kind")
     if kind == "none":
         nothing_left("congestion.marking", given)
@@ -230,6 +263,15 @@ def _marking(given: dict[str, Any], sizes: Sizes) -> Marking | BufferMarking | N
         if kind == "ipm":
             into = sizes.input_lane - -(-sizes.full // sizes.block) * sizes.block
         return BufferMarking(kind, into, out)
+    if kind == "sampled":
+        found_ = SampledMarking(
+            set_point=size_bytes(given.pop("set_point", "26000 B")),
+            weight=given.pop("weight", 2),
+            sample=size_bytes(given.pop("sample", "150000 B")),
+            jitter_percent=given.pop("jitter_percent", 15),
+        )
+        nothing_left("congestion.marking", given)
+        return found_
     threshold, is_given = given.pop("threshold", 15), "upper" in given
     upper = sizes.input_lane * (16 - threshold) // 16
     if is_given:
@@ -271,21 +313,43 @@ def _isolation(given: dict[str, Any], sizes: Sizes) -> Isolation | None:
     return found
 
 
-def _reaction(given: dict[str, Any], sizes: Sizes, net: Wiring) -> Reaction | WindowReaction | None:
+def _reaction(
+    given: dict[str, Any], sizes: Sizes, net: Wiring
+) -> Reaction | WindowReaction | QcnReaction | None:
     kind = given.pop("kind")
     if kind == "none":
         nothing_left("congestion.reaction", given)
         return None
+    if kind == "qcn":
+        return _qcn(given)
     if kind != "cct":
         return _window_reaction(kind, given, sizes, net)
     table = dict(given.pop("table", QUADRATIC))
     found = Reaction(
         increase=given.pop("ccti_increase", 1),
+        quantized_increase=given.pop("quantized_increase", 8),
         limit=given.pop("ccti_limit", 127),
         lowest=given.pop("ccti_min", 0),
         period_ps=given.pop("ccti_timer", 150) * TIMER_UNIT_PS,
         delays_ps={pace: _delays(table, ceil(sizes.full * pace)) for pace in net.host_paces()},
         is_per_level=given.pop("level", "qp") == "sl",
+    )
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+def _qcn(given: dict[str, Any]) -> QcnReaction:
+    def rate(key: str, default: str) -> int:
+        return int(Fraction(8 * 10**12) / rate_ps_per_byte(given.pop(key, default)))
+
+    found = QcnReaction(
+        min_rate=rate("min_rate", "10 Mbit/s"),
+        active=rate("active_increase", "5 Mbit/s"),
+        hyper=rate("hyper_increase", "50 Mbit/s"),
+        cycle_bytes=size_bytes(given.pop("cycle_bytes", "150000 B")),
+        cycle_ps=time_ps(given.pop("cycle_time", "15 ms")),
+        cycles=given.pop("cycles", 5),
+        binary_severity=given.pop("binary_severity", 32),
     )
     nothing_left("congestion.reaction", given)
     return found

@@ -46,6 +46,7 @@ class CioqSwitch(QueuedSwitch):
         self.used_in[port, packet.lane] += packet.space
         self.buffers.store(packet, port)
         self.mark_at_input(packet, port)
+        self.sample(packet, self.waiting_bytes((packet.output, packet.lane)))
         self.queue_changed(packet, port)
         self.spread()
 
@@ -162,10 +163,10 @@ class CioqSwitch(QueuedSwitch):
         self.rounds[way].serve(port, now, end)
         self.queue_changed(packet, port)
 
-    def mark(self, packet: Packet) -> None:
+    def mark(self, packet: Packet, severity: int = 0) -> None:
         """Mark a data packet."""
         if not packet.is_control:
-            super().mark(packet)
+            super().mark(packet, severity)
 
     def mark_at_input(self, packet: Packet, port: int) -> None:
         """Mark by the fill of the input buffer that a packet came into."""
@@ -195,7 +196,7 @@ class CioqSwitch(QueuedSwitch):
             # No input's queue has changed.
             self.fill_changed(*way, Fill(self.waiting_bytes(way), 0, port=0, asking=asking))
             if self.states[way].marks(packet.size):
-                self.mark(packet)
+                self.mark(packet, self.severity(packet))
         if not isinstance(rule, BufferMarking) or packet.is_control or self.used_out[way] <= rule.output:
             return
         if rule.kind == "opm":

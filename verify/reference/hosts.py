@@ -10,7 +10,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from verify.reference.announcing import Announcer
-from verify.reference.links import Channel, Packet
+from verify.reference.links import Channel, Packet, Report
 from verify.reference.reactions import Control, control
 from verify.reference.sources import Message, Source
 
@@ -105,6 +105,13 @@ class Host:
     def notice(self, port: int, notice: Notice) -> None:
         """Take a notice of the switch: without a buffer there are no lines to speak of."""
 
+    def report(self, port: int, report: Report) -> None:
+        """Hear from a switch that has marked a packet."""
+        self.net.becn_received += 1
+        report.flow.control.answered("hot", self.net.now, report.severity)
+        self.stalled = {}
+        self.is_asked = True
+
     def wake(self, port: int, time: int) -> None:
         """Do nothing: hosts are asked whenever something happens."""
 
@@ -143,10 +150,13 @@ class Host:
         self.into.free(packet, drained)
         self.net.at(drained, lambda: self.deliver(packet))
         how = self.net.plan.congestion.notification
+        if how == "backward":
+            return
         marked = packet.fecn and (how != "cnp" or self.may_notify(packet.flow))
         if marked or how == "ack-each" or (how == "ack" and packet.ends_message):
             answer = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "answer")
             answer.becn, answer.validated = packet.fecn, packet.validated
+            answer.severity = packet.severity
             self.say(answer)
             self.stalled = {}
 
@@ -183,7 +193,7 @@ class Host:
         if packet.becn:
             is_warm = self.net.plan.congestion.validates and not packet.validated
             mark = "warm" if is_warm else "hot"
-        flow.control.answered(mark, self.net.now)
+        flow.control.answered(mark, self.net.now, packet.severity)
         # The flow whose turn it was may be held back now, to the others' profit.
         self.stalled = {}
         # An index only grows when something is heard; windows may open, and pauses end.

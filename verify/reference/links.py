@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from verify.reference.network import Network
 
 
+@dataclass(frozen=True)
+class Report:
+    """What a switch tells the source of a packet that it marks."""
+
+    flow: Flow
+    severity: int
+
+
 @dataclass(eq=False)
 class Packet:
     """A packet; sizes in bytes. A control packet has no payload and belongs to a flow too.
@@ -35,6 +43,7 @@ class Packet:
     announcement: Announcement | None = None
     fecn: bool = False
     becn: bool = False
+    severity: int = 0
     validated: bool = False
     created: int = 0
     injected: int = 0
@@ -70,6 +79,9 @@ class Node(Protocol):
 
     def notice(self, port: int, notice: Notice) -> None:
         """Take a notice about a line of the node at the other end."""
+
+    def report(self, port: int, report: Report) -> None:
+        """Take a report: for this host, or to be passed on."""
 
     def wake(self, port: int, time: int) -> None:
         """Look at what can be sent from a port at a time, at the latest."""
@@ -147,6 +159,13 @@ class Channel:
         self.free_at = max(self.free_at, self.net.now) + self.span(size)
         arrival = self.free_at + self.delay
         self.net.at(arrival, lambda: self.receiver.notice(self.port, notice), rank=(3, self.port))
+        self.net.at(self.free_at)
+
+    def send_report(self, report: Report, size: int, latency: int) -> None:
+        """Send a report, as a notice; who passes it on has it after a latency."""
+        self.free_at = max(self.free_at, self.net.now) + self.span(size)
+        arrival = self.free_at + self.delay + latency
+        self.net.at(arrival, lambda: self.receiver.report(self.port, report), rank=(3, self.port))
         self.net.at(self.free_at)
 
     def free(self, packet: Packet, time: int) -> None:

@@ -1,11 +1,42 @@
-"""The state of an output port that FECN marking looks at."""
+"""The state of an output port that marking looks at."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from verify.parts import Marking
+from verify.parts import Marking, SampledMarking
 from verify.reference.streams import Stream
+
+
+def severity(total: int, before: int, set_point: int, weight: int) -> int:
+    """Return quantized feedback: 63 for a queue that grew from nothing to twice the set point or worse."""
+    worst = max(set_point, 1) * (1 + 2 * weight)
+    return min(max(total - set_point + weight * (total - before), 0), worst) * 63 // worst
+
+
+class Sampler:
+    """The congestion point of one output port's lane."""
+
+    def __init__(self, rule: SampledMarking, random: Stream) -> None:
+        self.rule, self.random = rule, random
+        self.before = self.last = self.arrived = 0
+        self.due = self.draw()
+
+    def draw(self) -> int:
+        """Draw how many bytes arrive up to the next sample."""
+        mean = self.rule.sample // (1 + self.last // 8)
+        most = mean * self.rule.jitter_percent // 100
+        return mean - most + self.random.below(2 * most + 1)
+
+    def takes(self, size: int, total: int) -> int:
+        """Take a packet into account that has come in; return the severity of a mark for it, or zero."""
+        self.arrived += size
+        if self.arrived < self.due:
+            return 0
+        self.last = severity(total, self.before, self.rule.set_point, self.rule.weight)
+        self.before, self.arrived = total, 0
+        self.due = self.draw()
+        return self.last
 
 
 @dataclass(frozen=True)
@@ -31,6 +62,8 @@ class PortState:
     over: set[int | str] = field(default_factory=set)
     congested: bool = False
     eligible: int = 0
+    total: int = 0
+    marked_at: int = 0
 
     def fill_changed(self, fill: Fill, is_root: bool) -> None:
         """Hold the fill of the queues that feed the port against the thresholds.
@@ -38,6 +71,7 @@ class PortState:
         A watched fill is over from above the upper threshold until at or below the lower one.
         The state lasts as long as one is; only a root may enter it, or a masked port.
         """
+        self.total = fill.total
         if self.rule is None or self.rule.is_off:
             return
         share = 1
@@ -55,6 +89,13 @@ class PortState:
         elif waiting * share <= self.rule.lower:
             self.over.discard(watched)
         self.congested = bool(self.over) and (self.congested or is_root or self.masked)
+
+    def severity(self) -> int:
+        """Return how severe the congestion is that a packet is marked for, at least 1."""
+        assert self.rule
+        found = max(severity(self.total, self.marked_at, self.rule.upper, 2), 1)
+        self.marked_at = self.total
+        return found
 
     def marks(self, size: int) -> bool:
         """Tell whether a packet that leaves now is marked: so many of so many eligible ones."""

@@ -143,6 +143,8 @@ class Network:
                 break
             for node in nodes:
                 node.decide()
+            for switch in self.switches.values():
+                switch.send_reports()
         while boundary <= self.plan.duration_ps:
             self._take_sample(boundary)
             boundary += self.plan.interval_ps

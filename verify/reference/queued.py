@@ -45,6 +45,7 @@ class QueuedSwitch(Switch):
     def enqueue(self, packet: Packet, port: int) -> None:
         """Store a packet."""
         self.buffers.store(packet, port)
+        self.sample(packet, self.waiting_bytes((packet.output, packet.lane)))
         self.queue_changed(packet, port)
         self.spread()
 
@@ -58,6 +59,10 @@ class QueuedSwitch(Switch):
     def waiting_bytes(self, way: Way) -> int:
         """Return the bytes that wait for an output."""
         return self.buffers.bytes.get(way, 0)
+
+    def is_awaited(self, output: int) -> bool:
+        """Tell whether anything waits for an output."""
+        return any(self.waiting_bytes((output, lane)) for lane in self.lanes)
 
     def spread(self) -> None:
         """Have those outputs asked that somebody new waits for, and tell others what changed."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from copy import copy
 from fractions import Fraction
 from math import ceil, isqrt
 from typing import TYPE_CHECKING
 
-from verify.parts import Reaction, WindowReaction
+from verify.parts import QcnReaction, Reaction, WindowReaction
 from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
@@ -35,8 +36,11 @@ class Control:
         """Note a packet whose tail leaves the host then."""
         self.last_end, self.last_size = end, size
 
-    def answered(self, mark: str, now: int) -> None:
-        """Take an answer: `cold` (no mark), `warm` (a mark that was not validated) or `hot`."""
+    def answered(self, mark: str, now: int, severity: int = 0) -> None:
+        """Take an answer: `cold` (no mark), `warm` (a mark that was not validated) or `hot`.
+
+        A mark says how severe congestion is, or 0 where it is a bit.
+        """
 
     def restarted(self) -> None:
         """Note a message that comes into the flow's empty queue."""
@@ -78,11 +82,105 @@ class TableControl(Control):
             time = expiry
         return time
 
-    def answered(self, mark: str, now: int) -> None:
+    def answered(self, mark: str, now: int, severity: int = 0) -> None:
         """Take a BECN."""
         if mark == "hot":
-            self.index = min(self.strength(now) + self.reaction.increase, self.reaction.limit)
+            by = max(self.reaction.increase, -(-severity * self.reaction.quantized_increase // 63))
+            self.index = min(self.strength(now) + by, self.reaction.limit)
             self.since = self.expiries(now)
+
+
+class QcnControl(Control):
+    """A rate that marks divide and that recovers in cycles of bytes and of time."""
+
+    #: The link's rate, in the parts that rates count in.
+    line = 2**30
+
+    def __init__(self, reaction: QcnReaction, pace: Fraction) -> None:
+        super().__init__()
+        self.reaction, self.pace = reaction, pace
+        link = Fraction(8 * 10**12) / pace
+        rates = (reaction.min_rate, reaction.active, reaction.hyper)
+        self.least, self.active, self.hyper = (
+            min(max(int(rate * self.line / link), 1), self.line) for rate in rates
+        )
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Hold the flow back no more."""
+        self.rate = self.target = self.line
+        self.cycle_ends: int | None = None
+        self.start_cycles()
+
+    def start_cycles(self) -> None:
+        """Count cycles anew."""
+        self.byte_cycles = self.time_cycles = 0
+        self.cycle_left = self.reaction.cycle_bytes
+
+    def pass_time(self, now: int) -> None:
+        """Let the cycles of time end that do so by now."""
+        while self.cycle_ends is not None and self.cycle_ends <= now:
+            self.time_cycles += 1
+            is_late = self.time_cycles >= self.reaction.cycles
+            self.cycle_ends += max(self.reaction.cycle_ps // (2 if is_late else 1), 1)
+            self.recover()
+
+    def recover(self) -> None:
+        """Raise the rate at the end of a cycle."""
+        # Cycles are counted in a byte.
+        cycles = sorted(min(count, 255) for count in (self.byte_cycles, self.time_cycles))
+        beyond = [count - self.reaction.cycles for count in cycles]
+        if 1 in (self.byte_cycles, self.time_cycles) and self.target > 10 * self.rate:
+            self.target = max(self.target // 8, self.rate)
+        elif beyond[0] > 0:
+            self.target = min(self.target + self.hyper * beyond[0], self.line)
+        elif beyond[1] > 0:
+            self.target = min(self.target + self.active, self.line)
+        self.rate += (self.target - self.rate + 1) // 2
+        if self.rate >= self.line - self.line // 1024:
+            self.let_go()
+
+    def answered(self, mark: str, now: int, severity: int = 0) -> None:
+        """Divide the rate."""
+        if mark != "hot":
+            return
+        self.pass_time(now)
+        if self.byte_cycles or self.time_cycles:
+            self.target = self.rate
+        slower = self.rate * (128 - (severity or self.reaction.binary_severity)) // 128
+        self.rate = min(self.rate, max(slower, self.least))
+        self.start_cycles()
+        self.cycle_ends = now + self.reaction.cycle_ps
+
+    def sent(self, end: int, size: int) -> None:
+        """Note a packet, of which the cycle of bytes has one less."""
+        super().sent(end, size)
+        self.pass_time(end)
+        if self.cycle_ends is None:
+            return
+        self.cycle_left -= size
+        if self.cycle_left <= 0:
+            self.byte_cycles += 1
+            is_late = self.byte_cycles >= self.reaction.cycles
+            self.cycle_left = max(self.reaction.cycle_bytes // (2 if is_late else 1), 1)
+            self.recover()
+
+    def eligible_at(self, now: int) -> int | None:
+        """Return the first time at which the pause of the rate at that time has passed."""
+        later, time = copy(self), now
+        while True:
+            later.pass_time(time)
+            span = ceil(later.last_size * later.pace)
+            due = max(later.last_end + span * (later.line - later.rate) // later.rate, time)
+            if later.cycle_ends is None or due <= later.cycle_ends:
+                return due
+            time = later.cycle_ends
+
+    def strength(self, now: int) -> int:
+        """Return how much slower the flow is than its link."""
+        later = copy(self)
+        later.pass_time(now)
+        return later.line // later.rate - 1
 
 
 class WindowControl(Control):
@@ -102,7 +200,7 @@ class WindowControl(Control):
         super().sent(end, size)
         self.unanswered += 1
 
-    def answered(self, mark: str, now: int) -> None:
+    def answered(self, mark: str, now: int, severity: int = 0) -> None:
         """Take an answer."""
         self.unanswered = max(self.unanswered - 1, 0)
 
@@ -131,9 +229,9 @@ class RateControl(PauseControl):
         full, span = self.reaction.slowest * ONE, ceil(self.last_size * self.pace)
         return span * (full - self.rate) // self.rate
 
-    def answered(self, mark: str, now: int) -> None:
+    def answered(self, mark: str, now: int, severity: int = 0) -> None:
         """Divide the rate by m, add the lowest rate to it, or multiply it by m^(lowest / rate)."""
-        super().answered(mark, now)
+        super().answered(mark, now, severity)
         if mark == "hot":
             self.rate = max(self.rate // self.reaction.factor, ONE)
         elif mark == "cold":
@@ -171,9 +269,9 @@ class DelayControl(PauseControl):
         """Return the delays."""
         return self.delays * self.reaction.step_ps
 
-    def answered(self, mark: str, now: int) -> None:
+    def answered(self, mark: str, now: int, severity: int = 0) -> None:
         """Count delays."""
-        super().answered(mark, now)
+        super().answered(mark, now, severity)
         if mark == "hot":
             self.delays = min(self.delays + 1, self.reaction.limit or 0)
         elif mark == "cold":
@@ -193,9 +291,9 @@ class SlotControl(PauseControl):
         """Return the slots."""
         return self.slots * self.reaction.step_ps
 
-    def answered(self, mark: str, now: int) -> None:
+    def answered(self, mark: str, now: int, severity: int = 0) -> None:
         """Close the window, then raise the slots; take them away, then open the window."""
-        super().answered(mark, now)
+        super().answered(mark, now, severity)
         if mark == "warm" and not self.reaction.hears_warm:
             mark = "cold"
         if mark != "cold" and self.window > 1:
@@ -234,6 +332,8 @@ def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
     reaction = net.plan.congestion.reaction
     if reaction is None:
         return Control()
+    if isinstance(reaction, QcnReaction):
+        return QcnControl(reaction, pace)
     if isinstance(reaction, WindowReaction):
         return KINDS[reaction.kind](reaction, pace)
     # The timers of the service levels have phases of their own, drawn one after the other.

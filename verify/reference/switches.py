@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
-from verify.parts import Marking
+from verify.parts import Marking, SampledMarking
 from verify.reference.announcing import weight_ps
 from verify.reference.hosts import Host
-from verify.reference.links import Channel, Packet
-from verify.reference.marking import Fill, PortState
+from verify.reference.links import Channel, Packet, Report
+from verify.reference.marking import Fill, PortState, Sampler
 from verify.reference.routes import FlowRoutes
 from verify.reference.streams import Stream
 
@@ -31,6 +31,10 @@ class Switch:
         self.count = net.plan.wiring.ports[name]
         self.lanes = range(net.plan.lanes.count)
         self.states: dict[tuple[int, int], PortState] = {}
+        self.samplers: dict[tuple[int, int], Sampler] = {}
+        #: What sources are to be told at the end of the instant: first what came in, by port, then own
+        #: marks, by output.
+        self.reports: list[tuple[tuple[bool, int], Report]] = []
         #: Per output, when it is woken next: there is one such time.
         self.wake_at: dict[int, int] = {}
         self.woken: list[int] = []
@@ -46,14 +50,16 @@ class Switch:
     def connect(self, port: int, out: Channel, into: Channel) -> None:
         """Wire a port."""
         self.out[port], self.into[port] = out, into
-        rule = self.net.plan.congestion.marking
-        if not isinstance(rule, Marking):
-            rule = None
+        own = self.net.plan.congestion.marking
+        rule = own if isinstance(own, Marking) else None
         mask = rule.victim_mask if rule else "none"
         masked = mask == "all" or (mask == "hosts" and isinstance(out.receiver, Host))
         for lane in self.lanes:
             owner = self.number << 16 | (port - 1) * len(self.lanes) + lane
-            self.states[port, lane] = PortState(rule, masked, Stream(self.net.plan.seed, "marking", owner))
+            random = Stream(self.net.plan.seed, "marking", owner)
+            self.states[port, lane] = PortState(rule, masked, random)
+            if isinstance(own, SampledMarking):
+                self.samplers[port, lane] = Sampler(own, random)
 
     def part(self, packet: Packet) -> Hashable:
         """Return the part of an input's memory that a packet is stored in."""
@@ -134,15 +140,56 @@ class Switch:
         wanted = full if channel.free_at > self.net.now else 2 * full
         self.states[output, lane].fill_changed(fill, channel.best_credit(lane) >= wanted)
 
-    def mark(self, packet: Packet) -> None:
-        """Mark a packet; only a mark that is news counts, on data."""
+    def sample(self, packet: Packet, total: int) -> None:
+        """Mark a packet that has come in, with which so much waits for its output, if it is a sample."""
+        sampler = self.samplers.get((packet.output, packet.lane))
+        if sampler and not packet.is_control:
+            found = sampler.takes(packet.size, total)
+            if found:
+                self.mark(packet, found if self.net.plan.congestion.is_quantized else 0)
+
+    def severity(self, packet: Packet) -> int:
+        """Return what a mark of the congestion manager says."""
+        state = self.states[packet.output, packet.lane]
+        return state.severity() if self.net.plan.congestion.is_quantized else 0
+
+    def mark(self, packet: Packet, severity: int = 0) -> None:
+        """Mark a packet, or tell its source.
+
+        Only a mark that is news counts, on data; sources are told of data, each time.
+        """
+        if self.net.plan.congestion.notification == "backward":
+            if not packet.is_control:
+                self.net.fecn_marks += 1
+                self.reports.append(((True, packet.output), Report(packet.flow, severity)))
+            return
         self.net.fecn_marks += not (packet.fecn or packet.is_control)
         packet.fecn = True
+        packet.severity = max(packet.severity, severity)
+
+    def report(self, port: int, report: Report) -> None:
+        """Pass a report on."""
+        self.reports.append(((False, port), report))
+
+    def is_awaited(self, output: int) -> bool:
+        """Tell whether anything waits for an output."""
+        return False
+
+    def send_reports(self) -> None:
+        """Tell sources what there is to tell, behind the packets of this instant."""
+        reports, self.reports = sorted(self.reports, key=lambda entry: entry[0]), []
+        for _, report in reports:
+            output = self.table[report.flow.origin]
+            is_last = isinstance(self.out[output].receiver, Host)
+            latency = 0 if is_last else self.net.plan.switch.latency_ps
+            self.out[output].send_report(report, self.net.plan.control, latency)
+            if self.is_awaited(output):
+                self.wake(output, self.out[output].free_at)
 
     def transmit(self, packet: Packet, port: int, read_by: int | None = None) -> int:
         """Send a packet of an input, whose space is free when it has left or been read."""
         if self.states[packet.output, packet.lane].marks(packet.size):
-            self.mark(packet)
+            self.mark(packet, self.severity(packet))
         left = self.out[packet.output].send(packet)
         self.into[port].free(packet, left if read_by is None else read_by)
         return left
@@ -161,7 +208,9 @@ class VoqSwitch(Switch):
 
     def enqueue(self, packet: Packet, port: int) -> None:
         """Let a packet ask for its output."""
-        self.queues[packet.output, packet.lane][port].append(packet)
+        queues = self.queues[packet.output, packet.lane]
+        queues[port].append(packet)
+        self.sample(packet, sum(other.size for queue in queues.values() for other in queue))
         self.queue_changed(packet.output, packet.lane, port)
 
     def queue_changed(self, output: int, lane: int, port: int) -> None:

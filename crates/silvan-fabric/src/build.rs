@@ -16,6 +16,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, EventQueue, Rate, Time};
 
 use crate::config::Config;
+use crate::congestion::Notification;
 use crate::congestion::reaction::Rule;
 use crate::core::{Announcements, Core, Notices};
 use crate::host::{Adapter, Host, HostSpec, Sizes};
@@ -233,6 +234,7 @@ impl<'a> Builder<'a> {
             notices: Notices::default(),
             announcements: Announcements::default(),
             dirty_outputs: Vec::new(),
+            reports: Vec::new(),
             dirty_hosts: Vec::new(),
             next_look: Time::ZERO,
             rest: None,
@@ -266,11 +268,30 @@ impl<'a> Builder<'a> {
                 return Err(wrong(format!("{} pairs of hosts have no route: {first}", analysis.unroutable)));
             }
         }
+        if self.config.parts().notification == Notification::Backward {
+            self.check_ways_back()?;
+        }
         let wiring = self.topology.wiring();
         for flow in &self.config.flows {
             let (from, to) = (self.host(&flow.from)?, self.host(&flow.to)?);
             for (a, b) in [(from, to), (to, from)] {
                 routing::trace(self.topology, &wiring, self.tables, a, b).map_err(Self::routing_error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every switch has a route to every host, which it may have to notify.
+    fn check_ways_back(&self) -> Result<(), ModelError> {
+        for (switch, (table, node)) in self.tables.out.iter().zip(&self.topology.switches).enumerate() {
+            let is_route = |&port: &u16| (1..=node.ports).contains(&port);
+            if let Some(host) = table.iter().position(|port| !is_route(port)) {
+                let (switch, host) =
+                    (self.topology.switches[switch].name.as_str(), &self.topology.hosts[host].name);
+                return Err(wrong(format!(
+                    "switch {switch} has no route to host {host}, whose packets it may have to notify it of: \
+                     congestion.notification cannot be \"backward\" here"
+                )));
             }
         }
         Ok(())
@@ -362,7 +383,9 @@ impl<'a> Builder<'a> {
             let steering = director.or_else(lanes_of_paths).map(Box::new);
             let lanes = usize::from(self.config.lanes.count);
             let table = self.shared_table(index, &mut tables);
-            let ports = Ports::new(index as u32, lanes, wiring, table, (marker, steering), self.full_space());
+            let mut ports =
+                Ports::new(index as u32, lanes, wiring, table, (marker, steering), self.full_space());
+            ports.way_back = self.way_back();
             self.switch(ports, special.as_ref(), output_lane)
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())

@@ -9,25 +9,56 @@ use crate::outputs::{Around, Outputs};
 use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::queueing::isolation::Notice;
 
+/// What a switch tells the source of a packet that it marks: which flow of which host, and how severe
+/// congestion is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// The source's host.
+    pub to: u32,
+    /// Where the packet went.
+    pub destination: u32,
+    pub source: u16,
+    /// 0 where marks are a bit.
+    pub severity: u8,
+}
+
+/// Which switch tells a source something at some instant, whether it has marked the packet itself, and the port
+/// that this is about: that of the mark, or the one that the report came in at. In this order reports are sent.
+pub(crate) type Cause = (u32, bool, u32);
+
+/// What a notification says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// To the node at the far end of the link: about one of its lines.
+    Line(Notice),
+    /// To a host, by way of switches.
+    Report(Report),
+}
+
 /// Notifications on the wire. Places are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
-    slots: Vec<Option<Notice>>,
+    slots: Vec<Option<Word>>,
     free: Vec<u32>,
 }
 
 impl Notices {
-    fn add(&mut self, notice: Notice) -> u32 {
+    fn add(&mut self, word: Word) -> u32 {
         if let Some(id) = self.free.pop() {
-            self.slots[id as usize] = Some(notice);
+            self.slots[id as usize] = Some(word);
             return id;
         }
-        self.slots.push(Some(notice));
+        self.slots.push(Some(word));
         (self.slots.len() - 1) as u32
     }
 
+    /// How many are for sources.
+    pub fn reports(&self) -> usize {
+        self.slots.iter().filter(|slot| matches!(slot, Some(Word::Report(_)))).count()
+    }
+
     /// Takes a notification off the wire.
-    pub fn take(&mut self, id: u32) -> Option<Notice> {
+    pub fn take(&mut self, id: u32) -> Option<Word> {
         self.free.push(id);
         self.slots[id as usize].take()
     }
@@ -88,6 +119,8 @@ pub(crate) struct Core {
     pub announcements: Announcements,
     /// Switches and outputs that may have something to send at this instant.
     pub dirty_outputs: Vec<(u32, u32)>,
+    /// What switches tell sources at the end of this instant.
+    pub reports: Vec<(Cause, Report)>,
     /// Hosts that may have something to send at this instant, by their places in the partition.
     pub dirty_hosts: Vec<u32>,
     /// When somebody looks next, where outputs are run apart.
@@ -154,6 +187,7 @@ impl Core {
         self.queue.is_empty()
             && self.dirty_hosts.is_empty()
             && self.dirty_outputs.is_empty()
+            && self.reports.is_empty()
             && self.outputs.as_ref().is_none_or(Outputs::is_idle)
             && self.parts.iter().all(Self::is_idle)
     }
@@ -287,9 +321,11 @@ impl Core {
     }
 
     /// Sends a notification of `bytes` to the node at the far end of a channel.
-    pub fn notify(&mut self, channel: ChannelId, class: Class, notice: Notice, bytes: u32) {
-        let id = self.notices.add(notice);
-        self.links.notify(channel, (class, id), bytes, self.now, &mut self.queue);
+    pub fn notify(&mut self, channel: ChannelId, class: Class, word: Word, bytes: u32) {
+        // The next switch passes a report on after its pipeline.
+        let is_forwarded = class == Class::SwitchNotice && matches!(word, Word::Report(_));
+        let id = self.notices.add(word);
+        self.links.notify(channel, (class, id), (bytes, is_forwarded), self.now, &mut self.queue);
     }
 
     /// When the sender of a channel may send next.

@@ -493,12 +493,13 @@ impl Links {
 
     /// Puts a notification of `bytes` on the wire, ahead of all packets that wait for it: link-level
     /// messages need no credits. `class` says what kind of node is at the far end, `data` which
-    /// notification it is.
+    /// notification it is. It is there when its tail is in, and has passed the switch's pipeline if it is
+    /// forwarded.
     pub fn notify(
         &mut self,
         id: ChannelId,
         (class, data): (Class, u32),
-        bytes: u32,
+        (bytes, is_forwarded): (u32, bool),
         now: Time,
         queue: &mut EventQueue,
     ) {
@@ -507,7 +508,8 @@ impl Links {
         channel.free_at = channel.free_at.max(now) + kind.pace.time(bytes);
         channel.sent_bytes += u64::from(bytes);
         let (_, node, port) = unkey(channel.arrival_key);
-        queue.push(Event { time: channel.free_at + kind.delay, key: key(class, node, port), data });
+        let delay = if is_forwarded { kind.head_delay } else { kind.delay };
+        queue.push(Event { time: channel.free_at + delay, key: key(class, node, port), data });
     }
 
     /// The time `bytes` take on a channel.

@@ -85,6 +85,8 @@ pub(crate) struct Packet {
     pub validated: bool,
     /// Backward explicit congestion notification.
     pub becn: bool,
+    /// How severe the congestion is that a mark tells of; 0 where marks are a bit.
+    pub severity: u8,
     /// Last packet of its message.
     pub last: bool,
 }
@@ -104,13 +106,15 @@ impl Pool {
         {
             // Field by field: a packet put together elsewhere and copied whole would stall.
             let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, .. } = packet;
-            let Packet { out, class, source, kind, sl, vl, came, fecn, validated, becn, last, .. } = packet;
+            let Packet { out, class, source, kind, sl, vl, came, .. } = packet;
+            let Packet { fecn, validated, becn, severity, last, .. } = packet;
             (slot.created, slot.injected, slot.tail_lag) = (created, injected, tail_lag);
             (slot.payload, slot.size, slot.space) = (payload, size, space);
             (slot.src, slot.dst, slot.next) = (src, dst, next);
             (slot.out, slot.class, slot.source, slot.kind, slot.sl, slot.vl, slot.came) =
                 (out, class, source, kind, sl, vl, came);
-            (slot.fecn, slot.validated, slot.becn, slot.last) = (fecn, validated, becn, last);
+            (slot.fecn, slot.validated, slot.becn, slot.severity, slot.last) =
+                (fecn, validated, becn, severity, last);
             id
         } else {
             self.slots.push(packet);

@@ -260,6 +260,13 @@ impl Simulation {
             at += 1;
         }
         network.core.dirty_outputs.clear();
+        if !network.core.reports.is_empty() {
+            let mut reports = std::mem::take(&mut network.core.reports);
+            reports.sort_by_key(|(cause, _)| *cause);
+            for ((switch, ..), report) in reports {
+                network.switches[switch as usize].send_report(&mut network.core, report);
+            }
+        }
         for at in 0..network.core.dirty_hosts.len() {
             let index = network.core.dirty_hosts[at];
             network.hosts[index as usize].settle(&mut network.core);

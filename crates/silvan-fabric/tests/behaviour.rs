@@ -43,7 +43,7 @@ fn every_marking_rule_marks_in_every_switch_that_it_goes_with() {
             if marking.needs_output_buffers() && architecture != Architecture::Cioq {
                 continue;
             }
-            let mut config = config(us(300));
+            let mut config = config(us(1_000));
             config.switch.architecture = Some(architecture);
             config.congestion.marking = Some(marking.clone());
             config.flows = ["H2", "H3", "H4", "H5"].map(|from| flow(from, "H1")).into();

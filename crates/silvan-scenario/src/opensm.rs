@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Config;
-use silvan_fabric::congestion::Parts;
 use silvan_fabric::congestion::marking::{Fecn, Marking, VictimMask};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, ControlLevel, Reaction};
+use silvan_fabric::congestion::{Feedback, Notification};
 use silvan_fabric::queueing::Isolation;
 use silvan_fabric::topology::{NodeRef, Topology};
 
@@ -20,9 +20,10 @@ use crate::{Scenario, ScenarioError};
 /// The scenario's own, and a scenario whose congestion control InfiniBand does not have.
 pub fn options(scenario: &Scenario) -> Result<String, ScenarioError> {
     let (topology, _, config) = scenario.build()?;
-    let Parts {
-        marking: Marking::Fecn(fecn), reaction: Reaction::Cct(cct), isolation: Isolation::None, ..
-    } = config.parts()
+    let parts = config.parts();
+    let is_usual = parts.notification != Notification::Backward && parts.feedback == Feedback::Binary;
+    let (true, Marking::Fecn(fecn), Reaction::Cct(cct), Isolation::None) =
+        (is_usual, parts.marking, parts.reaction, parts.isolation)
     else {
         let what =
             "OpenSM can set InfiniBand congestion control only: congestion.mechanism must be \"ib-cc\"";

@@ -93,6 +93,7 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
     for (part, nothing) in [
         ("marking", "none"),
         ("notification", "cnp"),
+        ("feedback", "binary"),
         ("coalescing", "none"),
         ("isolation", "none"),
         ("reaction", "none"),

@@ -7,20 +7,21 @@ use silvan_engine::{Bytes, Rate, Time};
 
 use super::{Builder, wrong};
 use crate::config::Architecture;
-use crate::congestion::Notification;
-use crate::congestion::marking::{BufferRule, FecnRule, Marker, Marking};
+use crate::congestion::marking::{BufferRule, FecnRule, Marker, Marking, SampledRule};
 use crate::congestion::reaction::{Cct, ExplicitRate, Function, MvcmRule, RateRule, Reaction, Rule};
 use crate::congestion::round_trip::RoundTrip;
+use crate::congestion::{Feedback, Notification};
 use crate::host::Announcer;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};
 use crate::simulation::ModelError;
-use crate::switch::{Director, FlowRoutes, PortWiring};
+use crate::switch::{Director, FlowRoutes, PortWiring, WayBack};
 use crate::topology::NodeRef;
 
 /// The marking rule of a run, in bytes.
 pub(super) enum MarkingRule {
     None,
     Fecn(Arc<FecnRule>),
+    Sampled(SampledRule),
     Buffers(BufferRule),
 }
 
@@ -51,6 +52,7 @@ impl Builder<'_> {
                 let rule = rule.map_err(|what| wrong(format!("congestion.marking: {what}")))?;
                 MarkingRule::Fecn(Arc::new(rule))
             }
+            Marking::Sampled(sampled) => MarkingRule::Sampled(sampled.rule()),
             Marking::Ipm => MarkingRule::Buffers(BufferRule::ipm(self.switch_lane, self.full_space())),
             Marking::Opm(opm) => MarkingRule::Buffers(BufferRule::opm(&opm, output_lane)),
             Marking::Mvpm(mvpm) => {
@@ -60,21 +62,32 @@ impl Builder<'_> {
     }
 
     pub(super) fn marker(&self, rule: &MarkingRule, switch: usize, wiring: &[Option<PortWiring>]) -> Marker {
-        let rule = match rule {
-            MarkingRule::None => return Marker::None,
-            MarkingRule::Buffers(rule) => return Marker::Buffers(*rule),
-            MarkingRule::Fecn(rule) => rule,
-        };
         let lanes = usize::from(self.config.lanes.count);
-        let ports = (0..wiring.len() * lanes)
-            .map(|lane| {
-                let owner = (switch as u64) << 16 | lane as u64;
-                let random = Stream::new(self.config.seed, "marking", owner);
-                let faces_host = wiring[lane / lanes].is_some_and(|port| port.faces_host);
-                rule.port(wiring.len(), faces_host, random)
-            })
-            .collect();
-        Marker::Fecn { rule: Arc::clone(rule), ports }
+        let all = 0..wiring.len() * lanes;
+        let random =
+            |lane: usize| Stream::new(self.config.seed, "marking", (switch as u64) << 16 | lane as u64);
+        match rule {
+            MarkingRule::None => Marker::None,
+            MarkingRule::Buffers(rule) => Marker::Buffers(*rule),
+            MarkingRule::Sampled(rule) => {
+                Marker::Sampled { rule: *rule, ports: all.map(|lane| rule.port(random(lane))).collect() }
+            }
+            MarkingRule::Fecn(rule) => {
+                let faces_host = |lane: usize| wiring[lane / lanes].is_some_and(|port| port.faces_host);
+                let port = |lane| rule.port(wiring.len(), faces_host(lane), random(lane));
+                Marker::Fecn { rule: Arc::clone(rule), ports: all.map(port).collect() }
+            }
+        }
+    }
+
+    /// How marks reach sources.
+    pub(super) fn way_back(&self) -> WayBack {
+        let parts = self.config.parts();
+        let is_told = parts.notification == Notification::Backward;
+        WayBack {
+            is_quantized: parts.feedback == Feedback::Quantized,
+            report: is_told.then_some(self.sizes.control),
+        }
     }
 
     fn explicit_rates(&self) -> Option<ExplicitRate> {
@@ -154,6 +167,7 @@ impl Reactions {
             // Its hosts announce their flows, and hear their rates.
             Reaction::None | Reaction::ExplicitRate(_) => None,
             Reaction::Cct(cct) => Some(Rule::Cct(self.cct(cct, host, rate))),
+            Reaction::Qcn(qcn) => Some(Rule::Qcn(qcn.rule(rate))),
             Reaction::StaticWindow(window) => Some(Rule::Window(window.packets)),
             Reaction::Aimd(control) => {
                 let (m, slowest) = (u32::from(control.m), u32::from(control.slowest));

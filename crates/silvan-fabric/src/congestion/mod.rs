@@ -13,8 +13,8 @@ use silvan_engine::{Bytes, Time};
 
 use crate::config::Packet;
 use crate::queueing::{Isolation, SpecialQueues};
-use marking::{Fecn, FillMapping, Marking, Mvpm, Opm};
-use reaction::{Cct, CctTable, ExplicitRate, Lipd, Mvcm, Reaction};
+use marking::{Fecn, FillMapping, Marking, Mvpm, Opm, Sampled};
+use reaction::{Cct, CctTable, ExplicitRate, Lipd, Mvcm, Qcn, Reaction};
 
 /// What is to be in force: a mechanism, and parts in place of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
@@ -27,6 +27,8 @@ pub struct Congestion {
     pub marking: Option<Marking>,
     /// How marks return to the source.
     pub notification: Option<Notification>,
+    /// Whether marks say how severe congestion is; by default they are a bit, but with `qcn`.
+    pub feedback: Option<Feedback>,
     /// Least time between notification packets of a receiver, which marks that come sooner do not cause; by
     /// default each mark causes one.
     pub coalescing: Option<Coalescing>,
@@ -62,6 +64,9 @@ pub enum Mechanism {
     Mvcm,
     /// Explicit rates: single application assignment (Zdornov and Birk, 5 and 6).
     Saa,
+    /// Quantized congestion notification: sampled marks that say how severe congestion is, straight from the
+    /// switch to the source, whose rate they divide (IEEE 802.1Qau).
+    Qcn,
 }
 
 impl Mechanism {
@@ -88,6 +93,22 @@ pub enum Notification {
     Ack,
     /// An acknowledgement for every packet, with its marks.
     AckEach,
+    /// The switch sends a notification to the source itself; the packet goes on without a mark. It is a control
+    /// message of the size of `packet.control` that needs no credit and goes ahead of what waits for a link, as
+    /// if it had a traffic class of its own that never fills; each switch takes it in whole before it passes it
+    /// on, by its forwarding table.
+    Backward,
+}
+
+/// What a mark says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Feedback {
+    /// That there is congestion: a bit.
+    #[default]
+    Binary,
+    /// How severe it is: 1 to 63, from how far the queue is above its set point and how fast it grows.
+    Quantized,
 }
 
 /// How receivers coalesce notification packets.
@@ -119,6 +140,8 @@ pub struct Parts {
     pub marking: Marking,
     /// See [`Notification`].
     pub notification: Notification,
+    /// See [`Feedback`].
+    pub feedback: Feedback,
     /// See [`Coalescing`].
     pub coalescing: Option<Coalescing>,
     /// See [`Isolation`].
@@ -132,7 +155,7 @@ impl Serialize for Congestion {
         // Beside the word `none` parts would be nothing when this is read again.
         let nothing = Mechanism::None.parts(&Packet::default());
         let alone = self.mechanism == Mechanism::None && self.parts(&Packet::default()) != nothing;
-        let mut table = serializer.serialize_struct("Congestion", 6 - usize::from(alone))?;
+        let mut table = serializer.serialize_struct("Congestion", 7 - usize::from(alone))?;
         if alone {
             table.skip_field("mechanism")?;
         } else {
@@ -140,6 +163,10 @@ impl Serialize for Congestion {
         }
         table.serialize_field("marking", &self.marking)?;
         table.serialize_field("notification", &self.notification)?;
+        match &self.feedback {
+            Some(feedback) => table.serialize_field("feedback", feedback)?,
+            None => table.skip_field("feedback")?,
+        }
         match &self.coalescing {
             Some(coalescing) => table.serialize_field("coalescing", coalescing)?,
             None => table.skip_field("coalescing")?,
@@ -158,6 +185,7 @@ impl Congestion {
         Parts {
             marking: self.marking.clone().unwrap_or(preset.marking),
             notification: self.notification.unwrap_or(preset.notification),
+            feedback: self.feedback.unwrap_or(preset.feedback),
             coalescing: self.coalescing.or(preset.coalescing),
             isolation: self.isolation.clone().unwrap_or(preset.isolation),
             reaction: self.reaction.clone().unwrap_or(preset.reaction),
@@ -194,9 +222,10 @@ impl Mechanism {
             Self::IbCc => Marking::Fecn(Fecn::default()),
             Self::Ccfit => Marking::Fecn(Fecn { percent: Some(85), ..each(4, 2) }),
             Self::Ecocc => Marking::Fecn(each(6, 4)),
+            Self::Qcn => Marking::Sampled(Sampled::default()),
         };
         let isolation = match self {
-            Self::None | Self::IbCc | Self::Renato | Self::Pfister | Self::Mvcm | Self::Saa => {
+            Self::None | Self::IbCc | Self::Renato | Self::Pfister | Self::Mvcm | Self::Saa | Self::Qcn => {
                 Isolation::None
             }
             Self::Fbicm | Self::Ccfit => Isolation::SpecialQueues(fbicm),
@@ -217,8 +246,13 @@ impl Mechanism {
             }
             Self::Mvcm => Reaction::Mvcm(Mvcm::default()),
             Self::Saa => Reaction::ExplicitRate(ExplicitRate::default()),
+            Self::Qcn => Reaction::Qcn(Qcn::default()),
         };
-        let notification = if self.is_output_buffered() { Notification::AckEach } else { Notification::Cnp };
-        Parts { marking, notification, coalescing: None, isolation, reaction }
+        let (notification, feedback) = match self {
+            Self::Qcn => (Notification::Backward, Feedback::Quantized),
+            _ if self.is_output_buffered() => (Notification::AckEach, Feedback::Binary),
+            _ => (Notification::Cnp, Feedback::Binary),
+        };
+        Parts { marking, notification, feedback, coalescing: None, isolation, reaction }
     }
 }

@@ -12,7 +12,7 @@
 use rustc_hash::FxHashMap;
 
 use super::{Attempt, Host};
-use crate::core::Core;
+use crate::core::{Core, Word};
 use crate::packet::Kind;
 use crate::port_set::Ports64;
 use crate::queueing::Organisation;
@@ -73,9 +73,13 @@ impl Host {
         self.adapter.as_ref().and_then(|adapter| adapter.buffers.cams.as_ref())
     }
 
-    /// A notification of the switch about one of its CAM lines.
+    /// A notification of the switch: about one of its CAM lines, or from a switch that has marked a packet.
     pub fn notice(&mut self, core: &mut Core, id: u32) {
-        let Some(notice) = core.notices.take(id) else { return };
+        let notice = match core.notices.take(id) {
+            Some(Word::Line(notice)) => notice,
+            Some(Word::Report(report)) => return self.reported(core, report),
+            None => return,
+        };
         if let Some(adapter) = &mut self.adapter {
             adapter.buffers.received(&mut core.packets, core.now, 0, notice);
             adapter.buffers.changes.clear();

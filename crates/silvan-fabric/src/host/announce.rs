@@ -117,8 +117,8 @@ impl Host {
         let lane = self.lane(usize::from(source), to);
         let vl = if kind.follows_data() { lane } else { self.control_lane.unwrap_or(lane) };
         let announced = Announced::New(Announcement { kind, bytes, largest_ps: 0 });
-        let (becn, validated) = (false, false);
-        Control { kind, becn, validated, to, source, class, sl, vl, announced }
+        let (becn, severity, validated) = (false, 0, false);
+        Control { kind, becn, severity, validated, to, source, class, sl, vl, announced }
     }
 
     /// Whether a flow with something to send may do so; announces it if it has not been.
@@ -232,6 +232,7 @@ impl Host {
         self.control.push_back(Control {
             kind: Kind::Reply,
             becn: false,
+            severity: 0,
             validated: false,
             to: packet.src,
             source: packet.source,

@@ -7,9 +7,10 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::Host;
-use crate::congestion::reaction::{ControlLevel, Mark, Rule};
+use crate::congestion::marking::Severity;
+use crate::congestion::reaction::{ControlLevel, Mark};
 use crate::congestion::{CoalescePer, Coalescing, Notification};
-use crate::core::{Announcement, Core};
+use crate::core::{Announcement, Core, Report};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 
 /// What a control packet says of a flow.
@@ -28,6 +29,7 @@ pub(super) enum Announced {
 pub(super) struct Control {
     pub kind: Kind,
     pub becn: bool,
+    pub severity: Severity,
     pub validated: bool,
     pub to: u32,
     pub source: u16,
@@ -124,6 +126,7 @@ impl Host {
             }
             Notification::Ack => (Kind::Ack, marked || packet.last),
             Notification::AckEach => (Kind::Ack, true),
+            Notification::Backward => return,
         };
         if !wanted {
             return;
@@ -138,6 +141,7 @@ impl Host {
         self.control.push_back(Control {
             kind,
             becn: marked,
+            severity: packet.severity,
             validated: packet.validated,
             to: packet.src,
             source: packet.source,
@@ -151,24 +155,45 @@ impl Host {
 
     /// A notification or acknowledgement arrived for the flow of `packet.source` to the host that it
     /// comes from.
-    pub(super) fn answered(&mut self, now: Time, packet: &Packet) {
-        let Some(rule) = &self.reaction else { return };
+    pub(super) fn heard(&mut self, core: &mut Core, packet: &Packet) {
+        core.meters.becn_received += u64::from(packet.becn);
+        let counts = self.reaction.as_ref().is_some_and(|rule| rule.counts_answers());
+        if !packet.becn && !counts {
+            return;
+        }
         let mark = match (packet.becn, packet.validated) {
             (false, _) => Mark::Cold,
             (true, false) if self.validates => Mark::Warm,
             (true, _) => Mark::Hot,
         };
-        let sl = self.level(packet.source, packet.src);
+        self.answered(core.now, (packet.source, packet.src), (mark, packet.severity));
+        // A flow may go on now, or be held back to the others' profit.
+        self.wake(core);
+    }
+
+    /// A switch has marked a packet of a flow of this host.
+    pub(super) fn reported(&mut self, core: &mut Core, report: Report) {
+        core.meters.becn_received += 1;
+        core.meters.reports += 1;
+        let Report { destination, source, severity, .. } = report;
+        self.answered(core.now, (source, destination), (Mark::Hot, severity));
+        self.wake(core);
+    }
+
+    /// Has the reaction hear what became of a packet of a flow, given by its source and destination.
+    fn answered(&mut self, now: Time, (source, destination): (u16, u32), answer: (Mark, Severity)) {
+        let Some(rule) = &self.reaction else { return };
+        let sl = self.level(source, destination);
         if rule.level() == ControlLevel::Sl {
-            rule.answered(&mut self.sl_states[usize::from(sl)], sl, mark, now);
+            rule.answered(&mut self.sl_states[usize::from(sl)], sl, answer, now);
             return;
         }
-        let id = self.flows.entry(packet.source, packet.src, || rule.fresh(sl));
+        let id = self.flows.entry(source, destination, || rule.fresh(sl));
         let flow = self.flows.get_mut(id);
         flow.may_send = false;
-        rule.answered(&mut flow.control, sl, mark, now);
-        // An index only grows when something is heard; windows may open, and slots go.
-        if !matches!(rule, Rule::Cct(_)) && self.flows.reopen(id) {
+        rule.answered(&mut flow.control, sl, answer, now);
+        // Windows may open, and slots go; others only hold back.
+        if rule.counts_answers() && self.flows.reopen(id) {
             self.enlist(id, now);
         }
         self.tidy(now);
@@ -219,6 +244,7 @@ impl Host {
             fecn: false,
             validated: control.validated,
             becn: control.becn,
+            severity: control.severity,
             last: true,
         };
         core.meters.control_injected += 1;

@@ -312,15 +312,7 @@ impl Host {
             }
             Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(core, &packet),
             Kind::Reply => self.came_back(core, &packet),
-            Kind::Cnp | Kind::Ack => {
-                core.meters.becn_received += u64::from(packet.becn);
-                let windows = !matches!(self.reaction, None | Some(Rule::Cct(_)));
-                if packet.becn || windows {
-                    self.answered(core.now, &packet);
-                    // A flow may go on now, or be held back to the others' profit.
-                    self.wake(core);
-                }
-            }
+            Kind::Cnp | Kind::Ack => self.heard(core, &packet),
         }
     }
 

@@ -122,6 +122,7 @@ impl Host {
             fecn: false,
             validated: false,
             becn: false,
+            severity: 0,
             last,
         }
     }

@@ -197,7 +197,7 @@ fn warnings(story: &Story) -> Vec<String> {
     match (&marking, &reaction) {
         (Marking::None, Reaction::None) => {}
         // Windows hold back without marks.
-        (Marking::None, Reaction::Cct(_)) => {
+        (Marking::None, Reaction::Cct(_) | Reaction::Qcn(_)) => {
             warnings.push(
                 "The reaction had no effect: congestion.marking is none, so no source is notified.".into(),
             );

@@ -65,10 +65,12 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
         ));
     }
     let delivered: u64 = meters.classes.iter().map(|class| class.total.marked + class.interval.marked).sum();
-    if meters.fecn_marks != delivered + marked {
+    let on_their_way = (core.reports.len() + core.notices.reports()) as u64;
+    if meters.fecn_marks != delivered + marked + meters.reports + on_their_way {
         return Err(format!(
-            "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside",
-            meters.fecn_marks
+            "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside, and \
+             switches told sources of {}, with {on_their_way} still to be told",
+            meters.fecn_marks, meters.reports
         ));
     }
     Ok(())

@@ -110,6 +110,8 @@ pub(crate) struct Meters {
     /// Marked packets that got the second bit, too.
     pub validations: u64,
     pub becn_received: u64,
+    /// Those of them that switches sent themselves.
+    pub reports: u64,
     /// What watched hosts took in, by who sent it.
     pub deliveries: Deliveries,
     #[cfg(debug_assertions)]
@@ -199,6 +201,7 @@ impl Meters {
             busiest_link_ps: 0,
             validations: 0,
             becn_received: 0,
+            reports: 0,
             deliveries: Deliveries::default(),
             #[cfg(debug_assertions)]
             order: rustc_hash::FxHashMap::default(),
@@ -230,6 +233,7 @@ impl Meters {
             self.fecn_marks += part.fecn_marks;
             self.validations += part.validations;
             self.becn_received += part.becn_received;
+            self.reports += part.reports;
             self.deliveries.gather(&mut part.deliveries);
             for (sums, own) in [
                 (&mut self.received_bytes, &part.received_bytes),

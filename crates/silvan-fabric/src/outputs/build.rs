@@ -71,6 +71,8 @@ impl Plan<'_> {
             (usize::from(self.lanes) > MAX_LANES, "it has more than two virtual lanes"),
             (!are(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 64 ports"),
             (!are(|ports| !ports.may_underrun), "a link is faster than another one that feeds it"),
+            (!are(|ports| ports.way_back.report.is_none()), "its switches notify sources themselves"),
+            (!are(|ports| !ports.way_back.is_quantized), "its marks say how severe congestion is"),
             (!are(has_usual_marking), "its marking rule looks at more than the sum of an output's queues"),
             (self.full_space > u32::from(u16::MAX), "its packets occupy more than 65,535 bytes"),
             (self.control_space > self.full_space, "its control packets are larger than others"),

@@ -18,7 +18,7 @@ use silvan_engine::units::BytePace;
 
 use super::Ports;
 use super::rounds::Rounds;
-use crate::congestion::marking::{Arrival, Fill, Marker};
+use crate::congestion::marking::{Arrival, Fill};
 use crate::core::Core;
 use crate::packet::{Fifo, Kind, PacketId};
 use crate::port_set::PortSet;
@@ -137,16 +137,17 @@ impl<S: PortSet> CioqSwitch<S> {
             self.buffers.changes.asked.push((output * self.ports.lanes + vl, input));
         }
         self.arrived(core, (input, vl), id);
+        let sum = self.waiting_bytes(output, vl);
+        self.ports.arrived(core, (output, vl), sum, id);
         self.fill_changed(core, (output, vl), Some((input, dst)));
         self.ask_all(core);
     }
 
     /// Marks by the fill of an input buffer that a packet came into.
     fn arrived(&mut self, core: &mut Core, (input, vl): (usize, usize), id: PacketId) {
-        let Marker::Buffers(rule) = self.ports.marker else { return };
-        match rule.arrival(self.inputs[input].used.now(core.now, vl)) {
+        match self.ports.marker.came_into_buffer(self.inputs[input].used.now(core.now, vl)) {
             Arrival::Nothing => {}
-            Arrival::Marked => self.mark(core, id),
+            Arrival::Marked => self.mark(core, id, 0),
             Arrival::Full => {
                 let mut congested = vec![false; self.outputs.len()];
                 for id in self.buffers.waiting(&core.packets, input, vl) {
@@ -155,7 +156,7 @@ impl<S: PortSet> CioqSwitch<S> {
                 for input in 0..self.inputs.len() {
                     for id in self.buffers.waiting(&core.packets, input, vl) {
                         if congested[self.ports.route_of(&core.packets[id])] {
-                            self.mark(core, id);
+                            self.mark(core, id, 0);
                         }
                     }
                 }
@@ -163,21 +164,24 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Sets the mark of a data packet that has none.
-    fn mark(&mut self, core: &mut Core, id: PacketId) {
-        let packet = &mut core.packets[id];
-        if packet.kind == Kind::Data && !packet.fecn {
-            packet.fecn = true;
-            self.ports.marks[self.ports.route_of(packet)] += 1;
-            core.meters.fecn_marks += 1;
+    /// Marks a data packet.
+    fn mark(&mut self, core: &mut Core, id: PacketId, severity: u8) {
+        let packet = &core.packets[id];
+        if packet.kind == Kind::Data {
+            self.ports.mark(core, self.ports.route_of(packet), id, severity);
         }
+    }
+
+    /// What waits for a lane of an output, on both sides of the crossbar.
+    fn waiting_bytes(&self, output: usize, vl: usize) -> u32 {
+        self.buffers.sum(output * self.ports.lanes + vl) + self.outputs[output].bytes[vl]
     }
 
     /// Tells the marking rule that what waits for an output has changed, in a queue of an input (and there
     /// with this destination) or in the output's buffer.
     fn fill_changed(&mut self, core: &mut Core, (output, vl): (usize, usize), queue: Option<(usize, u32)>) {
         let lane = output * self.ports.lanes + vl;
-        let sum = self.buffers.sum(lane) + self.outputs[output].bytes[vl];
+        let sum = self.waiting_bytes(output, vl);
         if self.ports.is_concerned(lane, sum) {
             let bytes = |(input, dst)| (input, self.buffers.telling_bytes(input, output, vl, dst));
             let queue = queue.map(bytes);
@@ -263,16 +267,17 @@ impl<S: PortSet> CioqSwitch<S> {
         if self.ports.marker.follows_fills() {
             self.fill_changed(core, (output, vl), None);
             if self.ports.marker.marks(lane, size) {
-                self.mark(core, id);
+                let severity = self.ports.severity(lane);
+                self.mark(core, id, severity);
             }
         }
-        let Marker::Buffers(rule) = self.ports.marker else { return };
         if core.packets[id].kind != Kind::Data {
             return;
         }
-        let (marks, validates) = rule.departure(self.outputs[output].used.now(core.now, vl), is_marked);
+        let used = self.outputs[output].used.now(core.now, vl);
+        let (marks, validates) = self.ports.marker.leaves_buffer(used, is_marked);
         if marks {
-            self.mark(core, id);
+            self.mark(core, id, 0);
         }
         if validates && !core.packets[id].validated {
             core.packets[id].validated = true;

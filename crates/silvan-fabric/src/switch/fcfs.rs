@@ -49,6 +49,8 @@ impl FcfsSwitch {
         let queue = if first { &mut lane.control } else { &mut lane.data };
         queue.push_back((id, input as u16));
         lane.bytes += size;
+        let sum = lane.bytes;
+        self.ports.arrived(core, (output, vl), sum, id);
         self.fill_changed(core, output, vl, input);
         let channel = self.ports.out(output);
         if core.free_at(channel) > core.now {

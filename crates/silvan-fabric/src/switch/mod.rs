@@ -16,7 +16,7 @@ mod voq;
 
 use silvan_engine::cache::prefetch_lines;
 
-use crate::core::Core;
+use crate::core::{Core, Report, Word};
 #[cfg(debug_assertions)]
 use crate::outputs::Outputs;
 use crate::packet::PacketId;
@@ -27,7 +27,7 @@ pub(crate) use cioq::CioqSwitch;
 pub(crate) use director::{Director, FlowRoutes, weight_ps};
 pub(crate) use fcfs::FcfsSwitch;
 pub(crate) use islip::Islip;
-pub(crate) use ports::{PortWiring, Ports, Steering};
+pub(crate) use ports::{PortWiring, Ports, Steering, WayBack};
 pub(crate) use queued::{Arbiter, QueuedSwitch};
 pub(crate) use round_robin::RoundRobin;
 pub(crate) use voq::VoqSwitch;
@@ -151,12 +151,31 @@ impl Switch {
         with_switch!(self, switch => switch.settle(core, output), Self::Apart { .. } => {});
     }
 
-    /// A notification about a CAM line of the next node came in at a port.
+    /// A notification came in at a port: about a CAM line of the next node, or for a source.
     pub fn notice(&mut self, core: &mut Core, port: usize, id: u32) {
-        match self {
-            Self::Queued(switch) => switch.notice(core, port, id),
-            Self::LargeQueued(switch) => switch.notice(core, port, id),
+        match (core.notices.take(id), self) {
+            (Some(Word::Report(report)), switch) => {
+                core.reports.push(((switch.ports().node, false, port as u32), report));
+            }
+            (Some(Word::Line(notice)), Self::Queued(switch)) => switch.notice(core, port, notice),
+            (Some(Word::Line(notice)), Self::LargeQueued(switch)) => switch.notice(core, port, notice),
             _ => {}
+        }
+    }
+
+    /// Sends what a source is to be told, at the end of an instant: ahead of all packets but those that leave at
+    /// this instant.
+    pub fn send_report(&mut self, core: &mut Core, report: Report) {
+        let Some(output) = self.ports().send_report(core, report) else { return };
+        match self {
+            Self::Queued(switch) => switch.note_sending(output),
+            Self::LargeQueued(switch) => switch.note_sending(output),
+            _ => {}
+        }
+        // What waits for the output may have looked for the link to be free before.
+        if self.queued_bytes(core, output) > 0 {
+            let channel = self.ports().out(output);
+            core.wake(channel, core.free_at(channel));
         }
     }
 

@@ -6,7 +6,7 @@ use silvan_engine::Time;
 
 use super::Director;
 use crate::congestion::marking::{Fill, Marker};
-use crate::core::Core;
+use crate::core::{Core, Report, Word};
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, Packet, PacketId};
 use crate::routing::lanes::Lanes;
@@ -33,6 +33,15 @@ pub(crate) enum Steering {
     Lanes(Arc<Lanes>),
 }
 
+/// How marks reach sources.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct WayBack {
+    /// Whether they say how severe congestion is.
+    pub is_quantized: bool,
+    /// Bytes of the notification, where switches tell sources themselves.
+    pub report: Option<u32>,
+}
+
 /// The part of a switch that does not depend on its architecture.
 #[derive(Debug)]
 pub(crate) struct Ports {
@@ -53,6 +62,7 @@ pub(crate) struct Ports {
     full_space: u32,
     /// Data packets marked per output since the start of the run, each where it was marked first.
     pub marks: Box<[u64]>,
+    pub way_back: WayBack,
     /// Whether some packet may come in on a slower link than it leaves on, at any output.
     pub may_underrun: bool,
 }
@@ -72,7 +82,19 @@ impl Ports {
             port.map_or((ChannelId::MAX, ChannelId::MAX), |wiring| (wiring.out, wiring.into))
         };
         let channels = wiring.iter().map(both).collect();
-        Self { node, lanes, channels, wiring, table, steering, marker, full_space, marks, may_underrun }
+        Self {
+            node,
+            lanes,
+            channels,
+            wiring,
+            table,
+            steering,
+            marker,
+            full_space,
+            marks,
+            way_back: WayBack::default(),
+            may_underrun,
+        }
     }
 
     /// Decides where flows go, if the table does not.
@@ -203,6 +225,56 @@ impl Ports {
         self.marker.fill_changed(lane, fill, || core.has_some_credit(channel, vl as u8, space));
     }
 
+    /// A packet that came in waits for a lane of an output, with others `sum` bytes: the marking rule may mark
+    /// it now.
+    #[inline]
+    pub fn arrived(&mut self, core: &mut Core, (output, vl): (usize, usize), sum: u32, id: PacketId) {
+        if !self.marker.samples() || core.packets[id].kind != Kind::Data {
+            return;
+        }
+        let size = core.packets[id].size;
+        if let Some(severity) = self.marker.arrived(output * self.lanes + vl, size, sum) {
+            let severity = if self.way_back.is_quantized { severity } else { 0 };
+            self.mark(core, output, id, severity);
+        }
+    }
+
+    /// How severe the congestion is that an output marks a packet for, where marks say that.
+    pub fn severity(&mut self, lane: usize) -> u8 {
+        if self.way_back.is_quantized { self.marker.severity(lane) } else { 0 }
+    }
+
+    /// Marks a packet, or has its source told.
+    #[inline(never)]
+    pub fn mark(&mut self, core: &mut Core, output: usize, id: PacketId, severity: u8) {
+        let packet = &mut core.packets[id];
+        let is_data = packet.kind == Kind::Data;
+        let is_told = self.way_back.report.is_some();
+        // A mark counts where it tells something: on data that had none, or each time a source is told.
+        if is_data && (is_told || !packet.fecn) {
+            self.marks[output] += 1;
+            core.meters.fecn_marks += 1;
+        }
+        if !is_told {
+            packet.fecn = true;
+            packet.severity = packet.severity.max(severity);
+        } else if is_data {
+            let Packet { src: to, dst: destination, source, .. } = *packet;
+            let cause = (self.node, true, output as u32);
+            core.reports.push((cause, Report { to, destination, source, severity }));
+        }
+    }
+
+    /// Puts what a source is to be told on the wire. Returns the output that is busy with it.
+    pub fn send_report(&self, core: &mut Core, report: Report) -> Option<usize> {
+        let output = self.route(report.to);
+        // The tables of networks that need it are checked before the run.
+        let wiring = self.wiring[output]?;
+        let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
+        core.notify(wiring.out, class, Word::Report(report), self.way_back.report?);
+        Some(output)
+    }
+
     /// Puts a packet that was taken from an input's queue on the wire: marks it, sends it, and
     /// lets the credit for its space return once its tail has left the input's memory, which is when
     /// it has left altogether unless `read` gives the time. Returns when it has left altogether.
@@ -219,16 +291,13 @@ impl Ports {
         id: PacketId,
         read: Option<Time>,
     ) -> Time {
-        let packet = &mut core.packets[id];
+        let packet = &core.packets[id];
         let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
         let came = if self.changes_lanes() { packet.came } else { vl };
-        if self.marker.marks(output * self.lanes + usize::from(vl), packet.size) {
-            // A mark counts where it tells something: on data that had none.
-            if !packet.fecn && packet.kind == Kind::Data {
-                self.marks[output] += 1;
-                core.meters.fecn_marks += 1;
-            }
-            packet.fecn = true;
+        let lane = output * self.lanes + usize::from(vl);
+        if self.marker.marks(lane, packet.size) {
+            let severity = self.severity(lane);
+            self.mark(core, output, id, severity);
         }
         let end = core.send(self.out(output), id);
         core.release((self.feeder(input), came, dst), space, read.unwrap_or(end));

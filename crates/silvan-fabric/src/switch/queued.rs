@@ -16,11 +16,12 @@ use super::Ports;
 use super::islip::Islip;
 use super::round_robin::RoundRobin;
 use crate::congestion::marking::Fill;
-use crate::core::Core;
+use crate::core::{Core, Word};
 use crate::link::Class;
 use crate::packet::PacketId;
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Moved, QueueId, Stored};
+use crate::queueing::isolation::Notice;
 
 /// How it is decided who sends.
 #[derive(Debug)]
@@ -51,10 +52,12 @@ impl<S: PortSet> QueuedSwitch<S> {
         let (vl, dst) = (usize::from(packet.vl), packet.dst);
         let output = self.ports.route_of(packet);
         let stored = self.buffers.store(&mut core.packets, core.now, (input, output), id);
+        let lane = output * self.ports.lanes + vl;
+        self.ports.arrived(core, (output, vl), self.buffers.sum(lane), id);
         self.fill_changed(core, Moved { input, output, vl, dst });
         match stored {
             Stored::Behind => {}
-            Stored::First => self.ask(core, output * self.ports.lanes + vl, input),
+            Stored::First => self.ask(core, lane, input),
             Stored::Otherwise => self.spread(core),
         }
     }
@@ -142,10 +145,17 @@ impl<S: PortSet> QueuedSwitch<S> {
             let Some(wiring) = self.ports.wiring[port] else { continue };
             let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
             let bytes = cams.wire_size(&notice.message);
-            core.notify(wiring.out, class, notice, bytes);
+            core.notify(wiring.out, class, Word::Line(notice), bytes);
             if let Arbiter::Islip(islip) = &mut self.arbiter {
                 islip.sends(port);
             }
+        }
+    }
+
+    /// An output's link is busy with a notification.
+    pub fn note_sending(&mut self, output: usize) {
+        if let Arbiter::Islip(islip) = &mut self.arbiter {
+            islip.sends(output);
         }
     }
 
@@ -252,8 +262,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     /// A notification of the next node about one of its CAM lines.
-    pub fn notice(&mut self, core: &mut Core, port: usize, id: u32) {
-        let Some(notice) = core.notices.take(id) else { return };
+    pub fn notice(&mut self, core: &mut Core, port: usize, notice: Notice) {
         self.buffers.received(&mut core.packets, core.now, port, notice);
         self.spread(core);
     }

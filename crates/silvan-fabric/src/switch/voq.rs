@@ -118,6 +118,7 @@ impl VoqSwitch {
         let state = &mut self.lanes[lane];
         state.sum += size;
         let OutputLane { channel, blocked, sum, .. } = *state;
+        self.ports.arrived(core, (output, vl), sum, id);
         if self.ports.is_concerned(lane, sum) {
             self.fill_changed(core, (lane, vl), (input, output));
         }

@@ -2,9 +2,9 @@
 
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Architecture};
-use silvan_fabric::congestion::marking::{Fecn, FillMapping, Marking};
-use silvan_fabric::congestion::reaction::{Cct, CctTable, Lipd, Mvcm, Reaction};
-use silvan_fabric::congestion::{Notification, Parts};
+use silvan_fabric::congestion::marking::{Fecn, FillMapping, Marking, Sampled};
+use silvan_fabric::congestion::reaction::{Cct, CctTable, Lipd, Mvcm, Qcn, Reaction};
+use silvan_fabric::congestion::{Feedback, Notification, Parts};
 use silvan_fabric::queueing::{Isolation, Memory, Queues, SpecialQueues};
 
 use super::{Check, LONGEST_DELAY, delay, ensure};
@@ -21,6 +21,7 @@ pub(super) fn check(spec: &Spec) -> Check {
     match &parts.marking {
         Marking::None | Marking::Ipm | Marking::Opm(_) | Marking::Mvpm(_) => {}
         Marking::Fecn(fecn) => check_fecn(fecn, spec)?,
+        Marking::Sampled(sampled) => check_sampled(sampled, spec)?,
     }
     match &parts.reaction {
         Reaction::None => {}
@@ -30,6 +31,7 @@ pub(super) fn check(spec: &Spec) -> Check {
         Reaction::Lipd(lipd) => check_lipd(lipd)?,
         Reaction::Mvcm(mvcm) => check_mvcm(mvcm)?,
         Reaction::ExplicitRate(rates) => check_span("probe", Some(rates.probe))?,
+        Reaction::Qcn(qcn) => check_qcn(qcn)?,
     }
     if let Isolation::SpecialQueues(special) = &parts.isolation {
         check_special(special, spec)?;
@@ -73,6 +75,17 @@ fn pairs(spec: &Spec, parts: &Parts) -> Check {
         })?;
         delay("congestion.coalescing.interval", coalescing.interval, LONGEST_DELAY)?;
     }
+    let by_buffers = parts.marking.needs_output_buffers();
+    ensure(!by_buffers || parts.notification != Notification::Backward, "congestion.notification", || {
+        "must be \"cnp\", \"ack\" or \"ack-each\" with this congestion.marking, whose marks stay with packets \
+         that wait"
+            .to_owned()
+    })?;
+    ensure(!by_buffers || parts.feedback == Feedback::Binary, "congestion.feedback", || {
+        "must be \"binary\" with this congestion.marking, whose marks are bits; \"fecn\" and \"sampled\" can say \
+         how severe congestion is"
+            .to_owned()
+    })?;
     let answered = parts.notification == Notification::AckEach;
     ensure(answered || !parts.reaction.needs_acknowledgements(), "congestion.notification", || {
         "must be \"ack-each\" with this congestion.reaction, which counts the acknowledgements of single packets"
@@ -93,6 +106,20 @@ fn check_window(key: &str, window: Option<u16>) -> Check {
 fn check_lipd(lipd: &Lipd) -> Check {
     check_window("window", lipd.window)?;
     check_span("delay", lipd.delay)
+}
+
+fn check_qcn(qcn: &Qcn) -> Check {
+    for (key, rate) in [
+        ("min_rate", qcn.min_rate),
+        ("active_increase", qcn.active_increase),
+        ("hyper_increase", qcn.hyper_increase),
+    ] {
+        ensure(rate.0 > 0, &at(key), || "must be more than 0 bit/s, or flows do not recover".to_owned())?;
+    }
+    ensure((1..=1 << 30).contains(&qcn.cycle_bytes.0), &at("cycle_bytes"), || {
+        "must be 1 B to 1 GiB".to_owned()
+    })?;
+    check_span("cycle_time", Some(qcn.cycle_time))
 }
 
 fn check_span(key: &str, span: Option<Time>) -> Check {
@@ -150,6 +177,17 @@ fn check_fecn(fecn: &Fecn, spec: &Spec) -> Check {
     let upper = fecn.upper.unwrap_or(Bytes((16 - u64::from(fecn.threshold)) * share / 16));
     ensure(fecn.lower.is_none_or(|lower| lower <= upper), &at("lower"), || {
         format!("must be at most the upper threshold, {upper}")
+    })
+}
+
+fn check_sampled(sampled: &Sampled, spec: &Spec) -> Check {
+    let at = |key: &str| format!("congestion.marking.{key}");
+    let (full, most) = (spec.packet.mtu.0 + spec.packet.header.0, 1u64 << 30);
+    ensure((1..=most).contains(&sampled.set_point.0), &at("set_point"), || {
+        "must be 1 B to 1 GiB".to_owned()
+    })?;
+    ensure((full..=most).contains(&sampled.sample.0), &at("sample"), || {
+        format!("must be {} (a full packet) to 1 GiB", Bytes(full))
     })
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
+use super::{Severity, severity};
 use crate::port_set::{PortSet, Ports256};
 
 /// Parameters of a switch's congestion manager.
@@ -124,6 +125,9 @@ pub(crate) struct PortVl {
     since_mark: u32,
     /// Times the congestion state was entered.
     pub entered: u32,
+    /// Bytes in all queues that feed the port, as long as that concerns the rule, and at the last mark.
+    sum: u32,
+    marked_at: u32,
     /// Where each input has its own fill: those above, one bit each; else empty.
     inputs_above: Box<[u64]>,
     random: Stream,
@@ -190,7 +194,17 @@ impl FecnRule {
         };
         let words = if self.mapping == FillMapping::Each { ports.div_ceil(64) } else { 0 };
         let inputs_above = vec![0; words].into_boxed_slice();
-        PortVl { congested: false, masked, above: false, since_mark: 0, entered: 0, inputs_above, random }
+        PortVl {
+            congested: false,
+            masked,
+            above: false,
+            since_mark: 0,
+            entered: 0,
+            sum: 0,
+            marked_at: 0,
+            inputs_above,
+            random,
+        }
     }
 
     /// Whether a change that leaves `sum` bytes in all queues can change the port's state: a
@@ -214,6 +228,7 @@ impl FecnRule {
     /// to send; it is asked only when it matters.
     #[inline]
     pub fn fill_changed(&self, port: &mut PortVl, fill: &Fill, is_root: impl FnOnce() -> bool) {
+        port.sum = fill.sum;
         match self.mapping {
             FillMapping::Each => {
                 if let Some((input, bytes)) = fill.queue {
@@ -243,6 +258,14 @@ impl FecnRule {
     #[inline]
     fn above(&self, before: bool, bytes: u32, divisor: u32) -> bool {
         bytes > self.upper / divisor || (before && bytes > self.lower / divisor)
+    }
+
+    /// How severe the congestion is that a packet is marked for, where marks say that: as QCN has it, with the
+    /// upper threshold for set point and the growth since the last mark, weighted with 2. At least 1.
+    pub fn severity(&self, port: &mut PortVl) -> Severity {
+        let found = severity(port.sum, port.marked_at, self.upper, 2).max(1);
+        port.marked_at = port.sum;
+        found
     }
 
     /// Whether a packet of this size that leaves now gets the FECN bit.

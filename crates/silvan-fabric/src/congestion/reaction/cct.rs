@@ -8,12 +8,17 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
 
+use crate::congestion::marking::Severity;
+
 /// Parameters of a channel adapter, the same for all service levels unless `per_sl` says else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cct {
     /// Added to a flow's index for each BECN.
     pub ccti_increase: u16,
+    /// Added in place of that for a BECN that says that congestion is as severe as can be (63); less in
+    /// proportion for others, but no less than `ccti_increase`.
+    pub quantized_increase: u16,
     /// Upper bound of the index.
     pub ccti_limit: u16,
     /// Lower bound of the index.
@@ -103,6 +108,7 @@ impl Default for Cct {
     fn default() -> Self {
         Self {
             ccti_increase: 1,
+            quantized_increase: 8,
             ccti_limit: 127,
             ccti_min: 0,
             ccti_timer: 150,
@@ -135,6 +141,7 @@ pub(crate) struct CctRule {
     delays_ps: Arc<[u64]>,
     largest_delay_ps: u64,
     full_size: u64,
+    quantized_increase: u32,
     pub level: ControlLevel,
 }
 
@@ -213,6 +220,7 @@ impl Cct {
             delays_ps,
             largest_delay_ps,
             full_size: u64::from(full_size.max(1)),
+            quantized_increase: u32::from(self.quantized_increase),
             level: self.level,
         }
     }
@@ -239,11 +247,13 @@ impl CctRule {
         u64::from(state.index).saturating_sub(expired).max(u64::from(level.min)) as u16
     }
 
-    /// A BECN arrived.
-    pub fn notified(&self, state: &mut CctState, sl: u8, now: Time) {
+    /// A BECN arrived, with a severity or, as 0, without.
+    pub fn notified(&self, state: &mut CctState, sl: u8, severity: Severity, now: Time) {
         let level = &self.levels[usize::from(sl)];
         let index = self.index(state, sl, now);
-        state.index = index.saturating_add(level.increase).min(level.limit);
+        let quantized = (self.quantized_increase * u32::from(severity)).div_ceil(63);
+        let increase = level.increase.max(quantized.min(u32::from(u16::MAX)) as u16);
+        state.index = index.saturating_add(increase).min(level.limit);
         state.ticks = Self::ticks(level, now);
     }
 
@@ -326,10 +336,10 @@ mod tests {
         let rule = rule(&Cct { ccti_increase: 2, ccti_limit: 5, ccti_min: 1, ..Cct::default() });
         let mut state = rule.fresh(0);
         assert_eq!(rule.index(&state, 0, Time::ZERO), 1);
-        rule.notified(&mut state, 0, Time(10));
+        rule.notified(&mut state, 0, 0, Time(10));
         assert_eq!(rule.index(&state, 0, Time(10)), 3);
-        rule.notified(&mut state, 0, Time(10));
-        rule.notified(&mut state, 0, Time(10));
+        rule.notified(&mut state, 0, 0, Time(10));
+        rule.notified(&mut state, 0, 0, Time(10));
         assert_eq!(rule.index(&state, 0, Time(10)), 5, "CCTI_Limit");
         assert_eq!(rule.index(&state, 0, Time(TICK - 1)), 5);
         assert_eq!(rule.index(&state, 0, Time(TICK)), 4);
@@ -342,7 +352,7 @@ mod tests {
         let mut state = rule.fresh(0);
         rule.sent(&mut state, Time(1_000_000), 2048);
         assert_eq!(rule.eligible_at(&state, 0, Time(1_000_000)), Time(1_000_000));
-        (0..106).for_each(|_| rule.notified(&mut state, 0, Time(1_000_000)));
+        (0..106).for_each(|_| rule.notified(&mut state, 0, 0, Time(1_000_000)));
         assert_eq!(rule.eligible_at(&state, 0, Time(1_000_000)), Time(8_000_000));
         rule.sent(&mut state, Time(1_000_000), 1024);
         assert_eq!(
@@ -358,7 +368,7 @@ mod tests {
         let rule = rule(&Cct { table, ..Cct::default() });
         let mut state = rule.fresh(0);
         rule.sent(&mut state, Time(0), 2048);
-        (0..10).for_each(|_| rule.notified(&mut state, 0, Time(0)));
+        (0..10).for_each(|_| rule.notified(&mut state, 0, 0, Time(0)));
         // 1000 us at index 10; a tick every 153.6 us takes 100 us off.
         let due = rule.eligible_at(&state, 0, Time(0));
         assert_eq!(due, Time(4 * TICK), "at the 4th tick index 6 asks for 600 us, which have passed");
@@ -377,8 +387,8 @@ mod tests {
             PerSl { sl: 3, ccti_increase: Some(9), ccti_limit: None, ccti_min: None, ccti_timer: Some(1) };
         let rule = rule(&Cct { per_sl: vec![own], ..Cct::default() });
         let (mut a, mut b) = (rule.fresh(0), rule.fresh(3));
-        rule.notified(&mut a, 0, Time(0));
-        rule.notified(&mut b, 3, Time(0));
+        rule.notified(&mut a, 0, 0, Time(0));
+        rule.notified(&mut b, 3, 0, Time(0));
         assert_eq!((rule.index(&a, 0, Time(0)), rule.index(&b, 3, Time(0))), (1, 9));
         assert_eq!((rule.index(&a, 0, Time(TIMER_UNIT_PS)), rule.index(&b, 3, Time(TIMER_UNIT_PS))), (1, 8));
     }

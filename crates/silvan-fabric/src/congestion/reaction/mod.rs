@@ -6,6 +6,7 @@
 //! | `window` | a static window per flow |
 //! | `rate` | AIMD, FIMD and LIPD, with or without a static window (Renato) |
 //! | `mvcm` | a dynamic window, then waiting slots |
+//! | `qcn` | a rate that marks divide by how severe congestion is, and that recovers by itself |
 //! | `explicit` | rates that links tell: what there is to choose; `host/announce.rs` does it |
 //!
 //! The host asks the [`Rule`] when a flow may send, tells it what was sent and what was answered,
@@ -14,6 +15,7 @@
 mod cct;
 mod explicit;
 mod mvcm;
+mod qcn;
 mod rate;
 mod window;
 
@@ -22,6 +24,8 @@ pub(crate) use cct::{CctRule, CctState};
 pub use explicit::{ExplicitRate, Injection};
 pub use mvcm::Mvcm;
 pub(crate) use mvcm::MvcmRule;
+pub use qcn::Qcn;
+pub(crate) use qcn::{QcnRule, QcnState};
 pub(crate) use rate::{Function, RateRule};
 pub use rate::{Lipd, RateControl};
 pub use window::StaticWindow;
@@ -30,6 +34,8 @@ pub(crate) use window::WindowState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
+
+use crate::congestion::marking::Severity;
 
 /// A reaction with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,13 +57,15 @@ pub enum Reaction {
     Mvcm(Mvcm),
     /// Rates that the links of a flow's route tell.
     ExplicitRate(ExplicitRate),
+    /// A rate that marks divide by how severe congestion is.
+    Qcn(Qcn),
 }
 
 impl Reaction {
     /// Whether it lives from an acknowledgement of every packet.
     #[must_use]
     pub fn needs_acknowledgements(&self) -> bool {
-        !matches!(self, Self::None | Self::Cct(_) | Self::ExplicitRate(_))
+        !matches!(self, Self::None | Self::Cct(_) | Self::ExplicitRate(_) | Self::Qcn(_))
     }
 
     /// Whether some of its parameters follow from the network's round trip.
@@ -97,6 +105,7 @@ pub(crate) enum Rule {
     Window(u16),
     Rate(RateRule),
     Mvcm(MvcmRule),
+    Qcn(QcnRule),
 }
 
 /// What a host keeps for its reaction, per flow or service level.
@@ -104,6 +113,7 @@ pub(crate) enum Rule {
 pub(crate) enum State {
     Cct(CctState),
     Window(WindowState),
+    Qcn(QcnState),
 }
 
 impl Default for State {
@@ -122,6 +132,12 @@ impl Rule {
         }
     }
 
+    /// Whether answers without a mark matter, too: to windows, for one. Else an answer can only hold a flow back.
+    #[inline]
+    pub fn counts_answers(&self) -> bool {
+        !matches!(self, Self::Cct(_) | Self::Qcn(_))
+    }
+
     /// A flow that nothing was heard of yet.
     pub fn fresh(&self, sl: u8) -> State {
         match self {
@@ -129,6 +145,7 @@ impl Rule {
             Self::Window(window) => State::Window(WindowState::new(*window)),
             Self::Rate(rule) => State::Window(rule.fresh()),
             Self::Mvcm(rule) => State::Window(rule.fresh()),
+            Self::Qcn(rule) => State::Qcn(rule.fresh()),
         }
     }
 
@@ -138,6 +155,7 @@ impl Rule {
     pub fn eligible_at(&self, state: &State, sl: u8, now: Time) -> Option<Time> {
         match (self, state) {
             (Self::Cct(rule), State::Cct(state)) => Some(rule.eligible_at(state, sl, now)),
+            (Self::Qcn(rule), State::Qcn(state)) => Some(rule.eligible_at(state, now)),
             (_, State::Window(state)) if !state.is_open() => None,
             (Self::Rate(rule), State::Window(state)) => Some(rule.eligible_at(state, now)),
             (Self::Mvcm(rule), State::Window(state)) => Some(rule.eligible_at(state, now)),
@@ -150,21 +168,27 @@ impl Rule {
     pub fn sent(&self, state: &mut State, end: Time, size: u32) {
         match (self, state) {
             (Self::Cct(rule), State::Cct(state)) => rule.sent(state, end, size),
+            (Self::Qcn(rule), State::Qcn(state)) => rule.sent(state, end, size),
             (_, State::Window(state)) => state.sent(end, size),
             _ => {}
         }
     }
 
     /// A notification or an acknowledgement arrived.
-    pub fn answered(&self, state: &mut State, sl: u8, mark: Mark, now: Time) {
+    pub fn answered(&self, state: &mut State, sl: u8, (mark, severity): (Mark, Severity), now: Time) {
         match (self, state) {
-            (Self::Cct(rule), State::Cct(state)) if mark == Mark::Hot => rule.notified(state, sl, now),
+            (Self::Cct(rule), State::Cct(state)) if mark == Mark::Hot => {
+                rule.notified(state, sl, severity, now);
+            }
+            (Self::Qcn(rule), State::Qcn(state)) if mark == Mark::Hot => {
+                rule.notified(state, severity, now);
+            }
             (rule, State::Window(state)) => {
                 state.acknowledged();
                 match rule {
                     Self::Rate(rule) => rule.answered(state, mark),
                     Self::Mvcm(rule) => rule.answered(state, mark),
-                    Self::Cct(_) | Self::Window(_) => {}
+                    Self::Cct(_) | Self::Window(_) | Self::Qcn(_) => {}
                 }
             }
             _ => {}
@@ -184,6 +208,7 @@ impl Rule {
         match (self, state) {
             (Self::Cct(rule), State::Cct(state)) => rule.is_fresh(state, sl, now),
             (Self::Rate(rule), State::Window(state)) => rule.is_fresh(state, now),
+            (Self::Qcn(rule), State::Qcn(state)) => rule.is_fresh(state, now),
             // An empty queue has MVCM start anew anyway.
             (_, State::Window(state)) => state.outstanding == 0,
             _ => true,
@@ -196,6 +221,7 @@ impl Rule {
         match (self, state) {
             (Self::Cct(rule), State::Cct(state)) => rule.index(state, sl, now),
             (Self::Rate(rule), State::Window(state)) => rule.strength(state),
+            (Self::Qcn(rule), State::Qcn(state)) => rule.strength(state, now),
             (Self::Mvcm(_), State::Window(state)) => state.level.min(u32::from(u16::MAX)) as u16,
             _ => 0,
         }

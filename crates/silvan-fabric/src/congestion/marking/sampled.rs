@@ -1,0 +1,158 @@
+//! Sampled marks: the congestion point of quantized congestion notification (IEEE 802.1Qau; now IEEE 802.1Q,
+//! clause 30).
+//!
+//! An output samples what arrives for it: a packet after so many bytes. A sampled packet is marked if what waits
+//! for the output is above the set point, or grows so fast that it will be:
+//!
+//! ```text
+//!  Fb = -(q - Qeq) - w (q - q_old)     q now, q_old at the sample before     marked if Fb < 0
+//! ```
+//!
+//! The more severe the congestion was, the sooner comes the next sample. There is no distinction of roots and
+//! victims: a queue that grows because its output lacks credit marks as well.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::Bytes;
+use silvan_engine::random::Stream;
+
+use super::{Severity, severity};
+
+/// Parameters of sampled marks; the defaults are those of the standard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sampled {
+    /// Bytes that are to wait for an output (`CpQSp`).
+    pub set_point: Bytes,
+    /// What the growth since the last sample counts, beside what is above the set point.
+    #[schemars(range(max = 16))]
+    pub weight: u8,
+    /// Bytes that arrive from one sample to the next where there was no congestion (`CpSampleBase`); an eighth
+    /// where it was most severe.
+    pub sample: Bytes,
+    /// By how much these bytes vary at random, to both sides, in percent: so that no flow escapes for ever.
+    #[schemars(range(max = 50))]
+    pub jitter_percent: u8,
+}
+
+impl Default for Sampled {
+    fn default() -> Self {
+        Self { set_point: Bytes(26_000), weight: 2, sample: Bytes(150_000), jitter_percent: 15 }
+    }
+}
+
+/// The rule in bytes, the same for all ports of a network.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SampledRule {
+    set_point: u32,
+    weight: u32,
+    sample: u32,
+    jitter_percent: u32,
+}
+
+/// The congestion point of one output port and virtual lane.
+#[derive(Debug, Clone)]
+pub(crate) struct Sampler {
+    /// Bytes that have still to arrive before the next sample.
+    left: u32,
+    /// Bytes that waited at the last sample.
+    before: u32,
+    /// What the last sample said.
+    last: Severity,
+    /// Times a sample marked when the one before had not.
+    pub entered: u32,
+    random: Stream,
+}
+
+impl Sampled {
+    pub(crate) fn rule(&self) -> SampledRule {
+        let bytes = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+        SampledRule {
+            set_point: bytes(self.set_point),
+            weight: u32::from(self.weight),
+            sample: bytes(self.sample),
+            jitter_percent: u32::from(self.jitter_percent),
+        }
+    }
+}
+
+impl SampledRule {
+    pub fn port(&self, random: Stream) -> Sampler {
+        let mut port = Sampler { left: 0, before: 0, last: 0, entered: 0, random };
+        port.left = self.next(&mut port);
+        port
+    }
+
+    /// Bytes to the next sample.
+    fn next(&self, port: &mut Sampler) -> u32 {
+        let span = self.sample / (1 + u32::from(port.last / 8));
+        let most = (u64::from(span) * u64::from(self.jitter_percent) / 100) as u32;
+        span - most + port.random.below(2 * most + 1)
+    }
+
+    /// A packet of this size has come in, with which `sum` bytes wait: whether it is a sample that is marked.
+    pub fn arrived(&self, port: &mut Sampler, size: u32, sum: u32) -> Option<Severity> {
+        if size < port.left {
+            port.left -= size;
+            return None;
+        }
+        let found = severity(sum, port.before, self.set_point, self.weight);
+        port.entered += u32::from(found > 0 && port.last == 0);
+        (port.before, port.last) = (sum, found);
+        port.left = self.next(port);
+        (found > 0).then_some(found)
+    }
+}
+
+impl Sampler {
+    /// Whether the last sample found congestion.
+    pub fn is_congested(&self) -> bool {
+        self.last > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(jitter_percent: u8) -> SampledRule {
+        Sampled { sample: Bytes(8_000), jitter_percent, ..Sampled::default() }.rule()
+    }
+
+    /// The packets, of 1,000 bytes each, that are sampled while so much waits.
+    fn sampled(rule: &SampledRule, sum: u32, packets: u32) -> Vec<u32> {
+        let mut port = rule.port(Stream::new(1, "marking", 0));
+        port.before = sum;
+        (1..=packets).filter(|_| rule.arrived(&mut port, 1_000, sum).is_some()).collect()
+    }
+
+    #[test]
+    fn the_worse_congestion_is_the_sooner_comes_the_next_sample() {
+        // Steady queues: severity 63 x (q - Qeq) / (5 Qeq).
+        assert_eq!(sampled(&rule(0), 26_000, 40), Vec::<u32>::new(), "at the set point nothing is marked");
+        assert_eq!(sampled(&rule(0), 39_000, 40), [8, 16, 24, 32, 40], "6: no sooner");
+        assert_eq!(sampled(&rule(0), 52_000, 20), [8, 12, 16, 20], "12: half the bytes");
+        assert_eq!(sampled(&rule(0), 1_000_000, 12), [8, 9, 10, 11, 12], "63: an eighth");
+    }
+
+    #[test]
+    fn samples_vary_by_their_jitter() {
+        let rule = Sampled { sample: Bytes(100_000), ..Sampled::default() }.rule();
+        let marks = sampled(&rule, 30_000, 20_000);
+        let gaps: Vec<u32> = marks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(gaps.iter().all(|gap| (85..=116).contains(gap)), "{gaps:?}");
+        assert!(gaps.iter().min() < Some(&90) && gaps.iter().max() > Some(&110));
+    }
+
+    #[test]
+    fn a_port_enters_congestion_when_a_sample_finds_it() {
+        let rule = rule(0);
+        let mut port = rule.port(Stream::new(1, "marking", 0));
+        let mut states = Vec::new();
+        for sum in [60_000, 60_000, 10_000, 60_000] {
+            rule.arrived(&mut port, 8_000, sum);
+            states.push((port.is_congested(), port.entered));
+        }
+        assert_eq!(states, [(true, 1), (true, 1), (false, 1), (true, 2)]);
+    }
+}

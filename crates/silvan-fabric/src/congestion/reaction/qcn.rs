@@ -1,0 +1,368 @@
+//! Quantized congestion notification's reaction point (IEEE 802.1Qau; now IEEE 802.1Q, clause 31).
+//!
+//! ```text
+//!  a mark of severity s     target = rate, if a cycle has ended since the last one;   rate -= rate x s / 128
+//!  the end of a cycle       rate = (target + rate) / 2, and before that, after five cycles of bytes or of time
+//!                           (fast recovery), target += 5 Mbit/s (active increase), or, after five of both,
+//!                           target += 50 Mbit/s x the cycles beyond (hyper-active increase)
+//! ```
+//!
+//! A cycle is so many bytes of the flow, or so much time; half as much after fast recovery. Both kinds count on
+//! their own, and start anew with each mark. If a target is more than ten times the rate when the first cycle
+//! ends, it is divided by eight.
+//!
+//! The standard lets cycles vary by 15 % at random, so that sources do not act in step; here they do not vary, but
+//! start with a source's own marks, whose samples vary. Rates count in parts of 2^30 of the link's; a flow within a
+//! thousandth of that is let go.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::units::BytePace;
+use silvan_engine::{Bytes, Rate, Time};
+
+use crate::congestion::marking::Severity;
+
+/// Parameters of the reaction point; the defaults are those of the standard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Qcn {
+    /// The lowest rate of a flow.
+    pub min_rate: Rate,
+    /// Added to the target by each cycle of active increase.
+    pub active_increase: Rate,
+    /// Added to the target, times the cycles so far, by each cycle of hyper-active increase.
+    pub hyper_increase: Rate,
+    /// Bytes of a cycle.
+    pub cycle_bytes: Bytes,
+    /// Time of a cycle.
+    pub cycle_time: Time,
+    /// Cycles of fast recovery.
+    #[schemars(range(min = 1, max = 100))]
+    pub cycles: u8,
+    /// The severity that a mark stands for where marks are a bit.
+    #[schemars(range(min = 1, max = 63))]
+    pub binary_severity: u8,
+}
+
+impl Default for Qcn {
+    fn default() -> Self {
+        Self {
+            min_rate: Rate(10_000_000),
+            active_increase: Rate(5_000_000),
+            hyper_increase: Rate(50_000_000),
+            cycle_bytes: Bytes(150_000),
+            cycle_time: Time::from_us(15_000),
+            cycles: 5,
+            binary_severity: 32,
+        }
+    }
+}
+
+/// The link's rate, in the parts that rates count in.
+const LINE: u32 = 1 << 30;
+
+/// The rule of one host; rates in parts of its link's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QcnRule {
+    least: u32,
+    active: u32,
+    hyper: u32,
+    cycle_bytes: u32,
+    cycle_time: Time,
+    cycles: u8,
+    binary: Severity,
+    pace: BytePace,
+}
+
+/// A flow's rate limiter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QcnState {
+    /// The link's where the flow is not held back.
+    rate: u32,
+    target: u32,
+    /// When the cycle of time ends, if the flow is held back.
+    cycle_ends: Time,
+    /// Bytes left of the cycle of bytes.
+    cycle_left: u32,
+    /// Cycles of bytes and of time that have ended since the last mark.
+    byte_cycles: u8,
+    time_cycles: u8,
+    /// When the last packet's tail left the host.
+    last_end: Time,
+    last_size: u32,
+}
+
+impl Qcn {
+    /// The rule of a host whose link has a rate.
+    pub(crate) fn rule(&self, link: Rate) -> QcnRule {
+        let part = |rate: Rate| {
+            let part = u128::from(rate.0) * u128::from(LINE) / u128::from(link.0.max(1));
+            part.clamp(1, u128::from(LINE)) as u32
+        };
+        QcnRule {
+            least: part(self.min_rate),
+            active: part(self.active_increase),
+            hyper: part(self.hyper_increase),
+            cycle_bytes: u32::try_from(self.cycle_bytes.0).unwrap_or(u32::MAX),
+            cycle_time: self.cycle_time,
+            cycles: self.cycles,
+            binary: self.binary_severity,
+            pace: link.pace(),
+        }
+    }
+}
+
+impl QcnRule {
+    /// A flow that nothing was heard of yet.
+    pub fn fresh(&self) -> QcnState {
+        QcnState {
+            rate: LINE,
+            target: LINE,
+            cycle_ends: Time::NEVER,
+            cycle_left: self.cycle_bytes,
+            byte_cycles: 0,
+            time_cycles: 0,
+            last_end: Time::ZERO,
+            last_size: 0,
+        }
+    }
+
+    /// Half a cycle after fast recovery.
+    fn is_halved(&self, cycles: u8) -> u32 {
+        u32::from(cycles >= self.cycles)
+    }
+
+    /// Lets the cycles of time end that do so by now.
+    fn pass(&self, state: &mut QcnState, now: Time) {
+        while state.cycle_ends <= now {
+            let at = state.cycle_ends;
+            state.time_cycles = state.time_cycles.saturating_add(1);
+            state.cycle_ends = at + Time((self.cycle_time.0 >> self.is_halved(state.time_cycles)).max(1));
+            self.raise(state);
+        }
+    }
+
+    /// A cycle has ended.
+    fn raise(&self, state: &mut QcnState) {
+        let least = state.byte_cycles.min(state.time_cycles);
+        let most = state.byte_cycles.max(state.time_cycles);
+        let step = if least > self.cycles {
+            self.hyper.saturating_mul(u32::from(least - self.cycles))
+        } else if most > self.cycles {
+            self.active
+        } else {
+            0
+        };
+        let is_first = state.byte_cycles == 1 || state.time_cycles == 1;
+        if is_first && u64::from(state.target) > 10 * u64::from(state.rate) {
+            state.target = (state.target / 8).max(state.rate);
+        } else {
+            state.target = state.target.saturating_add(step).min(LINE);
+        }
+        state.rate += (state.target - state.rate).div_ceil(2);
+        if state.rate >= LINE - LINE / 1024 {
+            let QcnState { last_end, last_size, .. } = *state;
+            *state = QcnState { last_end, last_size, ..self.fresh() };
+        }
+    }
+
+    /// A mark has come back, of a severity or, as 0, as a bit.
+    pub fn notified(&self, state: &mut QcnState, severity: Severity, now: Time) {
+        self.pass(state, now);
+        if state.byte_cycles > 0 || state.time_cycles > 0 {
+            state.target = state.rate;
+        }
+        let severity = u64::from(if severity == 0 { self.binary } else { severity });
+        let slower = u64::from(state.rate) * (128 - severity) / 128;
+        state.rate = (slower as u32).max(self.least).min(state.rate);
+        (state.byte_cycles, state.time_cycles) = (0, 0);
+        (state.cycle_left, state.cycle_ends) = (self.cycle_bytes, now + self.cycle_time);
+    }
+
+    /// A packet was sent; its tail leaves at `end`.
+    #[inline]
+    pub fn sent(&self, state: &mut QcnState, end: Time, size: u32) {
+        (state.last_end, state.last_size) = (end, size);
+        if state.rate < LINE {
+            self.pass(state, end);
+        }
+        if state.rate == LINE {
+            return;
+        }
+        if size < state.cycle_left {
+            state.cycle_left -= size;
+            return;
+        }
+        state.byte_cycles = state.byte_cycles.saturating_add(1);
+        state.cycle_left = (self.cycle_bytes >> self.is_halved(state.byte_cycles)).max(1);
+        self.raise(state);
+    }
+
+    /// When the packet after the last one may start, at the rate that the flow has.
+    fn due(&self, state: &QcnState) -> Time {
+        let span = u64::from(self.pace.time(state.last_size).0);
+        let (rate, rest) = (u128::from(state.rate), u128::from(LINE - state.rate));
+        state.last_end + Time((u128::from(span) * rest / rate) as u64)
+    }
+
+    /// The first time from `now` on at which the pause of the rate at that time has passed.
+    #[inline]
+    pub fn eligible_at(&self, state: &QcnState, now: Time) -> Time {
+        if state.rate == LINE {
+            return now.max(state.last_end);
+        }
+        let (mut state, mut time) = (*state, now);
+        loop {
+            self.pass(&mut state, time);
+            let due = self.due(&state).max(time);
+            if due < state.cycle_ends {
+                return due;
+            }
+            time = state.cycle_ends;
+        }
+    }
+
+    pub fn is_fresh(&self, state: &QcnState, now: Time) -> bool {
+        let mut state = *state;
+        self.pass(&mut state, now);
+        state.rate == LINE && state.last_end <= now
+    }
+
+    /// How many times slower than the link the flow is.
+    pub fn strength(&self, state: &QcnState, now: Time) -> u16 {
+        let mut state = *state;
+        self.pass(&mut state, now);
+        (LINE / state.rate - 1).min(u32::from(u16::MAX)) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link of 10 Gbit/s; a mark halves nearly, and rates are looked at in Mbit/s.
+    fn rule() -> QcnRule {
+        Qcn::default().rule(Rate::from_gbit(10))
+    }
+
+    fn mbit(rate: u32) -> f64 {
+        f64::from(rate) * 10_000.0 / f64::from(LINE)
+    }
+
+    /// Rate and target after each cycle of bytes, all of them within one cycle of time.
+    fn after_cycles(rule: &QcnRule, state: &mut QcnState, cycles: usize) -> Vec<(f64, f64)> {
+        let cycle = |_| {
+            let before = state.byte_cycles;
+            while state.byte_cycles == before && state.rate < LINE {
+                rule.sent(state, Time(1), 1_500);
+            }
+            (mbit(state.rate), mbit(state.target))
+        };
+        (0..cycles).map(cycle).collect()
+    }
+
+    #[test]
+    fn fast_recovery_halves_the_distance_to_the_target_five_times() {
+        let rule = rule();
+        let mut state = rule.fresh();
+        rule.notified(&mut state, 63, Time::ZERO);
+        assert!((mbit(state.rate) - 10_000.0 * 65.0 / 128.0).abs() < 0.1);
+        rule.notified(&mut state, 32, Time::ZERO);
+        let low = 10_000.0 * 65.0 / 128.0 * 96.0 / 128.0;
+        assert!((mbit(state.rate) - low).abs() < 0.1, "again, before a cycle: the target stays");
+        let mut expected = low;
+        for (rate, target) in after_cycles(&rule, &mut state, 5) {
+            expected = (expected + 10_000.0) / 2.0;
+            assert!((rate - expected).abs() < 0.1 && (target - 10_000.0).abs() < 0.1, "{rate} {target}");
+        }
+    }
+
+    #[test]
+    fn active_increase_moves_the_target_by_five_in_half_cycles() {
+        let rule = rule();
+        let mut state = rule.fresh();
+        rule.notified(&mut state, 63, Time::ZERO);
+        after_cycles(&rule, &mut state, 1);
+        // A cycle has ended: the target is the rate of now.
+        let target = mbit(state.rate);
+        rule.notified(&mut state, 20, Time::ZERO);
+        assert_eq!(mbit(state.target), target);
+        let sent = |state: &mut QcnState| {
+            let before = state.byte_cycles;
+            let mut bytes = 0;
+            while state.byte_cycles == before {
+                rule.sent(state, Time(1), 1_500);
+                bytes += 1_500;
+            }
+            bytes
+        };
+        let cycles: Vec<u32> = (0..7).map(|_| sent(&mut state)).collect();
+        assert_eq!(cycles, [150_000, 150_000, 150_000, 150_000, 150_000, 75_000, 75_000]);
+        assert!((mbit(state.target) - target - 10.0).abs() < 0.1, "two cycles after five of recovery");
+    }
+
+    #[test]
+    fn hyper_active_increase_grows_with_the_cycles_of_both_kinds() {
+        let rule = rule();
+        let mut state = rule.fresh();
+        (0..40).for_each(|_| rule.notified(&mut state, 63, Time::ZERO));
+        assert!((mbit(state.rate) - 10.0).abs() < 0.01, "the lowest rate");
+        after_cycles(&rule, &mut state, 1);
+        rule.notified(&mut state, 1, Time::ZERO);
+        let target = mbit(state.target);
+        after_cycles(&rule, &mut state, 8);
+        assert!((mbit(state.target) - target - 15.0).abs() < 0.1, "three cycles of active increase");
+        // Five cycles of 15 ms, then half of that each.
+        rule.pass(&mut state, Time::from_us(75_000));
+        assert!((mbit(state.target) - target - 15.0 - 25.0).abs() < 0.1, "active: bytes alone have gone on");
+        rule.pass(&mut state, Time::from_us(75_000 + 7_500));
+        assert!((mbit(state.target) - target - 40.0 - 50.0).abs() < 0.1, "hyper-active: 50 x 1");
+        rule.pass(&mut state, Time::from_us(75_000 + 15_000));
+        assert!((mbit(state.target) - target - 90.0 - 100.0).abs() < 0.1, "50 x 2");
+    }
+
+    #[test]
+    fn a_target_far_above_the_rate_is_divided_by_eight_once() {
+        let rule = rule();
+        let mut state = rule.fresh();
+        (0..10).for_each(|_| rule.notified(&mut state, 63, Time::ZERO));
+        let low = mbit(state.rate);
+        let course = after_cycles(&rule, &mut state, 2);
+        assert!((course[0].1 - 1_250.0).abs() < 0.1 && (course[0].0 - (1_250.0 + low) / 2.0).abs() < 0.1);
+        assert!((course[1].1 - 1_250.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_bit_stands_for_one_severity_and_a_recovered_flow_is_fresh() {
+        let rule = rule();
+        let (mut bit, mut quantized) = (rule.fresh(), rule.fresh());
+        rule.notified(&mut bit, 0, Time(7));
+        rule.notified(&mut quantized, 32, Time(7));
+        assert_eq!(bit.rate, quantized.rate);
+        assert_eq!(rule.strength(&bit, Time(7)), 0, "three quarters of the link");
+        rule.sent(&mut bit, Time(5_000), 1_500);
+        assert!(!rule.is_fresh(&bit, Time(10_000)));
+        // Nine halvings of a quarter leave less than a thousandth.
+        assert!(rule.is_fresh(&bit, Time::from_us(15_000 * 9)));
+    }
+
+    #[test]
+    fn packets_keep_the_rate_of_the_time_at_which_they_may_start() {
+        let rule = rule();
+        let mut state = rule.fresh();
+        (0..3).for_each(|_| rule.notified(&mut state, 63, Time::ZERO));
+        let rate = state.rate;
+        // 1,500 bytes take 1.2 us of the link.
+        rule.sent(&mut state, Time(1_200_000), 1_500);
+        let pause = 1_200_000 * u64::from(LINE - rate) / u64::from(rate);
+        assert_eq!(rule.eligible_at(&state, Time(1_300_000)), Time(1_200_000 + pause));
+        assert_eq!(rule.eligible_at(&state, Time(50_000_000)), Time(50_000_000), "long over");
+        // A cycle that ends meanwhile shortens the pause, but not to before its end.
+        let slow = Qcn { cycle_time: Time(4_000_000), ..Qcn::default() }.rule(Rate::from_gbit(10));
+        let mut state = slow.fresh();
+        (0..3).for_each(|_| slow.notified(&mut state, 63, Time::ZERO));
+        slow.sent(&mut state, Time(1_200_000), 1_500);
+        assert!(Time(1_200_000 + pause) > Time(4_000_000));
+        assert_eq!(slow.eligible_at(&state, Time(1_300_000)), Time(4_000_000));
+    }
+}
