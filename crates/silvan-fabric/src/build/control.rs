@@ -1,5 +1,6 @@
 //! Congestion management: marking rules of switches, reactions of hosts.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use silvan_engine::random::Stream;
@@ -7,8 +8,10 @@ use silvan_engine::{Bytes, Rate, Time};
 
 use super::{Builder, wrong};
 use crate::config::Architecture;
-use crate::congestion::marking::{BufferRule, FecnRule, Marker, Marking, SampledRule};
-use crate::congestion::reaction::{Cct, ExplicitRate, Function, MvcmRule, RateRule, Reaction, Rule};
+use crate::congestion::marking::{self, BufferRule, FecnRule, Marker, Marking, Ruled, SampledRule};
+use crate::congestion::reaction::{
+    Cct, ExplicitRate, Function, MvcmRule, RateRule, Reaction, Rule, WindowRule,
+};
 use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::{Feedback, Notification};
 use crate::host::Announcer;
@@ -21,8 +24,8 @@ use crate::topology::NodeRef;
 pub(super) enum MarkingRule {
     None,
     Fecn(Arc<FecnRule>),
-    Sampled(SampledRule),
-    Buffers(BufferRule),
+    Sampled(Arc<SampledRule>),
+    Buffers(Arc<BufferRule>),
 }
 
 /// The reaction of a run: what its hosts' rules have in common.
@@ -34,6 +37,11 @@ pub(super) struct Reactions {
     full_size: u32,
     /// The congestion control table at each rate of a host's link.
     tables: Vec<(Rate, Arc<[u64]>)>,
+}
+
+/// A rule with the state of all lanes of outputs.
+fn ruled<R: marking::Rule>(rule: &Arc<R>, lanes: Range<usize>, port: impl Fn(usize) -> R::Port) -> Ruled<R> {
+    Ruled { rule: Arc::clone(rule), ports: lanes.map(port).collect() }
 }
 
 impl Builder<'_> {
@@ -52,11 +60,13 @@ impl Builder<'_> {
                 let rule = rule.map_err(|what| wrong(format!("congestion.marking: {what}")))?;
                 MarkingRule::Fecn(Arc::new(rule))
             }
-            Marking::Sampled(sampled) => MarkingRule::Sampled(sampled.rule()),
-            Marking::Ipm => MarkingRule::Buffers(BufferRule::ipm(self.switch_lane, self.full_space())),
-            Marking::Opm(opm) => MarkingRule::Buffers(BufferRule::opm(&opm, output_lane)),
+            Marking::Sampled(sampled) => MarkingRule::Sampled(Arc::new(sampled.rule())),
+            Marking::Ipm => {
+                MarkingRule::Buffers(Arc::new(BufferRule::ipm(self.switch_lane, self.full_space())))
+            }
+            Marking::Opm(opm) => MarkingRule::Buffers(Arc::new(BufferRule::opm(&opm, output_lane))),
             Marking::Mvpm(mvpm) => {
-                MarkingRule::Buffers(BufferRule::mvpm(&mvpm, (self.switch_lane, output_lane)))
+                MarkingRule::Buffers(Arc::new(BufferRule::mvpm(&mvpm, (self.switch_lane, output_lane))))
             }
         })
     }
@@ -68,14 +78,12 @@ impl Builder<'_> {
             |lane: usize| Stream::new(self.config.seed, "marking", (switch as u64) << 16 | lane as u64);
         match rule {
             MarkingRule::None => Marker::None,
-            MarkingRule::Buffers(rule) => Marker::Buffers(*rule),
-            MarkingRule::Sampled(rule) => {
-                Marker::Sampled { rule: *rule, ports: all.map(|lane| rule.port(random(lane))).collect() }
-            }
+            MarkingRule::Buffers(rule) => Marker::Buffers(ruled(rule, all, |_| ())),
+            MarkingRule::Sampled(rule) => Marker::Sampled(ruled(rule, all, |lane| rule.port(random(lane)))),
             MarkingRule::Fecn(rule) => {
                 let faces_host = |lane: usize| wiring[lane / lanes].is_some_and(|port| port.faces_host);
                 let port = |lane| rule.port(wiring.len(), faces_host(lane), random(lane));
-                Marker::Fecn { rule: Arc::clone(rule), ports: all.map(port).collect() }
+                Marker::Fecn(ruled(rule, all, port))
             }
         }
     }
@@ -168,7 +176,7 @@ impl Reactions {
             Reaction::None | Reaction::ExplicitRate(_) => None,
             Reaction::Cct(cct) => Some(Rule::Cct(self.cct(cct, host, rate))),
             Reaction::Qcn(qcn) => Some(Rule::Qcn(qcn.rule(rate))),
-            Reaction::StaticWindow(window) => Some(Rule::Window(window.packets)),
+            Reaction::StaticWindow(window) => Some(Rule::Window(WindowRule(window.packets))),
             Reaction::Aimd(control) => {
                 let (m, slowest) = (u32::from(control.m), u32::from(control.slowest));
                 rates(Function::Aimd { m, slowest }, control.window)

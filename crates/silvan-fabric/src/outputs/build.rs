@@ -8,7 +8,7 @@ use silvan_engine::{Bins, Time};
 
 use super::port::{MAX_INPUTS, MAX_LANES, Port, REMOTE, UNPLANNED};
 use super::{Bank, Entry, Feeder, Kind, Mail, NONE, Outputs, Partition, Remote, Sender};
-use crate::congestion::marking::{FecnRule, Marker, PortVl};
+use crate::congestion::marking::{FecnRule, Marker, PortVl, Rule, Ruled};
 use crate::host::Limiter;
 use crate::link::{ChannelId, LinkKind, Links, Returns};
 use crate::packet::Fifo;
@@ -105,7 +105,7 @@ impl Plan<'_> {
 fn has_usual_marking(ports: &Ports) -> bool {
     match &ports.marker {
         Marker::None => true,
-        Marker::Fecn { rule, .. } => !rule.needs_queues(),
+        Marker::Fecn(Ruled { rule, .. }) => !rule.needs_queues(),
         _ => false,
     }
 }
@@ -165,7 +165,7 @@ impl<'a> Builder<'a> {
     /// Takes the marking rule and the forwarding table of a switch.
     fn add(&mut self, ports: &mut Ports) {
         let markers = match std::mem::replace(&mut ports.marker, Marker::None) {
-            Marker::Fecn { rule, ports } => {
+            Marker::Fecn(Ruled { rule, ports }) => {
                 self.rule = Some(rule);
                 ports
             }

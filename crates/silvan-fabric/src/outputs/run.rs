@@ -5,7 +5,7 @@ use silvan_engine::{Event, Time};
 
 use super::port::{Company, Head, OutputLane, REMOTE, TO_HOST, UNPLANNED};
 use super::{Around, Arrival, Bank, Feeder, Remote, Sender};
-use crate::congestion::marking::Fill;
+use crate::congestion::marking::{Fill, Rule};
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, PacketId, Pool};
 use crate::port_set::{Ports256, next_of};

@@ -14,6 +14,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Rule;
+
 /// Parameters of output packet marking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -91,20 +93,21 @@ impl BufferRule {
     pub fn ipm(input: u32, full_space: u32) -> Self {
         Self::Ipm { room_for_none: input - full_space }
     }
+}
 
-    /// A packet came into an input buffer, which has `used` now.
-    pub fn arrival(self, used: u32) -> Arrival {
-        match self {
+impl Rule for BufferRule {
+    type Port = ();
+
+    fn came_into_buffer(&self, used: u32) -> Arrival {
+        match *self {
             Self::Mvpm { input, .. } if used > input => Arrival::Marked,
             Self::Ipm { room_for_none } if used > room_for_none => Arrival::Full,
             _ => Arrival::Nothing,
         }
     }
 
-    /// A packet leaves an output buffer, which has `used` with it: whether that marks it, and
-    /// whether it validates it.
-    pub fn departure(self, used: u32, is_marked: bool) -> (bool, bool) {
-        match self {
+    fn leaves_buffer(&self, used: u32, is_marked: bool) -> (bool, bool) {
+        match *self {
             Self::Opm { output } => (used > output, false),
             Self::Mvpm { output, .. } => (false, is_marked && used > output),
             Self::Ipm { .. } => (false, false),
@@ -119,21 +122,27 @@ mod tests {
     #[test]
     fn thresholds_are_exceeded_not_reached() {
         let rule = BufferRule::mvpm(&Mvpm { input_percent: 50, output_percent: 25 }, (1024, 2048));
-        assert_eq!((rule.arrival(512), rule.arrival(513)), (Arrival::Nothing, Arrival::Marked));
-        assert_eq!(rule.departure(512, true), (false, false));
-        assert_eq!(rule.departure(513, true), (false, true));
-        assert_eq!(rule.departure(2048, false), (false, false), "validated only if marked");
+        assert_eq!(
+            (rule.came_into_buffer(512), rule.came_into_buffer(513)),
+            (Arrival::Nothing, Arrival::Marked)
+        );
+        assert_eq!(rule.leaves_buffer(512, true), (false, false));
+        assert_eq!(rule.leaves_buffer(513, true), (false, true));
+        assert_eq!(rule.leaves_buffer(2048, false), (false, false), "validated only if marked");
         let rule = BufferRule::opm(&Opm::default(), 1024);
-        assert_eq!((rule.departure(337, false), rule.departure(338, false)), ((false, false), (true, false)));
-        assert_eq!(rule.arrival(1024), Arrival::Nothing);
+        assert_eq!(
+            (rule.leaves_buffer(337, false), rule.leaves_buffer(338, false)),
+            ((false, false), (true, false))
+        );
+        assert_eq!(rule.came_into_buffer(1024), Arrival::Nothing);
     }
 
     #[test]
     fn an_input_is_full_when_the_next_packet_has_no_room() {
         // Three packets of 320 bytes fit in 1024.
         let rule = BufferRule::ipm(1024, 320);
-        assert_eq!(rule.arrival(640), Arrival::Nothing);
-        assert_eq!(rule.arrival(960), Arrival::Full);
-        assert_eq!(rule.departure(1024, false), (false, false));
+        assert_eq!(rule.came_into_buffer(640), Arrival::Nothing);
+        assert_eq!(rule.came_into_buffer(960), Arrival::Full);
+        assert_eq!(rule.leaves_buffer(1024, false), (false, false));
     }
 }

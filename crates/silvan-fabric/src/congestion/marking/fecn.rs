@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
-use super::{Severity, severity};
+use super::{Rule, Severity, severity};
 use crate::port_set::{PortSet, Ports256};
 
 /// Parameters of a switch's congestion manager.
@@ -207,27 +207,39 @@ impl FecnRule {
         }
     }
 
-    /// Whether a change that leaves `sum` bytes in all queues can change the port's state: a
-    /// cheap question that spares most of the others.
-    #[inline]
-    pub fn is_concerned(&self, port: &PortVl, sum: u32) -> bool {
-        port.above || sum > self.least || !self.bounded
-    }
-
     /// No fill of all queues up to this concerns a port that was not above the threshold.
     pub fn least(&self) -> u32 {
         self.least
     }
 
+    /// Whether a fill is above the thresholds divided by `divisor`, given that it was or was not.
+    #[inline]
+    fn above(&self, before: bool, bytes: u32, divisor: u32) -> bool {
+        bytes > self.upper / divisor || (before && bytes > self.lower / divisor)
+    }
+}
+
+impl Rule for FecnRule {
+    type Port = PortVl;
+
+    const FOLLOWS_FILLS: bool = true;
+
+    /// Whether a change that leaves `sum` bytes in all queues can change the port's state: a
+    /// cheap question that spares most of the others.
+    #[inline]
+    fn is_concerned(&self, port: &PortVl, sum: u32) -> bool {
+        port.above || sum > self.least || !self.bounded
+    }
+
     /// Whether the fill of single queues is held against the threshold.
-    pub fn needs_queues(&self) -> bool {
+    fn needs_queues(&self) -> bool {
         self.mapping == FillMapping::Each
     }
 
     /// A queue that feeds the port grew or shrank. `is_root` tells whether the port has credits
     /// to send; it is asked only when it matters.
     #[inline]
-    pub fn fill_changed(&self, port: &mut PortVl, fill: &Fill, is_root: impl FnOnce() -> bool) {
+    fn fill_changed(&self, port: &mut PortVl, fill: &Fill, is_root: impl FnOnce() -> bool) {
         port.sum = fill.sum;
         match self.mapping {
             FillMapping::Each => {
@@ -254,15 +266,9 @@ impl FecnRule {
         }
     }
 
-    /// Whether a fill is above the thresholds divided by `divisor`, given that it was or was not.
-    #[inline]
-    fn above(&self, before: bool, bytes: u32, divisor: u32) -> bool {
-        bytes > self.upper / divisor || (before && bytes > self.lower / divisor)
-    }
-
     /// How severe the congestion is that a packet is marked for, where marks say that: as QCN has it, with the
     /// upper threshold for set point and the growth since the last mark, weighted with 2. At least 1.
-    pub fn severity(&self, port: &mut PortVl) -> Severity {
+    fn severity(&self, port: &mut PortVl) -> Severity {
         let found = severity(port.sum, port.marked_at, self.upper, 2).max(1);
         port.marked_at = port.sum;
         found
@@ -270,7 +276,7 @@ impl FecnRule {
 
     /// Whether a packet of this size that leaves now gets the FECN bit.
     #[inline]
-    pub fn marks(&self, port: &mut PortVl, size: u32) -> bool {
+    fn marks(&self, port: &mut PortVl, size: u32) -> bool {
         if !port.congested || size < self.smallest {
             return false;
         }
@@ -287,6 +293,10 @@ impl FecnRule {
                 due
             }
         }
+    }
+
+    fn state(&self, port: &PortVl) -> (bool, u32) {
+        (port.congested, port.entered)
     }
 }
 

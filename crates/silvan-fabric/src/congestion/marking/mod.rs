@@ -9,7 +9,7 @@ pub use buffers::{Mvpm, Opm};
 pub use fecn::{Fecn, FillMapping, MarkingPattern, VictimMask};
 pub(crate) use fecn::{FecnRule, Fill, PortVl};
 pub use sampled::Sampled;
-pub(crate) use sampled::{SampledRule, Sampler};
+pub(crate) use sampled::SampledRule;
 
 use std::sync::Arc;
 
@@ -65,113 +65,158 @@ fn severity(bytes: u32, before: u32, set_point: u32, weight: u32) -> Severity {
     (feedback.clamp(0, most) * MOST_SEVERE / most) as Severity
 }
 
-/// The marking rule of one switch with its state per output port and virtual lane.
-#[derive(Debug, Clone)]
-pub(crate) enum Marker {
-    None,
-    Fecn { rule: Arc<FecnRule>, ports: Box<[PortVl]> },
-    Sampled { rule: SampledRule, ports: Box<[Sampler]> },
-    Buffers(BufferRule),
+/// A marking rule. What one does not do is as here: nothing.
+pub(crate) trait Rule {
+    /// What it keeps per output port and virtual lane.
+    type Port;
+
+    /// Whether it is told of the queues that feed an output, and marks what leaves there.
+    const FOLLOWS_FILLS: bool = false;
+    /// Whether it marks packets as they arrive, by what waits for their output.
+    const SAMPLES: bool = false;
+
+    /// Whether it looks at the fill of single queues.
+    fn needs_queues(&self) -> bool {
+        false
+    }
+
+    /// Whether a change that leaves `sum` bytes in all queues can matter to the port: a cheap question that spares
+    /// most of the others.
+    fn is_concerned(&self, _port: &Self::Port, _sum: u32) -> bool {
+        false
+    }
+
+    /// A queue that feeds the port grew or shrank. `is_root` tells whether the port has credits to send; it costs
+    /// something, so ask only when it matters.
+    fn fill_changed(&self, _port: &mut Self::Port, _fill: &Fill, _is_root: impl FnOnce() -> bool) {}
+
+    /// A packet of this size has come in, with which `sum` bytes wait: whether that marks it, and how severe
+    /// congestion is.
+    fn arrived(&self, _port: &mut Self::Port, _size: u32, _sum: u32) -> Option<Severity> {
+        None
+    }
+
+    /// Whether a packet of this size that leaves now is marked.
+    fn marks(&self, _port: &mut Self::Port, _size: u32) -> bool {
+        false
+    }
+
+    /// How severe the congestion is that a packet is marked for that leaves, where marks say that.
+    fn severity(&self, _port: &mut Self::Port) -> Severity {
+        0
+    }
+
+    /// A packet came into an input buffer, of which `used` bytes are in use now.
+    fn came_into_buffer(&self, _used: u32) -> Arrival {
+        Arrival::Nothing
+    }
+
+    /// A packet leaves an output buffer, of which `used` bytes are in use with it: whether that marks it, and
+    /// whether it validates it.
+    fn leaves_buffer(&self, _used: u32, _is_marked: bool) -> (bool, bool) {
+        (false, false)
+    }
+
+    /// Whether the port is in the congestion state, and how often it entered it.
+    fn state(&self, _port: &Self::Port) -> (bool, u32) {
+        (false, 0)
+    }
 }
 
+/// A rule with its state for one switch, `[output * lanes + vl]`.
+#[derive(Debug)]
+pub(crate) struct Ruled<R: Rule> {
+    pub rule: Arc<R>,
+    pub ports: Box<[R::Port]>,
+}
+
+/// The marking rule of one switch with its state.
+#[derive(Debug)]
+pub(crate) enum Marker {
+    None,
+    Fecn(Ruled<FecnRule>),
+    Sampled(Ruled<SampledRule>),
+    Buffers(Ruled<BufferRule>),
+}
+
+/// Does the same with a rule and its ports, whichever that is, or else something where there is none.
+macro_rules! with_rule {
+    ($marker:expr, ($rule:ident, $ports:ident) => $then:expr, $otherwise:expr) => {
+        match $marker {
+            Marker::None => $otherwise,
+            Marker::Fecn(Ruled { rule: $rule, ports: $ports }) => $then,
+            Marker::Sampled(Ruled { rule: $rule, ports: $ports }) => $then,
+            Marker::Buffers(Ruled { rule: $rule, ports: $ports }) => $then,
+        }
+    };
+}
+
+/// A constant of a rule, given by reference.
+macro_rules! constant {
+    ($name:ident, $reads:ident) => {
+        fn $reads<R: Rule>(_: &R) -> bool {
+            R::$name
+        }
+    };
+}
+constant!(FOLLOWS_FILLS, follows_fills);
+constant!(SAMPLES, samples);
+
+/// See [`Rule`]; `lane` numbers the output ports' virtual lanes.
 impl Marker {
-    /// Whether a change that leaves `sum` bytes in all queues of a lane can matter to the rule.
     #[inline]
     pub fn is_concerned(&self, lane: usize, sum: u32) -> bool {
-        match self {
-            Self::Fecn { rule, ports } => rule.is_concerned(&ports[lane], sum),
-            Self::None | Self::Sampled { .. } | Self::Buffers(_) => false,
-        }
+        with_rule!(self, (rule, ports) => rule.is_concerned(&ports[lane], sum), false)
     }
 
     /// Has the state of a lane brought into the cache.
     #[inline]
     pub fn foresee(&self, lane: usize) {
-        match self {
-            Self::Fecn { ports, .. } => prefetch(ports, lane),
-            Self::Sampled { ports, .. } => prefetch(ports, lane),
-            Self::None | Self::Buffers(_) => {}
-        }
+        with_rule!(self, (_rule, ports) => prefetch(ports, lane), ());
     }
 
-    /// Whether the rule is told of the queues that feed an output and marks what leaves there.
     #[inline]
     pub fn follows_fills(&self) -> bool {
-        matches!(self, Self::Fecn { .. })
+        with_rule!(self, (rule, _ports) => follows_fills(&**rule), false)
     }
 
-    /// Whether the rule looks at the fill of single queues.
     pub fn needs_queues(&self) -> bool {
-        match self {
-            Self::Fecn { rule, .. } => rule.needs_queues(),
-            Self::None | Self::Sampled { .. } | Self::Buffers(_) => false,
-        }
+        with_rule!(self, (rule, _ports) => rule.needs_queues(), false)
     }
 
-    /// Whether packets are marked as they arrive, by what waits for their output.
     #[inline]
     pub fn samples(&self) -> bool {
-        matches!(self, Self::Sampled { .. })
+        with_rule!(self, (rule, _ports) => samples(&**rule), false)
     }
 
-    /// See [`FecnRule::fill_changed`]; `lane` numbers the output ports' virtual lanes.
     #[inline]
     pub fn fill_changed(&mut self, lane: usize, fill: &Fill, is_root: impl FnOnce() -> bool) {
-        if let Self::Fecn { rule, ports } = self {
-            rule.fill_changed(&mut ports[lane], fill, is_root);
-        }
+        with_rule!(self, (rule, ports) => rule.fill_changed(&mut ports[lane], fill, is_root), ());
     }
 
-    /// A packet of this size has come in, with which `sum` bytes wait for the lane of an output: whether that
-    /// marks it, and how severe congestion is.
     pub fn arrived(&mut self, lane: usize, size: u32, sum: u32) -> Option<Severity> {
-        match self {
-            Self::Sampled { rule, ports } => rule.arrived(&mut ports[lane], size, sum),
-            Self::None | Self::Fecn { .. } | Self::Buffers(_) => None,
-        }
+        with_rule!(self, (rule, ports) => rule.arrived(&mut ports[lane], size, sum), None)
     }
 
-    /// Whether a packet of this size that leaves now is marked.
     #[inline]
     pub fn marks(&mut self, lane: usize, size: u32) -> bool {
-        match self {
-            Self::Fecn { rule, ports } => rule.marks(&mut ports[lane], size),
-            Self::None | Self::Sampled { .. } | Self::Buffers(_) => false,
-        }
+        with_rule!(self, (rule, ports) => rule.marks(&mut ports[lane], size), false)
     }
 
-    /// How severe the congestion is that an output marks a packet for.
     pub fn severity(&mut self, lane: usize) -> Severity {
-        match self {
-            Self::Fecn { rule, ports } => rule.severity(&mut ports[lane]),
-            Self::None | Self::Sampled { .. } | Self::Buffers(_) => 0,
-        }
+        with_rule!(self, (rule, ports) => rule.severity(&mut ports[lane]), 0)
     }
 
-    /// A packet came into an input buffer, of which `used` bytes are in use now.
     pub fn came_into_buffer(&self, used: u32) -> Arrival {
-        match self {
-            Self::Buffers(rule) => rule.arrival(used),
-            Self::None | Self::Fecn { .. } | Self::Sampled { .. } => Arrival::Nothing,
-        }
+        with_rule!(self, (rule, _ports) => rule.came_into_buffer(used), Arrival::Nothing)
     }
 
-    /// A packet leaves an output buffer, of which `used` bytes are in use with it: whether that marks it, and
-    /// whether it validates it.
     pub fn leaves_buffer(&self, used: u32, is_marked: bool) -> (bool, bool) {
-        match self {
-            Self::Buffers(rule) => rule.departure(used, is_marked),
-            Self::None | Self::Fecn { .. } | Self::Sampled { .. } => (false, false),
-        }
+        with_rule!(self, (rule, _ports) => rule.leaves_buffer(used, is_marked), (false, false))
     }
 
-    /// Whether the output is in the congestion state, and how often it entered it.
-    pub fn state(&self, lane: usize) -> (bool, u64) {
-        match self {
-            Self::Fecn { ports, .. } => (ports[lane].is_congested(), u64::from(ports[lane].entered)),
-            Self::Sampled { ports, .. } => (ports[lane].is_congested(), u64::from(ports[lane].entered)),
-            Self::None | Self::Buffers(_) => (false, 0),
-        }
+    pub fn state(&self, lane: usize) -> (bool, u32) {
+        with_rule!(self, (rule, ports) => rule.state(&ports[lane]), (false, 0))
     }
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
-use super::{Severity, severity};
+use super::{Rule, Severity, severity};
 
 /// Parameters of sampled marks; the defaults are those of the standard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +60,7 @@ pub(crate) struct Sampler {
     /// What the last sample said.
     last: Severity,
     /// Times a sample marked when the one before had not.
-    pub entered: u32,
+    entered: u32,
     random: Stream,
 }
 
@@ -89,9 +89,14 @@ impl SampledRule {
         let most = (u64::from(span) * u64::from(self.jitter_percent) / 100) as u32;
         span - most + port.random.below(2 * most + 1)
     }
+}
 
-    /// A packet of this size has come in, with which `sum` bytes wait: whether it is a sample that is marked.
-    pub fn arrived(&self, port: &mut Sampler, size: u32, sum: u32) -> Option<Severity> {
+impl Rule for SampledRule {
+    type Port = Sampler;
+
+    const SAMPLES: bool = true;
+
+    fn arrived(&self, port: &mut Sampler, size: u32, sum: u32) -> Option<Severity> {
         if size < port.left {
             port.left -= size;
             return None;
@@ -102,12 +107,9 @@ impl SampledRule {
         port.left = self.next(port);
         (found > 0).then_some(found)
     }
-}
 
-impl Sampler {
-    /// Whether the last sample found congestion.
-    pub fn is_congested(&self) -> bool {
-        self.last > 0
+    fn state(&self, port: &Sampler) -> (bool, u32) {
+        (port.last > 0, port.entered)
     }
 }
 
@@ -151,7 +153,7 @@ mod tests {
         let mut states = Vec::new();
         for sum in [60_000, 60_000, 10_000, 60_000] {
             rule.arrived(&mut port, 8_000, sum);
-            states.push((port.is_congested(), port.entered));
+            states.push(rule.state(&port));
         }
         assert_eq!(states, [(true, 1), (true, 1), (false, 1), (true, 2)]);
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
 
+use super::{Control, Mark};
 use crate::congestion::marking::Severity;
 
 /// Parameters of a channel adapter, the same for all service levels unless `per_sl` says else.
@@ -231,45 +232,15 @@ impl CctRule {
         (now.0 + level.phase_ps) / level.period_ps
     }
 
-    /// A flow that has not been notified yet.
-    pub fn fresh(&self, sl: u8) -> CctState {
-        CctState { index: self.levels[usize::from(sl)].min, ..CctState::default() }
-    }
-
     /// The index now, all timer expiries so far taken off.
     #[inline]
-    pub fn index(&self, state: &CctState, sl: u8, now: Time) -> u16 {
+    fn index(&self, state: &CctState, sl: u8, now: Time) -> u16 {
         let level = &self.levels[usize::from(sl)];
         if state.index <= level.min {
             return state.index;
         }
         let expired = Self::ticks(level, now) - state.ticks;
         u64::from(state.index).saturating_sub(expired).max(u64::from(level.min)) as u16
-    }
-
-    /// A BECN arrived, with a severity or, as 0, without.
-    pub fn notified(&self, state: &mut CctState, sl: u8, severity: Severity, now: Time) {
-        let level = &self.levels[usize::from(sl)];
-        let index = self.index(state, sl, now);
-        let quantized = (self.quantized_increase * u32::from(severity)).div_ceil(63);
-        let increase = level.increase.max(quantized.min(u32::from(u16::MAX)) as u16);
-        state.index = index.saturating_add(increase).min(level.limit);
-        state.ticks = Self::ticks(level, now);
-    }
-
-    /// A packet of the flow was sent; its tail leaves at `end`.
-    #[inline]
-    pub fn sent(&self, state: &mut CctState, end: Time, size: u32) {
-        state.last_end = end;
-        state.last_size = size;
-    }
-
-    /// Whether the flow's state makes no difference any more: its index is at its lowest, and a
-    /// notification that came now could not delay it, however large the delay.
-    pub fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
-        let level = &self.levels[usize::from(sl)];
-        let largest = self.largest_delay_ps.saturating_mul(u64::from(state.last_size)) / self.full_size;
-        self.index(state, sl, now) == level.min && state.last_end.0.saturating_add(largest) < now.0
     }
 
     fn delay(&self, index: u16, size: u32) -> u64 {
@@ -280,27 +251,74 @@ impl CctRule {
             (u128::from(full) * u128::from(size) / u128::from(self.full_size)) as u64
         }
     }
+}
+
+impl Control for CctRule {
+    type State = CctState;
+
+    const COUNTS_ANSWERS: bool = false;
+
+    fn level(&self) -> ControlLevel {
+        self.level
+    }
+
+    /// A flow that has not been notified yet.
+    fn fresh(&self, sl: u8) -> CctState {
+        CctState { index: self.levels[usize::from(sl)].min, ..CctState::default() }
+    }
 
     /// The earliest time, from `now` on, at which the next packet may start: the previous one's
     /// end plus the delay of the index *at that time*, so that timer expiries on the way count.
     #[inline]
-    pub fn eligible_at(&self, state: &CctState, sl: u8, now: Time) -> Time {
+    fn eligible_at(&self, state: &CctState, sl: u8, now: Time) -> Option<Time> {
         let level = &self.levels[usize::from(sl)];
         let mut index = self.index(state, sl, now);
         let mut due = state.last_end.0 + self.delay(index, state.last_size);
         if due <= now.0 || index <= level.min {
-            return Time(due.max(now.0));
+            return Some(Time(due.max(now.0)));
         }
         let mut ticks = Self::ticks(level, now) + 1;
         loop {
             let expiry = ticks * level.period_ps - level.phase_ps;
             if due <= expiry || index <= level.min {
-                return Time(due);
+                return Some(Time(due));
             }
             index -= 1;
             ticks += 1;
             due = (state.last_end.0 + self.delay(index, state.last_size)).max(expiry);
         }
+    }
+
+    /// A packet of the flow was sent; its tail leaves at `end`.
+    #[inline]
+    fn sent(&self, state: &mut CctState, end: Time, size: u32) {
+        state.last_end = end;
+        state.last_size = size;
+    }
+
+    /// A BECN arrived, with a severity or, as 0, without.
+    fn answered(&self, state: &mut CctState, sl: u8, (mark, severity): (Mark, Severity), now: Time) {
+        if mark != Mark::Hot {
+            return;
+        }
+        let level = &self.levels[usize::from(sl)];
+        let index = self.index(state, sl, now);
+        let quantized = (self.quantized_increase * u32::from(severity)).div_ceil(63);
+        let increase = level.increase.max(quantized.min(u32::from(u16::MAX)) as u16);
+        state.index = index.saturating_add(increase).min(level.limit);
+        state.ticks = Self::ticks(level, now);
+    }
+
+    /// Whether the flow's state makes no difference any more: its index is at its lowest, and a
+    /// notification that came now could not delay it, however large the delay.
+    fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
+        let level = &self.levels[usize::from(sl)];
+        let largest = self.largest_delay_ps.saturating_mul(u64::from(state.last_size)) / self.full_size;
+        self.index(state, sl, now) == level.min && state.last_end.0.saturating_add(largest) < now.0
+    }
+
+    fn strength(&self, state: &CctState, sl: u8, now: Time) -> u16 {
+        self.index(state, sl, now)
     }
 }
 
@@ -336,10 +354,10 @@ mod tests {
         let rule = rule(&Cct { ccti_increase: 2, ccti_limit: 5, ccti_min: 1, ..Cct::default() });
         let mut state = rule.fresh(0);
         assert_eq!(rule.index(&state, 0, Time::ZERO), 1);
-        rule.notified(&mut state, 0, 0, Time(10));
+        rule.answered(&mut state, 0, (Mark::Hot, 0), Time(10));
         assert_eq!(rule.index(&state, 0, Time(10)), 3);
-        rule.notified(&mut state, 0, 0, Time(10));
-        rule.notified(&mut state, 0, 0, Time(10));
+        rule.answered(&mut state, 0, (Mark::Hot, 0), Time(10));
+        rule.answered(&mut state, 0, (Mark::Hot, 0), Time(10));
         assert_eq!(rule.index(&state, 0, Time(10)), 5, "CCTI_Limit");
         assert_eq!(rule.index(&state, 0, Time(TICK - 1)), 5);
         assert_eq!(rule.index(&state, 0, Time(TICK)), 4);
@@ -351,13 +369,13 @@ mod tests {
         let rule = rule(&Cct::default());
         let mut state = rule.fresh(0);
         rule.sent(&mut state, Time(1_000_000), 2048);
-        assert_eq!(rule.eligible_at(&state, 0, Time(1_000_000)), Time(1_000_000));
-        (0..106).for_each(|_| rule.notified(&mut state, 0, 0, Time(1_000_000)));
-        assert_eq!(rule.eligible_at(&state, 0, Time(1_000_000)), Time(8_000_000));
+        assert_eq!(rule.eligible_at(&state, 0, Time(1_000_000)), Some(Time(1_000_000)));
+        (0..106).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 0), Time(1_000_000)));
+        assert_eq!(rule.eligible_at(&state, 0, Time(1_000_000)), Some(Time(8_000_000)));
         rule.sent(&mut state, Time(1_000_000), 1024);
         assert_eq!(
             rule.eligible_at(&state, 0, Time(1_000_000)),
-            Time(4_500_000),
+            Some(Time(4_500_000)),
             "relative to packet length"
         );
     }
@@ -368,10 +386,10 @@ mod tests {
         let rule = rule(&Cct { table, ..Cct::default() });
         let mut state = rule.fresh(0);
         rule.sent(&mut state, Time(0), 2048);
-        (0..10).for_each(|_| rule.notified(&mut state, 0, 0, Time(0)));
+        (0..10).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 0), Time(0)));
         // 1000 us at index 10; a tick every 153.6 us takes 100 us off.
         let due = rule.eligible_at(&state, 0, Time(0));
-        assert_eq!(due, Time(4 * TICK), "at the 4th tick index 6 asks for 600 us, which have passed");
+        assert_eq!(due, Some(Time(4 * TICK)), "at the 4th tick index 6 asks for 600 us, which have passed");
         for now in [0, TICK, 2 * TICK + 5] {
             assert_eq!(
                 rule.eligible_at(&state, 0, Time(now)),
@@ -387,8 +405,8 @@ mod tests {
             PerSl { sl: 3, ccti_increase: Some(9), ccti_limit: None, ccti_min: None, ccti_timer: Some(1) };
         let rule = rule(&Cct { per_sl: vec![own], ..Cct::default() });
         let (mut a, mut b) = (rule.fresh(0), rule.fresh(3));
-        rule.notified(&mut a, 0, 0, Time(0));
-        rule.notified(&mut b, 3, 0, Time(0));
+        rule.answered(&mut a, 0, (Mark::Hot, 0), Time(0));
+        rule.answered(&mut b, 3, (Mark::Hot, 0), Time(0));
         assert_eq!((rule.index(&a, 0, Time(0)), rule.index(&b, 3, Time(0))), (1, 9));
         assert_eq!((rule.index(&a, 0, Time(TIMER_UNIT_PS)), rule.index(&b, 3, Time(TIMER_UNIT_PS))), (1, 8));
     }

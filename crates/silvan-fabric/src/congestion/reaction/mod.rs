@@ -29,7 +29,7 @@ pub(crate) use qcn::{QcnRule, QcnState};
 pub(crate) use rate::{Function, RateRule};
 pub use rate::{Lipd, RateControl};
 pub use window::StaticWindow;
-pub(crate) use window::WindowState;
+pub(crate) use window::{WindowRule, WindowState};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -98,11 +98,50 @@ impl Mark {
     }
 }
 
-/// The reaction of one host.
+/// The reaction of one host. What one does not do is as here: nothing.
+pub(crate) trait Control {
+    /// What it keeps per flow or service level.
+    type State;
+
+    /// Whether answers without a mark matter, too: to windows, for one. Else an answer can only hold a flow back.
+    const COUNTS_ANSWERS: bool;
+
+    /// Whether state belongs to flows or to service levels.
+    fn level(&self) -> ControlLevel {
+        ControlLevel::Qp
+    }
+
+    /// A flow that nothing was heard of yet.
+    fn fresh(&self, sl: u8) -> Self::State;
+
+    /// The earliest time, from `now` on, at which the next packet may start; none if that depends on an
+    /// acknowledgement.
+    fn eligible_at(&self, state: &Self::State, sl: u8, now: Time) -> Option<Time>;
+
+    /// A packet was sent; its tail leaves at `end`.
+    fn sent(&self, state: &mut Self::State, end: Time, size: u32);
+
+    /// A notification or an acknowledgement arrived.
+    fn answered(&self, state: &mut Self::State, sl: u8, answer: (Mark, Severity), now: Time);
+
+    /// A message came into the flow's empty queue.
+    fn restarted(&self, _state: &mut Self::State) {}
+
+    /// Whether the flow's state makes no difference any more.
+    fn is_fresh(&self, state: &Self::State, sl: u8, now: Time) -> bool;
+
+    /// How hard a flow is held back: its index into the congestion control table, its waiting slots, its
+    /// inter-packet delays, or its rate's divisor less one.
+    fn strength(&self, _state: &Self::State, _sl: u8, _now: Time) -> u16 {
+        0
+    }
+}
+
+/// The reaction of one host, whichever that is.
 #[derive(Debug, Clone)]
 pub(crate) enum Rule {
     Cct(CctRule),
-    Window(u16),
+    Window(WindowRule),
     Rate(RateRule),
     Mvcm(MvcmRule),
     Qcn(QcnRule),
@@ -122,108 +161,83 @@ impl Default for State {
     }
 }
 
+/// Does the same with a rule, whichever that is.
+macro_rules! with_rule {
+    ($of:expr, $rule:ident => $then:expr) => {
+        match $of {
+            Rule::Cct($rule) => $then,
+            Rule::Window($rule) => $then,
+            Rule::Rate($rule) => $then,
+            Rule::Mvcm($rule) => $then,
+            Rule::Qcn($rule) => $then,
+        }
+    };
+}
+
+/// Does the same with a rule and its state. State is always that of its host's rule.
+macro_rules! with_state {
+    ($of:expr, $kept:expr, ($rule:ident, $state:ident) => $then:expr, $otherwise:expr) => {
+        match ($of, $kept) {
+            (Rule::Cct($rule), State::Cct($state)) => $then,
+            (Rule::Window($rule), State::Window($state)) => $then,
+            (Rule::Rate($rule), State::Window($state)) => $then,
+            (Rule::Mvcm($rule), State::Window($state)) => $then,
+            (Rule::Qcn($rule), State::Qcn($state)) => $then,
+            _ => $otherwise,
+        }
+    };
+}
+
+fn counts_answers<C: Control>(_: &C) -> bool {
+    C::COUNTS_ANSWERS
+}
+
+/// See [`Control`].
 impl Rule {
-    /// Whether state belongs to flows or to service levels.
     #[inline]
     pub fn level(&self) -> ControlLevel {
-        match self {
-            Self::Cct(rule) => rule.level,
-            _ => ControlLevel::Qp,
-        }
+        with_rule!(self, rule => rule.level())
     }
 
-    /// Whether answers without a mark matter, too: to windows, for one. Else an answer can only hold a flow back.
     #[inline]
     pub fn counts_answers(&self) -> bool {
-        !matches!(self, Self::Cct(_) | Self::Qcn(_))
+        with_rule!(self, rule => counts_answers(rule))
     }
 
-    /// A flow that nothing was heard of yet.
     pub fn fresh(&self, sl: u8) -> State {
         match self {
             Self::Cct(rule) => State::Cct(rule.fresh(sl)),
-            Self::Window(window) => State::Window(WindowState::new(*window)),
-            Self::Rate(rule) => State::Window(rule.fresh()),
-            Self::Mvcm(rule) => State::Window(rule.fresh()),
-            Self::Qcn(rule) => State::Qcn(rule.fresh()),
+            Self::Window(rule) => State::Window(rule.fresh(sl)),
+            Self::Rate(rule) => State::Window(rule.fresh(sl)),
+            Self::Mvcm(rule) => State::Window(rule.fresh(sl)),
+            Self::Qcn(rule) => State::Qcn(rule.fresh(sl)),
         }
     }
 
-    /// The earliest time, from `now` on, at which the next packet may start; none if that depends
-    /// on an acknowledgement.
     #[inline]
     pub fn eligible_at(&self, state: &State, sl: u8, now: Time) -> Option<Time> {
-        match (self, state) {
-            (Self::Cct(rule), State::Cct(state)) => Some(rule.eligible_at(state, sl, now)),
-            (Self::Qcn(rule), State::Qcn(state)) => Some(rule.eligible_at(state, now)),
-            (_, State::Window(state)) if !state.is_open() => None,
-            (Self::Rate(rule), State::Window(state)) => Some(rule.eligible_at(state, now)),
-            (Self::Mvcm(rule), State::Window(state)) => Some(rule.eligible_at(state, now)),
-            _ => Some(now),
-        }
+        with_state!(self, state, (rule, state) => rule.eligible_at(state, sl, now), Some(now))
     }
 
-    /// A packet was sent; its tail leaves at `end`.
     #[inline]
     pub fn sent(&self, state: &mut State, end: Time, size: u32) {
-        match (self, state) {
-            (Self::Cct(rule), State::Cct(state)) => rule.sent(state, end, size),
-            (Self::Qcn(rule), State::Qcn(state)) => rule.sent(state, end, size),
-            (_, State::Window(state)) => state.sent(end, size),
-            _ => {}
-        }
+        with_state!(self, state, (rule, state) => rule.sent(state, end, size), ());
     }
 
-    /// A notification or an acknowledgement arrived.
-    pub fn answered(&self, state: &mut State, sl: u8, (mark, severity): (Mark, Severity), now: Time) {
-        match (self, state) {
-            (Self::Cct(rule), State::Cct(state)) if mark == Mark::Hot => {
-                rule.notified(state, sl, severity, now);
-            }
-            (Self::Qcn(rule), State::Qcn(state)) if mark == Mark::Hot => {
-                rule.notified(state, severity, now);
-            }
-            (rule, State::Window(state)) => {
-                state.acknowledged();
-                match rule {
-                    Self::Rate(rule) => rule.answered(state, mark),
-                    Self::Mvcm(rule) => rule.answered(state, mark),
-                    Self::Cct(_) | Self::Window(_) | Self::Qcn(_) => {}
-                }
-            }
-            _ => {}
-        }
+    pub fn answered(&self, state: &mut State, sl: u8, answer: (Mark, Severity), now: Time) {
+        with_state!(self, state, (rule, state) => rule.answered(state, sl, answer, now), ());
     }
 
-    /// A message came into the flow's empty queue.
     #[inline]
     pub fn restarted(&self, state: &mut State) {
-        if let (Self::Mvcm(rule), State::Window(state)) = (self, state) {
-            rule.restarted(state);
-        }
+        with_state!(self, state, (rule, state) => rule.restarted(state), ());
     }
 
-    /// Whether the flow's state makes no difference any more.
     pub fn is_fresh(&self, state: &State, sl: u8, now: Time) -> bool {
-        match (self, state) {
-            (Self::Cct(rule), State::Cct(state)) => rule.is_fresh(state, sl, now),
-            (Self::Rate(rule), State::Window(state)) => rule.is_fresh(state, now),
-            (Self::Qcn(rule), State::Qcn(state)) => rule.is_fresh(state, now),
-            // An empty queue has MVCM start anew anyway.
-            (_, State::Window(state)) => state.outstanding == 0,
-            _ => true,
-        }
+        with_state!(self, state, (rule, state) => rule.is_fresh(state, sl, now), true)
     }
 
-    /// How hard a flow is held back: its index into the congestion control table, its waiting slots,
-    /// its inter-packet delays, or its rate's divisor less one.
     pub fn strength(&self, state: &State, sl: u8, now: Time) -> u16 {
-        match (self, state) {
-            (Self::Cct(rule), State::Cct(state)) => rule.index(state, sl, now),
-            (Self::Rate(rule), State::Window(state)) => rule.strength(state),
-            (Self::Qcn(rule), State::Qcn(state)) => rule.strength(state, now),
-            (Self::Mvcm(_), State::Window(state)) => state.level.min(u32::from(u16::MAX)) as u16,
-            _ => 0,
-        }
+        with_state!(self, state, (rule, state) => rule.strength(state, sl, now), 0)
     }
 }

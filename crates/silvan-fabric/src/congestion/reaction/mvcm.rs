@@ -15,7 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
-use super::{Mark, WindowState};
+use super::{Control, Mark, WindowState};
+use crate::congestion::marking::Severity;
 
 /// Parameters of MVCM's reaction; what is not given follows from the network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,12 +61,29 @@ pub(crate) struct MvcmRule {
 const LONGEST_WAIT: Time = Time(1_000_000_000_000);
 
 impl MvcmRule {
-    pub fn fresh(&self) -> WindowState {
+    /// One more raise of the number of slots: 0, 1, k, k^2, ...
+    fn raise(&self, state: &mut WindowState) {
+        if self.limit.is_some_and(|limit| state.raises >= limit) {
+            return;
+        }
+        let most = (LONGEST_WAIT.0 / self.slot.0.max(1)).clamp(1, u64::from(u32::MAX)) as u32;
+        state.level = if state.level == 0 { 1 } else { state.level.saturating_mul(self.factor).min(most) };
+        state.raises = state.raises.saturating_add(1);
+    }
+}
+
+impl Control for MvcmRule {
+    type State = WindowState;
+
+    const COUNTS_ANSWERS: bool = true;
+
+    fn fresh(&self, _sl: u8) -> WindowState {
         WindowState::new(self.window)
     }
 
     /// An acknowledgement arrived.
-    pub fn answered(&self, state: &mut WindowState, mark: Mark) {
+    fn answered(&self, state: &mut WindowState, _sl: u8, (mark, _): (Mark, Severity), _now: Time) {
+        state.acknowledged();
         let mark = if mark == Mark::Warm && !self.warm { Mark::Cold } else { mark };
         match mark {
             Mark::Warm | Mark::Hot if state.window > 1 => state.window -= 1,
@@ -76,26 +94,30 @@ impl MvcmRule {
         }
     }
 
-    /// One more raise of the number of slots: 0, 1, k, k^2, ...
-    fn raise(&self, state: &mut WindowState) {
-        if self.limit.is_some_and(|limit| state.raises >= limit) {
-            return;
-        }
-        let most = (LONGEST_WAIT.0 / self.slot.0.max(1)).clamp(1, u64::from(u32::MAX)) as u32;
-        state.level = if state.level == 0 { 1 } else { state.level.saturating_mul(self.factor).min(most) };
-        state.raises = state.raises.saturating_add(1);
+    fn sent(&self, state: &mut WindowState, end: Time, size: u32) {
+        state.sent(end, size);
     }
 
     #[inline]
-    pub fn eligible_at(&self, state: &WindowState, now: Time) -> Time {
-        (state.last_end + Time(self.slot.0 * u64::from(state.level))).max(now)
+    fn eligible_at(&self, state: &WindowState, _sl: u8, now: Time) -> Option<Time> {
+        let slots = Time(self.slot.0 * u64::from(state.level));
+        state.is_open().then(|| (state.last_end + slots).max(now))
     }
 
     /// A packet is injected into an empty queue.
-    pub fn restarted(&self, state: &mut WindowState) {
+    fn restarted(&self, state: &mut WindowState) {
         if state.outstanding == 0 {
-            *state = self.fresh();
+            *state = self.fresh(0);
         }
+    }
+
+    /// An empty queue starts anew anyway.
+    fn is_fresh(&self, state: &WindowState, _sl: u8, _now: Time) -> bool {
+        state.outstanding == 0
+    }
+
+    fn strength(&self, state: &WindowState, _sl: u8, _now: Time) -> u16 {
+        state.level.min(u32::from(u16::MAX)) as u16
     }
 }
 
@@ -107,11 +129,11 @@ mod tests {
 
     /// Window and slots after each of a series of acknowledgements (H hot, W warm, C cold).
     fn course(rule: &MvcmRule, answers: &str) -> Vec<(u16, u32)> {
-        let mut state = rule.fresh();
+        let mut state = rule.fresh(0);
         answers
             .chars()
             .map(|answer| {
-                rule.answered(&mut state, Mark::of_letter(answer));
+                rule.answered(&mut state, 0, (Mark::of_letter(answer), 0), Time::ZERO);
                 (state.window, state.level)
             })
             .collect()
@@ -143,8 +165,8 @@ mod tests {
 
     #[test]
     fn an_empty_queue_starts_anew_but_not_while_something_is_out() {
-        let mut state = RULE.fresh();
-        (0..4).for_each(|_| RULE.answered(&mut state, Mark::Hot));
+        let mut state = RULE.fresh(0);
+        (0..4).for_each(|_| RULE.answered(&mut state, 0, (Mark::Hot, 0), Time::ZERO));
         state.sent(Time(7), 278);
         RULE.restarted(&mut state);
         assert_eq!((state.window, state.level), (1, 4));
@@ -155,11 +177,11 @@ mod tests {
 
     #[test]
     fn slots_pass_between_two_packets() {
-        let mut state = RULE.fresh();
+        let mut state = RULE.fresh(0);
         state.sent(Time(1_000_000), 278);
-        (0..4).for_each(|_| RULE.answered(&mut state, Mark::Hot));
-        assert_eq!(RULE.eligible_at(&state, Time(1_200_000)), Time(1_000_000 + 4 * 354_000));
-        RULE.answered(&mut state, Mark::Cold);
-        assert_eq!(RULE.eligible_at(&state, Time(1_200_000)), Time(1_200_000), "at once");
+        (0..4).for_each(|_| RULE.answered(&mut state, 0, (Mark::Hot, 0), Time::ZERO));
+        assert_eq!(RULE.eligible_at(&state, 0, Time(1_200_000)), Some(Time(1_000_000 + 4 * 354_000)));
+        RULE.answered(&mut state, 0, (Mark::Cold, 0), Time::ZERO);
+        assert_eq!(RULE.eligible_at(&state, 0, Time(1_200_000)), Some(Time(1_200_000)), "at once");
     }
 }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
+use super::{Control, Mark};
 use crate::congestion::marking::Severity;
 
 /// Parameters of the reaction point; the defaults are those of the standard.
@@ -113,20 +114,6 @@ impl Qcn {
 }
 
 impl QcnRule {
-    /// A flow that nothing was heard of yet.
-    pub fn fresh(&self) -> QcnState {
-        QcnState {
-            rate: LINE,
-            target: LINE,
-            cycle_ends: Time::NEVER,
-            cycle_left: self.cycle_bytes,
-            byte_cycles: 0,
-            time_cycles: 0,
-            last_end: Time::ZERO,
-            last_size: 0,
-        }
-    }
-
     /// Half a cycle after fast recovery.
     fn is_halved(&self, cycles: u8) -> u32 {
         u32::from(cycles >= self.cycles)
@@ -162,26 +149,40 @@ impl QcnRule {
         state.rate += (state.target - state.rate).div_ceil(2);
         if state.rate >= LINE - LINE / 1024 {
             let QcnState { last_end, last_size, .. } = *state;
-            *state = QcnState { last_end, last_size, ..self.fresh() };
+            *state = QcnState { last_end, last_size, ..self.fresh(0) };
         }
     }
 
-    /// A mark has come back, of a severity or, as 0, as a bit.
-    pub fn notified(&self, state: &mut QcnState, severity: Severity, now: Time) {
-        self.pass(state, now);
-        if state.byte_cycles > 0 || state.time_cycles > 0 {
-            state.target = state.rate;
+    /// When the packet after the last one may start, at the rate that the flow has.
+    fn due(&self, state: &QcnState) -> Time {
+        let span = u64::from(self.pace.time(state.last_size).0);
+        let (rate, rest) = (u128::from(state.rate), u128::from(LINE - state.rate));
+        state.last_end + Time((u128::from(span) * rest / rate) as u64)
+    }
+}
+
+impl Control for QcnRule {
+    type State = QcnState;
+
+    const COUNTS_ANSWERS: bool = false;
+
+    /// A flow that nothing was heard of yet.
+    fn fresh(&self, _sl: u8) -> QcnState {
+        QcnState {
+            rate: LINE,
+            target: LINE,
+            cycle_ends: Time::NEVER,
+            cycle_left: self.cycle_bytes,
+            byte_cycles: 0,
+            time_cycles: 0,
+            last_end: Time::ZERO,
+            last_size: 0,
         }
-        let severity = u64::from(if severity == 0 { self.binary } else { severity });
-        let slower = u64::from(state.rate) * (128 - severity) / 128;
-        state.rate = (slower as u32).max(self.least).min(state.rate);
-        (state.byte_cycles, state.time_cycles) = (0, 0);
-        (state.cycle_left, state.cycle_ends) = (self.cycle_bytes, now + self.cycle_time);
     }
 
     /// A packet was sent; its tail leaves at `end`.
     #[inline]
-    pub fn sent(&self, state: &mut QcnState, end: Time, size: u32) {
+    fn sent(&self, state: &mut QcnState, end: Time, size: u32) {
         (state.last_end, state.last_size) = (end, size);
         if state.rate < LINE {
             self.pass(state, end);
@@ -198,38 +199,47 @@ impl QcnRule {
         self.raise(state);
     }
 
-    /// When the packet after the last one may start, at the rate that the flow has.
-    fn due(&self, state: &QcnState) -> Time {
-        let span = u64::from(self.pace.time(state.last_size).0);
-        let (rate, rest) = (u128::from(state.rate), u128::from(LINE - state.rate));
-        state.last_end + Time((u128::from(span) * rest / rate) as u64)
+    /// A mark has come back, of a severity or, as 0, as a bit.
+    fn answered(&self, state: &mut QcnState, _sl: u8, (mark, severity): (Mark, Severity), now: Time) {
+        if mark != Mark::Hot {
+            return;
+        }
+        self.pass(state, now);
+        if state.byte_cycles > 0 || state.time_cycles > 0 {
+            state.target = state.rate;
+        }
+        let severity = u64::from(if severity == 0 { self.binary } else { severity });
+        let slower = u64::from(state.rate) * (128 - severity) / 128;
+        state.rate = (slower as u32).max(self.least).min(state.rate);
+        (state.byte_cycles, state.time_cycles) = (0, 0);
+        (state.cycle_left, state.cycle_ends) = (self.cycle_bytes, now + self.cycle_time);
     }
 
     /// The first time from `now` on at which the pause of the rate at that time has passed.
     #[inline]
-    pub fn eligible_at(&self, state: &QcnState, now: Time) -> Time {
+    fn eligible_at(&self, state: &QcnState, _sl: u8, now: Time) -> Option<Time> {
         if state.rate == LINE {
-            return now.max(state.last_end);
+            return Some(now.max(state.last_end));
         }
         let (mut state, mut time) = (*state, now);
         loop {
             self.pass(&mut state, time);
             let due = self.due(&state).max(time);
             if due < state.cycle_ends {
-                return due;
+                return Some(due);
             }
             time = state.cycle_ends;
         }
     }
 
-    pub fn is_fresh(&self, state: &QcnState, now: Time) -> bool {
+    fn is_fresh(&self, state: &QcnState, _sl: u8, now: Time) -> bool {
         let mut state = *state;
         self.pass(&mut state, now);
         state.rate == LINE && state.last_end <= now
     }
 
     /// How many times slower than the link the flow is.
-    pub fn strength(&self, state: &QcnState, now: Time) -> u16 {
+    fn strength(&self, state: &QcnState, _sl: u8, now: Time) -> u16 {
         let mut state = *state;
         self.pass(&mut state, now);
         (LINE / state.rate - 1).min(u32::from(u16::MAX)) as u16
@@ -264,10 +274,10 @@ mod tests {
     #[test]
     fn fast_recovery_halves_the_distance_to_the_target_five_times() {
         let rule = rule();
-        let mut state = rule.fresh();
-        rule.notified(&mut state, 63, Time::ZERO);
+        let mut state = rule.fresh(0);
+        rule.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO);
         assert!((mbit(state.rate) - 10_000.0 * 65.0 / 128.0).abs() < 0.1);
-        rule.notified(&mut state, 32, Time::ZERO);
+        rule.answered(&mut state, 0, (Mark::Hot, 32), Time::ZERO);
         let low = 10_000.0 * 65.0 / 128.0 * 96.0 / 128.0;
         assert!((mbit(state.rate) - low).abs() < 0.1, "again, before a cycle: the target stays");
         let mut expected = low;
@@ -280,12 +290,12 @@ mod tests {
     #[test]
     fn active_increase_moves_the_target_by_five_in_half_cycles() {
         let rule = rule();
-        let mut state = rule.fresh();
-        rule.notified(&mut state, 63, Time::ZERO);
+        let mut state = rule.fresh(0);
+        rule.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO);
         after_cycles(&rule, &mut state, 1);
         // A cycle has ended: the target is the rate of now.
         let target = mbit(state.rate);
-        rule.notified(&mut state, 20, Time::ZERO);
+        rule.answered(&mut state, 0, (Mark::Hot, 20), Time::ZERO);
         assert_eq!(mbit(state.target), target);
         let sent = |state: &mut QcnState| {
             let before = state.byte_cycles;
@@ -304,11 +314,11 @@ mod tests {
     #[test]
     fn hyper_active_increase_grows_with_the_cycles_of_both_kinds() {
         let rule = rule();
-        let mut state = rule.fresh();
-        (0..40).for_each(|_| rule.notified(&mut state, 63, Time::ZERO));
+        let mut state = rule.fresh(0);
+        (0..40).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO));
         assert!((mbit(state.rate) - 10.0).abs() < 0.01, "the lowest rate");
         after_cycles(&rule, &mut state, 1);
-        rule.notified(&mut state, 1, Time::ZERO);
+        rule.answered(&mut state, 0, (Mark::Hot, 1), Time::ZERO);
         let target = mbit(state.target);
         after_cycles(&rule, &mut state, 8);
         assert!((mbit(state.target) - target - 15.0).abs() < 0.1, "three cycles of active increase");
@@ -324,8 +334,8 @@ mod tests {
     #[test]
     fn a_target_far_above_the_rate_is_divided_by_eight_once() {
         let rule = rule();
-        let mut state = rule.fresh();
-        (0..10).for_each(|_| rule.notified(&mut state, 63, Time::ZERO));
+        let mut state = rule.fresh(0);
+        (0..10).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO));
         let low = mbit(state.rate);
         let course = after_cycles(&rule, &mut state, 2);
         assert!((course[0].1 - 1_250.0).abs() < 0.1 && (course[0].0 - (1_250.0 + low) / 2.0).abs() < 0.1);
@@ -335,34 +345,34 @@ mod tests {
     #[test]
     fn a_bit_stands_for_one_severity_and_a_recovered_flow_is_fresh() {
         let rule = rule();
-        let (mut bit, mut quantized) = (rule.fresh(), rule.fresh());
-        rule.notified(&mut bit, 0, Time(7));
-        rule.notified(&mut quantized, 32, Time(7));
+        let (mut bit, mut quantized) = (rule.fresh(0), rule.fresh(0));
+        rule.answered(&mut bit, 0, (Mark::Hot, 0), Time(7));
+        rule.answered(&mut quantized, 0, (Mark::Hot, 32), Time(7));
         assert_eq!(bit.rate, quantized.rate);
-        assert_eq!(rule.strength(&bit, Time(7)), 0, "three quarters of the link");
+        assert_eq!(rule.strength(&bit, 0, Time(7)), 0, "three quarters of the link");
         rule.sent(&mut bit, Time(5_000), 1_500);
-        assert!(!rule.is_fresh(&bit, Time(10_000)));
+        assert!(!rule.is_fresh(&bit, 0, Time(10_000)));
         // Nine halvings of a quarter leave less than a thousandth.
-        assert!(rule.is_fresh(&bit, Time::from_us(15_000 * 9)));
+        assert!(rule.is_fresh(&bit, 0, Time::from_us(15_000 * 9)));
     }
 
     #[test]
     fn packets_keep_the_rate_of_the_time_at_which_they_may_start() {
         let rule = rule();
-        let mut state = rule.fresh();
-        (0..3).for_each(|_| rule.notified(&mut state, 63, Time::ZERO));
+        let mut state = rule.fresh(0);
+        (0..3).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO));
         let rate = state.rate;
         // 1,500 bytes take 1.2 us of the link.
         rule.sent(&mut state, Time(1_200_000), 1_500);
         let pause = 1_200_000 * u64::from(LINE - rate) / u64::from(rate);
-        assert_eq!(rule.eligible_at(&state, Time(1_300_000)), Time(1_200_000 + pause));
-        assert_eq!(rule.eligible_at(&state, Time(50_000_000)), Time(50_000_000), "long over");
+        assert_eq!(rule.eligible_at(&state, 0, Time(1_300_000)), Some(Time(1_200_000 + pause)));
+        assert_eq!(rule.eligible_at(&state, 0, Time(50_000_000)), Some(Time(50_000_000)), "long over");
         // A cycle that ends meanwhile shortens the pause, but not to before its end.
         let slow = Qcn { cycle_time: Time(4_000_000), ..Qcn::default() }.rule(Rate::from_gbit(10));
-        let mut state = slow.fresh();
-        (0..3).for_each(|_| slow.notified(&mut state, 63, Time::ZERO));
+        let mut state = slow.fresh(0);
+        (0..3).for_each(|_| slow.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO));
         slow.sent(&mut state, Time(1_200_000), 1_500);
         assert!(Time(1_200_000 + pause) > Time(4_000_000));
-        assert_eq!(slow.eligible_at(&state, Time(1_300_000)), Time(4_000_000));
+        assert_eq!(slow.eligible_at(&state, 0, Time(1_300_000)), Some(Time(4_000_000)));
     }
 }

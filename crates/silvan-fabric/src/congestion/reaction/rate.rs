@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
-use super::{Mark, WindowState};
+use super::{Control, Mark, WindowState};
+use crate::congestion::marking::Severity;
 
 /// Parameters of AIMD and FIMD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -95,7 +96,26 @@ fn power(m: u32, x: u64) -> u64 {
 }
 
 impl RateRule {
-    pub fn fresh(&self) -> WindowState {
+    /// The delay after the last packet.
+    fn delay(&self, state: &WindowState) -> Time {
+        let level = u64::from(state.level);
+        match self.function {
+            Function::Lipd { delay, .. } => Time(delay.0.saturating_mul(level)),
+            Function::Aimd { slowest, .. } | Function::Fimd { slowest, .. } => {
+                let full = u128::from(slowest) << 16;
+                let span = u128::from(self.pace.time(state.last_size).0);
+                Time((span * (full - u128::from(level)) / u128::from(level.max(1))) as u64)
+            }
+        }
+    }
+}
+
+impl Control for RateRule {
+    type State = WindowState;
+
+    const COUNTS_ANSWERS: bool = true;
+
+    fn fresh(&self, _sl: u8) -> WindowState {
         let level = match self.function {
             Function::Aimd { slowest, .. } | Function::Fimd { slowest, .. } => slowest << 16,
             Function::Lipd { .. } => 0,
@@ -104,7 +124,8 @@ impl RateRule {
     }
 
     /// An acknowledgement arrived. One that is only warm changes nothing.
-    pub fn answered(&self, state: &mut WindowState, mark: Mark) {
+    fn answered(&self, state: &mut WindowState, _sl: u8, (mark, _): (Mark, Severity), _now: Time) {
+        state.acknowledged();
         let level = u64::from(state.level);
         let next = match (self.function, mark) {
             (_, Mark::Warm) => level,
@@ -122,30 +143,21 @@ impl RateRule {
         state.level = next as u32;
     }
 
-    /// The delay after the last packet.
-    fn delay(&self, state: &WindowState) -> Time {
-        let level = u64::from(state.level);
-        match self.function {
-            Function::Lipd { delay, .. } => Time(delay.0.saturating_mul(level)),
-            Function::Aimd { slowest, .. } | Function::Fimd { slowest, .. } => {
-                let full = u128::from(slowest) << 16;
-                let span = u128::from(self.pace.time(state.last_size).0);
-                Time((span * (full - u128::from(level)) / u128::from(level.max(1))) as u64)
-            }
-        }
+    fn sent(&self, state: &mut WindowState, end: Time, size: u32) {
+        state.sent(end, size);
     }
 
     #[inline]
-    pub fn eligible_at(&self, state: &WindowState, now: Time) -> Time {
-        (state.last_end + self.delay(state)).max(now)
+    fn eligible_at(&self, state: &WindowState, _sl: u8, now: Time) -> Option<Time> {
+        state.is_open().then(|| (state.last_end + self.delay(state)).max(now))
     }
 
-    pub fn is_fresh(&self, state: &WindowState, now: Time) -> bool {
-        state.outstanding == 0 && state.level == self.fresh().level && state.last_end <= now
+    fn is_fresh(&self, state: &WindowState, sl: u8, now: Time) -> bool {
+        state.outstanding == 0 && state.level == self.fresh(sl).level && state.last_end <= now
     }
 
     /// Inter-packet delays, or how many times slower than the link.
-    pub fn strength(&self, state: &WindowState) -> u16 {
+    fn strength(&self, state: &WindowState, _sl: u8, _now: Time) -> u16 {
         match self.function {
             Function::Lipd { .. } => state.level as u16,
             Function::Aimd { slowest, .. } | Function::Fimd { slowest, .. } => {
@@ -166,11 +178,11 @@ mod tests {
 
     /// Levels in whole Rmin after a series of answers (H hot, W warm, C cold).
     fn levels(rule: &RateRule, answers: &str) -> Vec<u32> {
-        let mut state = rule.fresh();
+        let mut state = rule.fresh(0);
         answers
             .chars()
             .map(|answer| {
-                rule.answered(&mut state, Mark::of_letter(answer));
+                rule.answered(&mut state, 0, (Mark::of_letter(answer), 0), Time::ZERO);
                 state.level >> 16
             })
             .collect()
@@ -186,12 +198,12 @@ mod tests {
     #[test]
     fn fimd_recovers_by_m_from_the_bottom_and_slower_higher_up() {
         let rule = rule(Function::Fimd { m: 2, slowest: 16 });
-        let mut state = rule.fresh();
-        (0..4).for_each(|_| rule.answered(&mut state, Mark::Hot));
+        let mut state = rule.fresh(0);
+        (0..4).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 0), Time::ZERO));
         assert_eq!(state.level, 1 << 16);
         let mut steps = Vec::new();
         while state.level < 16 << 16 {
-            rule.answered(&mut state, Mark::Cold);
+            rule.answered(&mut state, 0, (Mark::Cold, 0), Time::ZERO);
             steps.push(f64::from(state.level) / 65_536.0);
         }
         let mut expected = 1.0f64;
@@ -215,26 +227,26 @@ mod tests {
     #[test]
     fn lipd_counts_packet_transmission_times() {
         let rule = rule(Function::Lipd { delay: Time(354_000), limit: 3 });
-        let mut state = rule.fresh();
+        let mut state = rule.fresh(0);
         state.sent(Time(1_000_000), 278);
-        assert_eq!(rule.eligible_at(&state, Time(5)), Time(1_000_000));
+        assert_eq!(rule.eligible_at(&state, 0, Time(5)), Some(Time(1_000_000)));
         for (mark, delays) in
             [(Mark::Hot, 1), (Mark::Warm, 1), (Mark::Hot, 2), (Mark::Hot, 3), (Mark::Hot, 3), (Mark::Cold, 2)]
         {
-            rule.answered(&mut state, mark);
-            assert_eq!(rule.eligible_at(&state, Time(5)), Time(1_000_000 + 354_000 * delays));
+            rule.answered(&mut state, 0, (mark, 0), Time::ZERO);
+            assert_eq!(rule.eligible_at(&state, 0, Time(5)), Some(Time(1_000_000 + 354_000 * delays)));
         }
-        assert_eq!(rule.strength(&state), 2);
+        assert_eq!(rule.strength(&state, 0, Time::ZERO), 2);
     }
 
     #[test]
     fn a_rate_of_a_quarter_leaves_three_quarters_idle() {
         let rule = rule(Function::Aimd { m: 2, slowest: 16 });
-        let mut state = rule.fresh();
+        let mut state = rule.fresh(0);
         state.sent(Time(1_000_000), 100);
-        (0..2).for_each(|_| rule.answered(&mut state, Mark::Hot));
+        (0..2).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 0), Time::ZERO));
         // 100 bytes take 100 ns at 8 Gbit/s.
-        assert_eq!(rule.eligible_at(&state, Time::ZERO), Time(1_300_000));
-        assert_eq!(rule.strength(&state), 3);
+        assert_eq!(rule.eligible_at(&state, 0, Time::ZERO), Some(Time(1_300_000)));
+        assert_eq!(rule.strength(&state, 0, Time::ZERO), 3);
     }
 }

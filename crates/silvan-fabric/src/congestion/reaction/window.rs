@@ -4,6 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
+use super::{Control, Mark};
+use crate::congestion::marking::Severity;
+
 /// A window of fixed size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -54,6 +57,36 @@ impl WindowState {
 
     pub fn acknowledged(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
+    }
+}
+
+/// The rule of one host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WindowRule(pub u16);
+
+impl Control for WindowRule {
+    type State = WindowState;
+
+    const COUNTS_ANSWERS: bool = true;
+
+    fn fresh(&self, _sl: u8) -> WindowState {
+        WindowState::new(self.0)
+    }
+
+    fn eligible_at(&self, state: &WindowState, _sl: u8, now: Time) -> Option<Time> {
+        state.is_open().then_some(now)
+    }
+
+    fn sent(&self, state: &mut WindowState, end: Time, size: u32) {
+        state.sent(end, size);
+    }
+
+    fn answered(&self, state: &mut WindowState, _sl: u8, _answer: (Mark, Severity), _now: Time) {
+        state.acknowledged();
+    }
+
+    fn is_fresh(&self, state: &WindowState, _sl: u8, _now: Time) -> bool {
+        state.outstanding == 0
     }
 }
 
