@@ -17,11 +17,13 @@ from verify.reference import (
     forests,
     hosts,
     isolation,
+    marking,
     queues,
     reactions,
     rounds,
     routes,
     streams,
+    switches,
 )
 
 TABLE = dict(cases.table())
@@ -62,6 +64,10 @@ def test_receivers_that_coalesce(monkeypatch, seed):
         (forests.Placement, "period", lambda *_: 0, 2),
         (announcing.Announcer, "urgency", lambda *_: 0, 14),
         (announcing.Announcer, "send_probes", lambda *_: None, 12),
+        (marking.Sampler, "draw", lambda sampler: sampler.rule.sample, 36),
+        (reactions.QcnControl, "recover", lambda *_: None, 38),
+        (switches.Switch, "report", lambda *_: None, 51),
+        (marking.PortState, "severity", lambda *_: 1, 42),
         (routes.FlowRoutes, "choose", lambda switch, key, port, default: default, 15),
         (routes.FlowRoutes, "longer_side", lambda switch: switch.right, 52),
     ],
@@ -84,10 +90,17 @@ def test_every_architecture_and_mechanism_is_drawn():
     heuristics = {scenario.get("adaptive_routing", {}).get("heuristic") for scenario in found}
     assert heuristics == {None, "flow-count", "bytes", "random"}
     mechanisms = {part.get("mechanism") for part in parts}
+    assert {part.get("feedback") for part in parts} == {None, "binary", "quantized"}
+    assert {part.get("notification") for part in parts} >= {"cnp", "ack-each", "backward"}
     assert mechanisms >= {"ib-cc", "fbicm", "ccfit", "hfdi", "ecocc", "renato", "pfister", "mvcm", "saa"}
-    assert {part["marking"].get("kind") for part in parts if "marking" in part} >= {"ipm", "opm", "mvpm"}
+    assert {part["marking"].get("kind") for part in parts if "marking" in part} >= {
+        "ipm",
+        "opm",
+        "mvpm",
+        "sampled",
+    }
     kinds = {part["reaction"].get("kind") for part in parts if "reaction" in part}
-    assert kinds >= {"cct", "static-window", "aimd", "fimd", "lipd", "mvcm"}
+    assert kinds >= {"cct", "static-window", "aimd", "fimd", "lipd", "mvcm", "qcn"}
     patterns = {one["pattern"]["kind"] for scenario in found for one in scenario.get("traffic", [])}
     assert patterns == {"uniform", "hotspots", "shift", "permutation", "all-to-all", "forest"}
 

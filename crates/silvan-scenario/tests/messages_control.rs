@@ -95,6 +95,45 @@ fn marking_and_reactions_say_what_is_wrong() {
              every part off; leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")",
         ),
         case(
+            "mechanism = \"mvcm\"\nnotification = \"backward\"",
+            "a.toml:6: congestion.notification = \"backward\": must be \"cnp\", \"ack\" or \"ack-each\" with this \
+             congestion.marking, whose marks stay with packets that wait",
+        ),
+        case(
+            "mechanism = \"mvcm\"\nfeedback = \"quantized\"",
+            "a.toml:6: congestion.feedback = \"quantized\": must be \"binary\" with this congestion.marking, whose \
+             marks are bits; \"fecn\" and \"sampled\" can say how severe congestion is",
+        ),
+        case(
+            "mechanism = \"none\"\nfeedback = \"quantized\"",
+            "a.toml:6: congestion.feedback = \"quantized\": has no effect beside congestion.mechanism = \"none\", \
+             which switches every part off; leave one of them out, or name the mechanism that the part belongs to \
+             (\"ib-cc\")",
+        ),
+        case(
+            "mechanism = \"qcn\"\n[congestion.marking]\nsample = \"2000 B\"",
+            "a.toml:7: congestion.marking.sample = \"2000 B\": must be 2.048 KB (a full packet) to 1 GiB",
+        ),
+        case(
+            "mechanism = \"qcn\"\n[congestion.marking]\nset_point = \"0 B\"",
+            "a.toml:7: congestion.marking.set_point = \"0 B\": must be 1 B to 1 GiB",
+        ),
+        case(
+            "mechanism = \"qcn\"\n[congestion.reaction]\nactive_increase = \"0 bit/s\"",
+            "a.toml:7: congestion.reaction.active_increase = \"0 bit/s\": must be more than 0 bit/s, or flows do not \
+             recover",
+        ),
+        case(
+            "mechanism = \"qcn\"\n[congestion.reaction]\ncycle_time = \"0 s\"",
+            "a.toml:7: congestion.reaction.cycle_time = \"0 s\": must be more than 0 s",
+        ),
+        case(
+            "mechanism = \"qcn\"\n[congestion.reaction]\ncycle_bytes = \"0 B\"",
+            "a.toml:7: congestion.reaction.cycle_bytes = \"0 B\": must be 1 B to 1 GiB",
+        ),
+        case("mechanism = \"qcn\"\nnotification = \"cnp\"\nfeedback = \"binary\"", "fine"),
+        case("mechanism = \"ib-cc\"\nnotification = \"backward\"\nfeedback = \"quantized\"", "fine"),
+        case(
             "mechanism = \"mvcm\"\n[congestion.reaction]\nwindow = 0",
             "a.toml:7: congestion.reaction.window = 0: must be at least 1, or nothing is ever sent",
         ),

@@ -19,8 +19,8 @@ pub(super) struct Needs {
     pub sum_marks: bool,
 }
 
-const MECHANISMS: [&str; 10] =
-    ["none", "ib-cc", "fbicm", "ccfit", "hfdi", "ecocc", "renato", "pfister", "mvcm", "saa"];
+const MECHANISMS: [&str; 11] =
+    ["none", "ib-cc", "fbicm", "ccfit", "hfdi", "ecocc", "renato", "pfister", "mvcm", "saa", "qcn"];
 
 impl Draw {
     pub(super) fn congestion(&mut self, scenario: &mut Table, frame: &Frame) -> Needs {
@@ -91,19 +91,87 @@ impl Draw {
             put(&mut rates, "injection", injection);
             put(congestion, "reaction", rates);
         }
-        if !needs.output_marks && self.chance(30) {
-            let notification = self.word(&["cnp", "ack", "ack-each"]);
+        if mechanism == "qcn" {
+            if self.chance(60) {
+                let sampled = self.sampled(frame);
+                put(congestion, "marking", sampled);
+            }
+            if self.chance(60) {
+                let qcn = self.qcn(frame);
+                put(congestion, "reaction", qcn);
+            }
+        }
+        if !needs.output_marks {
+            self.way_back(congestion, frame, 30);
+        }
+    }
+
+    /// How marks return and what they say.
+    fn way_back(&mut self, congestion: &mut Table, frame: &Frame, percent: u64) {
+        if self.chance(percent) {
+            let ways = ["cnp", "ack", "ack-each", "backward", "backward"];
+            let notification = self.word(if frame.has_one_way { &ways[..3] } else { &ways });
             put(congestion, "notification", notification);
         }
+        if self.chance(percent) {
+            let feedback = self.word(&["binary", "quantized"]);
+            put(congestion, "feedback", feedback);
+        }
+    }
+
+    fn sampled(&mut self, frame: &Frame) -> Table {
+        let mut sampled = Table::new();
+        if self.chance(70) {
+            let set_point = self.range(1, 5 * frame.full());
+            put(&mut sampled, "set_point", bytes(set_point));
+        }
+        if self.chance(80) {
+            let sample = self.range(1, 8) * frame.full();
+            put(&mut sampled, "sample", bytes(sample));
+        }
+        if self.chance(40) {
+            let weight = self.range(0, 4);
+            put(&mut sampled, "weight", int(weight));
+        }
+        if self.chance(40) {
+            let jitter = self.pick(&[0, 15, 50]);
+            put(&mut sampled, "jitter_percent", int(jitter));
+        }
+        sampled
+    }
+
+    fn qcn(&mut self, frame: &Frame) -> Table {
+        let mut qcn = Table::new();
+        for key in ["min_rate", "active_increase", "hyper_increase"] {
+            if self.chance(50) {
+                let rate = self.word(&["1 Mbit/s", "100 Mbit/s", "2 Gbit/s"]);
+                put(&mut qcn, key, rate);
+            }
+        }
+        if self.chance(60) {
+            let cycle = self.range(1, 10) * frame.full();
+            put(&mut qcn, "cycle_bytes", bytes(cycle));
+        }
+        self.span(&mut qcn, "cycle_time");
+        if self.chance(40) {
+            let cycles = self.pick(&[1, 2, 5, 100]);
+            put(&mut qcn, "cycles", int(cycles));
+        }
+        if self.chance(40) {
+            let severity = self.pick(&[1, 32, 63]);
+            put(&mut qcn, "binary_severity", int(severity));
+        }
+        qcn
     }
 
     /// Parts, each with its `kind`; half of the time beside a mechanism.
     fn parts(&mut self, congestion: &mut Table, frame: &Frame, needs: &mut Needs) {
-        let name = self.pick(&["none", "fecn", "fecn", "fecn", "ipm", "opm", "mvpm"]);
+        let name = self.pick(&["none", "fecn", "fecn", "fecn", "ipm", "opm", "mvpm", "sampled"]);
         let mut marking = kind(name);
         needs.output_marks = ["ipm", "opm", "mvpm"].contains(&name);
         match name {
             "fecn" => marking.extend(self.fecn(frame, needs)),
+            "sampled" => marking.extend(self.sampled(frame)),
             "opm" | "mvpm" => {
                 for key in ["input_percent", "output_percent"] {
                     if self.chance(60) && !(name == "opm" && key == "input_percent") {
@@ -124,12 +192,11 @@ impl Draw {
         } else if self.chance(10) {
             put(congestion, "isolation", kind("none"));
         }
-        let acknowledged = self.reaction(congestion);
+        let acknowledged = self.reaction(congestion, frame);
         if acknowledged {
             put(congestion, "notification", "ack-each");
-        } else if self.chance(60) {
-            let notification = self.word(&["cnp", "ack", "ack-each"]);
-            put(congestion, "notification", notification);
+        } else if !needs.output_marks {
+            self.way_back(congestion, frame, 60);
         }
         if self.chance(20) {
             // All that matters is replaced; what stays is what the mechanism says of switches.
@@ -212,7 +279,7 @@ impl Draw {
     }
 
     /// A reaction with its `kind`; returns whether it counts acknowledgements.
-    fn reaction(&mut self, congestion: &mut Table) -> bool {
+    fn reaction(&mut self, congestion: &mut Table, frame: &Frame) -> bool {
         let name = self.pick(&[
             "none",
             "cct",
@@ -224,6 +291,7 @@ impl Draw {
             "lipd",
             "mvcm",
             "explicit-rate",
+            "qcn",
         ]);
         let mut reaction = kind(name);
         match name {
@@ -247,6 +315,7 @@ impl Draw {
                 }
             }
             "mvcm" => self.mvcm(&mut reaction),
+            "qcn" => reaction.extend(self.qcn(frame)),
             "explicit-rate" => {
                 if self.chance(60) {
                     let injection = self.word(&["periodic-selection", "shaped-virtual-clock"]);
@@ -306,6 +375,10 @@ impl Draw {
         if self.chance(50) {
             let increase = self.pick(&[0, 1, 1, 2, 10, 50]);
             put(&mut cct, "ccti_increase", int(increase));
+        }
+        if self.chance(20) {
+            let increase = self.pick(&[0, 5, 63]);
+            put(&mut cct, "quantized_increase", int(increase));
         }
         let mut limit = 127;
         if self.chance(30) {

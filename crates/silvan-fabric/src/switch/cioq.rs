@@ -264,12 +264,10 @@ impl<S: PortSet> CioqSwitch<S> {
         let packet = &core.packets[id];
         let (size, is_marked) = (packet.size, packet.fecn);
         // The rule hears of the fill that the packet leaves behind (Paper I, 3.2.1).
-        if self.ports.marker.follows_fills() {
-            self.fill_changed(core, (output, vl), None);
-            if self.ports.marker.marks(lane, size) {
-                let severity = self.ports.severity(lane);
-                self.mark(core, id, severity);
-            }
+        self.fill_changed(core, (output, vl), None);
+        if self.ports.marker.marks(lane, size) {
+            let severity = self.ports.severity(lane);
+            self.mark(core, id, severity);
         }
         if core.packets[id].kind != Kind::Data {
             return;

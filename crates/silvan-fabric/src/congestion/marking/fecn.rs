@@ -222,8 +222,6 @@ impl FecnRule {
 impl Rule for FecnRule {
     type Port = PortVl;
 
-    const FOLLOWS_FILLS: bool = true;
-
     /// Whether a change that leaves `sum` bytes in all queues can change the port's state: a
     /// cheap question that spares most of the others.
     #[inline]

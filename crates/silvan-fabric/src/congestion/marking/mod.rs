@@ -70,8 +70,6 @@ pub(crate) trait Rule {
     /// What it keeps per output port and virtual lane.
     type Port;
 
-    /// Whether it is told of the queues that feed an output, and marks what leaves there.
-    const FOLLOWS_FILLS: bool = false;
     /// Whether it marks packets as they arrive, by what waits for their output.
     const SAMPLES: bool = false;
 
@@ -151,16 +149,9 @@ macro_rules! with_rule {
     };
 }
 
-/// A constant of a rule, given by reference.
-macro_rules! constant {
-    ($name:ident, $reads:ident) => {
-        fn $reads<R: Rule>(_: &R) -> bool {
-            R::$name
-        }
-    };
+fn samples<R: Rule>(_: &R) -> bool {
+    R::SAMPLES
 }
-constant!(FOLLOWS_FILLS, follows_fills);
-constant!(SAMPLES, samples);
 
 /// See [`Rule`]; `lane` numbers the output ports' virtual lanes.
 impl Marker {
@@ -173,11 +164,6 @@ impl Marker {
     #[inline]
     pub fn foresee(&self, lane: usize) {
         with_rule!(self, (_rule, ports) => prefetch(ports, lane), ());
-    }
-
-    #[inline]
-    pub fn follows_fills(&self) -> bool {
-        with_rule!(self, (rule, _ports) => follows_fills(&**rule), false)
     }
 
     pub fn needs_queues(&self) -> bool {

@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn lipd_counts_packet_transmission_times() {
-        let rule = rule(Function::Lipd { delay: Time(354_000), limit: 3 });
+        let rule = RateRule { window: 2, ..rule(Function::Lipd { delay: Time(354_000), limit: 3 }) };
         let mut state = rule.fresh(0);
         state.sent(Time(1_000_000), 278);
         assert_eq!(rule.eligible_at(&state, 0, Time(5)), Some(Time(1_000_000)));
