@@ -107,7 +107,7 @@ impl Draw {
     }
 
     /// How marks return and what they say.
-    fn way_back(&mut self, congestion: &mut Table, frame: &Frame, percent: u64) {
+    fn way_back(&mut self, congestion: &mut Table, frame: &Frame, percent: u32) {
         if self.chance(percent) {
             let ways = ["cnp", "ack", "ack-each", "backward", "backward"];
             let notification = self.word(if frame.has_one_way { &ways[..3] } else { &ways });
