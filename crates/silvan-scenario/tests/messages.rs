@@ -287,7 +287,7 @@ fn congestion_management_say_what_is_wrong() {
         (
             r#"mechanism = "ib-cc""#,
             r#"mechanism = "ibcc""#,
-            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`; did you mean `ib-cc`?"#,
+            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`, `qcn`; did you mean `ib-cc`?"#,
         ),
         (
             r#"mechanism = "ib-cc""#,
@@ -615,7 +615,7 @@ fn overrides_say_which_of_them_is_wrong() {
         (&[(".", "1")], "--set .: not a dotted key such as `congestion.marking.threshold` or `flow.0.rate`"),
         (
             &[("congestion", "{ mechanism = \"dcqcn\" }")],
-            "--set congestion: congestion.mechanism = \"dcqcn\": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`",
+            "--set congestion: congestion.mechanism = \"dcqcn\": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`, `qcn`",
         ),
     ] {
         assert_eq!(message(BASE, overrides), expected, "{overrides:?}");

@@ -112,7 +112,7 @@ fn marking_and_reactions_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"qcn\"\n[congestion.marking]\nsample = \"2000 B\"",
-            "a.toml:7: congestion.marking.sample = \"2000 B\": must be 2.048 KB (a full packet) to 1 GiB",
+            "a.toml:7: congestion.marking.sample = \"2000 B\": must be 2 KiB (a full packet) to 1 GiB",
         ),
         case(
             "mechanism = \"qcn\"\n[congestion.marking]\nset_point = \"0 B\"",
