@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -482,6 +483,68 @@ def with_feedback(found: Scenario) -> Scenario:
     }
 
 
+def on_direct_networks(found: Scenario) -> Scenario:
+    """Put a drawn scenario on a torus, mesh, HyperX, dragonfly or dragonfly+, drawn from its seed too.
+
+    Its flows are between hosts that there are; lanes are those of the routing, or more.
+    """
+    rng = random.Random(f"direct networks {found['seed']}")
+    topology, needed, hosts = _direct_network(rng)
+    topology["link_rate"] = rng.choice(["16 Gbit/s", "7 Gbit/s", "54.54 Gbit/s"])
+    topology["link_delay"] = rng.choice(["20 ns", "333 ps", "400 ns"])
+    kind = topology["kind"]
+    routing: dict[str, Any] = {}
+    if kind.startswith("dragonfly") and rng.random() < 0.6:
+        routing = {"kind": "valiant", "draw": rng.randrange(4)}
+        needed = 3 if kind == "dragonfly" else 2
+    elif rng.random() < 0.5:
+        routing = {"kind": "minimal" if kind.startswith("dragonfly") else "dimension-order"}
+    names = [f"H{number + 1}" for number in range(hosts)]
+    ends = [rng.sample(names, 2) for _ in found["flow"]]
+    flows = [{**one, "from": near, "to": far} for one, (near, far) in zip(found["flow"], ends, strict=True)]
+    found = {**found, "topology": topology, "flow": flows}
+    if routing:
+        found["routing"] = routing
+    if needed > 1 or rng.random() < 0.3:
+        count = needed + rng.choice([0, 0, 1])
+        found["lanes"] = {"count": count, "assignment": "routing"}
+        if rng.random() < 0.3:
+            found["lanes"]["sl_to_vl"] = [rng.randrange(count) for _ in range(16)]
+        for part in ("host", "switch"):
+            buffer = int(found[part]["buffer"].split()[0]) * count
+            found[part] = {**found[part], "buffer": f"{buffer} B"}
+    return found
+
+
+def _direct_network(rng: random.Random) -> tuple[dict[str, Any], int, int]:
+    """Draw a network; return it with the lanes that it needs and the number of its hosts."""
+    kind = rng.choice(["torus", "torus", "mesh", "hyperx", "dragonfly", "dragonfly", "dragonfly-plus"])
+    topology: dict[str, Any] = {"kind": kind}
+    if kind.startswith("dragonfly"):
+        topology |= {"p": rng.choice([1, 2]), "h": rng.choice([1, 2])}
+        inside = {"a": rng.choice([2, 3])}
+        if kind == "dragonfly-plus":
+            inside = {"leaves": rng.choice([1, 2]), "spines": rng.choice([1, 2])}
+        topology |= inside
+        ports = inside.get("a", inside.get("spines", 0)) * topology["h"]
+        groups = ports + 1
+        if ports > 1 and rng.random() < 0.5:
+            groups = topology["g"] = rng.randint(2, ports)
+        if rng.random() < 0.4:
+            topology["arrangement"] = rng.choice(["absolute", "relative"])
+        if rng.random() < 0.3:
+            topology["global_delay"] = rng.choice(["300 ns", "1 ns"])
+        needed = 2 if kind == "dragonfly" else 1
+        return topology, needed, groups * inside.get("a", inside.get("leaves", 0)) * topology["p"]
+    sizes = rng.choice([[2], [3], [4], [5], [6], [2, 3], [4, 2], [3, 3], [2, 2, 2], [4, 4], [5, 3]])
+    topology["sizes"] = sizes
+    each = rng.choice([1, 1, 2])
+    if each > 1 or rng.random() < 0.3:
+        topology["hosts_per_switch"] = each
+    needed = 2 if kind == "torus" and any(size > 4 for size in sizes) else 1
+    return topology, needed, each * math.prod(sizes)
+
+
 #: What is drawn besides, by the remainder of the seed.
 VARIANTS = (
     (),
@@ -503,15 +566,19 @@ VARIANTS = (
     (with_lanes, with_announcements, on_trees),
     (with_lanes, with_special_queues, on_trees),
 )
+#: Every so many rounds of these, one is on direct networks.
+ROUNDS = 9
 
 
 def variant(seed: int) -> Scenario:
-    """Draw a scenario with all that the seed's remainder says."""
-    found = drawn(seed)
-    for part in VARIANTS[seed % len(VARIANTS)]:
-        found = part(found)
-    # In turns of all variants.
-    return with_feedback(found) if seed // len(VARIANTS) % 3 == 2 else found
+    """Draw a scenario with all that the seed's remainder says, or on a direct network."""
+    found, turn = drawn(seed), seed // len(VARIANTS)
+    if turn % ROUNDS == ROUNDS - 1:
+        found = on_direct_networks(found)
+    else:
+        for part in VARIANTS[seed % len(VARIANTS)]:
+            found = part(found)
+    return with_feedback(found) if turn % 3 == 2 else found
 
 
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:

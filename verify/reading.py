@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from verify.direct import GRIDS, GROUPS, Direct, direct
 from verify.parts import Congestion, Sizes, congestion
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
 from verify.trees import Tree, tree
@@ -73,11 +74,15 @@ class TrafficPlan:
 
 @dataclass(frozen=True)
 class Lanes:
-    """Virtual lanes: how many, that of each service level, that of control packets if they have one."""
+    """Virtual lanes: how many, that of each service level, that of control packets if they have one.
+
+    Where they are `by_way`, the ways of pairs of hosts say levels, and lanes behind the first link.
+    """
 
     count: int
     of_level: tuple[int, ...]
     control: int | None
+    by_way: bool
 
 
 @dataclass(frozen=True)
@@ -187,12 +192,12 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         key: dict(value) if isinstance(value, Mapping) else value for key, value in scenario.items()
     }
     given.pop("name", None)
-    net = _network(given.pop("topology"))
+    net = _network(given.pop("topology"), given.pop("routing", None))
     packet, switch, host, measure = (given.pop(key, {}) for key in ("packet", "switch", "host", "measure"))
     mtu, header = (size_bytes(packet.pop(key, by)) for key, by in (("mtu", "2048 B"), ("header", "0 B")))
     block = size_bytes(packet.pop("credit_block", "64 B"))
     control = size_bytes(packet.pop("control", "64 B"))
-    lanes = _lanes(given.pop("lanes", {}))
+    lanes = _lanes(given.pop("lanes", {}), net)
     mechanism = given.get("congestion", {}).get("mechanism", "none")
     built = _switch(switch, mechanism, block, lanes, net)
     sizes = Sizes(mtu + header, control, block, built.buffer, built.output_buffer, built.latency_ps)
@@ -201,7 +206,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     found = Plan(
         seed=given.pop("seed", 1),
         wiring=net,
-        tables=net.ways(),
+        tables={} if lanes.by_way else net.ways(),
         duration_ps=time_ps(given.pop("duration")),
         interval_ps=time_ps(measure.pop("interval", "1 ms")),
         mtu=mtu,
@@ -226,7 +231,11 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     return found
 
 
-def _network(topology: Mapping[str, Any]) -> Wiring:
+def _network(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Wiring:
+    if topology["kind"] in GRIDS + GROUPS:
+        return direct(topology, routing)
+    if routing is not None:
+        raise NotCovered("routing: the network has no choice of it")
     return tree(topology) if topology["kind"].endswith("k-ary-n-tree") else wiring(topology)
 
 
@@ -280,11 +289,14 @@ def _adapter(
     return queues, buffer // (max(queues.fixed(1), 1) * lanes.count)
 
 
-def _lanes(lanes: Mapping[str, Any]) -> Lanes:
+def _lanes(lanes: Mapping[str, Any], net: Wiring) -> Lanes:
     given = dict(lanes)
     count = given.pop("count", 1)
     of_level = tuple(given.pop("sl_to_vl", [level % count for level in range(16)]))
-    found = Lanes(count, of_level, given.pop("control", None))
+    by_way = given.pop("assignment", "service-level") == "routing"
+    if by_way and not isinstance(net, Direct):
+        raise NotCovered("lanes.assignment = routing: the network's pairs have no ways of their own")
+    found = Lanes(count, of_level, given.pop("control", None), by_way)
     nothing_left("lanes", given)
     return found
 

@@ -29,6 +29,8 @@ SHORT = ' --set duration="300 ms" --set warmup="100 ms"'
 FEW = ' --set congestion.marking.marking_rate=0 --set duration="520 ms" --jobs 2'
 LOCAL = f"--executor slurm --cluster local{FEW}"
 STUDY = "studies/t8-surfaces.toml"
+DIRECT = "studies/direct-topologies.toml"
+BRIEF = ' --set duration="60 us" --set warmup="20 us" --jobs 2'
 TESTBED = "five seconds of the testbed, which the tests of the papers simulate"
 CLONE = "needs a clone and builds it"
 LONG = "minutes"
@@ -57,6 +59,7 @@ INSTEADS = [
     Instead("docs/report.md", '--forest "4.5 s"', "--forest busiest", TESTBED),
     Instead("docs/report.md", "--animate out/forest.gif", "--animate out/forest.gif --frames 6", LONG),
     Instead("docs/scenario.md", 'rate="5 Gbit/s"', f'rate="5 Gbit/s"{SHORT}', TESTBED),
+    Instead("docs/questions.md", f"{DIRECT} --plot", f"{DIRECT}{BRIEF}", LONG),
     Instead("docs/adaptive.md", "permutations=1000", "permutations=50", LONG),
     Instead("docs/jobs.md", "steps-and-trees.toml --plot", "steps-and-trees.toml --help", LONG),
     Instead("docs/papers.md", "run T1 A2 ", "run A2 --quick ", LONG),

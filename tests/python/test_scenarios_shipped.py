@@ -52,7 +52,7 @@ def test_an_unknown_name_is_told_near_ones():
     done = command("scenarios", "copy", "testbad")
     assert done.returncode == 1
     assert "no scenario or study `testbad` comes with Silvan; there are testbed" in done.stderr
-    with pytest.raises(silvan.SilvanError, match=r"there are ecocc-trees, fabric-648, .*t8-surfaces"):
+    with pytest.raises(silvan.SilvanError, match=r"there are dragonfly-72, .*fabric-648, .*t8-surfaces"):
         scenarios.find("qqq")
     assert scenarios.find("star.toml").name == "star"
 

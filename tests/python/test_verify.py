@@ -10,7 +10,7 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT))
 
-from verify import cases, check, compare, crossbar, drawing, laws, quantities, reading, reference
+from verify import cases, check, compare, crossbar, direct, drawing, laws, quantities, reading, reference
 from verify.reference import (
     announcing,
     cioq,
@@ -79,6 +79,28 @@ def test_a_defect_of_any_part_shows(monkeypatch, part, name, broken, seed):
     assert compare.differences(scenario)
 
 
+@pytest.mark.parametrize("first", [144, 306])
+def test_direct_networks_and_their_lanes(first):
+    compared = compare.compare(drawing.many(first, 18), show=False)
+    assert not compared.wrong
+    assert not compared.refused
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "broken", "seed"),
+    [
+        (direct.Grid, "stations", lambda _, near, far, __: direct.line(near, far), 3),
+        (direct.Groups, "lanes_of", lambda groups, links, ends: [0] * len(links), 7),
+        (direct, "drawn", lambda words: words[2], 16),
+    ],
+)
+def test_a_defect_of_ways_shows(monkeypatch, part, name, broken, seed):
+    scenario = drawing.on_direct_networks(drawing.drawn(seed))
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(part, name, broken)
+    assert compare.differences(scenario)
+
+
 def test_every_architecture_and_mechanism_is_drawn():
     """300 seeds have all switches, mechanisms, reactions and patterns."""
     found = [drawing.variant(seed) for seed in range(300)]
@@ -101,6 +123,8 @@ def test_every_architecture_and_mechanism_is_drawn():
     }
     kinds = {part["reaction"].get("kind") for part in parts if "reaction" in part}
     assert kinds >= {"cct", "static-window", "aimd", "fimd", "lipd", "mvcm", "qcn"}
+    networks = {scenario["topology"]["kind"] for scenario in found}
+    assert networks >= {"torus", "mesh", "hyperx", "dragonfly", "dragonfly-plus", "custom", "k-ary-n-tree"}
     patterns = {one["pattern"]["kind"] for scenario in found for one in scenario.get("traffic", [])}
     assert patterns == {"uniform", "hotspots", "shift", "permutation", "all-to-all", "forest"}
 
@@ -149,7 +173,11 @@ def test_a_defect_of_either_model_shows(monkeypatch, part, name, broken):
             lambda switch: [any(switch.send_from(out, lane) for lane in switch.lanes) for out in switch.out],
         ),
         (reading, "_share", lambda text, block, lanes: quantities.size_bytes(text) // block * block),
-        (reading, "_lanes", lambda lanes: reading.Lanes(lanes.get("count", 1), (0,) * 16, None)),
+        (
+            reading,
+            "_lanes",
+            lambda lanes, _: reading.Lanes(lanes.get("count", 1), (0,) * 16, None, by_way=False),
+        ),
     ],
 )
 def test_a_defect_of_virtual_lanes_shows(monkeypatch, part, name, broken):

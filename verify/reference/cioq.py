@@ -156,7 +156,7 @@ class CioqSwitch(QueuedSwitch):
         end = max(now + ceil(packet.size * self.crossbar), packet.tail_in)
         self.read_free[port] = self.write_free[output] = end
         self.free_memory(self.used_in, (port, packet.lane), packet.space, end)
-        self.into[port].free(packet, end)
+        self.into[port].free(packet, end, packet.came)
         self.served[way] = port
         self.leaving[way].append(packet)
         self.used_out[way] += packet.space

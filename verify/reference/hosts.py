@@ -9,6 +9,7 @@ from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING
 
+from verify.direct import Direct
 from verify.reference.announcing import Announcer
 from verify.reference.links import Channel, Packet, Report
 from verify.reference.reactions import Control, control
@@ -127,9 +128,16 @@ class Host:
             held_back = control(self.net, self.name, source.level, self.out.pace)
             if self.net.plan.congestion.has_control_per_level:
                 held_back = self.levels.setdefault(source.level, held_back)
-            lane = self.net.plan.lanes.of_level[source.level]
+            lane = self.first_lane(destination, source.level)
             self.flows[source, destination] = Flow(source, (self.name, destination), lane, held_back)
         return self.flows[source, destination]
+
+    def first_lane(self, destination: str, level: int) -> int:
+        """Return the lane of a service level, or of that of the way to a host, on the host's own link."""
+        net, lanes = self.net.plan.wiring, self.net.plan.lanes
+        if lanes.by_way and isinstance(net, Direct):
+            level = net.way(self.name, destination).level
+        return lanes.of_level[level]
 
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
         """Learn that a packet is on its way."""
@@ -138,7 +146,7 @@ class Host:
     def receive(self, packet: Packet, head: int) -> None:
         """Take a packet in, whose tail has just come."""
         if packet.is_control:
-            self.into.free(packet, self.net.now)
+            self.into.free(packet, self.net.now, packet.lane)
             if packet.announcement:
                 self.hear(packet)
                 return
@@ -147,7 +155,7 @@ class Host:
                 self.answered(packet)
             return
         drained = max(self.drain.take(head, packet.size), self.net.now)
-        self.into.free(packet, drained)
+        self.into.free(packet, drained, packet.lane)
         self.net.at(drained, lambda: self.deliver(packet))
         how = self.net.plan.congestion.notification
         if how == "backward":
@@ -220,6 +228,8 @@ class Host:
         size, own_lane = self.net.plan.control, self.net.plan.lanes.control
         if own_lane is not None and kind != "tear-down":
             lane = own_lane
+        if self.net.plan.lanes.by_way:
+            lane = self.first_lane(to, flow.source.level)
         return Packet(flow, to, payload=0, size=size, space=self.net.space(size), lane=lane, kind=kind)
 
     def decide(self) -> None:

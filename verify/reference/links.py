@@ -47,7 +47,9 @@ class Packet:
     validated: bool = False
     created: int = 0
     injected: int = 0
-    #: Where the packet is now: the port that it leaves by, and when its tail can be read.
+    #: Where the packet is now: the lane that it came on, the port that it leaves by, and when its tail
+    #: can be read.
+    came: int = 0
     output: int = 0
     tail_in: int = 0
 
@@ -168,9 +170,9 @@ class Channel:
         self.net.at(arrival, lambda: self.receiver.report(self.port, report), rank=(3, self.port))
         self.net.at(self.free_at)
 
-    def free(self, packet: Packet, time: int) -> None:
-        """Return a credit: the receiver frees the packet's space at a time."""
-        where, entry = self.where(packet), (time + self.delay, packet.space)
+    def free(self, packet: Packet, time: int, lane: int) -> None:
+        """Return a credit of a lane: the receiver frees the packet's space at a time."""
+        where, entry = (lane, self.receiver.part(packet)), (time + self.delay, packet.space)
 
         def back() -> None:
             self.returning[where].remove(entry)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from verify.mixing import drawn
 from verify.reading import AdaptiveRouting
 from verify.reference.links import Packet
 from verify.trees import Place, Tree
@@ -17,21 +18,8 @@ from verify.trees import Place, Tree
 if TYPE_CHECKING:
     from verify.reference.network import Network
 
-MASK = 2**64 - 1
-
 #: Source, destination, and which of the source's connections it is.
 Key = tuple[int, int, int]
-
-
-def drawn(words: tuple[int, ...]) -> int:
-    """Return a number that looks random and depends on some words alone (SplitMix64)."""
-    state = 0x9E3779B97F4A7C15
-    for word in words:
-        z = ((state ^ word) + 0x9E3779B97F4A7C15) & MASK
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-        state = z ^ (z >> 31)
-    return state
 
 
 class FlowRoutes:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
+from verify.direct import Direct
 from verify.parts import Marking, SampledMarking
 from verify.reference.announcing import weight_ps
 from verify.reference.hosts import Host
@@ -25,7 +26,8 @@ class Switch:
     def __init__(self, net: Network, name: str) -> None:
         self.net = net
         self.number = net.plan.wiring.switches.index(name)
-        self.table = net.plan.tables[name]
+        self.name = name
+        self.table = net.plan.tables.get(name, {})
         self.out: dict[int, Channel] = {}
         self.into: dict[int, Channel] = {}
         self.count = net.plan.wiring.ports[name]
@@ -97,12 +99,24 @@ class Switch:
 
     def direct(self, packet: Packet, port: int) -> int:
         """Return the output of a packet; a flow that announces itself is added to what its link has."""
+        packet.came = packet.lane
+        if self.net.plan.lanes.by_way:
+            return self.on_its_way(packet)
         output = self.routes.route(packet, port) if self.routes else self.table[packet.destination]
         if packet.announcement and packet.kind != "reply":
             own = weight_ps(packet.announcement.size, self.out[output].pace)
             added = {"set-up": own, "tear-down": -own}.get(packet.kind, 0)
             self.weights[output] = max(self.weights[output] + added, 0)
             packet.announcement.largest_ps = max(packet.announcement.largest_ps, self.weights[output])
+        return output
+
+    def on_its_way(self, packet: Packet) -> int:
+        """Return the output of a packet, and put it on the lane that its way has there."""
+        net = self.net.plan.wiring
+        assert isinstance(net, Direct)
+        ends = packet.flow.origin, packet.flow.destination
+        source, destination = ends if packet.destination == ends[1] else ends[::-1]
+        output, packet.lane = net.hop(self.name, source, destination)
         return output
 
     def notice(self, port: int, notice: Notice) -> None:
@@ -191,7 +205,7 @@ class Switch:
         if self.states[packet.output, packet.lane].marks(packet.size):
             self.mark(packet, self.severity(packet))
         left = self.out[packet.output].send(packet)
-        self.into[port].free(packet, left if read_by is None else read_by)
+        self.into[port].free(packet, left if read_by is None else read_by, packet.came)
         return left
 
 

@@ -43,6 +43,8 @@ pub struct Frame {
     /// What a full packet takes of a buffer.
     space: u64,
     lanes: u64,
+    /// The lanes that the routing asks for, where it has some of its own.
+    own_lanes: Option<u64>,
     /// What a host injects at most.
     injection: u64,
 }
@@ -166,9 +168,31 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
         }
         put(&mut scenario, "adaptive_routing", adaptive);
     }
+    let by_routing = |lanes: &Value| lanes.get("assignment").and_then(Value::as_str) == Some("routing");
+    if scenario.get("lanes").is_some_and(by_routing) && draw.chance(85) {
+        with_plain_switches(&mut scenario);
+    }
     let duration = draw.all_traffic(&mut scenario, &frame);
     draw.times(&mut scenario, duration);
     scenario
+}
+
+/// Leaves what lanes of the routing can do with: switches with a queue per output and nothing besides.
+fn with_plain_switches(scenario: &mut Table) {
+    for key in ["flow_control", "adaptive_routing"] {
+        scenario.remove(key);
+    }
+    if let Some(switch) = scenario.get_mut("switch").and_then(Value::as_table_mut) {
+        switch.retain(|key, _| matches!(key, "buffer" | "latency" | "control_first"));
+    }
+    if let Some(host) = scenario.get_mut("host").and_then(Value::as_table_mut) {
+        host.retain(|key, _| !matches!(key, "queues" | "output_buffer"));
+    }
+    let congestion = scenario.get("congestion");
+    let mechanism = congestion.and_then(|congestion| congestion.get("mechanism")).and_then(Value::as_str);
+    if mechanism != Some("ib-cc") {
+        scenario.remove("congestion");
+    }
 }
 
 impl Draw {
@@ -208,6 +232,13 @@ impl Draw {
         frame.lanes = self.pick(&[1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4, 8, 15]);
         if self.is_crowd {
             frame.lanes = self.pick(&[1, 2, 2, 3, 4]);
+        }
+        if let Some(needed) = frame.own_lanes.filter(|&needed| needed > 1 || self.chance(20)) {
+            frame.lanes = needed + self.below(2);
+            put(&mut lanes, "count", int(frame.lanes));
+            put(&mut lanes, "assignment", "routing");
+            put(scenario, "lanes", lanes);
+            return;
         }
         let count = frame.lanes;
         if count > 1 || self.chance(5) {

@@ -1,5 +1,6 @@
 //! A scenario changed in a way that must not matter, or so that it must come to its end.
 
+use silvan_fabric::config::Assignment;
 use silvan_fabric::traffic::Pattern;
 use silvan_scenario::Scenario;
 use toml::{Table, Value};
@@ -90,6 +91,11 @@ pub fn plain(table: &Table, scenario: &Scenario) -> Table {
     let mut other = table.clone();
     for key in ["flow_control", "adaptive_routing", "lanes", "congestion"] {
         other.remove(key);
+    }
+    // Without lanes of its own the routing could deadlock, or is refused.
+    if scenario.spec.lanes.assignment == Assignment::Routing {
+        let up_down = Table::from_iter([("kind".to_owned(), Value::from("up-down"))]);
+        other.insert("routing".to_owned(), Value::Table(up_down));
     }
     let seed = scenario.spec.seed;
     if seed.is_multiple_of(2)

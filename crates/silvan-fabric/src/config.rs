@@ -46,7 +46,7 @@ pub struct Config {
     /// Whether the run ends at the first sample at which all jobs have finished, if that is before
     /// `duration`.
     pub ends_with_jobs: bool,
-    /// Service levels of paths and lanes of switches, where [`Assignment::Paths`] decides.
+    /// Service levels of paths and lanes of switches, where [`Assignment::Paths`] or [`Assignment::Routing`] decides.
     pub path_lanes: Option<Arc<routing::Lanes>>,
     /// See [`Measure`].
     pub measure: Measure,
@@ -179,6 +179,11 @@ pub enum Assignment {
     /// from `tables`: as the subnet manager has set a fabric up. It keeps its service level and may change
     /// lanes on its way. At hosts `sl_to_vl` says the lane.
     Paths,
+    /// Its way, so that packets cannot wait for each other in a circle, by the rule of the routing: datelines
+    /// for `dimension-order` on tori (2 lanes), a lane more behind each link between groups for `minimal`
+    /// (2 lanes in a dragonfly) and `valiant` (3 in a dragonfly, 2 in a dragonfly+). A packet may change lanes
+    /// on its way. On the links of hosts it has that of service level 0, or of the level of its path.
+    Routing,
 }
 
 /// Routes that are chosen flow by flow (a flow is a message), by packets that go ahead of them.

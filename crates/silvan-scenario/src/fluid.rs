@@ -81,7 +81,12 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::build`]; patterns whose destinations change from message to message.
     pub fn fluid(&self) -> Result<FluidReport, ScenarioError> {
-        let (topology, tables, _) = self.build()?;
+        let (topology, tables, config) = self.build()?;
+        if config.path_lanes.is_some_and(|lanes| lanes.detours.is_some()) {
+            let what = "has no rates to compute: fluids follow forwarding tables, and these routes depend on the \
+                        source; choose \"minimal\"";
+            return Err(self.locate(Fault::new("routing.kind", what)));
+        }
         let flows = flows(&self.spec, &topology).map_err(|fault| self.locate(fault))?;
         let refused = |error: FluidError| ScenarioError::of_file(self.origin(), error.0);
         let (network, problem) = Network::new(&topology, &tables, &self.spec.host).map_err(refused)?;

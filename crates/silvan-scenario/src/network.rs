@@ -18,7 +18,7 @@ use silvan_fabric::traffic::{Pattern, Traffic};
 use crate::error::{Fault, did_you_mean};
 use crate::files;
 use crate::rows;
-use crate::spec::Spec;
+use crate::spec::{RoutingSource, Spec};
 use crate::validate::ensure;
 
 /// The slowest and the longest link that the clock can bear.
@@ -181,7 +181,26 @@ pub(crate) fn deadlock(topology: &Topology, tables: &Tables, lanes: Option<&Lane
     }
 }
 
-/// Reads the lanes of paths, where a scenario has them, and checks that the run has those lanes.
+/// The lanes that the routing itself asks for, in a run that has as many.
+fn routing_lanes(spec: &Spec, topology: &Topology) -> Result<Lanes, Fault> {
+    let lanes = match &spec.routing.source {
+        RoutingSource::Computed(routing) => {
+            routing.lanes(topology).map_err(|error| Fault::new("lanes.assignment", error.to_string()))?
+        }
+        RoutingSource::Table(_) => None,
+    };
+    let lanes = lanes.ok_or_else(|| {
+        let what = "needs routing.kind \"dimension-order\", \"minimal\" or \"valiant\": no other has lanes of its own";
+        Fault::new("lanes.assignment", what)
+    })?;
+    let (needed, count) = (lanes.count(), spec.lanes.count);
+    ensure(count >= needed, "lanes.count", || {
+        format!("must be at least {needed}, the lanes that make the routing free of deadlock on this network")
+    })?;
+    Ok(lanes)
+}
+
+/// Reads or computes the lanes of paths, where a scenario has them, and checks that the run has those lanes.
 pub(crate) fn path_lanes(
     spec: &Spec,
     base: &Path,
@@ -189,8 +208,10 @@ pub(crate) fn path_lanes(
     tables: &Tables,
 ) -> Result<Option<Arc<Lanes>>, Fault> {
     let of = &spec.lanes;
-    if of.assignment != Assignment::Paths {
-        return Ok(None);
+    match of.assignment {
+        Assignment::Paths => {}
+        Assignment::Routing => return Ok(Some(Arc::new(routing_lanes(spec, topology)?))),
+        Assignment::ServiceLevel | Assignment::Destination | Assignment::Vftree => return Ok(None),
     }
     let at = |key: &'static str| move |what: String| Fault::new(key, what);
     let many = || "the network is too large for tables of lanes".to_owned();
@@ -211,7 +232,7 @@ pub(crate) fn path_lanes(
         );
         return Err(Fault::new("lanes.count", what));
     }
-    let lanes = Lanes { levels, maps };
+    let lanes = Lanes { levels, maps, detours: None };
     let discarded = check_lanes(topology, tables, &lanes).discarded;
     ensure(discarded == 0, "lanes.tables", || {
         format!("switches discard the packets of {discarded} pairs of hosts: their service level has lane 15")

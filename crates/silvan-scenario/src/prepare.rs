@@ -37,6 +37,8 @@ fn fill_routing(table: &mut Table) {
             "shortest-path"
         }
         Some(kind) if FAT_TREES.contains(&kind) => "d-mod-k",
+        Some("torus" | "mesh" | "hyperx") => "dimension-order",
+        Some("dragonfly" | "dragonfly-plus") => "minimal",
         _ => "up-down",
     };
     let entry = table.entry("routing").or_insert_with(|| Value::Table(Table::new()));

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::congestion::round_trip::RoundTrip;
-use silvan_fabric::routing::{Analysis, Tables, analyse};
+use silvan_fabric::routing::{Analysis, Tables, analyse_lanes};
 use silvan_fabric::simulation::Simulation;
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::forest::{Placement, Role};
@@ -158,7 +158,7 @@ fn threads(topology: &Topology, tables: &Tables, config: &Config) -> Option<Stri
 /// Writes the report of a scenario that is built already.
 pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, config: &Config) -> Report {
     let spec = &scenario.spec;
-    let analysis = analyse(topology, tables);
+    let analysis = analyse_lanes(topology, tables, config.path_lanes.as_deref());
     let load = &analysis.between_switches;
     let mut warnings = scenario.notes.clone();
     warnings.extend(late(spec));

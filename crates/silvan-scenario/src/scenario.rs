@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use silvan_fabric::config::Config;
+use silvan_fabric::config::{Assignment, Config};
 use silvan_fabric::congestion::Parts;
 use silvan_fabric::routing::Tables;
 use silvan_fabric::routing::adaptive::AdaptiveTables;
@@ -182,13 +182,25 @@ impl Scenario {
             && let Some(cycle) = network::deadlock(&topology, &tables, config.path_lanes.as_deref())
         {
             let what = format!(
-                "can deadlock: packets may wait for each other along {cycle}; choose routing.kind = \"up-down\", \
-                 or run it all the same with routing.allow_deadlock = true"
+                "can deadlock: packets may wait for each other along {cycle}; {}choose routing.kind = \"up-down\", or \
+                 run it all the same with routing.allow_deadlock = true",
+                self.lanes_hint(&topology)
             );
             return Err(self.locate(Fault::new("routing.kind", what)));
         }
         Simulation::with_engine(&topology, &tables, &config, engine)
             .map_err(|error| ScenarioError::of_file(self.origin(), error.to_string()))
+    }
+
+    /// How lanes would keep the routing from deadlock, if they do.
+    fn lanes_hint(&self, topology: &Topology) -> String {
+        let RoutingSource::Computed(routing) = &self.spec.routing.source else { return String::new() };
+        match routing.lanes(topology) {
+            Ok(Some(lanes)) if self.spec.lanes.assignment != Assignment::Routing => {
+                format!("give it {} lanes with lanes.assignment = \"routing\", ", lanes.count())
+            }
+            _ => String::new(),
+        }
     }
 
     /// What the scenario amounts to, without running it.

@@ -55,7 +55,8 @@ pub struct Spec {
     /// Hosts, switches and links.
     pub topology: TopologySource,
     /// How forwarding tables are made; by default `d-mod-k` on fat trees and bidirectional k-ary
-    /// n-flies, `destination-tag` on one-way ones, else `up-down`.
+    /// n-flies, `destination-tag` on one-way ones, `dimension-order` on tori, meshes and `HyperX`, `minimal` on
+    /// dragonflies and dragonfly+, else `up-down`.
     pub routing: Routing,
     /// How messages are cut into packets, and what a packet occupies.
     #[serde(default)]

@@ -5,12 +5,13 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Arbitration, Architecture, Assignment, FlowControl, Lanes, Packet};
 use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues};
+use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::traffic::forest::MOST_HOTSPOTS;
 use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
 use crate::error::Fault;
 use crate::jobs;
-use crate::spec::Spec;
+use crate::spec::{RoutingSource, Spec};
 
 mod congestion;
 
@@ -101,15 +102,21 @@ fn lanes(spec: &Spec) -> Check {
 fn path_lanes(spec: &Spec) -> Check {
     let Lanes { assignment, path_levels, tables, control, .. } = &spec.lanes;
     let is_by_path = *assignment == Assignment::Paths;
+    let is_by_routing = *assignment == Assignment::Routing;
+    let is_valiant = matches!(spec.routing.source, RoutingSource::Computed(RoutingSpec::Valiant(_)));
+    ensure(is_by_routing || !is_valiant, "lanes.assignment", || {
+        "must be \"routing\" for routing.kind = \"valiant\", which chooses the lanes with the routes"
+            .to_owned()
+    })?;
     for (key, file) in [("path_levels", path_levels), ("tables", tables)] {
         ensure(is_by_path || file.is_none(), &format!("lanes.{key}"), || {
             "has no effect; give lanes.assignment = \"paths\"".to_owned()
         })?;
     }
-    if !is_by_path {
+    if !is_by_path && !is_by_routing {
         return Ok(());
     }
-    ensure(path_levels.is_some() || tables.is_some(), "lanes.assignment", || {
+    ensure(is_by_routing || path_levels.is_some() || tables.is_some(), "lanes.assignment", || {
         "needs lanes.path_levels, lanes.tables or both".to_owned()
     })?;
     ensure(control.is_none(), "lanes.control", || {
@@ -123,7 +130,7 @@ fn path_lanes(spec: &Spec) -> Check {
         && switch.arbitration == Arbitration::RoundRobin
         && spec.flow_control == FlowControl::Credits;
     ensure(is_plain, "lanes.assignment", || {
-        "by paths needs switches of architecture \"voq\" with queues \"per-output\" in shared memory, arbitration \
+        "by paths or routing needs switches of architecture \"voq\" with queues \"per-output\" in shared memory, arbitration \
          \"round-robin\" and credits"
             .to_owned()
     })?;
@@ -131,7 +138,7 @@ fn path_lanes(spec: &Spec) -> Check {
         || matches!(spec.congestion.parts(&spec.packet).reaction, Reaction::ExplicitRate(_));
     let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
     ensure(!announces && !special && spec.host.queues.is_none(), "lanes.assignment", || {
-        "by paths is not for announced flows, special queues or output buffers of hosts".to_owned()
+        "by paths or routing is not for announced flows, special queues or output buffers of hosts".to_owned()
     })
 }
 

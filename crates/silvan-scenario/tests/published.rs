@@ -60,13 +60,17 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
     assert_eq!(
         names,
         [
+            "dragonfly-72",
+            "dragonfly-plus-80",
             "ecocc-trees",
             "fabric-648",
             "hot-phase",
             "hotspot-648",
+            "hyperx-64",
             "job-collective",
             "job-kernel",
             "job-trace",
+            "mesh-64",
             "moving-forest",
             "multistage",
             "mvcm-hot-phase",
@@ -76,6 +80,8 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
             "star",
             "step-and-trees",
             "testbed",
+            "torus-64",
+            "torus-8x8",
             "trees-1024",
             "two-jobs",
             "uniform-648"

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Draw, FABRICS, Frame, int, kind, put};
 
 /// Kinds by how often they are drawn, of 600: large networks are slow.
-const KINDS: [(&str, u64); 11] = [
+const KINDS: [(&str, u64); 16] = [
     ("star", 170),
     ("custom", 150),
     ("dumbbell", 80),
@@ -20,6 +20,11 @@ const KINDS: [(&str, u64); 11] = [
     ("two-level-fat-tree", 25),
     ("pgft", 30),
     ("three-level-fat-tree", 8),
+    ("torus", 20),
+    ("mesh", 12),
+    ("hyperx", 12),
+    ("dragonfly", 20),
+    ("dragonfly-plus", 16),
     ("file", 11),
     ("fat-tree-648", 1),
 ];
@@ -66,7 +71,9 @@ impl Draw {
         if !routing.is_empty() {
             put(scenario, "routing", routing);
         }
-        frame(name, &built)
+        let mut frame = frame(name, &built);
+        frame.own_lanes = own_lanes(name, scenario);
+        frame
     }
 
     fn gbit(&mut self) -> Value {
@@ -146,7 +153,45 @@ impl Draw {
                 }
             }
             "three-level-fat-tree" => set("radix", self.pick(&[4, 4, 6])),
+            "torus" | "mesh" | "hyperx" => self.grid(topology),
+            "dragonfly" | "dragonfly-plus" => self.groups(name, topology),
             _ => {}
+        }
+    }
+
+    fn grid(&mut self, topology: &mut Table) {
+        let sizes: &[u64] =
+            self.pick(&[&[3], &[4], &[6], &[4, 4], &[2, 3], &[5, 2], &[3, 3], &[4, 2, 3], &[2, 2, 2]]);
+        put(topology, "sizes", sizes.iter().map(|&size| int(size)).collect::<Vec<_>>());
+        if self.chance(40) {
+            let hosts = self.range(1, 3);
+            put(topology, "hosts_per_switch", int(hosts));
+        }
+    }
+
+    fn groups(&mut self, name: &str, topology: &mut Table) {
+        let (p, h) = (self.range(1, 2), self.range(1, 2));
+        put(topology, "p", int(p));
+        put(topology, "h", int(h));
+        let with_global = self.range(1, 3);
+        if name == "dragonfly" {
+            put(topology, "a", int(with_global));
+        } else {
+            let leaves = self.range(1, 3);
+            put(topology, "leaves", int(leaves));
+            put(topology, "spines", int(with_global));
+        }
+        if self.chance(30) && h * with_global > 1 {
+            let groups = self.range(2, h * with_global);
+            put(topology, "g", int(groups));
+        }
+        if self.chance(40) {
+            let arrangement = self.word(&["absolute", "relative"]);
+            put(topology, "arrangement", arrangement);
+        }
+        if self.chance(30) {
+            let delay = self.delay();
+            put(topology, "global_delay", delay);
         }
     }
 
@@ -237,10 +282,18 @@ impl Draw {
                 "k-ary-n-fly" if one_way => &["destination-tag"],
                 "k-ary-n-fly" => &["d-mod-k", "up-down"],
                 "custom" if one_way => &["shortest-path"],
+                "torus" | "mesh" | "hyperx" => {
+                    &["dimension-order", "dimension-order", "up-down", "shortest-path"]
+                }
+                "dragonfly" | "dragonfly-plus" => &["minimal", "valiant", "valiant", "up-down"],
                 name if FAT_TREES.contains(&name) => &["d-mod-k", "up-down", "shortest-path"],
                 _ => &["up-down", "shortest-path"],
             };
             routing = kind(self.pick(known));
+            if routing["kind"].as_str() == Some("valiant") && self.chance(60) {
+                let draw = self.below(5);
+                put(&mut routing, "draw", int(draw));
+            }
             if routing["kind"].as_str() == Some("up-down") && self.chance(40) {
                 let root = &built.switches[self.below(built.switches.len() as u64) as usize].name;
                 let both = vec![Value::from(root.as_str())];
@@ -278,6 +331,19 @@ fn built(topology: &Table) -> Topology {
     network
 }
 
+/// The lanes that the routing asks for, where it has some of its own.
+fn own_lanes(name: &str, scenario: &Table) -> Option<u64> {
+    let kind = scenario.get("routing").and_then(|routing| routing.get("kind")).and_then(Value::as_str);
+    match (name, kind) {
+        ("torus", None | Some("dimension-order")) => Some(2),
+        ("mesh" | "hyperx", None | Some("dimension-order")) => Some(1),
+        ("dragonfly", Some("valiant")) => Some(3),
+        ("dragonfly", None | Some("minimal")) | ("dragonfly-plus", Some("valiant")) => Some(2),
+        ("dragonfly-plus", None | Some("minimal")) => Some(1),
+        _ => None,
+    }
+}
+
 fn strip_quantities(table: &mut Table) {
     for key in ["link_rate", "link_delay", "trunk_rate", "rate", "delay"] {
         table.remove(key);
@@ -313,6 +379,7 @@ fn frame(name: &str, network: &Topology) -> Frame {
         header: 0,
         space: 0,
         lanes: 1,
+        own_lanes: None,
         injection: u64::MAX,
     }
 }

@@ -145,7 +145,8 @@ impl Builder<'_> {
                 let (from, to) = (job.hosts[rank as usize], job.hosts[operation.peer as usize]);
                 for pair in [(from, to), (to, from)] {
                     if from != to && !ways.contains_key(&pair) {
-                        let path = routing::trace(self.topology, &wiring, self.tables, pair.0, pair.1);
+                        let routes = (self.tables, self.config.path_lanes.as_deref());
+                        let path = routing::trace_lanes(self.topology, &wiring, routes, pair.0, pair.1);
                         ways.insert(pair, self.way(&path.map_err(|error| error.to_string())?));
                     }
                 }

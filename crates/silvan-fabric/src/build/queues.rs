@@ -219,7 +219,7 @@ impl Builder<'_> {
         let data = if data.is_empty() { vec![0] } else { data };
         let hosts = self.topology.hosts.len();
         match lanes.assignment {
-            Assignment::ServiceLevel | Assignment::Paths => None,
+            Assignment::ServiceLevel | Assignment::Paths | Assignment::Routing => None,
             Assignment::Destination => Some((0..hosts).map(|dst| data[dst % data.len()]).collect()),
             Assignment::Vftree => {
                 let mut shared = vec![0; usize::from(u16::MAX) + 1];

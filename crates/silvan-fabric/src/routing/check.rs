@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::graph::{Network, Target};
-use super::{RoutingError, Tables};
+use super::{Lanes, RoutingError, Tables};
 use crate::topology::{End, Link, NodeRef, Topology, Wiring};
 
 /// One direction of a link.
@@ -47,6 +47,20 @@ pub fn trace(
     from: u32,
     to: u32,
 ) -> Result<Path, RoutingError> {
+    trace_lanes(topology, wiring, (tables, None), from, to)
+}
+
+/// As [`trace`], where the lanes' detours decide besides the tables.
+///
+/// # Errors
+/// As [`trace`].
+pub fn trace_lanes(
+    topology: &Topology,
+    wiring: &Wiring,
+    (tables, lanes): (&Tables, Option<&Lanes>),
+    from: u32,
+    to: u32,
+) -> Result<Path, RoutingError> {
     let host = |index: u32| {
         topology.hosts.get(index as usize).map(|h| h.name.clone()).ok_or_else(|| {
             let count = topology.hosts.len();
@@ -77,9 +91,12 @@ pub fn trace(
         if channels.iter().any(|c| c.from.node == arrival.node) {
             return Err(RoutingError::Loop { from: source, to: destination, switch });
         }
-        let port = tables.port(at as usize, to as usize);
+        let mut port = tables.port(at as usize, to as usize);
         if port == Tables::NO_ROUTE {
             return Err(RoutingError::NoRoute { from: source, to: destination, switch });
+        }
+        if let Some(detours) = lanes.and_then(|lanes| lanes.detours.as_ref()) {
+            port = detours.step(at as usize, port, from as usize, to as usize).0;
         }
         let ports = wiring.switches.get(at as usize);
         let Some((next, link)) = ports.and_then(|p| p.get(usize::from(port) - 1)).copied().flatten() else {
@@ -183,11 +200,51 @@ pub fn analyse(topology: &Topology, tables: &Tables) -> Analysis {
     };
     let loads = |link: &Link| [load(link.a), if link.one_way { 0 } else { load(link.b) }];
     analysis.loads = topology.links.iter().map(loads).collect();
+    analysis.between_switches = between_switches(topology, &analysis.loads);
+    analysis
+}
+
+/// The loads of the channels between switches.
+fn between_switches(topology: &Topology, loads: &[[u64; 2]]) -> LoadSummary {
     let is_switch = |end: End| matches!(end.node, NodeRef::Switch(_));
-    let between = topology.links.iter().zip(&analysis.loads);
+    let between = topology.links.iter().zip(loads);
     let between = between.filter(|(link, _)| is_switch(link.a) && is_switch(link.b));
     let directed = |(link, &loads): (&Link, &[u64; 2])| loads.into_iter().take(link.channels().count());
-    analysis.between_switches = LoadSummary::of(between.flat_map(directed));
+    LoadSummary::of(between.flat_map(directed))
+}
+
+/// As [`analyse`], where the lanes' detours decide besides the tables. The work then grows with the pairs.
+#[must_use]
+pub fn analyse_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>) -> Analysis {
+    let wiring = topology.wiring();
+    let hosts = topology.hosts.len();
+    let direct = analyse(topology, tables);
+    let Some(lanes) = lanes.filter(|lanes| lanes.detours.is_some() && direct.unroutable == 0) else {
+        return direct;
+    };
+    let mut analysis = Analysis { loads: vec![[0; 2]; topology.links.len()], ..Analysis::default() };
+    for (from, to) in (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to))) {
+        let mut next = wiring.hosts[from].filter(|_| from != to);
+        let (mut sender, mut switches) = (NodeRef::Host(from as u32), 0);
+        while let Some((end, link)) = next {
+            analysis.loads[link][usize::from(topology.links[link].a.node != sender)] += 1;
+            sender = end.node;
+            let NodeRef::Switch(at) = sender else { break };
+            switches += 1;
+            let at = at as usize;
+            let (port, _) = lanes.step(at, (end.port, tables.port(at, to)), (from, to), 0);
+            next = wiring.switches[at].get(usize::from(port).wrapping_sub(1)).copied().flatten();
+            next = next.filter(|_| switches <= topology.switches.len());
+        }
+        if from != to && sender == NodeRef::Host(to as u32) {
+            analysis.hops.resize(analysis.hops.len().max(switches + 1), 0);
+            analysis.hops[switches] += 1;
+            analysis.pairs += 1;
+        } else {
+            analysis.unroutable += u64::from(from != to);
+        }
+    }
+    analysis.between_switches = between_switches(topology, &analysis.loads);
     analysis
 }
 

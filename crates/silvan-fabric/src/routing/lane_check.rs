@@ -39,6 +39,16 @@ pub struct LaneAnalysis {
 /// Follows the tables for all ordered pairs of hosts, each on the lanes of its service level.
 #[must_use]
 pub fn check_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> LaneAnalysis {
+    check_folded(topology, tables, lanes, |lane| lane)
+}
+
+/// As [`check_lanes`], with each lane replaced by another.
+pub(super) fn check_folded(
+    topology: &Topology,
+    tables: &Tables,
+    lanes: &Lanes,
+    fold: fn(u8) -> u8,
+) -> LaneAnalysis {
     let wiring = topology.wiring();
     let network = Network::new(topology, &wiring);
     let dependencies = Dependencies::new(&network, LEVELS);
@@ -48,6 +58,7 @@ pub fn check_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> LaneA
         network: &network,
         tables,
         lanes,
+        fold,
         dependencies,
         is_used: vec![false; all],
         met: vec![usize::MAX; all],
@@ -87,32 +98,37 @@ struct Walk<'a> {
     network: &'a Network,
     tables: &'a Tables,
     lanes: &'a Lanes,
+    fold: fn(u8) -> u8,
     dependencies: Dependencies,
     /// By number of a lane of a channel, as in the dependencies: whether some pair uses it.
     is_used: Vec<bool>,
-    /// The destination and level for which it was met last, and whether that ends in a discard.
+    /// The destination and level, or pair, for which it was met last, and whether that ends in a discard.
     met: Vec<usize>,
     is_discarded: Vec<bool>,
     path: Vec<usize>,
 }
 
 impl Walk<'_> {
-    /// Follows one pair, up to where another of this destination and level went before. Gives
-    /// whether its packets are discarded on the way.
+    /// Follows one pair, up to where another that goes on alike went before. Gives whether its packets are
+    /// discarded on the way.
     fn pair(&mut self, from: usize, to: usize, level: u8) -> bool {
-        let stamp = to * LEVELS + usize::from(level);
+        let stamp = match self.lanes.detours {
+            Some(_) => to * self.wiring.hosts.len() + from,
+            None => to * LEVELS + usize::from(level),
+        };
         let Some((start, _)) = self.wiring.hosts.get(from).copied().flatten() else { return false };
         let mut arrival = start;
         self.path.clear();
         let is_discarded = loop {
             let NodeRef::Switch(at) = arrival.node else { break false };
             let at = at as usize;
-            let port = self.tables.port(at, to);
+            let ports = (arrival.port, self.tables.port(at, to));
+            let (port, lane) = self.lanes.step(at, ports, (from, to), level);
             // A table may name ports that do not exist; such pairs have no route at all.
             let (Some(slot), target) = (self.network.slot(at, port), self.network.target(at, port)) else {
                 break false;
             };
-            let Some(lane) = self.lanes.lane(at, arrival.port, port, level) else { break true };
+            let Some(lane) = lane.map(self.fold) else { break true };
             let Target::Switch(_) = target else { break false };
             let onward: LaneOf = (at, port, usize::from(lane));
             if let Some(&waiting) = self.path.last() {
@@ -250,6 +266,7 @@ mod tests {
         Lanes {
             levels: PathLevels::new(topology, 0).unwrap(),
             maps: LaneMaps::new(topology, IDENTITY).unwrap(),
+            detours: None,
         }
     }
 

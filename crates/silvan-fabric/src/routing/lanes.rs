@@ -9,6 +9,8 @@
 
 use std::collections::HashMap;
 
+use super::RoutingError;
+use super::valiant::Detours;
 use crate::topology::Topology;
 
 /// Service levels, and entries of an SL-to-VL table.
@@ -156,6 +158,16 @@ impl LaneMaps {
     }
 }
 
+/// Level 0 for all pairs and the same table everywhere.
+///
+/// # Errors
+/// [`RoutingError::Unsuitable`] if the network is too large for them.
+pub(super) fn same_everywhere(topology: &Topology, map: Map) -> Result<(PathLevels, LaneMaps), RoutingError> {
+    let many = || RoutingError::Unsuitable(format!("{} is too large for tables of lanes", topology.name));
+    let levels = PathLevels::new(topology, 0).ok_or_else(many)?;
+    Ok((levels, LaneMaps::new(topology, map).ok_or_else(many)?))
+}
+
 /// What decides on the lanes of packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lanes {
@@ -163,9 +175,42 @@ pub struct Lanes {
     pub levels: PathLevels,
     /// What switches make of them.
     pub maps: LaneMaps,
+    /// Routes that depend on the source too, with lanes of their own; else those of the tables.
+    pub detours: Option<Detours>,
 }
 
 impl Lanes {
+    /// The port by which a switch sends a packet from one host to another, and the lane; no lane: it
+    /// discards the packet. `ports` are where the packet came in, and where the switch's table sends it.
+    #[must_use]
+    pub fn step(
+        &self,
+        switch: usize,
+        (input, port): (u16, u16),
+        (src, dst): (usize, usize),
+        level: u8,
+    ) -> (u16, Option<u8>) {
+        match &self.detours {
+            Some(detours) => {
+                let (port, lane) = detours.step(switch, port, src, dst);
+                (port, Some(lane))
+            }
+            None => (port, self.lane(switch, input, port, level)),
+        }
+    }
+
+    /// Lanes that packets of some pair may be put on: one more than the highest.
+    #[must_use]
+    pub fn count(&self) -> u8 {
+        if let Some(detours) = &self.detours {
+            return detours.lanes();
+        }
+        let levels = self.levels.used();
+        let lanes = self.maps.known.iter().flat_map(|map| (0..LEVELS).map(|level| (level, map[level])));
+        let used = lanes.filter(|&(level, lane)| levels >> level & 1 == 1 && lane != DISCARD);
+        used.map(|(_, lane)| lane + 1).max().unwrap_or(1)
+    }
+
     /// The lane on which a switch sends; `None`: it discards the packet.
     #[must_use]
     pub fn lane(&self, switch: usize, input: u16, output: u16, level: u8) -> Option<u8> {
@@ -200,7 +245,8 @@ mod tests {
         }
         assert_eq!((maps.get(0, 1, 4)[0], maps.get(0, 0, 4)[0], maps.get(0, 1, 3)[0]), (2, 3, 0));
         assert_eq!(maps.common(&testbed), None);
-        let lanes = Lanes { levels: PathLevels::new(&testbed, 0).unwrap(), maps };
+        let lanes = Lanes { levels: PathLevels::new(&testbed, 0).unwrap(), maps, detours: None };
+        assert_eq!((lanes.count(), lanes.step(0, (1, 4), (0, 6), 9)), (4, (4, Some(2))));
         assert_eq!(lanes.lane(0, 1, 4, 9), Some(2));
         let mut lanes = lanes;
         lanes.maps.set(0, 1, 4, [DISCARD; LEVELS]);

@@ -4,6 +4,9 @@
 //! | --- | --- |
 //! | [`d_mod_k`] | D-mod-K on fat trees |
 //! | [`destination_tag`] | by the destination's digits, on one-way k-ary n-flies |
+//! | [`dimension_order`] | dimension by dimension, on tori, meshes and `HyperX` |
+//! | [`minimal`] | over one global link, on dragonflies and dragonfly+ |
+//! | [`valiant`] | the same over a group drawn for each pair of hosts |
 //! | [`up_down`] | up*/down* on any graph |
 //! | [`shortest_path`] | fewest hops on any graph, which may deadlock |
 //! | [`check`] | paths, loads and unroutable pairs of any tables |
@@ -25,21 +28,27 @@ pub mod check;
 pub mod d_mod_k;
 pub mod deadlock;
 pub mod destination_tag;
+pub mod dimension_order;
 mod graph;
 pub mod lane_check;
 pub mod lanes;
+pub mod minimal;
 pub mod shortest_path;
 pub mod up_down;
+pub mod valiant;
 
-pub use check::{Analysis, Channel, LoadSummary, Path, analyse, trace};
+pub use check::{Analysis, Channel, LoadSummary, Path, analyse, analyse_lanes, trace, trace_lanes};
 pub use deadlock::{ChannelName, cycle_text, deadlock_cycle};
 pub use lane_check::{LaneAnalysis, LaneVerdict, check_lanes};
 pub use lanes::{LaneMaps, Lanes, PathLevels};
 
 use d_mod_k::DModK;
 use destination_tag::DestinationTag;
+use dimension_order::DimensionOrder;
+use minimal::Minimal;
 use shortest_path::ShortestPath;
 use up_down::UpDown;
+use valiant::Valiant;
 
 /// Most entries (switches times hosts) of computed tables: 1 GB of memory.
 pub const MAX_TABLE_ENTRIES: u64 = 500_000_000;
@@ -170,6 +179,12 @@ pub enum RoutingSpec {
     DModK(DModK),
     /// By the digits of the destination, for one-way k-ary n-flies.
     DestinationTag(DestinationTag),
+    /// Dimension by dimension, for tori, meshes and `HyperX`.
+    DimensionOrder(DimensionOrder),
+    /// Over the link between the two groups, for dragonflies and dragonfly+.
+    Minimal(Minimal),
+    /// Over a group drawn for each pair of hosts, for dragonflies and dragonfly+.
+    Valiant(Valiant),
     /// Up*/down*, free of deadlock on any graph.
     UpDown(UpDown),
     /// Fewest hops on any graph, which may deadlock where there are rings.
@@ -178,13 +193,15 @@ pub enum RoutingSpec {
 
 impl RoutingSpec {
     /// What suits a network without further thought: D-mod-K on a fat tree, destination-tag on a
-    /// multistage network of one-way links, the fewest hops on other networks that have some,
-    /// up*/down* elsewhere.
+    /// multistage network of one-way links, dimension order on a torus, mesh or `HyperX`, minimal routes on a
+    /// dragonfly, the fewest hops on other networks with one-way links, up*/down* elsewhere.
     #[must_use]
     pub fn suitable(topology: &Topology) -> Self {
         match topology.shape {
             Shape::FatTree(_) | Shape::ShuffledFatTree(_) => Self::DModK(DModK {}),
             Shape::Fly(_) => Self::DestinationTag(DestinationTag {}),
+            Shape::Grid(_) => Self::DimensionOrder(DimensionOrder {}),
+            Shape::Groups(_) => Self::Minimal(Minimal {}),
             Shape::Arbitrary if topology.has_one_way_links() => Self::ShortestPath(ShortestPath {}),
             Shape::Arbitrary => Self::UpDown(UpDown::default()),
         }
@@ -207,8 +224,25 @@ impl RoutingSpec {
         match self {
             Self::DModK(spec) => spec.compute(topology),
             Self::DestinationTag(spec) => spec.compute(topology),
+            Self::DimensionOrder(spec) => spec.compute(topology),
+            Self::Minimal(spec) => spec.compute(topology),
+            Self::Valiant(spec) => spec.compute(topology),
             Self::UpDown(spec) => spec.compute(topology),
             Self::ShortestPath(spec) => spec.compute(topology),
+        }
+    }
+
+    /// The lanes that make its routes free of deadlock on a topology that it can route, for routings that have
+    /// such: dimension order, minimal and Valiant routes.
+    ///
+    /// # Errors
+    /// [`RoutingError::Unsuitable`] if the network is not of their kind, or too large.
+    pub fn lanes(&self, topology: &Topology) -> Result<Option<Lanes>, RoutingError> {
+        match self {
+            Self::DimensionOrder(_) => dimension_order::datelines(topology).map(Some),
+            Self::Minimal(_) => minimal::stages(topology).map(Some),
+            Self::Valiant(spec) => spec.lanes(topology).map(Some),
+            Self::DModK(_) | Self::DestinationTag(_) | Self::UpDown(_) | Self::ShortestPath(_) => Ok(None),
         }
     }
 }

@@ -121,15 +121,16 @@ impl Ports {
         self.maps().is_some()
     }
 
-    /// Chooses the lane of a packet that has come in: by its ports and its service level.
+    /// Chooses the lane of a packet that has come in, and its output where that depends on its source too.
     pub(super) fn choose_lane(&self, core: &mut Core, input: usize, id: PacketId) {
         let Some(maps) = self.maps() else { return };
         let packet = &mut core.packets[id];
-        let output = usize::from(self.table[packet.dst as usize]);
-        let ports = (input as u16 + 1, output as u16 + 1);
-        packet.came = packet.vl;
+        let ports = (input as u16 + 1, self.table[packet.dst as usize] + 1);
+        let way = (packet.src as usize, packet.dst as usize);
+        let (port, lane) = maps.step(self.node as usize, ports, way, packet.sl);
+        (packet.out, packet.came) = (port - 1, packet.vl);
         // No route discards packets: that is checked before the run.
-        packet.vl = maps.lane(self.node as usize, ports.0, ports.1, packet.sl).unwrap_or(packet.vl);
+        packet.vl = lane.unwrap_or(packet.vl);
     }
 
     /// The lane on which a packet came in.
@@ -157,10 +158,29 @@ impl Ports {
         usize::from(self.table[host as usize])
     }
 
+    /// Whether the output of a packet follows from its destination alone.
+    pub fn is_by_destination(&self) -> bool {
+        match self.steering.as_deref() {
+            None => true,
+            Some(Steering::Flows(_)) => false,
+            Some(Steering::Lanes(maps)) => maps.detours.is_none(),
+        }
+    }
+
+    /// The output port of what one host sends to another, unless a director decides.
+    pub fn output_of(&self, src: u32, dst: u32) -> usize {
+        let table = self.route(dst);
+        let detours = self.maps().and_then(|maps| maps.detours.as_ref());
+        detours.map_or(table, |detours| {
+            let (port, _) = detours.step(self.node as usize, table as u16 + 1, src as usize, dst as usize);
+            usize::from(port) - 1
+        })
+    }
+
     /// The output port of a packet that has been directed.
     #[inline]
     pub fn route_of(&self, packet: &Packet) -> usize {
-        if self.director().is_some() { usize::from(packet.out) } else { self.route(packet.dst) }
+        if self.steering.is_some() { usize::from(packet.out) } else { self.route(packet.dst) }
     }
 
     /// Output port per destination host.

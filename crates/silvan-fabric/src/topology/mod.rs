@@ -13,6 +13,9 @@
 //! | [`modified_tree`] | k-ary n-trees with horizontal links |
 //! | [`two_level`] | leaves and spines, with the 648-port fabric as a preset |
 //! | [`three_level`] | the full three-level tree of one kind of switch |
+//! | [`grid`] | tori, meshes and `HyperX` |
+//! | [`dragonfly`] | dragonflies |
+//! | [`dragonfly_plus`] | dragonflies whose groups are of leaves and spines |
 //! | [`custom`] | lists of hosts, switches and links |
 //!
 //! [`spec`] chooses among them in a scenario; [`validate`](Topology::validate) is the one check
@@ -21,7 +24,13 @@
 use std::fmt;
 
 pub mod custom;
+#[cfg(test)]
+mod distances;
+pub mod dragonfly;
+pub mod dragonfly_plus;
 pub mod dumbbell;
+pub mod grid;
+mod groups;
 pub mod k_ary_n_fly;
 pub mod k_ary_n_tree;
 pub mod modified_tree;
@@ -33,6 +42,8 @@ pub mod three_level;
 pub mod two_level;
 mod validate;
 
+pub use grid::Grid;
+pub use groups::{Arrangement, Groups, Inside};
 pub use k_ary_n_fly::Fly;
 pub use pgft::Pgft;
 pub use spec::TopologySpec;
@@ -149,6 +160,10 @@ pub enum Shape {
     ShuffledFatTree(Pgft),
     /// A multistage network of one-way links; see [`Fly`].
     Fly(Fly),
+    /// A torus, mesh or `HyperX`; see [`Grid`].
+    Grid(Grid),
+    /// A dragonfly or dragonfly+; see [`Groups`].
+    Groups(Groups),
 }
 
 /// What is wrong with a topology, in terms of its nodes and ports.

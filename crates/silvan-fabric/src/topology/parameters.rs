@@ -15,6 +15,11 @@ pub(crate) fn default_link_delay() -> Time {
     Time::from_ns(20)
 }
 
+/// A number of things of which there is one unless something else is said.
+pub(crate) const fn one() -> u32 {
+    1
+}
+
 /// A parameter that must lie between two bounds, as the small number it then is.
 pub(super) fn within(kind: &str, name: &str, value: u32, low: u16, high: u16) -> Result<u16, TopologyError> {
     match u16::try_from(value) {

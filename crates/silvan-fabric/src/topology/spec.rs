@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::custom::Custom;
+use super::dragonfly::Dragonfly;
+use super::dragonfly_plus::DragonflyPlus;
 use super::dumbbell::Dumbbell;
+use super::grid::{GridSpec, Rows};
 use super::k_ary_n_fly::KAryNFly;
 use super::k_ary_n_tree::KAryNTree;
 use super::modified_tree::ModifiedTree;
@@ -38,6 +41,17 @@ pub enum TopologySpec {
     FatTree648(FatTree648),
     /// The full three-level fat tree of switches of one radix.
     ThreeLevelFatTree(ThreeLevelFatTree),
+    /// A torus of any number of dimensions.
+    Torus(GridSpec),
+    /// A mesh of any number of dimensions.
+    Mesh(GridSpec),
+    /// A `HyperX`, or flattened butterfly: every row of switches fully meshed.
+    #[serde(rename = "hyperx")]
+    HyperX(GridSpec),
+    /// A dragonfly.
+    Dragonfly(Dragonfly),
+    /// A dragonfly+: groups of leaves and spines.
+    DragonflyPlus(DragonflyPlus),
     /// Lists of hosts, switches and links.
     Custom(Custom),
 }
@@ -58,6 +72,11 @@ impl TopologySpec {
             Self::TwoLevelFatTree(spec) => spec.build(),
             Self::FatTree648(spec) => spec.build(),
             Self::ThreeLevelFatTree(spec) => spec.build(),
+            Self::Torus(spec) => spec.build(Rows::Rings),
+            Self::Mesh(spec) => spec.build(Rows::Lines),
+            Self::HyperX(spec) => spec.build(Rows::Full),
+            Self::Dragonfly(spec) => spec.build(),
+            Self::DragonflyPlus(spec) => spec.build(),
             Self::Custom(spec) => spec.build(),
         }?;
         topology.validate()?;
@@ -85,6 +104,12 @@ mod tests {
             (r#"{"kind": "two-level-fat-tree", "leaves": 3, "spines": 2, "hosts_per_leaf": 4}"#, 12),
             (r#"{"kind": "fat-tree-648", "link_delay": "10 ns"}"#, 648),
             (r#"{"kind": "three-level-fat-tree", "radix": 4}"#, 16),
+            (r#"{"kind": "torus", "sizes": [4, 4, 4]}"#, 64),
+            (r#"{"kind": "mesh", "sizes": [3, 2], "hosts_per_switch": 2}"#, 12),
+            (r#"{"kind": "hyperx", "sizes": [4, 4], "link_delay": "10 ns"}"#, 16),
+            (r#"{"kind": "dragonfly", "p": 2, "a": 4, "h": 2}"#, 72),
+            (r#"{"kind": "dragonfly", "p": 1, "a": 4, "h": 2, "g": 5, "arrangement": "relative"}"#, 20),
+            (r#"{"kind": "dragonfly-plus", "p": 2, "leaves": 2, "spines": 2, "h": 2}"#, 20),
             (
                 r#"{"kind": "custom", "hosts": ["A", "B"], "switches": [{"name": "S"}],
                     "links": [{"from": "A", "to": "S"}, {"from": "B", "to": "S:2"}]}"#,
@@ -103,6 +128,6 @@ mod tests {
         let error = read(r#"{"kind": "star", "host": 5}"#).unwrap_err();
         assert_eq!(error, "unknown field `host`, expected one of `hosts`, `link_rate`, `link_delay`");
         assert!(read(r#"{"kind": "fat-tree-648", "radix": 5}"#).is_err());
-        assert!(read(r#"{"kind": "torus"}"#).unwrap_err().contains("unknown variant `torus`"));
+        assert!(read(r#"{"kind": "cube"}"#).unwrap_err().contains("unknown variant `cube`"));
     }
 }

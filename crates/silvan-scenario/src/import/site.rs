@@ -447,5 +447,5 @@ fn lane_files(
         }
         None => LaneMaps::new(topology, IDENTITY).ok_or_else(too_many)?,
     };
-    Ok(Some(Lanes { levels, maps }))
+    Ok(Some(Lanes { levels, maps, detours: None }))
 }

@@ -6,7 +6,7 @@
 use silvan_engine::{Rate, Time};
 
 use super::{NONE, Nodes};
-use crate::config::{Assignment, Config};
+use crate::config::Config;
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::measure::series::LinkName;
@@ -69,7 +69,7 @@ impl Map {
             .map(|link| Link { channel: link.channel, switch: link.switch, host: NONE, sent_bytes: 0 })
             .collect();
         let lanes = config.lanes.count.max(1);
-        let (drain, changes_lanes) = (config.host.drain_rate, config.lanes.assignment == Assignment::Paths);
+        let (drain, changes_lanes) = (config.host.drain_rate, config.path_lanes.is_some());
         Self { links, outputs, of_host: Vec::new(), by_channel, lanes, changes_lanes, full_space, drain }
     }
 
@@ -89,10 +89,10 @@ impl Map {
     }
 
     /// The links on which a switch sends what it has for a host behind a root: that of its table, or, where
-    /// flows have routes of their own, that to the host and those where it was told to stop.
+    /// routes depend on more than the destination, that to the host and those where it was told to stop.
     fn wanted(&self, switch: &Switch, number: u32, (host, vl): (u32, u8)) -> impl Iterator<Item = u32> {
         let (ports, cams) = (switch.ports(), switch.cams());
-        let route = if ports.director().is_none() { Some(ports.route(host)) } else { None };
+        let route = if ports.is_by_destination() { Some(ports.route(host)) } else { None };
         let lane = move |output: usize| output * usize::from(self.lanes) + usize::from(vl);
         let stops = move |output: usize| cams.is_some_and(|cams| cams.stops(lane(output), host));
         let outputs = self.outputs[number as usize].iter().enumerate();

@@ -288,8 +288,8 @@ impl Roles {
                 } else if let Some((switch, output)) = link.switch {
                     let ports = nodes.switches[switch as usize].ports();
                     for (host, is_watched) in (0u32..).zip(&mut self.watch.hosts) {
-                        // Where flows have routes of their own, any may come.
-                        *is_watched |= ports.director().is_some() || ports.route(host) == output;
+                        // Where routes are not those of the table alone, any may come.
+                        *is_watched |= !ports.is_by_destination() || ports.route(host) == output;
                     }
                 }
             }
@@ -424,7 +424,7 @@ fn way(key: FlowKey, nodes: Nodes, map: &Map) -> impl Iterator<Item = u32> {
         let ports = nodes.switches[switch as usize].ports();
         let routes = ports.director().and_then(|director| director.routes.as_ref());
         let output = routes.map_or_else(
-            || ports.route(key.destination),
+            || ports.output_of(key.source, key.destination),
             |routes| usize::from(routes.state.forward(&routes.table, input as u16 + 1, key)).wrapping_sub(1),
         );
         map.outputs[switch as usize].get(output).copied().filter(|&link| link != NONE)

@@ -62,7 +62,11 @@ pub(super) fn tie_break(switch: u32, flow: FlowKey) -> u64 {
 /// A number that looks random and depends on nothing else, so that the choice remains a function
 /// of the switch and the flow, whoever asks and how often.
 fn draw((switch, port): (u32, u16), flow: FlowKey) -> u64 {
-    let words = [switch, u32::from(port), flow.source, flow.destination, flow.connection];
+    mixed([switch, u32::from(port), flow.source, flow.destination, flow.connection])
+}
+
+/// A number that looks random and depends on some words alone (`SplitMix64`).
+pub(in crate::routing) fn mixed<const N: usize>(words: [u32; N]) -> u64 {
     words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, &word| {
         let mut z = (hash ^ u64::from(word)).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

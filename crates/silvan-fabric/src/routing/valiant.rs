@@ -1,0 +1,211 @@
+//! Valiant routes of dragonflies and dragonfly+: minimally to a group drawn for the pair of source and
+//! destination, and minimally on from there (Valiant 1982; Kim and others 2008).
+//!
+//! The group is another than those of the two; within a group, and where there are no more than two groups,
+//! routes are minimal. It depends on the pair and the parameter `draw` alone, so packets of a pair arrive in
+//! order and the routes can be checked before a run.
+//!
+//! ```text
+//!   dragonfly     source group    group between    destination's
+//!                 local 0         local 1          local 2          lanes
+//!                       global 0         global 1
+//!
+//!   dragonfly+    up 0            down 0, up 1     down 1
+//!                       global 0         global 1
+//! ```
+//!
+//! Every link waits for those after it in this order only, so three lanes are enough for a dragonfly and two
+//! for a dragonfly+. Which stage a packet is in follows from the switch it is at, its source and its
+//! destination: forwarding tables that know the destination only are not enough, and SL-to-VL tables that know
+//! ports and level neither.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::adaptive::heuristic::mixed;
+use super::lanes::{LEVELS, Lanes};
+use super::minimal::{groups_of, port_to_group, tables};
+use super::{RoutingError, Tables};
+use crate::topology::{Groups, Inside, Topology};
+
+/// Over a group drawn for each pair of hosts, for dragonflies and dragonfly+. Needs
+/// `lanes.assignment = "routing"`, with three lanes in a dragonfly and two in a dragonfly+.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Valiant {
+    /// Which of the possible drawings it is.
+    #[serde(default)]
+    pub draw: u32,
+}
+
+impl Valiant {
+    /// The tables of minimal routes, by which packets leave the group between.
+    ///
+    /// # Errors
+    /// [`RoutingError::Unsuitable`] if it is no generated dragonfly or dragonfly+.
+    pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
+        Ok(tables(topology, groups_of(topology, "valiant")?))
+    }
+
+    /// The detours, and the lanes that make them free of deadlock.
+    ///
+    /// # Errors
+    /// As [`Valiant::compute`]; a network too large for tables of lanes.
+    pub(super) fn lanes(&self, topology: &Topology) -> Result<Lanes, RoutingError> {
+        let shape = groups_of(topology, "valiant")?;
+        let (levels, maps) = super::lanes::same_everywhere(topology, [0; LEVELS])?;
+        Ok(Lanes { levels, maps, detours: Some(Detours { shape, draw: self.draw }) })
+    }
+}
+
+/// The groups between, and the lanes on the way there and on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Detours {
+    shape: Groups,
+    draw: u32,
+}
+
+impl Detours {
+    /// Lanes that it takes.
+    #[must_use]
+    pub fn lanes(&self) -> u8 {
+        match self.shape.inside {
+            Inside::Mesh => 3,
+            Inside::LeavesAndSpines { .. } => 2,
+        }
+    }
+
+    /// The group over which packets from one group to another go, if it is a third.
+    fn between(&self, (src, dst): (usize, usize), (from, to): (usize, usize)) -> Option<usize> {
+        let groups = usize::from(self.shape.groups);
+        if from == to || groups < 3 {
+            return None;
+        }
+        let number = mixed([self.draw, src as u32, dst as u32]) % (groups as u64 - 2);
+        // The number among all groups but the two.
+        let (low, high) = (from.min(to), from.max(to));
+        let skipped = number as usize + usize::from(number as usize >= low);
+        Some(skipped + usize::from(skipped >= high))
+    }
+
+    /// Where a switch sends a packet from one host to another, and on which lane, if its table names `port`
+    /// for the destination.
+    #[must_use]
+    pub fn step(&self, switch: usize, port: u16, src: usize, dst: usize) -> (u16, u8) {
+        let shape = self.shape;
+        let at = shape.group(switch);
+        let (from, to) = (shape.group(shape.home(src)), shape.group(shape.home(dst)));
+        if at == from {
+            let between = self.between((src, dst), (from, to));
+            return (between.map_or(port, |group| port_to_group(shape, switch, group, dst)), 0);
+        }
+        let lane = match shape.inside {
+            Inside::Mesh => 1 + u8::from(at == to),
+            // In the group between, what comes to a spine that has no link on goes down and up again.
+            Inside::LeavesAndSpines { leaves } => {
+                let is_spine = shape.place(switch) >= usize::from(leaves);
+                u8::from(at == to || !is_spine || port > leaves)
+            }
+        };
+        (port, lane)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lane_check::{check_folded, check_lanes};
+    use super::super::{RoutingSpec, analyse_lanes, trace_lanes};
+    use super::*;
+    use crate::topology::dragonfly::Dragonfly;
+    use crate::topology::dragonfly_plus::DragonflyPlus;
+    use crate::topology::{Arrangement, NodeRef};
+
+    fn networks() -> Vec<Topology> {
+        let mut found = Vec::new();
+        for arrangement in [Arrangement::Absolute, Arrangement::Relative] {
+            for (p, a, h, g) in [(2, 4, 2, None), (1, 3, 1, None), (1, 4, 2, Some(2)), (1, 6, 3, Some(7))] {
+                found.push(Dragonfly { arrangement, g, ..Dragonfly::new(p, a, h) }.build().unwrap());
+            }
+            for (p, leaves, spines, h, g) in [(2, 2, 2, 2, None), (1, 3, 2, 2, Some(3)), (1, 4, 4, 2, None)] {
+                let spec = DragonflyPlus { arrangement, g, ..DragonflyPlus::new(p, leaves, spines, h) };
+                found.push(spec.build().unwrap());
+            }
+        }
+        found
+    }
+
+    fn routed(topology: &Topology, draw: u32) -> (Tables, Lanes) {
+        let spec = RoutingSpec::Valiant(Valiant { draw });
+        (spec.compute(topology).unwrap(), spec.lanes(topology).unwrap().unwrap())
+    }
+
+    /// The groups that packets from one host to another pass, each once.
+    fn groups_on_way(topology: &Topology, tables: &Tables, lanes: &Lanes, from: u32, to: u32) -> Vec<usize> {
+        let (wiring, shape) = (topology.wiring(), groups_of(topology, "valiant").unwrap());
+        let path = trace_lanes(topology, &wiring, (tables, Some(lanes)), from, to).unwrap();
+        let switches = path.channels.iter().filter_map(|channel| match channel.from.node {
+            NodeRef::Switch(at) => Some(shape.group(at as usize)),
+            NodeRef::Host(_) => None,
+        });
+        let mut groups: Vec<usize> = switches.collect();
+        groups.dedup();
+        groups
+    }
+
+    #[test]
+    fn packets_go_over_one_other_group_and_arrive() {
+        for topology in networks() {
+            let shape = groups_of(&topology, "valiant").unwrap();
+            let (tables, lanes) = routed(&topology, 3);
+            for from in 0..topology.hosts.len() as u32 {
+                for to in (0..topology.hosts.len() as u32).filter(|&to| to != from) {
+                    let groups = groups_on_way(&topology, &tables, &lanes, from, to);
+                    let ends = [from, to].map(|host| shape.group(shape.home(host as usize)));
+                    let expected = match (ends[0] == ends[1], shape.groups) {
+                        (true, _) => 1,
+                        (false, 2) => 2,
+                        (false, _) => 3,
+                    };
+                    assert_eq!(groups.len(), expected, "{}: {groups:?}", topology.name);
+                }
+            }
+            let found = analyse_lanes(&topology, &tables, Some(&lanes));
+            let pairs = topology.hosts.len() as u64 * (topology.hosts.len() as u64 - 1);
+            assert_eq!((found.pairs, found.unroutable), (pairs, 0));
+            assert!(found.hops.len() <= 8, "at most seven switches: {:?}", found.hops);
+        }
+    }
+
+    #[test]
+    fn lanes_make_them_free_of_deadlock_and_fewer_do_not() {
+        let mut deadlocks = 0;
+        for topology in networks() {
+            for draw in 0..3 {
+                let (tables, lanes) = routed(&topology, draw);
+                let found = check_lanes(&topology, &tables, &lanes);
+                assert_eq!((&found.cycle, found.discarded), (&None, 0), "{}", topology.name);
+                assert!(found.lanes.len() <= usize::from(lanes.count()));
+                deadlocks += u32::from(check_folded(&topology, &tables, &lanes, |_| 0).cycle.is_some());
+            }
+        }
+        assert!(deadlocks > 20, "{deadlocks}");
+    }
+
+    #[test]
+    fn groups_between_are_drawn_evenly() {
+        let topology = Dragonfly::new(2, 4, 2).build().unwrap();
+        let (tables, lanes) = routed(&topology, 0);
+        let mut met = [0u32; 9];
+        for (from, to) in (0..8).flat_map(|from| (8..16).map(move |to| (from, to))) {
+            met[groups_on_way(&topology, &tables, &lanes, from, to)[1]] += 1;
+        }
+        assert_eq!((met[0], met[1]), (0, 0));
+        assert!(met[2..].iter().all(|&count| (3..=17).contains(&count)), "64 pairs over 7 groups: {met:?}");
+        let (_, other) = routed(&topology, 1);
+        let differs = (8..16).any(|to| {
+            let way = |lanes| groups_on_way(&topology, &tables, lanes, 0, to)[1];
+            way(&lanes) != way(&other)
+        });
+        assert!(differs, "another draw draws others");
+    }
+}

@@ -1,0 +1,47 @@
+//! Distances between switches, found by search, against which tests hold closed forms.
+
+use std::collections::VecDeque;
+
+use super::{NodeRef, Topology};
+
+/// What all pairs of switches say.
+pub(super) struct Distances {
+    /// Links between the two farthest switches.
+    pub diameter: u32,
+    /// Sum over all ordered pairs.
+    pub sum: u64,
+}
+
+impl Distances {
+    /// Searches from every switch that `counts`.
+    pub fn between(topology: &Topology, counts: impl Fn(usize) -> bool) -> Self {
+        let wiring = topology.wiring();
+        let count = topology.switches.len();
+        let mut found = Self { diameter: 0, sum: 0 };
+        for from in (0..count).filter(|&at| counts(at)) {
+            let mut hops = vec![u32::MAX; count];
+            hops[from] = 0;
+            let mut open = VecDeque::from([from]);
+            while let Some(at) = open.pop_front() {
+                for (end, _) in wiring.switches[at].iter().flatten() {
+                    if let NodeRef::Switch(next) = end.node
+                        && hops[next as usize] == u32::MAX
+                    {
+                        hops[next as usize] = hops[at] + 1;
+                        open.push_back(next as usize);
+                    }
+                }
+            }
+            for (_, &far) in hops.iter().enumerate().filter(|&(at, _)| counts(at)) {
+                found.diameter = found.diameter.max(far);
+                found.sum += u64::from(far);
+            }
+        }
+        found
+    }
+
+    /// Searches from every switch.
+    pub fn of(topology: &Topology) -> Self {
+        Self::between(topology, |_| true)
+    }
+}

@@ -1,0 +1,310 @@
+//! What dragonflies share: groups of switches, and links between the groups.
+//!
+//! # Global links
+//! Some switches of a group have `h` global ports each; the group numbers these ports q = 0, 1, .. along its
+//! switches. With g groups every g - 1 consecutive ports form a round, which has one port for each other
+//! group; ports left over after the last whole round have no link. So two groups are joined by as many
+//! links as there are rounds: by one where a group has g - 1 global ports. Within a round, port t of group
+//! i leads to
+//!
+//! | arrangement | group | its port in that round |
+//! | --- | --- | --- |
+//! | absolute | j = t if t < i, else t + 1 | i if i < j, else i - 1 |
+//! | relative | i + t + 1 modulo g | g - 2 - t |
+//!
+//! (Hastings and others, Cluster 2015, compare these.)
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Rate, Time};
+
+use super::parameters::{
+    check_delay, check_rate, check_size, host_end, numbered_hosts, switch, switch_end, within,
+};
+use super::{Link, MAX_SWITCH_PORTS, MAX_SWITCHES, Shape, Topology, TopologyError};
+
+/// Which global port leads to which group; the numbers are in `docs/topologies.md`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrangement {
+    /// The ports of a group lead to the other groups in the order of their numbers.
+    #[default]
+    Absolute,
+    /// They lead to the groups that come after its own, round the circle.
+    Relative,
+}
+
+/// How the switches of a group are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inside {
+    /// Each to each; all have hosts and global links: a dragonfly.
+    Mesh,
+    /// Leaves, that have the hosts, each to every spine; spines have the global links: a dragonfly+.
+    LeavesAndSpines {
+        /// Leaves of a group, before its spines in number.
+        leaves: u16,
+    },
+}
+
+/// The shape of a dragonfly or dragonfly+.
+///
+/// [`Topology::switches`] has group after group. The ports of a switch lead to its hosts first, then to other
+/// switches of its group in their order, then to other groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Groups {
+    /// How the switches of a group are joined.
+    pub inside: Inside,
+    /// Number of groups.
+    pub groups: u16,
+    /// Switches of a group.
+    pub switches: u16,
+    /// Hosts of each switch that has some.
+    pub hosts: u16,
+    /// Global ports of each switch that has some.
+    pub global: u16,
+    /// Which of them leads where.
+    pub arrangement: Arrangement,
+}
+
+impl Groups {
+    /// Switches of a group with hosts: its first ones.
+    #[must_use]
+    pub fn with_hosts(self) -> u16 {
+        match self.inside {
+            Inside::Mesh => self.switches,
+            Inside::LeavesAndSpines { leaves } => leaves,
+        }
+    }
+
+    /// Switches of a group with global ports: its last ones.
+    #[must_use]
+    pub fn with_global(self) -> u16 {
+        match self.inside {
+            Inside::Mesh => self.switches,
+            Inside::LeavesAndSpines { leaves } => self.switches - leaves,
+        }
+    }
+
+    /// Links between any two groups.
+    #[must_use]
+    pub fn rounds(self) -> usize {
+        let ports = usize::from(self.with_global()) * usize::from(self.global);
+        ports.checked_div(usize::from(self.groups) - 1).unwrap_or(0)
+    }
+
+    /// The group of a switch.
+    #[must_use]
+    pub fn group(self, switch: usize) -> usize {
+        switch / usize::from(self.switches)
+    }
+
+    /// The place of a switch in its group.
+    #[must_use]
+    pub fn place(self, switch: usize) -> usize {
+        switch % usize::from(self.switches)
+    }
+
+    /// The switch of a host.
+    #[must_use]
+    pub fn home(self, host: usize) -> usize {
+        let number = host / usize::from(self.hosts);
+        let each = usize::from(self.with_hosts());
+        number / each * usize::from(self.switches) + number % each
+    }
+
+    /// The port of a switch to one of its hosts.
+    #[must_use]
+    pub fn host_port(self, host: usize) -> u16 {
+        (host % usize::from(self.hosts)) as u16 + 1
+    }
+
+    /// Whether a switch of a group, by place, has hosts.
+    #[must_use]
+    pub fn has_hosts(self, place: usize) -> bool {
+        place < usize::from(self.with_hosts())
+    }
+
+    /// Hosts of a switch by place.
+    fn hosts_at(self, place: usize) -> u16 {
+        if self.has_hosts(place) { self.hosts } else { 0 }
+    }
+
+    /// The port of a switch to another of its group, both by place; `None` where no link joins them.
+    #[must_use]
+    pub fn local_port(self, from: usize, to: usize) -> Option<u16> {
+        let first = self.hosts_at(from) + 1;
+        // A switch has at most 256 ports.
+        match self.inside {
+            Inside::Mesh => (from != to).then(|| first + to as u16 - u16::from(to > from)),
+            Inside::LeavesAndSpines { leaves } => {
+                let leaves = usize::from(leaves);
+                match (from < leaves, to < leaves) {
+                    (true, false) => Some(first + (to - leaves) as u16),
+                    (false, true) => Some(first + to as u16),
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    /// Ports of a switch, by place, to others of its group.
+    fn locals(self, place: usize) -> u16 {
+        match self.inside {
+            Inside::Mesh => self.switches - 1,
+            Inside::LeavesAndSpines { leaves } if place < usize::from(leaves) => self.switches - leaves,
+            Inside::LeavesAndSpines { leaves } => leaves,
+        }
+    }
+
+    /// The port that a group has for another in a round of its global ports: which of them that is.
+    fn global_number(self, from: usize, to: usize, round: usize) -> usize {
+        let groups = usize::from(self.groups);
+        let within = match self.arrangement {
+            Arrangement::Absolute => to - usize::from(to > from),
+            Arrangement::Relative => (to + groups - from) % groups - 1,
+        };
+        round * (groups - 1) + within
+    }
+
+    /// Where a link from one group to another, by number, begins: the place of the switch, and its port.
+    #[must_use]
+    pub fn gate(self, from: usize, to: usize, round: usize) -> (usize, u16) {
+        let number = self.global_number(from, to, round);
+        let (nth, port) = (number / usize::from(self.global), number % usize::from(self.global));
+        let place = usize::from(self.switches - self.with_global()) + nth;
+        (place, self.hosts_at(place) + self.locals(place) + port as u16 + 1)
+    }
+
+    /// Number of switches.
+    #[must_use]
+    pub fn all_switches(self) -> u64 {
+        u64::from(self.groups) * u64::from(self.switches)
+    }
+
+    /// Number of hosts.
+    #[must_use]
+    pub fn all_hosts(self) -> u64 {
+        u64::from(self.groups) * u64::from(self.with_hosts()) * u64::from(self.hosts)
+    }
+}
+
+/// What links of a dragonfly are like.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cables {
+    pub link_rate: Rate,
+    pub link_delay: Time,
+    /// Of links between groups.
+    pub global_delay: Option<Time>,
+}
+
+/// The numbers of a dragonfly as a scenario gives them, each with the name of its key.
+pub(super) struct Given<'a> {
+    pub kind: &'a str,
+    pub family: &'a str,
+    pub hosts: (&'a str, u32),
+    pub global: (&'a str, u32),
+    pub groups: Option<u32>,
+    pub arrangement: Arrangement,
+    pub cables: Cables,
+}
+
+impl Given<'_> {
+    /// Wires groups of so many switches.
+    ///
+    /// # Errors
+    /// A parameter out of its range, groups that cannot be joined each to each, a network over the limits.
+    pub fn build(&self, inside: Inside, switches: u16) -> Result<Topology, TopologyError> {
+        let shape = self.checked(inside, switches)?;
+        let Cables { link_rate, link_delay, global_delay } = self.cables;
+        let global_delay = global_delay.unwrap_or(link_delay);
+        check_rate(self.kind, "link_rate", link_rate)?;
+        check_delay(self.kind, "link_delay", link_delay)?;
+        check_delay(self.kind, "global_delay", global_delay)?;
+        let link = |a, b, delay| Link { a, b, rate: link_rate, delay, one_way: false };
+        let to_host = |host: usize| {
+            let at = switch_end(shape.home(host) as u32, shape.host_port(host));
+            link(host_end(host as u32), at, link_delay)
+        };
+        let mut links: Vec<Link> = (0..shape.all_hosts() as usize).map(to_host).collect();
+        let (groups, each) = (usize::from(shape.groups), usize::from(switches));
+        for group in 0..groups {
+            let end = |place: usize, port| switch_end((group * each + place) as u32, port);
+            let pairs = (0..each).flat_map(|from| (from + 1..each).map(move |to| (from, to)));
+            let joined = |(from, to)| {
+                Some((end(from, shape.local_port(from, to)?), end(to, shape.local_port(to, from)?)))
+            };
+            links.extend(pairs.filter_map(joined).map(|(a, b)| link(a, b, link_delay)));
+        }
+        for round in 0..shape.rounds() {
+            for (from, to) in (0..groups).flat_map(|from| (from + 1..groups).map(move |to| (from, to))) {
+                let end = |from: usize, to: usize| {
+                    // A link has the same number from either side.
+                    let (place, port) = shape.gate(from, to, round);
+                    switch_end((from * each + place) as u32, port)
+                };
+                links.push(link(end(from, to), end(to, from), global_delay));
+            }
+        }
+        let name = |number: usize| format!("G{}.{}", shape.group(number), shape.place(number));
+        let ports = |place: usize| {
+            let has_global = place >= usize::from(switches - shape.with_global());
+            shape.hosts_at(place) + shape.locals(place) + if has_global { shape.global } else { 0 }
+        };
+        let all = 0..shape.all_switches() as usize;
+        Ok(Topology {
+            name: format!("{} of {} groups of {switches} switches", self.family, shape.groups),
+            hosts: numbered_hosts(shape.all_hosts()),
+            switches: all.map(|number| switch(name(number), ports(shape.place(number)))).collect(),
+            links,
+            shape: Shape::Groups(shape),
+        })
+    }
+
+    /// The shape, within the limits; nothing of its size is allocated.
+    fn checked(&self, inside: Inside, switches: u16) -> Result<Groups, TopologyError> {
+        let kind = self.kind;
+        let small = |(name, value): (&str, u32)| within(kind, name, value, 1, MAX_SWITCH_PORTS);
+        let (hosts, global) = (small(self.hosts)?, small(self.global)?);
+        let arrangement = self.arrangement;
+        let mut shape = Groups { inside, groups: 1, switches, hosts, global, arrangement };
+        for place in 0..usize::from(switches) {
+            let has_global = place >= usize::from(switches - shape.with_global());
+            let ports = shape.hosts_at(place) + shape.locals(place) + if has_global { global } else { 0 };
+            if ports > MAX_SWITCH_PORTS {
+                return Err(TopologyError(format!(
+                    "{kind}: `{}` = {hosts}, `{}` = {global} need switches of {ports} ports in groups of {switches}; \
+                     at most {MAX_SWITCH_PORTS} are possible",
+                    self.hosts.0, self.global.0
+                )));
+            }
+        }
+        // At most 256 switches of 256 ports.
+        let ports = u32::from(shape.with_global()) * u32::from(global);
+        let groups = self.groups.unwrap_or(ports + 1);
+        if groups < 2 || groups > ports + 1 {
+            return Err(TopologyError(format!(
+                "{kind}: `g` = {groups} is out of range; it must be 2 to {}, as a group has {ports} global ports and a \
+                 link to each other group",
+                ports + 1
+            )));
+        }
+        // 256 * 256 + 1 groups would not fit, and are too many switches.
+        shape.groups = u16::try_from(groups).unwrap_or(u16::MAX);
+        let total = u64::from(groups) * u64::from(switches);
+        let parameters = format!(
+            "`{}` = {hosts}, `{}` = {global}, groups of {switches}, {groups} of them",
+            self.hosts.0, self.global.0
+        );
+        let rounds = u64::from(ports / (groups - 1));
+        let between = u64::from(groups) * u64::from(groups - 1) / 2 * rounds;
+        let within_group: u64 =
+            (0..usize::from(switches)).map(|place| u64::from(shape.locals(place))).sum::<u64>() / 2;
+        let all_hosts = u64::from(groups) * u64::from(shape.with_hosts()) * u64::from(hosts);
+        check_size(
+            kind,
+            &parameters,
+            [all_hosts, total.min(MAX_SWITCHES + 1), all_hosts + u64::from(groups) * within_group + between],
+        )?;
+        Ok(shape)
+    }
+}

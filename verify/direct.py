@@ -1,0 +1,328 @@
+"""Tori, meshes, HyperX, dragonflies and dragonfly+, and the way of each pair of hosts with its lanes.
+
+Ways are walked link by link from the words that describe them, and lanes are read off the whole way;
+nothing here is a table of a switch.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+from typing import Any
+
+from verify.mixing import drawn
+from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, time_ps
+from verify.wiring import Link, Wiring
+
+GRIDS = ("torus", "mesh", "hyperx")
+GROUPS = ("dragonfly", "dragonfly-plus")
+
+
+@dataclass
+class Way:
+    """A way: its service level, and at each switch the neighbour or host that comes next and the lane."""
+
+    level: int
+    steps: dict[str, tuple[str, int]]
+
+
+@dataclass
+class Direct(Wiring):
+    """A network of which each pair of hosts has a way of its own."""
+
+    #: Where each port of a switch leads to, the other way round.
+    port_to: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    home: dict[str, str] = field(default_factory=dict)
+    routing: str = ""
+    draw: int = 0
+    _ways: dict[tuple[str, str], Way] = field(default_factory=dict)
+
+    def join(self, near: str, far: str, like: Link) -> None:
+        """Join two switches by their next free ports, or a host with a switch."""
+        ends = []
+        for name in (near, far):
+            if name in self.hosts:
+                ends.append((name, 0))
+                continue
+            self.ports[name] = self.ports.get(name, 0) + 1
+            ends.append((name, self.ports[name]))
+        self.join_at(ends[0], ends[1], like)
+
+    def join_at(self, near: tuple[str, int], far: tuple[str, int], like: Link) -> None:
+        """Join two ports."""
+        self.links.append(Link((near, far), like.ps_per_byte, like.delay_ps))
+        for (name, port), (other, _) in ((near, far), (far, near)):
+            self.port_to.setdefault(name, {}).setdefault(other, []).append(port)
+
+    def way(self, source: str, destination: str) -> Way:
+        """Return the way of a pair."""
+        pair = source, destination
+        if pair not in self._ways:
+            self._ways[pair] = self.walk(source, destination)
+        return self._ways[pair]
+
+    def hop(self, switch: str, source: str, destination: str) -> tuple[int, int]:
+        """Return the port by which a switch sends what one host sends to another, and the lane."""
+        following, lane = self.way(source, destination).steps[switch]
+        return self.port_to[switch][following][0], lane
+
+    def ways(self) -> dict[str, dict[str, int]]:
+        """Return the output of each switch towards each host, for ways that follow from the host alone."""
+        tables: dict[str, dict[str, int]] = {switch: {} for switch in self.switches}
+        for source, destination in product(self.hosts, self.hosts):
+            if source != destination:
+                for switch in self.way(source, destination).steps:
+                    tables[switch][destination] = self.hop(switch, source, destination)[0]
+        for host, switch in self.home.items():
+            tables[switch][host] = self.port_to[switch][host][0]
+        return tables
+
+    @abstractmethod
+    def walk(self, source: str, destination: str) -> Way:
+        """Find the way of a pair."""
+
+
+@dataclass
+class Grid(Direct):
+    """Rows of switches: rings, lines or full meshes."""
+
+    sizes: tuple[int, ...] = ()
+    kind: str = "torus"
+    place: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def walk(self, source: str, destination: str) -> Way:
+        """Go to the right coordinate, dimension by dimension."""
+        if self.routing != "dimension-order":
+            raise NotCovered(f"routing.kind = {self.routing} on a {self.kind}")
+        at, end = list(self.place[self.home[source]]), self.place[self.home[destination]]
+        level, bit, steps = 0, 0, dict[str, tuple[str, int]]()
+        for dimension, size in enumerate(self.sizes):
+            stations = [at[dimension], *self.stations(at[dimension], end[dimension], size)]
+            crosses = any(abs(far - near) > 1 for near, far in pairwise(stations))
+            has_dateline = self.kind == "torus" and size >= 5
+            lane = int(has_dateline and crosses)
+            level |= lane << bit
+            bit += has_dateline
+            for station in stations[1:]:
+                here = grid_name(at)
+                at[dimension] = station
+                steps[here] = grid_name(at), lane
+        steps[grid_name(at)] = destination, 0
+        return Way(level, steps)
+
+    def stations(self, near: int, far: int, size: int) -> list[int]:
+        """Return the coordinates that are passed in a row, the last included."""
+        if near == far:
+            return []
+        if self.kind == "hyperx":
+            return [far]
+        straight = line(near, far)
+        if self.kind == "mesh" or size == 2:
+            return straight
+        over = list(range(near + 1, size)) + list(range(far + 1))
+        if far > near:
+            over = list(range(near - 1, -1, -1)) + list(range(size - 1, far - 1, -1))
+        if len(over) != len(straight):
+            return min(over, straight, key=len)
+        rises = straight if far > near else over
+        return rises if near % 2 == 0 else (over if rises is straight else straight)
+
+
+def line(near: int, far: int) -> list[int]:
+    """Return the coordinates from one to another, the last included."""
+    return list(range(near + 1, far + 1)) if far > near else list(range(near - 1, far - 1, -1))
+
+
+def grid_name(place: list[int] | tuple[int, ...]) -> str:
+    """Return the name of a switch."""
+    return "S" + ".".join(map(str, place))
+
+
+def grid(given: dict[str, Any], like: Link) -> Grid:
+    """Wire a torus, mesh or HyperX."""
+    kind, sizes, each = given.pop("kind"), tuple(given.pop("sizes")), given.pop("hosts_per_switch", 1)
+    places = [tuple(reversed(place)) for place in product(*(range(size) for size in reversed(sizes)))]
+    net = Grid([f"H{n + 1}" for n in range(each * len(places))], [grid_name(p) for p in places])
+    net.sizes, net.kind = sizes, kind
+    net.place = dict(zip(net.switches, places, strict=True))
+    for number, host in enumerate(net.hosts):
+        net.home[host] = net.switches[number // each]
+        net.join(host, net.home[host], like)
+    first = each
+    for dimension, size in enumerate(sizes):
+        wide = size - 1 if kind == "hyperx" else 2
+        for place, name in zip(places, net.switches, strict=True):
+            net.ports[name] = first + wide
+            row = [grid_name((*place[:dimension], at, *place[dimension + 1 :])) for at in range(size)]
+            at = place[dimension]
+            if kind == "hyperx":
+                for other in range(at + 1, size):
+                    net.join_at((name, first + other), (row[other], first + 1 + at), like)
+            elif at + 1 < size or (kind == "torus" and size > 2):
+                net.join_at((name, first + 1), (row[(at + 1) % size], first + 2), like)
+        first += wide
+    return net
+
+
+@dataclass
+class Groups(Direct):
+    """Groups of switches: each joined to each, or leaves and spines."""
+
+    leaves: int | None = None
+    groups: list[list[str]] = field(default_factory=list)
+    #: The two ends of each link between groups, by the two groups.
+    gates: dict[tuple[int, int], list[tuple[str, str]]] = field(default_factory=dict)
+
+    def group(self, switch: str) -> int:
+        """Return the number of a switch's group."""
+        return next(number for number, group in enumerate(self.groups) if switch in group)
+
+    def hop(self, switch: str, source: str, destination: str) -> tuple[int, int]:
+        """Return port and lane; of several links between two switches, that which the destination says."""
+        following, lane = self.way(source, destination).steps[switch]
+        ports = self.port_to[switch][following]
+        if len(ports) == 1:
+            return ports[0], lane
+        own = [gate for gate in self.gates[self.group(switch), self.group(following)] if gate[0] == switch]
+        chosen = self.hosts.index(destination) % len(own)
+        return ports[[gate[1] == following for gate in own[: chosen + 1]].count(True) - 1], lane
+
+    def walk(self, source: str, destination: str) -> Way:
+        """Go to the group of the destination, over one drawn for the pair if need be."""
+        number, target = self.hosts.index(destination), self.home[destination]
+        at, ends = self.home[source], (self.group(self.home[source]), self.group(target))
+        between = [n for n in range(len(self.groups)) if n not in ends]
+        legs = [ends[1]] if ends[0] != ends[1] else []
+        if self.routing == "valiant" and legs and between:
+            pair = self.draw, self.hosts.index(source), number
+            legs.insert(0, between[drawn(pair) % len(between)])
+        links = list[tuple[str, str]]()
+        for leg in legs:
+            while self.group(at) != leg:
+                links.append((at, self.towards(at, leg, number)))
+                at = links[-1][1]
+        while at != target:
+            joined = target in self.port_to[at]
+            links.append((at, target if joined else self.groups[ends[1]][self.spine(number)]))
+            at = links[-1][1]
+        lanes = self.lanes_of(links, ends)
+        # The link to the host has the lane of those before it, in minimal ways lane 0.
+        last = 0
+        if ends[0] != ends[1] and self.routing == "valiant":
+            last = 2 if self.leaves is None else 1
+        steps = {near: (far, lane) for (near, far), lane in zip(links, lanes, strict=True)}
+        return Way(0, {**steps, target: (destination, last)})
+
+    def spine(self, number: int) -> int:
+        """Return the place of the spine by which leaves of a group send to a host of it."""
+        assert self.leaves is not None
+        return self.leaves + number % (len(self.groups[0]) - self.leaves)
+
+    def towards(self, at: str, group: int, number: int) -> str:
+        """Return the next switch on the way to another group."""
+        gates = self.gates[self.group(at), group]
+        own = [far for near, far in gates if near == at]
+        if own:
+            return own[number % len(own)]
+        gate = gates[number % len(gates)][0]
+        if gate in self.port_to[at]:
+            return gate
+        assert self.leaves is not None
+        return self.groups[self.group(at)][number % self.leaves]
+
+    def lanes_of(self, links: list[tuple[str, str]], ends: tuple[int, int]) -> list[int]:
+        """Return the lane of each link of a way: it rises where a circle could close."""
+        lanes, lane, crossed = [], 0, False
+        is_over_others = self.routing == "valiant" and ends[0] != ends[1]
+        for near, far in links:
+            is_last = self.group(near) == ends[1]
+            if self.leaves is not None:
+                # Two lanes for two ways up and down, one for one.
+                is_again = crossed and (is_last or not self.is_leaf(far))
+                lane = max(lane, int(is_over_others and is_again))
+            elif is_over_others and is_last:
+                lane = 2
+            lanes.append(lane)
+            if self.group(near) != self.group(far):
+                crossed = True
+                lane += self.leaves is None
+        return lanes
+
+    def is_leaf(self, switch: str) -> bool:
+        """Tell whether a switch is a leaf."""
+        return self.leaves is not None and switch in self.groups[self.group(switch)][: self.leaves]
+
+
+def groups(given: dict[str, Any], like: Link) -> Groups:
+    """Wire a dragonfly or dragonfly+."""
+    kind, each, global_each = given.pop("kind"), given.pop("p"), given.pop("h")
+    leaves = given.pop("leaves") if kind == "dragonfly-plus" else None
+    with_global = given.pop("a") if leaves is None else given.pop("spines")
+    size = with_global + (leaves or 0)
+    count = given.pop("g", with_global * global_each + 1)
+    long = given.pop("global_delay", None)
+    far_like = like if long is None else Link(like.ends, like.ps_per_byte, time_ps(long))
+    names = [[f"G{group}.{place}" for place in range(size)] for group in range(count)]
+    net = Groups([], [name for group in names for name in group])
+    net.leaves, net.groups = leaves, names
+    for switch in [switch for group in names for switch in group[: leaves or size]]:
+        for _ in range(each):
+            host = f"H{len(net.hosts) + 1}"
+            net.hosts.append(host)
+            net.home[host] = switch
+            net.join(host, switch, like)
+    for group in names:
+        pairs = [(near, far) for n, near in enumerate(group) for far in group[n + 1 :]]
+        if leaves is not None:
+            pairs = [(leaf, spine) for leaf in group[:leaves] for spine in group[leaves:]]
+        for near, far in pairs:
+            net.join(near, far, like)
+    others = {one: sorted(set(range(count)) - {one}) for one in range(count)}
+    if given.pop("arrangement", "absolute") == "relative":
+        others = {one: [(one + n) % count for n in range(1, count)] for one in range(count)}
+    join_groups(net, others, (with_global, global_each), far_like)
+    return net
+
+
+def join_groups(net: Groups, others: Mapping[int, list[int]], numbers: tuple[int, int], like: Link) -> None:
+    """Join each pair of groups by a link of every round of ports, which lead to `others` in their order.
+
+    The numbers are those of a group's switches that have such ports, the last ones, and of each one's ports.
+    """
+    switches, each = numbers
+    used = {switch: net.ports.get(switch, 0) for switch in net.switches}
+
+    def end(near: int, far: int, turn: int) -> tuple[str, int]:
+        number = turn * len(others[near]) + others[near].index(far)
+        switch = net.groups[near][len(net.groups[near]) - switches + number // each]
+        return switch, used[switch] + 1 + number % each
+
+    for turn in range(switches * each // len(others[0])):
+        for one in others:
+            for other in range(one + 1, len(others)):
+                ends = end(one, other, turn), end(other, one, turn)
+                net.join_at(*ends, like)
+                net.gates.setdefault((one, other), []).append((ends[0][0], ends[1][0]))
+                net.gates.setdefault((other, one), []).append((ends[1][0], ends[0][0]))
+    for group in net.groups:
+        for switch in group[len(group) - switches :]:
+            net.ports[switch] = used[switch] + each
+
+
+def direct(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Direct:
+    """Read `[topology]` of these kinds, and `[routing]`."""
+    given, rule = dict(topology), dict(routing or {})
+    like = Link(
+        (("", 0), ("", 0)),
+        rate_ps_per_byte(given.pop("link_rate", "2 GB/s")),
+        time_ps(given.pop("link_delay", "20 ns")),
+    )
+    is_grid = given["kind"] in GRIDS
+    net: Direct = grid(given, like) if is_grid else groups(given, like)
+    nothing_left("topology", given)
+    net.routing = rule.pop("kind", "dimension-order" if is_grid else "minimal")
+    net.draw = rule.pop("draw", 0)
+    nothing_left("routing", rule)
+    return net

@@ -1,0 +1,16 @@
+"""Numbers that look random and are the same for the same words."""
+
+from __future__ import annotations
+
+MASK = 2**64 - 1
+
+
+def drawn(words: tuple[int, ...]) -> int:
+    """Return a number that looks random and depends on some words alone (SplitMix64)."""
+    state = 0x9E3779B97F4A7C15
+    for word in words:
+        z = ((state ^ word) + 0x9E3779B97F4A7C15) & MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        state = z ^ (z >> 31)
+    return state
