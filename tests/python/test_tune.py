@@ -1,5 +1,6 @@
 """Tuning: what is proposed, given up, compared and written."""
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -256,3 +257,47 @@ def test_without_optuna_it_is_said_what_to_install(small, tmp_path, monkeypatch)
     monkeypatch.setitem(__import__("sys").modules, "optuna", None)
     with pytest.raises(silvan.SweepError, match=r"pip install 'silvan\[tune\]'"):
         tuned(small, tmp_path)
+
+
+def test_what_is_kept_in_traffic_that_the_search_did_not_see(small, tmp_path):
+    apart = {"late": {"flow.1.start": "200 us"}, "slow": {"host.injection_rate": "10 Gbit/s"}}
+    result = tuned(small, tmp_path, unseen=apart, unseen_runs=19, out=tmp_path / "out")
+    assert [one.kind for one in result.kept] == ["late", "slow"]
+    seen = {at.kind.name for trial in result.found.trials for at in trial.ratios}
+    assert seen == {"traffic"}, "what is kept apart is not tuned for"
+    for one in result.kept:
+        assert (one.runs, one.settings) == (19, 18), "the whole space, so that nothing is better"
+        assert one.score.low <= one.score.ratio <= one.score.high
+        parts = one.objectives["victims"].ratio * one.objectives["hotspots"].ratio
+        assert one.score.ratio == pytest.approx(parts**0.5)
+        # By hand: the same runs, the best of the finalists on the very same seeds.
+        ratios = []
+        for seed in (2, 3):
+            values = []
+            for keys in (result.best, one.best):
+                settings = result.tuning.overrides(keys, Kind(one.kind, apart[one.kind]), seed)
+                summary = silvan.run(result.tuning.base.at(settings)).summary
+                hosts = {host["host"]: host["received_gbit_s"] for host in summary["hosts"]}
+                roles = roles_of(result.tuning.base.at(settings), None)
+                hot = [hosts.pop(name) for name in sorted(roles.hotspots)]
+                values.append((sum(hot) / len(hot) * sum(hosts.values()) / len(hosts)) ** 0.5)
+            ratios.append(values[0] / values[1])
+        assert one.score.ratio == pytest.approx((ratios[0] * ratios[1]) ** 0.5)
+    account = (tmp_path / "out" / "account.md").read_text()
+    assert "## On traffic that the search did not see" in account
+    assert (tmp_path / "out" / "figures" / "unseen.png").stat().st_size > 5000
+    numbers = json.loads((tmp_path / "out" / "tune.json").read_text())
+    assert [one["traffic"] for one in numbers["unseen"]] == ["late", "slow"]
+    without = tuned(small, tmp_path, unseen=apart, unseen_runs=0)
+    assert (without.kept, without.best) == ((), result.best)
+
+
+def test_an_objective_that_a_kind_kept_apart_lacks_is_told_before_anything_runs(small, tmp_path):
+    lonely = {"flow.2.to": "H6", "flow.2.from": "H5"}
+    with pytest.raises(silvan.SweepError, match="lonely: objective `hotspots` needs hotspots"):
+        tuned(small, tmp_path, unseen={"lonely": lonely})
+    assert not any((tmp_path / "runs").rglob("summary.json"))
+    kind = Kind("lonely", lonely, ("victims",))
+    tuning = dataclasses.replace(Tuning.load(small, SHORT_RUNS), unseen=(kind,), runs=4, confirm=2)
+    result = silvan.tune(tuning, {"congestion.reaction.ccti_increase": [1, 4]}, store=tmp_path / "runs")
+    assert list(result.kept[0].objectives) == ["victims"]
