@@ -3,6 +3,7 @@
 import pytest
 
 from silvan.sweeps.axes import Axis
+from silvan.sweeps.errors import SweepError
 from silvan.tuning.problem import Kind, Tuning
 from silvan.tuning.survey import Survey
 
@@ -95,5 +96,5 @@ def test_what_is_beside_any_setting_can_be_asked_for(small):
 
 
 def test_where_nothing_runs_the_survey_says_why(small):
-    with pytest.raises(Exception, match="no setting could be tried: it is refused"):
+    with pytest.raises(SweepError, match="no setting could be tried: it is refused"):
         survey(small, Made(peak, refused=(2, 4, 8)), LIMITS).run()

@@ -13,7 +13,7 @@ from typing import Any
 
 from silvan.sweeps.errors import SweepError
 from silvan.tuning.outcome import FINALISTS, Interval, Tuned, best_first, contrast, fresh_instances, tried
-from silvan.tuning.problem import Tuning
+from silvan.tuning.problem import Kind, Tuning
 from silvan.tuning.runs import Instance, Runs
 from silvan.tuning.search import Search
 
@@ -44,7 +44,7 @@ def check(tuning: Tuning, open_runs: Open) -> None:
         open_runs(own).roles(Instance(kind, 1))
 
 
-def searched(tuning: Tuning) -> tuple[Any, ...]:
+def searched(tuning: Tuning) -> tuple[Kind, ...]:
     """Return the kinds for which the best is searched: none where no runs are to be spent on it."""
     return () if tuning.unseen_runs == 0 else tuning.unseen
 
