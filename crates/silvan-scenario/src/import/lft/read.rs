@@ -11,7 +11,7 @@ use crate::import::{ImportError, MAX_UNICAST_LID, clip};
 
 /// What starts a table of `opensm.fdbs` or `ibdiagnet2.fdbs`.
 const FDBS_HEADER: &str = "dump_ucast_routes: Switch ";
-/// What ibdiagnet writes besides where a switch may have several tables, of which one is in use per port and SL.
+/// What ibdiagnet writes besides, where a switch may have several tables.
 const FDBS_TABLE: &str = "PLFT_NUM:";
 /// What OpenSM writes for "no path".
 const NO_PATH: u16 = 255;
