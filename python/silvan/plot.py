@@ -89,6 +89,11 @@ def _axes(given: Axes | None) -> Axes:
     return new_figure()[1][0] if given is None else given
 
 
+def legend_beside(ax: Axes) -> None:
+    """Put the legend to the right of the axes, where it hides nothing."""
+    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+
+
 def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
     """Write a figure as PNG and as SVG; `path` has no ending."""
     stem = Path(path)
@@ -195,7 +200,7 @@ def _steps(
     if not logarithmic:
         ax.set_ylim(bottom=0)
     if series.names:
-        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+        legend_beside(ax)
 
 
 def _name_ends(ax: Axes, series: Series, values: NDArray[np.float64]) -> None:
@@ -422,7 +427,7 @@ def latency(
     ax.set_xlabel(f"Latency since {since} (µs)")
     ax.set_ylabel("Share of packets that are faster")
     if classes:
-        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+        legend_beside(ax)
     ax.set_title(title or f"Latency of packets: {result.name}")
     return ax
 

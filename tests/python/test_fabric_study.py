@@ -111,6 +111,10 @@ def test_a_study_writes_all_that_it_promises(studied):
     assert "without control" in said
     assert "Recommended settings" in said
     assert "Margin: ccti_timer" in said
+    margins = json.loads((out / "study.json").read_text())["margins"]
+    assert set(margins) == {"cct_longest", "ccti_increase", "ccti_timer"}
+    for margin in margins.values():
+        assert len(margin["one_step_away"]) == 2 or margin["end"], "two sides, or why there is one alone"
     for figure in re.findall(r"\]\((figures/[\w.]+)\)", account):
         assert (out / figure).stat().st_size > 5000
     assert (out / "report.html").stat().st_size > 100_000

@@ -1,6 +1,9 @@
 """Tuning: what is proposed, given up, compared and written."""
 
+import csv
+import dataclasses
 import json
+import math
 import shutil
 import subprocess
 
@@ -250,9 +253,114 @@ def test_the_shipped_file_can_begin():
         ours = tuning.base.at(tuning.overrides(setting.keys, own, 1))
         theirs = grid.base.at(grid.points()[1000 * step].overrides)
         assert ours.to_toml() == theirs.to_toml()
+    apart = silvan.Study.load(ROOT / "studies" / "cc-unseen-648.toml")
+    moving = silvan.Study.load(ROOT / "studies" / "cc-moving-648.toml")
+    kinds = {kind.name: kind for kind in tuning.unseen}
+    assert len(kinds) == 5
+    steps = tuple(axis.labels.index(value) for axis, value in zip(tuning.search, (16, 10, 3), strict=True))
+    setting = racing.setting_at(tuning.search, steps)
+    for study in (apart, moving):
+        for step, name in enumerate(study.axes[0].labels):
+            ours = tuning.base.at(tuning.overrides(setting.keys, kinds.pop(name), 1))
+            assert ours.to_toml() == study.base.at(study.points()[105 * step].overrides).to_toml(), name
+    assert not kinds
 
 
 def test_without_optuna_it_is_said_what_to_install(small, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "optuna", None)
     with pytest.raises(silvan.SweepError, match=r"pip install 'silvan\[tune\]'"):
         tuned(small, tmp_path)
+
+
+def test_what_is_kept_in_traffic_that_the_search_did_not_see(small, tmp_path):
+    apart = {"late": {"flow.1.start": "200 us"}, "slow": {"host.injection_rate": "10 Gbit/s"}}
+    result = tuned(small, tmp_path, unseen=apart, unseen_runs=19, out=tmp_path / "out")
+    assert [one.kind for one in result.kept] == ["late", "slow"]
+    seen = {at.kind.name for trial in result.found.trials for at in trial.ratios}
+    assert seen == {"traffic"}, "what is kept apart is not tuned for"
+    for one in result.kept:
+        assert (one.runs, one.settings) == (19, 18), "the whole space, so that nothing is better"
+        assert one.score.low <= one.score.ratio <= one.score.high
+        parts = one.objectives["victims"].ratio * one.objectives["hotspots"].ratio
+        assert one.score.ratio == pytest.approx(parts**0.5)
+        # By hand: the same runs, the best of the finalists on the very same seeds.
+        ratios = []
+        for seed in (2, 3):
+            values = []
+            for keys in (result.best, one.best):
+                settings = result.tuning.overrides(keys, Kind(one.kind, apart[one.kind]), seed)
+                summary = silvan.run(result.tuning.base.at(settings)).summary
+                hosts = {host["host"]: host["received_gbit_s"] for host in summary["hosts"]}
+                roles = roles_of(result.tuning.base.at(settings), None)
+                hot = [hosts.pop(name) for name in sorted(roles.hotspots)]
+                values.append((sum(hot) / len(hot) * sum(hosts.values()) / len(hosts)) ** 0.5)
+            ratios.append(values[0] / values[1])
+        assert one.score.ratio == pytest.approx((ratios[0] * ratios[1]) ** 0.5)
+    account = (tmp_path / "out" / "account.md").read_text()
+    assert "## On traffic that the search did not see" in account
+    assert (tmp_path / "out" / "figures" / "unseen.png").stat().st_size > 5000
+    numbers = json.loads((tmp_path / "out" / "tune.json").read_text())
+    assert [one["traffic"] for one in numbers["unseen"]] == ["late", "slow"]
+    without = tuned(small, tmp_path, unseen=apart, unseen_runs=0)
+    assert (without.kept, without.best) == ((), result.best)
+
+
+def test_an_objective_that_a_kind_kept_apart_lacks_is_told_before_anything_runs(small, tmp_path):
+    lonely = {"flow.2.to": "H6", "flow.2.from": "H5"}
+    with pytest.raises(silvan.SweepError, match="lonely: objective `hotspots` needs hotspots"):
+        tuned(small, tmp_path, unseen={"lonely": lonely})
+    assert not any((tmp_path / "runs").rglob("summary.json"))
+    kind = Kind("lonely", lonely, ("victims",))
+    tuning = dataclasses.replace(Tuning.load(small, SHORT_RUNS), unseen=(kind,), runs=4, confirm=2)
+    result = silvan.tune(tuning, {"congestion.reaction.ccti_increase": [1, 4]}, store=tmp_path / "runs")
+    assert list(result.kept[0].objectives) == ["victims"]
+
+
+class Looked:
+    """Runs whose objectives stand in the table of the grid, so that a search of it costs nothing."""
+
+    #: Only ratios to it count, and its value cancels where settings are compared.
+    REFERENCE = (0.4, 13.6)
+
+    def __init__(self):
+        with (ROOT / "tests" / "data" / "tune" / "cc-grid-648.csv").open() as file:
+            rows = csv.DictReader(file)
+            self.table = {
+                (row["traffic"], *(int(row[name]) for name in ("scale", "CCTI_Timer", "CCTI_Increase"))): (
+                    float(row["others"]),
+                    float(row["hotspots"]),
+                )
+                for row in rows
+            }
+
+    def values(self, wanted, _note=""):
+        return [self.value(setting.keys, at.kind.name) for setting, at in wanted]
+
+    def value(self, keys, kind):
+        if "congestion.marking.threshold" in keys:
+            return self.REFERENCE
+        return self.table[(kind, *keys.values())]
+
+    def score(self, *labels):
+        values = [value for kind in ("silent", "windy") for value in self.table[(kind, *labels)]]
+        return math.prod(values) ** 0.25
+
+
+def test_the_search_comes_near_the_best_of_a_thousand_settings():
+    looked = Looked()
+    settings = {key[1:] for key in looked.table}
+    assert len(settings) == 1000
+    best = max(looked.score(*labels) for labels in settings)
+    shipped = Tuning.load(ROOT / "studies" / "tune" / "forest-648.toml")
+
+    def reached(seed, runs):
+        tuning = dataclasses.replace(shipped, sampler_seed=seed, runs=runs)
+        found = search.Search(tuning, looked).run()
+        labels = [
+            axis.labels[step] for axis, step in zip(tuning.search, found.finished[0].steps, strict=True)
+        ]
+        return looked.score(*labels) / best
+
+    assert reached(shipped.sampler_seed, shipped.runs) >= 0.99
+    assert min(reached(seed, 64) for seed in range(2, 6)) >= 0.88
+    assert min(reached(seed, 160) for seed in range(2, 6)) >= 0.99

@@ -26,6 +26,9 @@ key = "congestion.reaction.ccti_increase"
 values = [1, 2, 4, 8]
 [[objective]]
 of = "victims"
+[[unseen]]
+name = "two"
+set = { "flow.1.start" = "100 us" }
 """
 #: What is put in the place of what, and the message.
 WRONG = [
@@ -68,6 +71,27 @@ WRONG = [
     ("values = [1, 2, 4, 8]", "values = []", "must be a list with at least one value"),
     ("values = [1, 2, 4, 8]", "values = [1, 1]", "the value 1 is there twice"),
     ("values = [1, 2, 4, 8]", "range = { from = 1, to = 1e308, step = 1 }", "must be a number, at most 1e"),
+    ("confirm = 2", "unseen_runs = -1", "unseen_runs = -1: must be 0, or a whole number from 2 to 100,000"),
+    ("confirm = 2", "unseen_runs = 1", "unseen_runs = 1: must be 0, or a whole number from 2"),
+    ("confirm = 2", "unseen_runs = true", "unseen_runs = true: must be 0, or a whole number"),
+    ("[[unseen]]", "[unseen]", r"must be written as \[\[unseen\]\]"),
+    ('name = "two"', "", r"unseen.0.name = \"\": must be a text"),
+    ('name = "two"', 'name = "one"', "the name `one` is there twice"),
+    ('name = "two"', 'name = "two"\nobjective = ["victims"]', "unknown key; did you mean `objectives`"),
+    ('name = "two"', 'name = "two"\nobjectives = "victims"', "must be a list of names of objectives"),
+    ('name = "two"', 'name = "two"\nobjectives = []', "must be a list of names of objectives"),
+    (
+        'name = "two"',
+        'name = "two"\nobjectives = ["latency"]',
+        "unseen.two: `latency` is none of the objectives, which are `victims`",
+    ),
+    ('set = { "flow.1.start" = "100 us" }', "", "unseen.two: is the traffic `one`, which is tuned for"),
+    (
+        'set = { "flow.1.start" = "100 us" }',
+        'set = { "congestion.reaction.ccti_increase" = 3 }',
+        "unseen.two: sets `congestion.reaction.ccti_increase`, which is searched",
+    ),
+    ('set = { "flow.1.start" = "100 us" }', "set = { a = 2026-01-01 }", "is a date or a time of day"),
     ('of = "victims"', 'of = "speed"', "must be one of `victims`, `hotspots`, `latency`, `fairness`"),
     ('of = "victims"', 'of = "victims"\nweight = 0', "weight = 0: must be a number above 0"),
     ('of = "victims"', 'of = "victims"\nweight = nan', "must be a number above 0"),

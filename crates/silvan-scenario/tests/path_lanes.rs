@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use silvan_fabric::simulation::{ModelError, Simulation};
+use silvan_scenario::import::lanes;
 use silvan_scenario::{Scenario, ScenarioError};
 
 fn folder() -> PathBuf {
@@ -121,4 +122,16 @@ fn what_is_wrong_with_lanes_of_paths_is_said() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn the_way_of_a_host_to_itself_says_nothing() {
+    let topology = read(&text("ring-6/dfsssp", "", "")).unwrap().build().unwrap().0;
+    let lids: Vec<u16> = topology.hosts.iter().map(|host| host.lid.unwrap()).collect();
+    let (one, other) = (lids[0], lids[1]);
+    let found = lanes::paths(&format!("{one} {one} 5\n{one} {other} 3\n"), "f", &topology).unwrap();
+    assert_eq!((found.pairs, found.others), (1, 1));
+    assert_eq!((found.levels.get(0, 0), found.levels.get(0, 1)), (0, 3));
+    let error = lanes::paths(&format!("{one} {one} 5\n"), "f", &topology).unwrap_err().to_string();
+    assert!(error.starts_with("f: no path is between hosts of the topology"), "{error}");
 }

@@ -255,7 +255,7 @@ def _recommended(studied: Studied) -> list[str]:
     settings = tune_report.shown_settings(tuned)
     lines = ["## Recommended settings", "", *table(("key", "value"), list(settings.items())), ""]
     lines += [
-        f"Of {tuned.tuning.size} settings; the score weighs what hosts that are no hotspots receive "
+        f"Of {len(tuned.found.trials)} settings; the score weighs what hosts that are no hotspots receive "
         "and what hotspots receive alike. Beside known settings, with the load as drawn and drawn anew:",
         "",
     ]
@@ -274,9 +274,11 @@ def _recommended(studied: Studied) -> list[str]:
 def margin_rows(studied: Studied) -> list[tuple[str, str, str]]:
     """Return by parameter its value and what its neighbours keep of the score."""
     rows = []
-    for name, (value, near) in studied.margins.items():
-        kept = ", ".join(f"{as_text(other)}: {ratio:.2f}" for other, ratio in near)
-        rows.append((name, as_text(value), kept or "-"))
+    for name, margin in studied.margins.items():
+        kept = [f"{as_text(other)}: {ratio:.2f}" for other, ratio in margin.near]
+        rows.append(
+            (name, as_text(margin.value), ", ".join([*kept, *[margin.end] * bool(margin.end)]) or "-")
+        )
     return rows
 
 
@@ -308,8 +310,12 @@ def numbers(studied: Studied) -> dict[str, Any]:
             for n, link in enumerate(site.routes.links)
         },
         "margins": {
-            name: {"recommended": value, "one_step_away": [list(one) for one in near]}
-            for name, (value, near) in studied.margins.items()
+            name: {
+                "recommended": margin.value,
+                "one_step_away": [list(one) for one in margin.near],
+                "end": margin.end,
+            }
+            for name, margin in studied.margins.items()
         },
         "survey": tune_report.numbers(studied.tuned),
         "notes": list(studied.notes),

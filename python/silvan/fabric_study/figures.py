@@ -50,7 +50,7 @@ def offered(studied: Studied) -> Figure:
         xlabel="Links, the worst first", ylabel="Offered (times the capacity)",
         title="Oversubscription: what links are offered",
     )  # fmt: skip
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    plot.legend_beside(axes)
     return figure
 
 
@@ -74,7 +74,7 @@ def links(studied: Studied) -> Figure:
         xlabel="Links between switches, the busiest of each run first", ylabel="Mean utilisation (%)",
         title="Load per link",
     )  # fmt: skip
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    plot.legend_beside(axes)
     return figure
 
 
@@ -123,7 +123,7 @@ def trees(studied: Studied) -> Figure:
     axes.set_ylim(bottom=0)
     axes.set_xlim(0, float(edges[-1]))
     axes.set(xlabel="Simulated time (ms)", ylabel="Links in trees", title="Size of all congestion trees")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    plot.legend_beside(axes)
     return figure
 
 
@@ -131,8 +131,9 @@ def trees(studied: Studied) -> Figure:
 def margin(studied: Studied) -> Figure:
     """Draw what is left of the score one step away from the recommended settings."""
     figure, panels = plot.new_figure(len(studied.margins), width=9.0, height=3.2, sharey=True)
-    for axes, (name, (value, near)) in zip(panels, studied.margins.items(), strict=True):
-        points = sorted([(value, 1.0), *near])
+    for axes, (name, found) in zip(panels, studied.margins.items(), strict=True):
+        value = found.value
+        points = sorted([(value, 1.0), *found.near])
         axes.plot(range(len(points)), [ratio for _, ratio in points], "o-", color=plot.COLOURS[0])
         best = [label for label, _ in points].index(value)
         axes.plot(best, 1.0, "*", color=plot.COLOURS[1], markersize=14, zorder=5)

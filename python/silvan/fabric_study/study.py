@@ -21,8 +21,9 @@ from silvan.sweeps.axes import Axis, as_text
 from silvan.sweeps.executors import Options
 from silvan.sweeps.study import Base, of_file
 from silvan.tuning.outcome import Tuned, confirm
-from silvan.tuning.presets import LONGEST, PRESETS, REFERENCE
+from silvan.tuning.presets import DELAYS_US, LONGEST, PRESETS, REFERENCE
 from silvan.tuning.problem import Kind, Tuning
+from silvan.tuning.racing import Trial
 from silvan.tuning.runs import Tell, open_runs
 from silvan.tuning.survey import Survey
 
@@ -34,6 +35,9 @@ HOPS_AT_MOST = 36e6
 DRAWS, SEEDS, FINALISTS = 2, 3, 2
 #: Longest delays tried, in times of what lets the contributors of a hotspot share it, and the other axes.
 LONGEST_TIMES, INCREASES, TIMERS = (2, 4, 8), (2, 4, 8), (5, 20, 80)
+#: What is allowed, where the best is at the end of an axis: a table of 128 entries is at its end after 127
+#: steps, the timer has 16 bits, and delays are those of which tables are made.
+LIMITS = {"cct_longest": (1, int(DELAYS_US[1])), "ccti_increase": (1, 127), "ccti_timer": (1, 65535)}
 MTU_BITS = 2048 * 8
 NO_CONTROL = {"congestion.mechanism": "none"}
 
@@ -72,6 +76,17 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Margin:
+    """How much of the score is left one step away from the recommended value of a parameter."""
+
+    value: Any
+    #: Of each neighbour its value and its score relative to the best's.
+    near: list[tuple[Any, float]]
+    #: Why there is one side alone; nothing where there are two.
+    end: str
+
+
+@dataclass(frozen=True)
 class Studied:
     """What a study found."""
 
@@ -83,8 +98,8 @@ class Studied:
     #: Runs by title: without control, with the defaults, as opensm.conf has it, as recommended.
     runs: dict[str, Result]
     tuned: Tuned
-    #: By parameter: the best value, and per neighbour its value and score relative to the best's.
-    margins: dict[str, tuple[Any, list[tuple[Any, float]]]]
+    #: By parameter.
+    margins: dict[str, Margin]
     notes: tuple[str, ...]
 
 
@@ -252,10 +267,14 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
     tuning = _tuning(asked, site, load, of_file(file))
     options = Options(jobs=asked.jobs)
     done = open_runs(tuning, asked.out / "runs", "threads", options, tell)
-    survey = Survey(tuning, done)
+    survey = Survey(tuning, done, LIMITS)
     done.expected = tuning.size * len(tuning.kinds) + (FINALISTS + 4) * tuning.confirm * len(tuning.kinds)
     found = survey.run()
-    tuned = confirm(tuning, done, found, FINALISTS)
+    tuned = confirm(survey.tuning, done, found, FINALISTS)
+    # On fresh seeds another may be the best, whose neighbours were not all tried.
+    best = next(one for one in survey.trials if one.setting == tuned.finalists[0].setting)
+    survey.surround(best)
+    tuned = replace(tuned, tuning=survey.tuning, simulated=done.simulated, reused=done.found)
     titles: dict[str, Mapping[str, Any]] = {OFF: NO_CONTROL, DEFAULTS: PRESETS[REFERENCE]}
     notes = [*site.notes, *load.notes]
     if asked.conf is not None:
@@ -268,13 +287,12 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
     titles[BEST] = dict(_opensm.load(file, lines, {})[0].overrides)
     runs = {title: simulate(Scenario.load(file, dict(keys)), title) for title, keys in titles.items()}
     return Studied(
-        asked, site, load, site.routes.load(load.demand()), runs, tuned, _margins(survey, tuned), tuple(notes)
+        asked, site, load, site.routes.load(load.demand()), runs, tuned, _margins(survey, best), tuple(notes)
     )
 
 
-def _margins(survey: Survey, tuned: Tuned) -> dict[str, tuple[Any, list[tuple[Any, float]]]]:
+def _margins(survey: Survey, best: Trial) -> dict[str, Margin]:
     """Tell what the score loses one step away from the best, along each axis."""
-    best = next(one for one in survey.trials if one.setting == tuned.finalists[0].setting)
     margins = {}
     for n, axis in enumerate(survey.axes):
         if len(axis) == 1:
@@ -285,5 +303,6 @@ def _margins(survey: Survey, tuned: Tuned) -> dict[str, tuple[Any, list[tuple[An
                 shared = [at for at in best.ratios if at in other.ratios]
                 own = survey.score_in(best, shared)
                 near.append((axis.labels[other.steps[n]], survey.score_in(other, shared) / own))
-        margins[axis.name] = (axis.labels[best.steps[n]], near)
+        end = "" if len(near) > 1 else survey.end(best, n)
+        margins[axis.name] = Margin(axis.labels[best.steps[n]], near, end)
     return margins

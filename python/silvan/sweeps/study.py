@@ -105,41 +105,60 @@ class Study:
         Raises :class:`SweepError` or :class:`silvan.ScenarioError`, with file, line, key and value.
         """
         file = Path(path)
-        try:
-            with _files.plain(file).open("rb") as handle:
-                data = handle.read(TEXT_BYTES_AT_MOST + 1)
-            if len(data) > TEXT_BYTES_AT_MOST:
-                raise SweepError(f"{file}: longer than {TEXT_BYTES_AT_MOST} bytes; a study is short")
-            text = data.decode()
-            if LONG_KEY.search(text):
-                raise SweepError(f"{file}: a key of more than {KEY_PARTS_AT_MOST} parts; a study is shallow")
-            table = tomllib.loads(text)
-        except OSError as error:
-            raise SweepError(f"{file}: cannot be read: {error.strerror or error}") from None
-        except UnicodeDecodeError:
-            raise SweepError(f"{file}: not a text in UTF-8") from None
-        except ValueError as error:  # of TOML, and of integers with thousands of digits
-            raise SweepError(f"{file}: not valid TOML: {error}") from None
-        except RecursionError:
-            raise SweepError(f"{file}: tables or lists nested too deep; a study is shallow") from None
-        return _read(table, Place(str(file), text), file, dict(overrides or {}))
+        table, place = read_toml(file, "a study")
+        return _read(table, place, file, dict(overrides or {}))
+
+
+def read_toml(file: Path, what: str) -> tuple[dict[str, Any], Place]:
+    """Read a file of the size that people write; `what` it is stands in errors.
+
+    Raises :class:`SweepError` for one that cannot be read, is no TOML, or is longer or deeper than that.
+    """
+    try:
+        with _files.plain(file).open("rb") as handle:
+            data = handle.read(TEXT_BYTES_AT_MOST + 1)
+        if len(data) > TEXT_BYTES_AT_MOST:
+            raise SweepError(f"{file}: longer than {TEXT_BYTES_AT_MOST} bytes; {what} is short")
+        text = data.decode()
+        if LONG_KEY.search(text):
+            raise SweepError(f"{file}: a key of more than {KEY_PARTS_AT_MOST} parts; {what} is shallow")
+        return tomllib.loads(text), Place(str(file), text)
+    except OSError as error:
+        raise SweepError(f"{file}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise SweepError(f"{file}: not a text in UTF-8") from None
+    except ValueError as error:  # of TOML, and of integers with thousands of digits
+        raise SweepError(f"{file}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise SweepError(f"{file}: tables or lists nested too deep; {what} is shallow") from None
+
+
+def read_base(table: Mapping[str, Any], place: Place, file: Path) -> Base:
+    """Read the scenario that a file names, relative to itself."""
+    if "scenario" not in table:
+        place.fail("", 'names no scenario: write scenario = "FILE", relative to this file')
+    scenario = file.parent / place.text("scenario", table["scenario"])
+    if not scenario.exists():
+        place.fail("scenario", f"there is no file {scenario}", table["scenario"])
+    return of_file(scenario)
+
+
+def read_axis_tables(table: Mapping[str, Any], place: Place) -> list[Axis]:
+    """Read ``[[axis]]``."""
+    return [
+        read_axis(f"axis.{n}", one, place) for n, one in enumerate(place.tables("axis", table.get("axis")))
+    ]
 
 
 def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, Any]) -> Study:
     place.keys("", table, STUDY_KEYS)
-    if "scenario" not in table:
-        place.fail("", 'names no scenario: write scenario = "FILE", relative to the study')
-    scenario = file.parent / place.text("scenario", table["scenario"])
-    if not scenario.exists():
-        place.fail("scenario", f"there is no file {scenario}", table["scenario"])
+    base = read_base(table, place, file)
     fixed = table.get("set", {})
     if not isinstance(fixed, dict):
         place.fail("set", "must be a table of keys of the scenario and their values", fixed)
     for key, value in fixed.items():
         refuse_dates(f"set.{key}", value, place)
-    axes = [
-        read_axis(f"axis.{n}", one, place) for n, one in enumerate(place.tables("axis", table.get("axis")))
-    ]
+    axes = read_axis_tables(table, place)
     measures = [
         read_measure(f"measure.{n}", one, place)
         for n, one in enumerate(place.tables("measure", table.get("measure")))
@@ -147,7 +166,7 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
     return Study(
         name=file_name("name", table.get("name", file.stem), place),
         description=place.text("description", table.get("description"), ""),
-        base=of_file(scenario),
+        base=base,
         axes=tuple(axis for axis in axes if not any(key in overrides for key, _ in axis.settings)),
         seeds=read_seeds("seeds", table.get("seeds"), place),
         fixed={**flat(fixed), **overrides},

@@ -10,6 +10,7 @@
 | `search` | proposes settings with Optuna and gives up poor ones early |
 | `survey` | tries all settings of a small space, without Optuna |
 | `outcome` | the best settings beside known ones, on fresh seeds |
+| `unseen` | what they keep of the best in traffic that the search did not see |
 | `report`, `figures` | what is written of it |
 | `entry` | `silvan tune` |
 """
@@ -43,6 +44,8 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
     objectives: str | Mapping[str, float] | Sequence[str | Mapping[str, Any]] | None = None,
     mix: str | None = None,
     traffic: Mapping[str, Mapping[str, Any]] | None = None,
+    unseen: Mapping[str, Mapping[str, Any]] | None = None,
+    unseen_runs: int | None = None,
     hotspots: Sequence[str] | None = None,
     overrides: Mapping[str, Any] | None = None,
     runs: int | None = None,
@@ -70,6 +73,9 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
             tables with a measure, `weight` and `goal`. Victims and hotspots alike by default.
         mix: ``weighted``, ``worst`` (the kind of traffic with the lowest score counts) or ``pareto``.
         traffic: Kinds of traffic by name, as settings of the scenario; its own traffic by default.
+        unseen: Kinds of traffic that the search does not see; what the best settings keep there of what is
+            best for each is told in the end.
+        unseen_runs: Simulations of the search for what is best in each of these: `runs` by default, 0: none.
         hotspots: Hosts that are hotspots, where the traffic does not tell.
         overrides: Keys that are set in every run.
         runs: Simulations of the search, 64 by default.
@@ -87,8 +93,8 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
         tell: Called with runs done, runs that the search may use, and what is under way.
 
     Returns:
-        A :class:`silvan.tuning.outcome.Tuned`: `.best`, `.scenario`, `.contrasts`, `.importance`,
-        `.opensm_options()`, `.save(folder)`.
+        A :class:`silvan.tuning.outcome.Tuned`: `.best`, `.scenario`, `.contrasts`, `.kept`,
+        `.importance`, `.opensm_options()`, `.save(folder)`.
 
     Raises:
         SweepError: a tuning that makes no sense, or Optuna missing.
@@ -97,22 +103,28 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
     """
     from silvan.sweeps.executors import Options as AllOptions
     from silvan.tuning import outcome
+    from silvan.tuning import unseen as apart
     from silvan.tuning.problem import of_call
-    from silvan.tuning.runs import open_runs
+    from silvan.tuning.runs import Runs, open_runs
     from silvan.tuning.search import Search
 
     plain = {
         "mix": mix, "runs": runs, "seeds": seeds, "confirm": confirm, "short": short,
-        "batch": batch, "sampler_seed": sampler_seed, "name": name,
+        "batch": batch, "sampler_seed": sampler_seed, "name": name, "unseen_runs": unseen_runs,
     }  # fmt: skip
-    tuning = of_call(scenario, search, objectives, traffic, hotspots, overrides, plain)
+    tuning = of_call(scenario, search, objectives, traffic, unseen, hotspots, overrides, plain)
     if out is not None:
         from silvan.tuning.report import refuse_foreign
 
         refuse_foreign(Path(out))
     all_options = options or AllOptions(jobs=jobs, logs=Path(store) / "slurm")
-    done = open_runs(tuning, Path(store), executor, all_options, tell or (lambda *_: None))
-    tuned = outcome.confirm(tuning, done, Search(tuning, done).run())
+
+    def opened(one: Tuning) -> Runs:
+        return open_runs(one, Path(store), executor, all_options, tell or (lambda *_: None))
+
+    apart.check(tuning, opened)
+    done = opened(tuning)
+    tuned = apart.keep(outcome.confirm(tuning, done, Search(tuning, done).run()), opened)
     if out is not None:
         tuned.save(out)
     return tuned

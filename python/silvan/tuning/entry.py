@@ -52,6 +52,14 @@ Objectives = Annotated[
     ),
 ]
 Mix = Annotated[str | None, typer.Option("--mix", metavar="KIND", help="weighted, worst or pareto.")]
+Unseen = Annotated[
+    int | None,
+    typer.Option(
+        "--unseen",
+        metavar="N",
+        help="Simulations of the search for the best in each kind of traffic kept apart; 0: none.",
+    ),
+]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder; default: out/tune-NAME.")]
 Runs = Annotated[
     Path | None, typer.Option("--store", metavar="DIR", help="Folder of the runs; default: OUT/runs.")
@@ -79,6 +87,7 @@ def add_to(
         batch: Batch = None,
         objective: Objectives = None,
         mix: Mix = None,
+        unseen: Unseen = None,
         out: Out = None,
         store: Runs = None,
         executor: Kind = "threads",
@@ -101,7 +110,14 @@ def add_to(
         from silvan.tuning.problem import Tuning
 
         tuning = Tuning.load(file, overrides(settings))
-        given = {"runs": runs, "seeds": seeds, "confirm": confirm, "mix": mix, "batch": batch}
+        given = {
+            "runs": runs,
+            "seeds": seeds,
+            "confirm": confirm,
+            "mix": mix,
+            "batch": batch,
+            "unseen_runs": unseen,
+        }
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         tuning = replace(tuning, **changes)
         folder = out or Path("out") / f"tune-{tuning.name}"

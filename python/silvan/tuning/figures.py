@@ -28,6 +28,8 @@ def save_all(tuned: Tuned, folder: Path) -> list[str]:
     figures = {"search": search(tuned), "parameters": parameters(tuned), "comparison": comparison(tuned)}
     if len(tuned.tuning.objectives) > 1:
         figures["objectives"] = objectives(tuned)
+    if tuned.kept:
+        figures["unseen"] = unseen(tuned)
     for name, figure in figures.items():
         plot.save(figure, folder / name)
     return list(figures)
@@ -62,7 +64,7 @@ def search(tuned: Tuned) -> Figure:
     axes.set(xlabel="Runs", ylabel="Score (times the defaults')", title=f"The search: {tuned.tuning.name}")
     axes.set_xlim(0, tuned.found.runs)
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    plot.legend_beside(axes)
     return figure
 
 
@@ -137,7 +139,25 @@ def comparison(tuned: Tuned) -> Figure:
         xlabel="Times as good, 95 % interval over fresh seeds",
         title=f"The best settings: {tuned.tuning.name}",
     )
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    plot.legend_beside(axes)
+    return figure
+
+
+@plot.style()
+def unseen(tuned: Tuned) -> Figure:
+    """Draw what the best settings keep in traffic that the search did not see, with 95 % intervals."""
+    figure, (axes,) = plot.new_figure(height=1.6 + 0.5 * len(tuned.kept))
+    for y, one in enumerate(tuned.kept):
+        axes.plot([one.score.low, one.score.high], [y, y], color=DONE, linewidth=2)
+        axes.plot(one.score.ratio, y, "o", color=DONE, markersize=6)
+    axes.axvline(1.0, color="0.4", linestyle="--", linewidth=1.0)
+    axes.set_yticks(range(len(tuned.kept)), [one.kind for one in tuned.kept])
+    axes.set_ylim(len(tuned.kept) - 0.5, -0.5)
+    axes.set_xlim(0, 1.05 * max(1.0, *(one.score.high for one in tuned.kept)))
+    axes.set(
+        xlabel="Kept of the best for this traffic alone, 95 % interval over fresh seeds",
+        title=f"Traffic that the search did not see: {tuned.tuning.name}",
+    )
     return figure
 
 
@@ -163,7 +183,7 @@ def objectives(tuned: Tuned) -> Figure:
         xlabel=f"{one.name} (times the defaults')", ylabel=f"{other.name} (times the defaults')",
         title=f"What one objective costs the other: {tuned.tuning.name}",
     )  # fmt: skip
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    plot.legend_beside(axes)
     return figure
 
 

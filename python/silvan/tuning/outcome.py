@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from silvan._core import Scenario, ScenarioError
 from silvan._statistics import half_width
@@ -18,6 +18,9 @@ from silvan.tuning.presets import NONE, PRESETS, REFERENCE
 from silvan.tuning.problem import Kind, Tuning
 from silvan.tuning.racing import Found, Trial, score
 from silvan.tuning.runs import Instance, Runs, Setting, Values
+
+if TYPE_CHECKING:
+    from silvan.tuning.unseen import Kept
 
 #: Settings of the search that are tried again on fresh seeds; of a Pareto front at most so many.
 FINALISTS, FRONT = 3, 8
@@ -78,6 +81,8 @@ class Tuned:
     #: Runs that were simulated now, and those that the store had.
     simulated: int
     reused: int
+    #: Of kinds that the search did not see: what the best settings keep there.
+    kept: tuple[Kept, ...] = ()
 
     @property
     def best(self) -> dict[str, Any]:
@@ -124,18 +129,38 @@ class Tuned:
 
 def confirm(tuning: Tuning, runs: Runs, found: Found, finalists_at_most: int = FINALISTS) -> Tuned:
     """Try the finalists and known settings on fresh seeds, and compare."""
-    fresh = [Instance(kind, tuning.seeds + 1 + n) for n in range(tuning.confirm) for kind in tuning.kinds]
+    fresh = fresh_instances(tuning)
     chosen = front(tuning, found) if tuning.mix == "pareto" else found.finished[:finalists_at_most]
     settings = [(f"setting {trial.number}", trial.setting) for trial in chosen]
     known = [(NO_CONTROL, Setting(NONE)), *((name, Setting(keys)) for name, keys in PRESETS.items())]
     if not tuning.without_control:
         known.append((OWN, Setting({})))
-    wanted = [(setting, at) for _, setting in settings + known for at in fresh]
-    runs.expected = len(runs.known) + len(wanted)
-    outcomes = runs.values(wanted, "on fresh seeds")
+    runs.expected = len(runs.known) + len(settings + known) * len(fresh)
+    candidates, notes = tried(runs, settings + known, fresh)
+    reference = candidates.get(REFERENCE)
+    finalists = [candidates[name] for name, _ in settings if name in candidates]
+    if reference is None or not finalists:
+        raise SweepError(f"{tuning.place.origin}: on fresh seeds: {'; '.join(notes)}")
+    finalists = best_first(tuning, finalists, reference, fresh)
+    contrasts = tuple(
+        contrast(tuning, finalists[0], candidates[name], fresh) for name, _ in known if name in candidates
+    )
+    return Tuned(tuning, found, tuple(finalists), contrasts, tuple(notes), runs.simulated, runs.found)
+
+
+def fresh_instances(tuning: Tuning) -> list[Instance]:
+    """Return every kind of traffic with each of the seeds that the search does not use."""
+    return [Instance(kind, tuning.seeds + 1 + n) for n in range(tuning.confirm) for kind in tuning.kinds]
+
+
+def tried(
+    runs: Runs, settings: Sequence[tuple[str, Setting]], fresh: Sequence[Instance]
+) -> tuple[dict[str, Candidate], list[str]]:
+    """Try settings on fresh seeds: those that ran by name, and why the others did not."""
+    outcomes = runs.values([(setting, at) for _, setting in settings for at in fresh], "on fresh seeds")
     candidates: dict[str, Candidate] = {}
     notes = []
-    for n, (name, setting) in enumerate(settings + known):
+    for n, (name, setting) in enumerate(settings):
         own = outcomes[n * len(fresh) : (n + 1) * len(fresh)]
         failed = next((outcome for outcome in own if isinstance(outcome, str)), None)
         if failed is not None:
@@ -143,15 +168,14 @@ def confirm(tuning: Tuning, runs: Runs, found: Found, finalists_at_most: int = F
             continue
         values = {at: one for at, one in zip(fresh, own, strict=True) if not isinstance(one, str)}
         candidates[name] = Candidate(name, setting, values)
-    reference = candidates.get(REFERENCE)
-    finalists = [candidates[name] for name, _ in settings if name in candidates]
-    if reference is None or not finalists:
-        raise SweepError(f"{tuning.place.origin}: on fresh seeds: {'; '.join(notes)}")
-    finalists.sort(key=lambda one: -_mean_score(tuning, one, reference, fresh))
-    contrasts = tuple(
-        contrast(tuning, finalists[0], candidates[name], fresh) for name, _ in known if name in candidates
-    )
-    return Tuned(tuning, found, tuple(finalists), contrasts, tuple(notes), runs.simulated, runs.found)
+    return candidates, notes
+
+
+def best_first(
+    tuning: Tuning, finalists: Sequence[Candidate], other: Candidate, fresh: Sequence[Instance]
+) -> list[Candidate]:
+    """Order candidates by their score, each run as a ratio to that of another on the same seed."""
+    return sorted(finalists, key=lambda one: -_mean_score(tuning, one, other, fresh))
 
 
 def front(tuning: Tuning, found: Found) -> list[Trial]:

@@ -11,20 +11,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from silvan import _files
 from silvan._core import Scenario
-from silvan.sweeps.axes import Axis, read_axis, refuse_dates
-from silvan.sweeps.errors import Place, SweepError
+from silvan.sweeps.axes import Axis, refuse_dates
+from silvan.sweeps.errors import Place
 from silvan.sweeps.study import (
-    KEY_PARTS_AT_MOST,
-    LONG_KEY,
-    TEXT_BYTES_AT_MOST,
     Base,
     file_name,
     flat,
     of_file,
     of_scenario,
     read_axes,
+    read_axis_tables,
+    read_base,
+    read_toml,
 )
 from silvan.tuning.objectives import USUAL, Objective, read_objective
 from silvan.tuning.presets import usual_space, with_table
@@ -36,7 +35,7 @@ else:
 
 TUNE_KEYS = (
     "name", "description", "scenario", "set", "hotspots", "runs", "seeds", "confirm", "mix", "short", "batch",
-    "sampler_seed", "traffic", "axis", "objective",
+    "sampler_seed", "traffic", "axis", "objective", "unseen", "unseen_runs",
 )  # fmt: skip
 MIXES = ("weighted", "worst", "pareto")
 #: More runs, seeds and kinds of traffic than these are mistakes of the pen.
@@ -50,6 +49,8 @@ class Kind:
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    #: Names of the objectives that count in it; None for all. Only of kinds that the search does not see.
+    objectives: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,10 @@ class Tuning:
     #: Settings that are proposed at a time: more for more cores, and a little less sense in each.
     batch: int = BATCH
     sampler_seed: int = 1
+    #: Kinds that the search does not see. What the best settings keep there of what is best for each is
+    #: told in the end, by a search of its own of `unseen_runs`: as many as `runs` by default, 0: none.
+    unseen: tuple[Kind, ...] = ()
+    unseen_runs: int | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
     place: Place = field(default_factory=lambda: Place("silvan.tune"))
 
@@ -98,26 +103,61 @@ class Tuning:
         if self.runs < least_runs:
             what = f"must be {least_runs} at least: the reference and one setting, in every traffic and seed"
             self.place.fail("runs", what, self.runs)
+        self._check_unseen()
+
+    def _check_unseen(self) -> None:
+        """Refuse kinds to be kept apart that are tuned for, or that no search can be made of."""
+        least, runs = 2 * (self.seeds + bool(self.short)), self.unseen_runs
+        if runs is not None and (
+            isinstance(runs, bool)
+            or not isinstance(runs, int)
+            or (runs != 0 and not least <= runs <= RUNS_AT_MOST)
+        ):
+            what = f"must be 0, or a whole number from {least} to {RUNS_AT_MOST:,}"
+            self.place.fail("unseen_runs", what, runs)
+        if len(self.unseen) > KINDS_AT_MOST:
+            self.place.fail("unseen", f"{len(self.unseen)} kinds; {KINDS_AT_MOST} at most are accepted")
+        names = [objective.name for objective in self.objectives]
+        for kind in self.unseen:
+            same = next((one for one in self.kinds if dict(one.settings) == dict(kind.settings)), None)
+            if same is not None:
+                what = f"is the traffic `{same.name}`, which is tuned for; give it settings of its own"
+                self.place.fail(f"unseen.{kind.name}", what)
+            unknown = [name for name in kind.objectives or () if name not in names]
+            if unknown:
+                known = ", ".join(f"`{name}`" for name in names)
+                self.place.fail(
+                    f"unseen.{kind.name}", f"`{unknown[0]}` is none of the objectives, which are {known}"
+                )
 
     def _check_names(self) -> None:
         """Refuse names that are there twice, and what fits neither search nor mix."""
         for what, names in (
             ("axis", [axis.name for axis in self.search]),
             ("traffic", [kind.name for kind in self.kinds]),
+            ("unseen", [kind.name for kind in (*self.kinds, *self.unseen)]),
             ("objective", [objective.name for objective in self.objectives]),
         ):
             twice = [name for name in names if names.count(name) > 1]
             if twice:
                 self.place.fail(what, f"the name `{twice[0]}` is there twice")
         keys = [key for axis in self.search for key, _ in axis.settings]
-        for kind in self.kinds:
+        for n, kind in enumerate((*self.kinds, *self.unseen)):
             shared = [key for key in kind.settings if key in keys]
             if shared:
-                self.place.fail(f"traffic.{kind.name}", f"sets `{shared[0]}`, which is searched")
+                what = "traffic" if n < len(self.kinds) else "unseen"
+                self.place.fail(f"{what}.{kind.name}", f"sets `{shared[0]}`, which is searched")
         if not self.objectives:
             self.place.fail("objective", "none is given")
         if self.mix == "pareto" and len(self.objectives) < 2:
             self.place.fail("mix", "`pareto` keeps objectives apart: give two at least")
+
+    def of_unseen(self, kind: Kind) -> Tuning:
+        """Return the search for what is best in a kind of traffic that this one does not see."""
+        own = tuple(one for one in self.objectives if kind.objectives is None or one.name in kind.objectives)
+        runs = self.runs if self.unseen_runs is None else self.unseen_runs
+        changes: dict[str, Any] = {"kinds": (kind,), "objectives": own, "runs": runs, "mix": "weighted"}
+        return replace(self, name=f"{self.name}: {kind.name}", unseen=(), unseen_runs=None, **changes)
 
     @property
     def size(self) -> int:
@@ -153,14 +193,7 @@ class Tuning:
         :class:`silvan.ScenarioError`, with file, line, key and value.
         """
         file = Path(path)
-        text = _text(file)
-        try:
-            table = tomllib.loads(text)
-        except ValueError as error:  # of TOML, and of integers with thousands of digits
-            raise SweepError(f"{file}: not valid TOML: {error}") from None
-        except RecursionError:
-            raise SweepError(f"{file}: tables or lists nested too deep") from None
-        place = Place(str(file), text)
+        table, place = read_toml(file, "such a file")
         if "topology" in table and "scenario" not in table:
             return Tuning(
                 name=_folder_name(file.stem, place),
@@ -171,48 +204,26 @@ class Tuning:
         return _read(table, place, file, dict(overrides or {}))
 
 
-def _text(file: Path) -> str:
-    try:
-        with _files.plain(file).open("rb") as handle:
-            data = handle.read(TEXT_BYTES_AT_MOST + 1)
-        text = data.decode()
-    except OSError as error:
-        raise SweepError(f"{file}: cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise SweepError(f"{file}: not a text in UTF-8") from None
-    if len(data) > TEXT_BYTES_AT_MOST:
-        raise SweepError(f"{file}: longer than {TEXT_BYTES_AT_MOST} bytes; such a file is short")
-    if LONG_KEY.search(text):
-        raise SweepError(f"{file}: a key of more than {KEY_PARTS_AT_MOST} parts; such a file is shallow")
-    return text
-
-
 def _folder_name(value: Any, place: Place) -> str:
     return file_name("name", value, place)
 
 
 def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, Any]) -> Tuning:
     place.keys("", table, TUNE_KEYS)
-    if "scenario" not in table:
-        place.fail("", 'names no scenario: write scenario = "FILE", relative to this file')
-    scenario = file.parent / place.text("scenario", table["scenario"])
-    if not scenario.exists():
-        place.fail("scenario", f"there is no file {scenario}", table["scenario"])
-    axes = [
-        read_axis(f"axis.{n}", one, place) for n, one in enumerate(place.tables("axis", table.get("axis")))
-    ]
+    axes = read_axis_tables(table, place)
     search = tuple(axes) if "axis" in table else usual_space()
     plain = {
         key: table[key]
-        for key in ("runs", "seeds", "confirm", "mix", "batch", "sampler_seed")
+        for key in ("runs", "seeds", "confirm", "mix", "batch", "sampler_seed", "unseen_runs")
         if key in table
     }
     return Tuning(
         name=_folder_name(table.get("name", file.stem), place),
         description=place.text("description", table.get("description"), ""),
-        base=of_file(scenario),
+        base=read_base(table, place, file),
         search=tuple(axis for axis in search if not any(key in overrides for key, _ in axis.settings)),
         kinds=read_kinds(place.tables("traffic", table.get("traffic")), place),
+        unseen=read_unseen(place.tables("unseen", table.get("unseen")), place),
         objectives=read_objectives(place.tables("objective", table.get("objective")), place),
         short=_settings("short", table.get("short", {}), place),
         hotspots=read_hotspots(table.get("hotspots"), place),
@@ -235,14 +246,31 @@ def _settings(path: str, value: Any, place: Place) -> dict[str, Any]:
 
 
 def read_kinds(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Kind, ...]:
-    """Read ``[[traffic]]``: the name of a kind, and what it sets in the scenario."""
-    kinds = []
-    for n, table in enumerate(tables):
-        path = f"traffic.{n}"
-        place.keys(path, dict(table), ("name", "set"))
-        name = place.text(f"{path}.name", table.get("name"))
-        kinds.append(Kind(name, _settings(f"{path}.set", table.get("set", {}), place)))
+    """Read ``[[traffic]]``: the name of a kind, and what it sets in the scenario; its own where none is."""
+    kinds = (_kind(f"traffic.{n}", table, ("name", "set"), place) for n, table in enumerate(tables))
     return tuple(kinds) or (Kind("traffic"),)
+
+
+def read_unseen(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Kind, ...]:
+    """Read ``[[unseen]]``: as ``[[traffic]]``, and the objectives that count in it."""
+    known = ("name", "set", "objectives")
+    return tuple(_kind(f"unseen.{n}", table, known, place) for n, table in enumerate(tables))
+
+
+def _kind(path: str, table: Mapping[str, Any], known: tuple[str, ...], place: Place) -> Kind:
+    place.keys(path, dict(table), known)
+    name = place.text(f"{path}.name", table.get("name"))
+    settings = _settings(f"{path}.set", table.get("set", {}), place)
+    named = table.get("objectives")
+    if named is not None and not _is_names(named):
+        place.fail(f"{path}.objectives", "must be a list of names of objectives", named)
+    return Kind(name, settings, None if named is None else tuple(named))
+
+
+def _is_names(value: Any) -> bool:
+    """Whether it is a list of names, one at least."""
+    is_list = isinstance(value, list | tuple) and bool(value)
+    return is_list and all(isinstance(one, str) and one for one in value)
 
 
 def read_objectives(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Objective, ...]:
@@ -255,11 +283,7 @@ def read_hotspots(value: Any, place: Place) -> tuple[str, ...] | None:
     """Read names of hosts that are hotspots."""
     if value is None:
         return None
-    if (
-        not isinstance(value, list | tuple)
-        or not value
-        or not all(isinstance(one, str) and one for one in value)
-    ):
+    if not _is_names(value):
         place.fail("hotspots", "must be a list of names of hosts", value)
     return tuple(value)
 
@@ -269,6 +293,7 @@ def of_call(
     search: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
     objectives: Any,
     traffic: Mapping[str, Mapping[str, Any]] | None,
+    unseen: Mapping[str, Mapping[str, Any]] | None,
     hotspots: Sequence[str] | None,
     overrides: Mapping[str, Any] | None,
     plain: Mapping[str, Any],
@@ -282,8 +307,9 @@ def of_call(
     if objectives is not None:
         changes["objectives"] = _called_objectives(objectives, place)
     if traffic is not None:
-        tables = [{"name": name, "set": dict(one)} for name, one in traffic.items()]
-        changes["kinds"] = read_kinds(tables, place)
+        changes["kinds"] = read_kinds(_named(traffic), place)
+    if unseen is not None:
+        changes["unseen"] = read_unseen(_named(unseen), place)
     if hotspots is not None:
         changes["hotspots"] = read_hotspots(list(hotspots), place)
     if isinstance(scenario, Tuning):
@@ -292,6 +318,11 @@ def of_call(
     if isinstance(scenario, Scenario):
         return Tuning(base=of_scenario(scenario), fixed=dict(overrides or {}), **{"name": "tune", **changes})
     return replace(Tuning.load(scenario, overrides), **changes)
+
+
+def _named(kinds: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return kinds of traffic as the tables of a file."""
+    return [{"name": name, "set": dict(one)} for name, one in kinds.items()]
 
 
 def _called_objectives(given: Any, place: Place) -> tuple[Objective, ...]:

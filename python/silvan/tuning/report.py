@@ -14,8 +14,9 @@ from silvan._store import build
 from silvan.sweeps.axes import as_text
 from silvan.sweeps.errors import SweepError
 from silvan.tuning.objectives import READY
-from silvan.tuning.outcome import Contrast, Tuned, options_or_reason
+from silvan.tuning.outcome import Contrast, Interval, Tuned, options_or_reason
 from silvan.tuning.presets import CCMGR, EXPONENT, LONGEST, REFERENCE, TABLE
+from silvan.tuning.unseen import Kept
 
 ACCOUNT, NUMBERS, SCENARIO = "account.md", "tune.json", "best.toml"
 OPTIONS, PLUGIN, FIGURES = "opensm.conf", "ccmgr.conf", "figures"
@@ -97,6 +98,7 @@ def numbers(tuned: Tuned) -> dict[str, Any]:
             for one in tuned.finalists
         ],
         "contrasts": [_contrast(one) for one in tuned.contrasts],
+        "unseen": [_kept_numbers(one) for one in tuned.kept],
         "importance": tuned.importance,
         "notes": list(tuned.notes),
         "trials": [
@@ -114,21 +116,37 @@ def numbers(tuned: Tuned) -> dict[str, Any]:
     }
 
 
-def _contrast(one: Contrast) -> dict[str, Any]:
-    def plain(intervals: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: [value.ratio, value.low, value.high] for name, value in intervals.items()}
+def _plain(value: Interval) -> list[float]:
+    return [value.ratio, value.low, value.high]
 
+
+def _contrast(one: Contrast) -> dict[str, Any]:
     return {
         "beside": one.name,
-        "score": plain({"score": one.score})["score"],
-        "objectives": plain(one.objectives),
-        "traffic": plain(one.kinds),
+        "score": _plain(one.score),
+        "objectives": {name: _plain(value) for name, value in one.objectives.items()},
+        "traffic": {name: _plain(value) for name, value in one.kinds.items()},
+    }
+
+
+def _kept_numbers(one: Kept) -> dict[str, Any]:
+    return {
+        "traffic": one.kind,
+        "kept": _plain(one.score),
+        "objectives": {name: _plain(value) for name, value in one.objectives.items()},
+        "best": one.best,
+        "settings": one.settings,
+        "runs": one.runs,
     }
 
 
 def shown_settings(tuned: Tuned) -> dict[str, str]:
     """Return the best settings as they are written for people."""
-    keys = tuned.best
+    return shown_keys(tuned.best)
+
+
+def shown_keys(keys: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings by key as they are written for people, a table by its shape."""
     shown = {}
     for key, value in keys.items():
         if key == LONGEST:
@@ -158,6 +176,12 @@ def sentences(tuned: Tuned) -> list[str]:
         lines.append(
             "The interval beside the defaults contains 1: on these seeds nothing better than them was found. "
             "More seeds, or a longer duration, would tell."
+        )
+    if tuned.kept:
+        least = min(tuned.kept, key=lambda one: one.score.ratio)
+        lines.append(
+            f"On traffic that the search did not see, they keep of what is best for it alone: "
+            f"{', '.join(f'{one.score} ({one.kind})' for one in tuned.kept)}. Least: {least.kind}."
         )
     edges = _at_the_edge(tuned)
     if edges:
@@ -196,6 +220,8 @@ def account(tuned: Tuned, drawn: list[str]) -> str:
     lines += [f"| `{key}` | {value} |" for key, value in shown_settings(tuned).items()]
     lines += ["", *(textwrap.fill(line, WIDTH) + "\n" for line in sentences(tuned))]
     lines += ["## On seeds that the search did not see", "", *_table(tuned), ""]
+    if tuned.kept:
+        lines += ["## On traffic that the search did not see", "", *_unseen(tuned), ""]
     if tuned.importance:
         shares = ", ".join(f"{name} {share:.2f}" for name, share in tuned.importance.items())
         lines += [f"Importance of the parameters (PED-ANOVA, of 1 in all): {shares}.", ""]
@@ -226,14 +252,32 @@ def _table(tuned: Tuned) -> list[str]:
     return lines
 
 
+def _unseen(tuned: Tuned) -> list[str]:
+    names = [objective.name for objective in tuned.tuning.objectives]
+    heads = ["traffic", "kept of the best", *names, "best for this traffic alone", "settings tried"]
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    for one in tuned.kept:
+        cells = [one.score, *(one.objectives.get(name, "") for name in names)]
+        lines.append(
+            f"| {one.kind} | {' | '.join(map(str, cells))} | {_in_brief(one.best)} | {one.settings} |"
+        )
+    what = (
+        "Ratios to the best settings that a search for that traffic alone found in the same space, with 95 % "
+        "confidence intervals over fresh seeds, the same for both."
+    )
+    return [*lines, "", textwrap.fill(what, WIDTH)]
+
+
+def _in_brief(keys: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key.rpartition('.')[2]} {as_text(value)}" for key, value in keys.items())
+
+
 def _front(tuned: Tuned) -> list[str]:
     objectives = tuned.tuning.objectives
     heads = ["settings", *(f"{one.name} ({one.unit})" if one.unit else one.name for one in objectives)]
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for one in tuned.finalists:
-        settings = ", ".join(
-            f"{key.rpartition('.')[2]} {as_text(value)}" for key, value in one.setting.keys.items()
-        )
+        settings = _in_brief(one.setting.keys)
         values = tuned.values(one).values()
         lines.append(f"| {settings} | {' | '.join(f'{value:.4g}' for value in values)} |")
     return lines

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from dataclasses import replace
 
+from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import SweepError
+from silvan.tuning.problem import Tuning
 from silvan.tuning.racing import Found, Racing, Trial
+from silvan.tuning.runs import Runs
 
 
 class Survey(Racing):
-    """A survey; what is next to the best, one step along one axis, is tried in all traffic too."""
+    """A survey; what is next to the best, one step along one axis, is tried in all traffic too.
+
+    An axis of growing numbers that has `limits`, the least and the most that is allowed, is continued
+    beyond its ends, by the ratio of its last two values, while the best is there.
+    """
+
+    def __init__(
+        self, tuning: Tuning, runs: Runs, limits: Mapping[str, tuple[float, float]] | None = None
+    ) -> None:
+        super().__init__(tuning, runs)
+        self._limits = dict(limits or {})
 
     def run(self) -> Found:
         """Try all settings; raises :class:`SweepError` where none runs."""
@@ -26,12 +41,48 @@ class Survey(Racing):
             if n + 1 < len(self.instances):
                 racing = self._better_half(racing)
         # The best may change when a neighbour is tried in all traffic; then its neighbours are due.
-        while missing := [one for one in self.neighbours(self._best()) if one.state == "stopped"]:
-            for trial in missing:
-                trial.state = "done"
-            for n in range(len(self.instances)):
-                self._try([one for one in missing if self.instances[n] not in one.ratios], n)
+        while self.surround(best := self._best()):
+            if self._best() is best:
+                break
         return Found(self.reference, self.trials, self.spent, {})
+
+    def surround(self, trial: Trial) -> int:
+        """Try what is next to a setting in all traffic, and return how many settings that took."""
+        for n in range(len(self.axes)):
+            self._continue(trial, n)
+        known = {one.steps for one in self.trials}
+        for steps in self._steps_beside(trial):
+            if steps not in known:
+                self.new_trial(steps)
+        missing = [one for one in self.neighbours(trial) if not self._is_tried(one)]
+        for one in missing:
+            one.state = "done"
+        for n, at in enumerate(self.instances):
+            self._try([one for one in missing if one.state == "done" and at not in one.ratios], n)
+        self.tuning = replace(self.tuning, search=self.axes)
+        return len(missing)
+
+    def _is_tried(self, trial: Trial) -> bool:
+        return trial.state == "failed" or all(at in trial.ratios for at in self.instances)
+
+    def _continue(self, best: Trial, n: int) -> None:
+        """Continue an axis by a value where the best is at its end, unless no more is allowed."""
+        axis, step = self.axes[n], best.steps[n]
+        if axis.name not in self._limits or len(axis) < 2:
+            return
+        least, most = self._limits[axis.name]
+        values = axis.labels
+        if step == len(axis) - 1 and values[-1] < most:
+            beyond = min(most, round(values[-1] * values[-1] / values[-2]))
+            self._replace(n, _longer(axis, (*values, beyond)), 0)
+        elif step == 0 and values[0] > least:
+            beyond = max(least, round(values[0] * values[0] / values[1]))
+            self._replace(n, _longer(axis, (beyond, *values)), 1)
+
+    def _replace(self, n: int, axis: Axis, shift: int) -> None:
+        self.axes = (*self.axes[:n], axis, *self.axes[n + 1 :])
+        for trial in self.trials:
+            trial.steps = (*trial.steps[:n], trial.steps[n] + shift, *trial.steps[n + 1 :])
 
     def _try(self, trials: list[Trial], n: int) -> None:
         at = self.instances[n]
@@ -57,10 +108,28 @@ class Survey(Racing):
     def neighbours(self, trial: Trial) -> list[Trial]:
         """Return the settings one step from another, along one axis."""
         by_steps = {one.steps: one for one in self.trials}
-        found = []
-        for n in range(len(self.axes)):
-            for step in (trial.steps[n] - 1, trial.steps[n] + 1):
-                near = (*trial.steps[:n], step, *trial.steps[n + 1 :])
-                if near in by_steps:
-                    found.append(by_steps[near])
-        return found
+        return [by_steps[steps] for steps in self._steps_beside(trial) if steps in by_steps]
+
+    def _steps_beside(self, trial: Trial) -> list[tuple[int, ...]]:
+        return [
+            (*trial.steps[:n], step, *trial.steps[n + 1 :])
+            for n, axis in enumerate(self.axes)
+            for step in (trial.steps[n] - 1, trial.steps[n] + 1)
+            if 0 <= step < len(axis)
+        ]
+
+    def end(self, trial: Trial, n: int) -> str:
+        """Say why a setting has neighbours on one side alone along an axis; nothing where it has two."""
+        axis, step = self.axes[n], trial.steps[n]
+        least, most = self._limits.get(axis.name, (None, None))
+        if axis.labels[step] == least:
+            return "no less is allowed"
+        if axis.labels[step] == most:
+            return "no more is allowed"
+        failed = [one for one in self.neighbours(trial) if one.steps[n] != step and one.state == "failed"]
+        return f"{failed[0].setting.keys[axis.settings[0][0]]} is refused" if failed else ""
+
+
+def _longer(axis: Axis, values: tuple[float, ...]) -> Axis:
+    """Return an axis of one key with other values."""
+    return replace(axis, labels=values, settings=((axis.settings[0][0], values),))

@@ -33,7 +33,8 @@ pub struct Paths {
     pub levels: PathLevels,
     /// Pairs of hosts that it gives.
     pub pairs: u64,
-    /// Lines about others: switches, and LIDs or GUIDs that are nobody's.
+    /// Lines about others: switches, LIDs or GUIDs that are nobody's, and a host's way to itself, which
+    /// crosses no link.
     pub others: u64,
 }
 
@@ -106,6 +107,10 @@ pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, Imp
             paths.others += 1;
             continue;
         };
+        if from == to {
+            paths.others += 1;
+            continue;
+        }
         let place = from * hosts + to;
         let is_known = seen[place / 64] >> (place % 64) & 1 == 1;
         let had = paths.levels.get(from, to);

@@ -11,6 +11,8 @@ use crate::import::{ImportError, MAX_UNICAST_LID, clip};
 
 /// What starts a table of `opensm.fdbs` or `ibdiagnet2.fdbs`.
 const FDBS_HEADER: &str = "dump_ucast_routes: Switch ";
+/// What ibdiagnet writes besides, where a switch may have several tables.
+const FDBS_TABLE: &str = "PLFT_NUM:";
 /// What OpenSM writes for "no path".
 const NO_PATH: u16 = 255;
 /// The most table entries that are kept: 512 MiB of them.
@@ -41,7 +43,8 @@ struct Owners<'a> {
 /// be the ones that tell whose a LID is.
 pub(super) fn forwarding(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, ImportError> {
     check_size(origin, topology)?;
-    if text.lines().map(str::trim).find(|l| !l.is_empty()).is_some_and(|l| l.contains(FDBS_HEADER)) {
+    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+    if lines.find(|l| !l.starts_with(FDBS_TABLE)).is_some_and(|l| l.contains(FDBS_HEADER)) {
         return fdbs(text, origin, topology);
     }
     dump(text, origin, topology)
@@ -85,6 +88,15 @@ fn fdbs(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, Imp
         }
         line.skip_blanks();
         if line.rest.is_empty() || line.rest.starts_with('#') || line.rest.starts_with("LID ") {
+            continue;
+        }
+        if line.take(FDBS_TABLE) {
+            if line.rest.trim() != "0" {
+                return Err(whole.error(format!(
+                    "the tables of private LFT {} are not read, only those of private LFT 0; a switch has one table here",
+                    clip(line.rest.trim())
+                )));
+            }
             continue;
         }
         let Some(section) = open.and_then(|switch| tables[switch].as_mut()) else {

@@ -229,3 +229,27 @@ fn topologies_beyond_the_address_space_are_refused_before_anything_is_allocated(
     let error = write(&topology, &Tables { out: vec![] }, None).unwrap_err().to_string();
     assert_eq!(error, "60000 hosts and switches need as many LIDs; InfiniBand has 49151");
 }
+
+#[test]
+fn tables_of_ibdiagnet_are_read_where_a_switch_has_one() {
+    let plain = lft_fdbs();
+    let expected = parse_all(&plain, "f", &small());
+    assert!(expected.is_ok(), "{expected:?}");
+    // The number of the table, before or after the line of the switch, and a comment before everything.
+    for (from, to) in [("LID    :", "PLFT_NUM: 0\nLID    :"), ("dump_ucast", "PLFT_NUM: 0\ndump_ucast")] {
+        let text = format!("# ibdiagnet\n{}", plain.replace(from, to));
+        assert_ne!(text, plain);
+        assert_eq!(parse_all(&text, "f", &small()), expected, "{to}");
+    }
+    let second = plain.replacen("LID    :", "PLFT_NUM: 1\nLID    :", 1);
+    assert_eq!(
+        parse(&second, "f", &small()).unwrap_err().to_string(),
+        "f:2: the tables of private LFT `1` are not read, only those of private LFT 0; a switch has one table here"
+    );
+}
+
+/// The tables of the small fabric as `.fdbs`.
+fn lft_fdbs() -> String {
+    let found = parse_all(&file(NAMED), "f", &small()).unwrap();
+    write_fdbs(&small(), &found.tables, Some(&found.switch_routes)).unwrap()
+}

@@ -1,0 +1,81 @@
+"""What the best settings keep of what is best for kinds of traffic that the search did not see.
+
+Each such kind gets a search of its own over the same space, with the same seeds and the same rules. Its
+best settings and those of the tuning then meet on fresh seeds, the same for both. The best of a few
+finalists on these very seeds is taken, so that what is kept is rather told too low than too high.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from silvan.sweeps.errors import SweepError
+from silvan.tuning.outcome import FINALISTS, Interval, Tuned, best_first, contrast, fresh_instances, tried
+from silvan.tuning.problem import Kind, Tuning
+from silvan.tuning.runs import Instance, Runs
+from silvan.tuning.search import Search
+
+#: Opens the runs of a search.
+Open = Callable[[Tuning], Runs]
+TUNED = "the best settings"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What settings keep in one kind of traffic: ratios to the best of a search for that kind alone."""
+
+    kind: str
+    score: Interval
+    #: By objective that counts in this kind.
+    objectives: dict[str, Interval]
+    #: The best settings for this kind alone, by key.
+    best: dict[str, Any]
+    #: Settings that the search for them tried, and its runs.
+    settings: int
+    runs: int
+
+
+def check(tuning: Tuning, open_runs: Open) -> None:
+    """Raise :class:`SweepError` where an objective cannot be told in a kind that is kept for the end."""
+    for kind in searched(tuning):
+        own = tuning.of_unseen(kind)
+        open_runs(own).roles(Instance(kind, 1))
+
+
+def searched(tuning: Tuning) -> tuple[Kind, ...]:
+    """Return the kinds for which the best is searched: none where no runs are to be spent on it."""
+    return () if tuning.unseen_runs == 0 else tuning.unseen
+
+
+def keep(tuned: Tuned, open_runs: Open) -> Tuned:
+    """Return the tuning with what its best settings keep in every kind that it did not see."""
+    kept, simulated, reused = [], tuned.simulated, tuned.reused
+    for kind in searched(tuned.tuning):
+        own = tuned.tuning.of_unseen(kind)
+        runs = open_runs(own)
+        kept.append(_kept(tuned, own, runs))
+        simulated, reused = simulated + runs.simulated, reused + runs.found
+    return replace(tuned, kept=tuple(kept), simulated=simulated, reused=reused)
+
+
+def _kept(tuned: Tuned, own: Tuning, runs: Runs) -> Kept:
+    found = Search(own, runs).run()
+    fresh = fresh_instances(own)
+    settings = [(f"setting {trial.number}", trial.setting) for trial in found.finished[:FINALISTS]]
+    runs.expected = len(runs.known) + (len(settings) + 1) * len(fresh)
+    candidates, notes = tried(runs, [(TUNED, tuned.finalists[0].setting), *settings], fresh)
+    finalists = [candidates[name] for name, _ in settings if name in candidates]
+    if TUNED not in candidates or not finalists:
+        raise SweepError(f"{own.place.origin}: {own.name}, on fresh seeds: {'; '.join(notes)}")
+    best = best_first(own, finalists, candidates[TUNED], fresh)[0]
+    against = contrast(own, candidates[TUNED], best, fresh)
+    return Kept(
+        kind=own.kinds[0].name,
+        score=against.score,
+        objectives=against.objectives,
+        best=dict(best.setting.keys),
+        settings=len(found.trials),
+        runs=found.runs,
+    )
