@@ -234,6 +234,9 @@ def with_special_queues(found: Scenario) -> Scenario:
         "go": f"{rng.randint(0, least[1])} B",
         "message": rng.choice(["16 B", "16 B", "200 B"]),
     }
+    isolation["arbitration"] = rng.choice(["round-robin", "strict", "weighted"])
+    if isolation["arbitration"] == "strict":
+        isolation["longest_wait"] = f"{rng.choice([1, 300, 2_000, 20_000])} ns"
     single = mechanism in ("fbicm", "ccfit")
     if rng.random() < 0.3:
         found["switch"]["architecture"] = rng.choice(["voq", "iq"])

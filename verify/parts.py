@@ -93,7 +93,7 @@ class BufferMarking:
 
 @dataclass(frozen=True)
 class Isolation:
-    """Special queues: how many, how many destinations in a line, and thresholds in bytes."""
+    """Special queues: how many, how many destinations in a line, thresholds in bytes, waits in ps."""
 
     queues: int
     destinations: int
@@ -102,6 +102,8 @@ class Isolation:
     go: int
     at_root: bool
     message: int
+    arbitration: str
+    longest_wait: int
 
 
 @dataclass(frozen=True)
@@ -308,6 +310,8 @@ def _isolation(given: dict[str, Any], sizes: Sizes) -> Isolation | None:
         go=_bytes(given.pop("go", 4), sizes.full),
         at_root=given.pop("at_root", False),
         message=size_bytes(given.pop("message", "16 B")),
+        arbitration=given.pop("arbitration", "round-robin"),
+        longest_wait=time_ps(given.pop("longest_wait", "10 us")),
     )
     nothing_left("congestion.isolation", given)
     return found

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from verify.reference.isolation import IsolatingBuffers, Notice
+from verify.reference.isolation import IsolatingBuffers, Notice, Place
 from verify.reference.links import Channel, Packet
 from verify.reference.queues import Buffers
 from verify.reference.waking import WakingHost
@@ -30,7 +30,7 @@ class AdapterHost(WakingHost):
         rule, numbers = net.plan.congestion.isolation, net.number
         if rule and self.organisation.kind == "single":
             self.buffers: Buffers = IsolatingBuffers(
-                self.organisation, numbers, rule, control_first=False, detects=False
+                self.organisation, numbers, rule, Place(lambda: net.now), control_first=False, detects=False
             )
         else:
             self.buffers = Buffers(self.organisation, numbers, control_first=False)

@@ -11,7 +11,9 @@ stored above `stop` sends Stop, falling to `go` Go, and an empty queue that is n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from verify.parts import Isolation
@@ -35,6 +37,8 @@ class Notice:
     lane: int
     line: str
     destinations: tuple[str, ...] = ()
+    #: Bits a second that the root takes of the line's flows, if that is asked and known.
+    rate: int | None = None
 
 
 @dataclass(eq=False)
@@ -59,7 +63,16 @@ class OutputLine:
 
     name: str
     destinations: tuple[str, ...]
+    rate: int | None
     is_stopped: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where queues are: the time now, and picoseconds per byte of the link at an output."""
+
+    now: Callable[[], int]
+    pace: Callable[[int], Fraction] = lambda output: Fraction(0)
 
 
 @dataclass
@@ -79,18 +92,21 @@ class IsolatingBuffers(Buffers):
         organisation: Organisation,
         numbers: dict[str, int],
         rule: Isolation,
+        place: Place,
         *,
         control_first: bool,
         detects: bool,
     ) -> None:
         super().__init__(organisation, numbers, control_first=control_first)
-        self.rule, self.detects = rule, detects
+        self.rule, self.place, self.detects = rule, place, detects
         self.special: dict[Input, list[Line | None]] = {}
         #: Lines of normal queues: whether Stop has been sent.
         self.own: dict[tuple[Input, int], bool] = {}
         self.known: dict[Way, list[OutputLine]] = {}
         self.wanting: set[Input] = set()
         self.taken = 0
+        #: Until when special queues let normal ones pass, where they do not simply take turns.
+        self.due: dict[Queue, int] = {}
         self.tally = Tally()
         #: Packets that changed queues and their inputs, and notices with the ports they go out by.
         self.moved: list[tuple[Packet, int]] = []
@@ -107,7 +123,8 @@ class IsolatingBuffers(Buffers):
     def say(self, place: Input, kind: str, line: str, destinations: tuple[str, ...] = ()) -> None:
         """Tell the node upstream of an input."""
         self.tally.notices[kind] += 1
-        self.notices.append((place[0], Notice(kind, place[1], line, destinations)))
+        rate = self.told(place, line) if self.rule.arbitration == "weighted" else None
+        self.notices.append((place[0], Notice(kind, place[1], line, destinations, rate)))
 
     def in_use(self, ports: int, lanes: range) -> dict[str, int]:
         """Return the special queues and lines in use of a node with so many ports."""
@@ -141,6 +158,7 @@ class IsolatingBuffers(Buffers):
         packet = queue.packets.popleft()
         self.bytes[packet.output, packet.lane] -= packet.size
         if queue.role == "special":
+            self.charge(queue, packet)
             self.special_shrank(queue)
         elif queue.role == "normal":
             self.normal_shrank(queue, packet.output)
@@ -299,6 +317,7 @@ class IsolatingBuffers(Buffers):
         if known and known.is_stopped:
             return
         self.lines(place)[number] = None
+        self.due.pop(self.special_queue(place, number), None)
         if line.is_propagated:
             self.say(place, "release", f"special {number}")
         if place in self.wanting:
@@ -312,6 +331,64 @@ class IsolatingBuffers(Buffers):
         lines = self.known.get((packet.output, packet.lane), [])
         stopped = any(line.is_stopped and packet.destination in line.destinations for line in lines)
         return stopped and packet.follows_data
+
+    # Whose turn it is, where special queues are due at times only.
+
+    def first(self, way: Way, port: int) -> Queue:
+        """Return the queue whose turn it is; special ones that are not due let normal ones pass."""
+        turns, now = self.turns[way][port], self.place.now()
+        if self.rule.arbitration == "round-robin" or turns[0].role == "control":
+            return turns[0]
+        due = [queue for queue in turns if queue.role == "special" and self.due[queue] <= now]
+        if due and self.rule.arbitration == "strict":
+            return min(due, key=lambda queue: self.due[queue])
+        return next((queue for queue in turns if queue.role == "normal" or queue in due), turns[0])
+
+    def lets_pass(self, queue: Queue) -> bool:
+        """Tell whether a queue is a special one that is not due yet."""
+        is_plain = queue.role != "special" or self.rule.arbitration == "round-robin"
+        return not is_plain and self.due[queue] > self.place.now()
+
+    def sit(self, queue: Queue) -> None:
+        """Let a queue ask for its head's output; how long a special one waits counts from now."""
+        super().sit(queue)
+        if queue.role == "special" and queue.packets and not queue.is_aside:
+            now, is_strict = self.place.now(), self.rule.arbitration == "strict"
+            self.due[queue] = now + self.rule.longest_wait if is_strict else max(now, self.due.get(queue, 0))
+
+    def charge(self, queue: Queue, packet: Packet) -> None:
+        """With `weighted`, let a special queue be due again when its packet has passed at its share."""
+        line, now = self.lines((queue.port, queue.lane))[queue.number], self.place.now()
+        assert line is not None
+        share = self.share(line)
+        passes = 0 if share is None else packet.size * 8 * 10**12 // share
+        self.due[queue] = now if share is None else max(now, min(now, self.due[queue]) + passes)
+
+    def share(self, line: Line) -> int | None:
+        """Return what the root takes of a line's flows: its rate over all lines that feed it from here."""
+        if line.roots is not None:
+            whole: int | None = int(8 * 10**12 / self.place.pace(line.way[0]))
+        else:
+            known = self.named(line.way, line.branch)
+            whole = known.rate if known else None
+        alike = [
+            other
+            for lines in self.special.values()
+            for other in lines
+            if other and other.way == line.way and other.branch == line.branch
+            if (other.roots is None) == (line.roots is None)
+        ]
+        return None if whole is None else whole // len(alike)
+
+    def told(self, place: Input, name: str) -> int | None:
+        """Return what the node upstream is told of the share of a line's flows."""
+        kind, number = name.split()
+        if kind == "own":
+            sharers = [where for where, output in self.own if output == int(number) and where[1] == place[1]]
+            rate = int(8 * 10**12 / self.place.pace(int(number)))
+            return rate // len(sharers) if sharers else None
+        line = self.lines(place)[int(number)]
+        return self.share(line) if line else None
 
     # What the next node says.
 
@@ -336,8 +413,10 @@ class IsolatingBuffers(Buffers):
     def note(self, way: Way, notice: Notice) -> None:
         """Write into an output's lines what the next node says of one."""
         lines, known = self.known.setdefault(way, []), self.named(way, notice.line)
+        if known:
+            known.rate = notice.rate
         if notice.kind == "allocate" and known is None:
-            lines.append(OutputLine(notice.line, notice.destinations))
+            lines.append(OutputLine(notice.line, notice.destinations, notice.rate))
             self.adopt(way, lines[-1])
         elif known and notice.kind == "allocate":
             known.destinations = notice.destinations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from verify.reference.isolation import IsolatingBuffers, Notice
+from verify.reference.isolation import IsolatingBuffers, Notice, Place
 from verify.reference.links import Packet
 from verify.reference.marking import Fill
 from verify.reference.queues import Buffers, Queue, Way
@@ -37,8 +37,9 @@ class QueuedSwitch(Switch):
         """Make the queues."""
         plan, rule = self.net.plan.switch, self.net.plan.congestion.isolation
         if rule:
+            place = Place(lambda: self.net.now, lambda port: self.out[port].pace)
             return IsolatingBuffers(
-                plan.queues, self.net.number, rule, control_first=plan.control_first, detects=True
+                plan.queues, self.net.number, rule, place, control_first=plan.control_first, detects=True
             )
         return Buffers(plan.queues, self.net.number, control_first=plan.control_first)
 
@@ -192,7 +193,7 @@ class RoundRobinSwitch(QueuedSwitch):
 
     def next_input(self, way: Way) -> int | None:
         """Return the input whose turn it is."""
-        asking = set(self.buffers.asking(way))
+        asking = self.buffers.in_turn(way, set())
         if self.net.plan.switch.has_rounds:
             round_ = self.rounds.setdefault(way, Round(is_patient=False))
             asking = round_.choice(asking, set(self.buffers.standing_aside(way)), {}, self.net.now)
@@ -260,13 +261,19 @@ class IslipSwitch(QueuedSwitch):
             queue = self.grant(way)
             if queue is not None:
                 other = found.get(queue.port)
-                outputs = [output] if other is None else [other[0], output]
-                if first_from(outputs, self.accepted[queue.port]) == output:
+                if other is None or self.prefers((output, queue), other):
                     found[queue.port] = output, queue
         if moves_pointers:
             for port, (output, _) in found.items():
                 self.granted[output], self.accepted[port] = port + 1, output + 1
         return found
+
+    def prefers(self, grant: tuple[int, Queue], other: tuple[int, Queue]) -> bool:
+        """Tell whether an input takes a grant and not another, which lets it pass or is further away."""
+        passes = [self.buffers.lets_pass(queue) for _, queue in (grant, other)]
+        if passes[0] != passes[1]:
+            return passes[1]
+        return first_from([grant[0], other[0]], self.accepted[grant[1].port]) == grant[0]
 
     def grant(self, way: Way) -> Queue | None:
         """Return the queue that an output grants to: of the first free input from its pointer on."""
@@ -274,7 +281,7 @@ class IslipSwitch(QueuedSwitch):
         while True:
             busy = {port: free for port, free in self.read_free.items() if free > now}
             round_ = self.rounds.setdefault(way, Round(is_patient=not self.is_fifo))
-            asking, aside = set(self.buffers.asking(way)), set(self.buffers.standing_aside(way))
+            asking, aside = self.buffers.in_turn(way, set(busy)), set(self.buffers.standing_aside(way))
             left, has_changed = round_.choice(asking, aside, busy, now), False
             while (port := first_from(left, self.granted[way[0]])) is not None:
                 left = left - {port}

@@ -63,6 +63,16 @@ class Buffers:
         """Return the inputs with someone whose turn may come at an output."""
         return sorted(port for port, queues in self.turns.get(way, {}).items() if queues)
 
+    def in_turn(self, way: Way, busy: set[int]) -> set[int]:
+        """Return the inputs to serve: those whose queue lets others pass only if all others are busy."""
+        asking = set(self.asking(way))
+        others = {port for port in asking if not self.lets_pass(self.first(way, port))}
+        return others if others - busy else asking
+
+    def lets_pass(self, queue: Queue) -> bool:
+        """Tell whether a queue lets others pass."""
+        return False
+
     def standing_aside(self, way: Way) -> list[int]:
         """Return the inputs of the queues that stand aside."""
         return [queue.port for queue in self.aside.get(way, [])]

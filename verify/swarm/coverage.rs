@@ -79,7 +79,7 @@ fn walk_schema(root: &Json, schema: &Json, path: &str, found: &mut BTreeSet<Stri
 
 /// The lines of the report: choices of the keys that matter, each with how often it was drawn.
 pub fn report(counts: &Counts) -> Vec<String> {
-    const KEYS: [&str; 14] = [
+    const KEYS: [&str; 15] = [
         "topology.kind",
         "routing.kind",
         "switch.architecture",
@@ -90,6 +90,7 @@ pub fn report(counts: &Counts) -> Vec<String> {
         "congestion.marking.kind",
         "congestion.notification",
         "congestion.isolation.kind",
+        "congestion.isolation.arbitration",
         "congestion.reaction.kind",
         "host.queues",
         "traffic.pattern.kind",

@@ -359,6 +359,7 @@ impl<'a> Builder<'a> {
                     out: id,
                     // Every wired port has a channel in, too: see below.
                     into: ChannelId::MAX,
+                    rate: link.rate,
                     faces_host: matches!(to.node, NodeRef::Host(_)),
                     may_underrun: link.rate > slowest,
                 });

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::congestion::{Congestion, Mechanism};
-use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues, SpecialQueues};
+use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues, SpecialArbitration, SpecialQueues};
 use silvan_fabric::traffic::{Flow, Pattern};
 
 /// Flows that stop, some of them to one host, and some random traffic.
@@ -44,6 +44,12 @@ proptest! {
         ]),
         (at_root, buffered, message) in (any::<bool>(), any::<bool>(), 1u64..9_000),
         (detection, stop, go) in (1u64..12_000, 2_100u64..12_000, 0u64..2_000),
+        (arbitration, wait) in (
+            prop::sample::select(vec![
+                SpecialArbitration::RoundRobin, SpecialArbitration::Strict, SpecialArbitration::Weighted,
+            ]),
+            1u64..30,
+        ),
         flows in prop::collection::vec((0usize..8, 0usize..8, 0u8..4), 2..12),
     ) {
         let topology = topology(&random_network(&seed, switches, hosts));
@@ -53,7 +59,8 @@ proptest! {
         config.switch.buffer = Bytes(16_384 * u64::from(lanes));
         let special = SpecialQueues {
             queues, destinations, detection: Some(Bytes(detection)), stop: Some(Bytes(stop)), go: Some(Bytes(go)),
-            at_root: at_root || mechanism.is_input_queued(), ..SpecialQueues::default()
+            at_root: at_root || mechanism.is_input_queued(), arbitration, longest_wait: Some(us(wait)),
+            ..SpecialQueues::default()
         };
         let isolation = Some(Isolation::SpecialQueues(special));
         config.congestion = Congestion { mechanism, isolation, ..Congestion::default() };

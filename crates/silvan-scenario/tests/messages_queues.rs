@@ -72,6 +72,18 @@ isolation = { queues = 65 }"#,
         ),
         (
             r#"mechanism = "ib-cc""#,
+            r#"mechanism = "hfdi"
+isolation = { arbitration = "strict", longest_wait = "0 s" }"#,
+            r#"a.toml:6: congestion.isolation.longest_wait = "0 s": must be more than 0 s"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "hfdi"
+isolation = { arbitration = "weighted", longest_wait = "5 us" }"#,
+            r#"a.toml:6: congestion.isolation.longest_wait = "5 us": has no effect without congestion.isolation.arbitration = "strict""#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
             r#"mechanism = "ccfit"
 marking = { percent = 0 }"#,
             r#"a.toml:6: congestion.marking.percent = 0: must be 1 to 100"#,

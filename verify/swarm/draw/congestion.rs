@@ -275,6 +275,15 @@ impl Draw {
             let message = self.pick(&[1, 16, 64, 500]);
             put(&mut special, "message", bytes(message));
         }
+        if self.chance(50) {
+            let arbitration = self.pick(&["round-robin", "strict", "weighted"]);
+            put(&mut special, "arbitration", arbitration);
+            if arbitration == "strict" && self.chance(70) {
+                let ns = self.pick(&[1, 500, 5_000, 50_000]);
+                let wait = self.time(ns * 1_000);
+                put(&mut special, "longest_wait", wait);
+            }
+        }
         special
     }
 

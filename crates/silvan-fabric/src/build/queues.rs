@@ -115,7 +115,9 @@ impl Builder<'_> {
     fn buffers<S: PortSet>(&self, ports: &Ports, special: Option<&Arc<Rule>>) -> Buffers<S> {
         let (config, mechanism) = (&self.config.switch, self.mechanism());
         let (count, lanes) = (ports.count(), ports.lanes);
-        let cams = special.map(|rule| Cams::new(Arc::clone(rule), count, count, lanes, true));
+        let rates =
+            || ports.wiring.iter().map(|port| port.map_or(Rate::default(), |port| port.rate)).collect();
+        let cams = special.map(|rule| Cams::new(Arc::clone(rule), count, rates(), lanes, true));
         let organisation = Organisation::new(self.queues(), config.queue_count);
         let control_first = config.control_first(mechanism);
         let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
@@ -205,7 +207,7 @@ impl Builder<'_> {
         }
         let cams = special
             .filter(|_| organisation == Organisation::Single)
-            .map(|rule| Cams::new(Arc::clone(rule), 1, 1, lanes, false));
+            .map(|rule| Cams::new(Arc::clone(rule), 1, [Rate::default()].into(), lanes, false));
         let shape = Shape { inputs: 1, outputs: 1, lanes, organisation, control_first: false };
         let buffers = Buffers::new(shape, Routes::None, cams);
         Ok(Some(Box::new(Adapter::new(buffers, organisation, part))))

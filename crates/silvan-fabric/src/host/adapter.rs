@@ -130,8 +130,8 @@ impl Host {
         let Some(adapter) = &mut self.adapter else { return false };
         for step in 0..lanes {
             let vl = (adapter.lane_turn + step) % lanes;
-            adapter.buffers.unpark(&core.packets, usize::from(vl));
-            while let Some(queue) = adapter.buffers.front(usize::from(vl), 0) {
+            adapter.buffers.unpark(&core.packets, core.now, usize::from(vl));
+            while let Some(queue) = adapter.buffers.front(usize::from(vl), 0, core.now) {
                 let Some(id) = adapter.buffers.head(queue) else { break };
                 let (dst, space) = (core.packets[id].dst, core.packets[id].space);
                 if core.has_credit_or_wait((out, vl, dst), space) {

@@ -6,6 +6,8 @@
 //!
 //! Inputs and outputs are numbered with their virtual lanes, `port * lanes + vl`.
 
+mod turns;
+
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -13,6 +15,7 @@ use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
 use super::Organisation;
+use super::arbitration::DueTimes;
 use super::isolation::{Cams, Notice};
 use super::rings::{Member, Place, Ring};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
@@ -70,7 +73,12 @@ impl Queue {
 
 impl Member for Queue {
     #[inline]
-    fn place(&mut self) -> &mut Place {
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    #[inline]
+    fn place_mut(&mut self) -> &mut Place {
         &mut self.place
     }
 }
@@ -191,6 +199,8 @@ pub(crate) struct Buffers<S> {
     /// Per virtual lane.
     wanted: Box<[Wanted<S>]>,
     parked: Vec<Vec<QueueId>>,
+    /// Of special queues, unless they simply take turns with the others.
+    due_times: Option<DueTimes>,
     pub cams: Option<Cams>,
     pub changes: Changes,
 }
@@ -218,6 +228,7 @@ impl<S: PortSet> Buffers<S> {
             demand: vec![Demand::default(); outputs * lanes].into(),
             wanted: vec![Wanted::default(); lanes].into(),
             parked: vec![Vec::new(); outputs * lanes],
+            due_times: cams.as_ref().and_then(|cams| DueTimes::new(cams.rule(), inputs * lanes)),
             cams,
             changes: Changes::default(),
         }
@@ -273,12 +284,6 @@ impl<S: PortSet> Buffers<S> {
         self.parked[output].iter().map(port).fold(S::default(), |all, port| all.or(S::of(port)))
     }
 
-    /// The queue whose turn it is among those of an input port that wait for an output.
-    #[inline]
-    pub fn front(&self, output: usize, port: usize) -> Option<QueueId> {
-        self.rings[output * self.shape.inputs + port].front()
-    }
-
     /// The packet at the head of a queue.
     #[inline]
     pub fn head(&self, queue: QueueId) -> Option<PacketId> {
@@ -331,7 +336,7 @@ impl<S: PortSet> Buffers<S> {
         // As things mostly are: no queue but this one changes.
         let mut stored = if was_empty { Stored::First } else { Stored::Behind };
         if was_empty && is_quiet {
-            self.sit(queue, output, port);
+            self.sit(queue, output, port, now);
         } else if was_empty {
             stored = Stored::Otherwise;
             self.head_changed(packets, now, queue);
@@ -374,6 +379,10 @@ impl<S: PortSet> Buffers<S> {
             self.head_left(packets, now, queue, dst);
             return;
         };
+        if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, role) {
+            let at = usize::from(at);
+            due_times.served((input, at), size, cams.share(input, at), now);
+        }
         let place = (input, vl as u8);
         let notice = match role {
             Role::Special(at) => cams.special_shrank(place, usize::from(at), dst, bytes),
@@ -402,6 +411,9 @@ impl<S: PortSet> Buffers<S> {
         let Some(cams) = &mut self.cams else { return };
         let (released, notice) = cams.release((input, vl), at, now);
         let wanted = released && cams.take_wanting(input);
+        if let (true, Some(due_times)) = (released, &mut self.due_times) {
+            due_times.forget(input, at);
+        }
         self.tell(input, notice);
         if wanted {
             let first = (input * self.per_input + 1) as QueueId;
@@ -467,7 +479,7 @@ impl<S: PortSet> Buffers<S> {
             notices.into_iter().for_each(|notice| self.tell(input, notice));
             self.changes.moved.push(Moved { input: input / lanes, output: port, vl, dst });
             if was_empty {
-                self.seat(packets, special);
+                self.seat(packets, now, special);
             }
         }
     }
@@ -506,7 +518,7 @@ impl<S: PortSet> Buffers<S> {
     fn head_changed(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         self.unseat(queue);
         self.isolate(packets, now, queue);
-        self.seat(packets, queue);
+        self.seat(packets, now, queue);
     }
 
     /// The queue of a destination is empty.
@@ -520,12 +532,12 @@ impl<S: PortSet> Buffers<S> {
     fn reconsider(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         if self.isolate(packets, now, queue) {
             self.unseat(queue);
-            self.seat(packets, queue);
+            self.seat(packets, now, queue);
         }
     }
 
     /// Lets a queue wait in the ring of what its head asks for, unless it is empty or stopped.
-    fn seat(&mut self, packets: &Pool, queue: QueueId) {
+    fn seat(&mut self, packets: &Pool, now: Time, queue: QueueId) {
         let state = &self.queues[queue as usize];
         let Some(id) = state.fifo.head() else { return };
         let (port, vl) = (usize::from(state.port), usize::from(state.vl));
@@ -536,15 +548,18 @@ impl<S: PortSet> Buffers<S> {
             self.parked[output].push(queue);
             return;
         }
-        self.sit(queue, output, port);
+        self.sit(queue, output, port, now);
         self.changes.asked.push((output, port));
     }
 
     /// Adds a queue to the ring of its input port at an output.
     #[inline]
-    fn sit(&mut self, queue: QueueId, output: usize, port: usize) {
+    fn sit(&mut self, queue: QueueId, output: usize, port: usize, now: Time) {
         let state = &mut self.queues[queue as usize];
         state.seat = Seat::Ring(output as u16);
+        if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, state.role) {
+            due_times.sat_down(state.input.into(), at.into(), now);
+        }
         let (is_control, vl) = (state.role == Role::Control, usize::from(state.vl));
         let ring = &mut self.rings[output * self.shape.inputs + port];
         if is_control {
@@ -602,10 +617,10 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// Those that stood aside at an output may go again.
-    pub fn unpark(&mut self, packets: &Pool, output: usize) {
+    pub fn unpark(&mut self, packets: &Pool, now: Time, output: usize) {
         for queue in std::mem::take(&mut self.parked[output]) {
             self.queues[queue as usize].seat = Seat::None;
-            self.seat(packets, queue);
+            self.seat(packets, now, queue);
         }
     }
 
@@ -613,16 +628,15 @@ impl<S: PortSet> Buffers<S> {
     pub fn received(&mut self, packets: &mut Pool, now: Time, port: usize, notice: Notice) {
         let Some(cams) = &mut self.cams else { return };
         let output = port * self.shape.lanes + usize::from(notice.vl);
-        for (input, at) in cams.received(output, notice.line, notice.message) {
+        for (input, at) in cams.received(output, notice) {
             let queue = input * self.per_input + 1 + self.normal + at;
             if self.queues[queue].fifo.is_empty() {
                 self.release(packets, now, input, at);
             }
         }
-        self.unpark(packets, output);
+        self.unpark(packets, now, output);
         let rings = output * self.shape.inputs..(output + 1) * self.shape.inputs;
-        let queues = &mut self.queues;
-        let waiting: Vec<QueueId> = rings.flat_map(|ring| self.rings[ring].collect(queues)).collect();
+        let waiting: Vec<QueueId> = rings.flat_map(|ring| self.rings[ring].iter(&self.queues)).collect();
         for queue in waiting {
             self.reconsider(packets, now, queue);
             if let Queue { fifo, seat: Seat::Ring(_), .. } = self.queues[queue as usize]

@@ -40,11 +40,15 @@
 //!   it holds packets for.
 //! - A host's own queue never finds a root: the host's link is not shared with anybody.
 
+mod shares;
+
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use silvan_engine::{Bytes, Time};
+use silvan_engine::{Bytes, Rate, Time};
+
+use super::SpecialArbitration;
 
 /// An isolation rule with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -78,6 +82,11 @@ pub struct SpecialQueues {
     pub at_root: bool,
     /// Size of a notification on the wire, to which its list of destinations adds two bytes each.
     pub message: Bytes,
+    /// How normal and special queues of an input take turns at an output.
+    pub arbitration: SpecialArbitration,
+    /// With `arbitration = "strict"`: the time after which a special queue that may go does so before normal
+    /// ones; by default 10 us.
+    pub longest_wait: Option<Time>,
 }
 
 impl Default for SpecialQueues {
@@ -90,6 +99,8 @@ impl Default for SpecialQueues {
             go: None,
             at_root: false,
             message: Bytes(16),
+            arbitration: SpecialArbitration::RoundRobin,
+            longest_wait: None,
         }
     }
 }
@@ -113,6 +124,8 @@ impl SpecialQueues {
             go: small(go),
             at_root: self.at_root,
             message: small(self.message),
+            arbitration: self.arbitration,
+            longest_wait: self.longest_wait.unwrap_or(Time::from_us(10)),
         }
     }
 }
@@ -127,6 +140,8 @@ pub(crate) struct Rule {
     go: u32,
     pub at_root: bool,
     message: u32,
+    pub arbitration: SpecialArbitration,
+    pub longest_wait: Time,
 }
 
 /// What a notification says about a CAM line of the input that sends it.
@@ -146,6 +161,8 @@ pub(crate) struct Notice {
     pub vl: u8,
     /// Number of the line at the input that sends it.
     pub line: u16,
+    /// What the root takes of its flows, where arbitration asks for it and its tree is there.
+    pub rate: Option<Rate>,
     pub message: Message,
 }
 
@@ -216,6 +233,8 @@ struct OutputLine {
     line: u16,
     destinations: Box<[u32]>,
     stopped: bool,
+    /// What the root takes of its flows, as was told last.
+    rate: Option<Rate>,
 }
 
 /// The CAM of an input.
@@ -243,6 +262,9 @@ fn extend(list: &mut Vec<u32>, waiting: Vec<u32>, room: usize) {
 #[derive(Debug)]
 pub(crate) struct Cams {
     rule: Arc<Rule>,
+    lanes: usize,
+    /// Of the link at each output port.
+    rates: Box<[Rate]>,
     /// Whether normal queues find roots (a host's do not).
     detects: bool,
     inputs: Box<[InputCam]>,
@@ -258,11 +280,15 @@ pub(crate) struct Cams {
 }
 
 impl Cams {
-    pub fn new(rule: Arc<Rule>, inputs: usize, outputs: usize, lanes: usize, detects: bool) -> Self {
+    /// With an output for each of the links' rates.
+    pub fn new(rule: Arc<Rule>, inputs: usize, rates: Box<[Rate]>, lanes: usize, detects: bool) -> Self {
+        let outputs = rates.len();
         let own_ports = if rule.at_root || !detects { 0 } else { outputs };
         let input = InputCam { special: vec![None; rule.queues].into(), ..InputCam::default() };
         Self {
             rule,
+            lanes,
+            rates,
             detects,
             inputs: vec![input; inputs * lanes].into(),
             own: vec![OwnLine::Free; inputs * lanes * own_ports].into(),
@@ -405,7 +431,8 @@ impl Cams {
             }
             _ => return None,
         };
-        self.say(vl, line, message)
+        let rate = self.told_of_own(vl, port);
+        self.say(vl, line, rate, message)
     }
 
     /// A root was found that special queues are taken for in its own switch: the first destination
@@ -422,7 +449,8 @@ impl Cams {
         if let Some((at, list, propagated)) = known.find(|(_, list, _)| list.len() < room) {
             extend(list, waiting, room);
             let list = list.clone().into();
-            return if propagated { self.say(vl, at as u16, Message::Allocate(list)) } else { None };
+            let message = propagated.then_some(Message::Allocate(list))?;
+            return self.say_special((input, vl), at, message);
         }
         let mut list = Vec::new();
         extend(&mut list, waiting, room);
@@ -430,7 +458,11 @@ impl Cams {
         None
     }
 
-    fn say(&mut self, vl: u8, line: u16, message: Message) -> Option<Notice> {
+    fn say_special(&mut self, (input, vl): (usize, u8), at: usize, message: Message) -> Option<Notice> {
+        self.say(vl, at as u16, self.told(input, at), message)
+    }
+
+    fn say(&mut self, vl: u8, line: u16, rate: Option<Rate>, message: Message) -> Option<Notice> {
         let kind = match message {
             Message::Allocate(_) => 0,
             Message::Stop => 1,
@@ -438,7 +470,7 @@ impl Cams {
             Message::Release => 3,
         };
         self.tally.messages[kind] += 1;
-        Some(Notice { vl, line, message })
+        Some(Notice { vl, line, rate, message })
     }
 
     /// A normal queue has shrunk to `bytes` by a packet for the output `port`.
@@ -451,10 +483,10 @@ impl Cams {
             None
         } else if bytes == 0 {
             *own = OwnLine::Free;
-            self.say(vl, line, Message::Release)
+            self.say(vl, line, None, Message::Release)
         } else if *own == OwnLine::Stopped && bytes <= go {
             *own = OwnLine::Going;
-            self.say(vl, line, Message::Go)
+            self.say(vl, line, self.told_of_own(vl, port), Message::Go)
         } else {
             None
         }
@@ -482,7 +514,7 @@ impl Cams {
                 return None;
             }
             line.sent_stop = true;
-            return self.say(vl, at as u16, Message::Stop);
+            return self.say_special((input, vl), at, Message::Stop);
         }
         let list = match &line.cause {
             Cause::Root(list) => list.clone().into(),
@@ -493,7 +525,7 @@ impl Cams {
             Cause::Orphan => return None,
         };
         line.propagated = true;
-        self.say(vl, at as u16, Message::Allocate(list))
+        self.say_special((input, vl), at, Message::Allocate(list))
     }
 
     /// A packet for `dst` left a special queue, which has `bytes` now; an empty queue is to be
@@ -515,7 +547,7 @@ impl Cams {
         }
         if bytes > 0 && line.sent_stop && bytes <= go {
             line.sent_stop = false;
-            return self.say(vl, at as u16, Message::Go);
+            return self.say_special((input, vl), at, Message::Go);
         }
         None
     }
@@ -531,7 +563,7 @@ impl Cams {
         cam.used -= 1;
         self.tally.releases += 1;
         self.tally.life_ps += u128::from((now - line.born).0);
-        (true, if line.propagated { self.say(vl, at as u16, Message::Release) } else { None })
+        (true, if line.propagated { self.say_special((input, vl), at, Message::Release) } else { None })
     }
 
     /// Whether a packet waits at the input for a special queue to become free; asks once.
@@ -578,12 +610,16 @@ impl Cams {
 
     /// A notification of the next node. Returns the special queues that it concerns, as input and
     /// number.
-    pub fn received(&mut self, output: usize, line: u16, message: Message) -> Vec<(usize, usize)> {
+    pub fn received(&mut self, output: usize, notice: Notice) -> Vec<(usize, usize)> {
+        let Notice { line, rate, message, .. } = notice;
         let lines = &mut self.outputs[output];
         let place = lines.iter().position(|known| known.line == line);
+        if let Some(at) = place {
+            lines[at].rate = rate;
+        }
         match (message, place) {
             (Message::Allocate(destinations), None) => {
-                lines.push(OutputLine { line, destinations, stopped: false });
+                lines.push(OutputLine { line, destinations, stopped: false, rate });
                 self.output_lines += 1;
                 self.adopt(output, line);
             }

@@ -3,6 +3,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | here | the static organisations (1Q, VOQsw, VOQnet, DBBM, OBQA, DAMQ) and their parameters |
+//! | `arbitration` | whose turn it is among normal and special queues |
 //! | `buffers` | the queues of a node, whatever their organisation, and who may send next |
 //! | `isolation` | special queues and CAM lines: FBICM, HFDI and what the hybrids share with them |
 //! | [`cost`] | what special queues cost in memory cells |
@@ -10,6 +11,7 @@
 //! Switches and host adapters use the same queues; an adapter is a node of one input and one
 //! output.
 
+mod arbitration;
 pub(crate) mod buffers;
 pub mod cost;
 pub(crate) mod isolation;
@@ -18,6 +20,7 @@ mod rings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use arbitration::SpecialArbitration;
 pub use isolation::{Isolation, SpecialQueues};
 
 /// How the input buffer of a switch is divided into queues.

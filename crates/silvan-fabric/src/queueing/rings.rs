@@ -17,7 +17,8 @@ impl Place {
 
 /// What can be in a ring; in one at a time.
 pub(super) trait Member {
-    fn place(&mut self) -> &mut Place;
+    fn place(&self) -> Place;
+    fn place_mut(&mut self) -> &mut Place;
 }
 
 /// A ring of members that are numbered by their place in a slice: the first one and the last.
@@ -45,10 +46,10 @@ impl Ring {
     /// Adds one whose turn comes last.
     #[inline]
     pub fn push_back<M: Member>(&mut self, members: &mut [M], at: u32) {
-        *members[at as usize].place() = Place { before: self.last, after: NONE };
+        *members[at as usize].place_mut() = Place { before: self.last, after: NONE };
         match self.last {
             NONE => self.first = at,
-            last => members[last as usize].place().after = at,
+            last => members[last as usize].place_mut().after = at,
         }
         self.last = at;
     }
@@ -56,10 +57,10 @@ impl Ring {
     /// Adds one whose turn it is now.
     #[inline]
     pub fn push_front<M: Member>(&mut self, members: &mut [M], at: u32) {
-        *members[at as usize].place() = Place { before: NONE, after: self.first };
+        *members[at as usize].place_mut() = Place { before: NONE, after: self.first };
         match self.first {
             NONE => self.last = at,
-            first => members[first as usize].place().before = at,
+            first => members[first as usize].place_mut().before = at,
         }
         self.first = at;
     }
@@ -67,27 +68,22 @@ impl Ring {
     /// Takes a member out. Returns whether none is left.
     #[inline]
     pub fn remove<M: Member>(&mut self, members: &mut [M], at: u32) -> bool {
-        let Place { before, after } = *members[at as usize].place();
+        let Place { before, after } = members[at as usize].place();
         match before {
             NONE => self.first = after,
-            before => members[before as usize].place().after = after,
+            before => members[before as usize].place_mut().after = after,
         }
         match after {
             NONE => self.last = before,
-            after => members[after as usize].place().before = before,
+            after => members[after as usize].place_mut().before = before,
         }
         self.first == NONE
     }
 
     /// The members in turn.
-    pub fn collect<M: Member>(&self, members: &mut [M]) -> Vec<u32> {
-        let mut all = Vec::new();
-        let mut at = self.first;
-        while at != NONE {
-            all.push(at);
-            at = members[at as usize].place().after;
-        }
-        all
+    pub fn iter<'m, M: Member>(&self, members: &'m [M]) -> impl Iterator<Item = u32> + 'm {
+        let some = |at: u32| (at != NONE).then_some(at);
+        std::iter::successors(some(self.first), move |&at| some(members[at as usize].place().after))
     }
 }
 
@@ -100,7 +96,11 @@ mod tests {
     use super::*;
 
     impl Member for Place {
-        fn place(&mut self) -> &mut Place {
+        fn place(&self) -> Place {
+            *self
+        }
+
+        fn place_mut(&mut self) -> &mut Place {
             self
         }
     }
@@ -124,7 +124,7 @@ mod tests {
                     rings[ring].push_back(&mut members, queue);
                 }
                 for (ring, model) in rings.iter().zip(&model) {
-                    prop_assert!(ring.collect(&mut members).iter().eq(model));
+                    prop_assert!(ring.iter(&members).eq(model.iter().copied()));
                     prop_assert_eq!(ring.front(), model.front().copied());
                     prop_assert_eq!(ring.is_single(), model.len() == 1);
                 }

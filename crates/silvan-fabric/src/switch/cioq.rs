@@ -312,7 +312,7 @@ impl<S: PortSet> CioqSwitch<S> {
         let asking = (asking, S::default());
         let choice = self.rounds.choice_of_free(lane, asking, self.busy, core.now, free_at);
         let input = choice.next(self.outputs[output].turn[vl])?;
-        let queue = self.buffers.front(lane, input)?;
+        let queue = self.buffers.front(lane, input, core.now)?;
         let space = core.packets[self.buffers.head(queue)?].space;
         let used = self.outputs[output].used.now(core.now, vl);
         (used + space <= self.output_lane).then_some((input, queue))

@@ -45,6 +45,8 @@ struct Match {
     output: usize,
     /// The queue, and the packet at its head.
     head: (QueueId, PacketId),
+    /// Whether it lets others pass.
+    waits: bool,
 }
 
 impl<S: PortSet> Islip<S> {
@@ -86,11 +88,12 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Of two grants to an input, whether the first is nearer to the input's pointer.
-    fn is_nearer(&self, input: usize, output: usize, other: usize) -> bool {
-        let (count, pointer) = (self.accept.len(), usize::from(self.accept[input]));
-        let distance = |output: usize| (output + count - pointer) % count;
-        distance(output) < distance(other)
+    /// Of two grants to an input, whether it accepts the first: the other lets it pass, or it is nearer to the
+    /// input's pointer.
+    fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
+        let (count, pointer) = (self.accept.len(), usize::from(self.accept[grant.input]));
+        let distance = |grant: &Match| (grant.waits, (grant.output + count - pointer) % count);
+        distance(grant) < distance(other)
     }
 
     /// Looks which read ports and links are free by now.
@@ -163,7 +166,7 @@ impl<S: PortSet> QueuedSwitch<S> {
             let Some(offer) = self.grant(core, (output, vl)) else { continue };
             let Arbiter::Islip(state) = &self.arbiter else { break };
             match accepted.iter_mut().find(|known| known.input == offer.input) {
-                Some(known) if state.is_nearer(offer.input, offer.output, known.output) => *known = offer,
+                Some(known) if state.is_nearer(&offer, known) => *known = offer,
                 Some(_) => {}
                 None => accepted.push(offer),
             }
@@ -181,8 +184,9 @@ impl<S: PortSet> QueuedSwitch<S> {
     fn grant(&mut self, core: &mut Core, (output, vl): (usize, usize)) -> Option<Match> {
         let lane = output * self.ports.lanes + vl;
         loop {
-            let (asking, aside) = (self.buffers.requests(lane), self.buffers.aside(lane));
             let Arbiter::Islip(state) = &mut self.arbiter else { return None };
+            let asking = self.buffers.in_turn(lane, state.busy, core.now);
+            let aside = self.buffers.aside(lane);
             let start = state.grant[output];
             let read_free = &state.read_free;
             let free_at = |input: usize| read_free[input].0;
@@ -191,7 +195,10 @@ impl<S: PortSet> QueuedSwitch<S> {
             while let Some(input) = left.next(start) {
                 left.remove(input);
                 match self.candidate(core, (output, vl), input) {
-                    Ok(head) => return Some(Match { input, output, head }),
+                    Ok(head) => {
+                        let waits = self.buffers.lets_pass(head.0, core.now);
+                        return Some(Match { input, output, head, waits });
+                    }
                     // It stands aside for want of credit: it is none of those to wait for.
                     Err(0) => any_left = true,
                     Err(_) => return None,
@@ -204,7 +211,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     fn send(&mut self, core: &mut Core, vl: usize, pair: Match) {
-        let Match { input, output, head } = pair;
+        let Match { input, output, head, .. } = pair;
         let (read, end) = self.serve(core, (input, output, vl), head);
         let channel = self.ports.out(output);
         let lane = output * self.ports.lanes + vl;

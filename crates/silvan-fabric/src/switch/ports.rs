@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use silvan_engine::Time;
+use silvan_engine::{Rate, Time};
 
 use super::Director;
 use crate::congestion::marking::{Fill, Marker};
@@ -18,6 +18,8 @@ pub(crate) struct PortWiring {
     pub out: ChannelId,
     /// The channel this port receives from; credits return on it.
     pub into: ChannelId,
+    /// Of the link that this port sends on.
+    pub rate: Rate,
     /// Whether a host is at the far end.
     pub faces_host: bool,
     /// Whether some packet may come in on a slower link than it leaves on here.

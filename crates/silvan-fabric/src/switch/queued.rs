@@ -89,7 +89,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         self.ports.marker.foresee(lane);
         let Arbiter::RoundRobin(state) = &self.arbiter else { return };
         let Some(input) = state.next(lane, self.buffers.requests(lane)) else { return };
-        if let Some(id) = self.buffers.front(lane, input).and_then(|queue| self.buffers.head(queue)) {
+        if let Some(id) = self.buffers.front(lane, input, core.now).and_then(|queue| self.buffers.head(queue))
+        {
             core.packets.foresee(id);
         }
         core.links.foresee_lane(self.ports.feeder(input), 0);
@@ -182,7 +183,7 @@ impl<S: PortSet> QueuedSwitch<S> {
             Arbiter::RoundRobin(round_robin) => {
                 let buffers = &self.buffers;
                 round_robin.ask(core, &self.ports, lane, |core| {
-                    let head = buffers.front(lane, input).and_then(|queue| buffers.head(queue));
+                    let head = buffers.front(lane, input, core.now).and_then(|queue| buffers.head(queue));
                     head.map_or(0, |id| core.packets[id].space)
                 });
             }
@@ -194,7 +195,8 @@ impl<S: PortSet> QueuedSwitch<S> {
     pub fn wake(&mut self, core: &mut Core, output: usize) {
         if core.links.is_divided() {
             let lanes = self.ports.lanes;
-            (output * lanes..(output + 1) * lanes).for_each(|lane| self.buffers.unpark(&core.packets, lane));
+            let of_output = output * lanes..(output + 1) * lanes;
+            of_output.for_each(|lane| self.buffers.unpark(&core.packets, core.now, lane));
             self.buffers.changes.asked.clear();
         }
         let settle = match &mut self.arbiter {
@@ -229,7 +231,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         let lane = output * self.ports.lanes + vl;
         let channel = self.ports.out(output);
         loop {
-            let queue = self.buffers.front(lane, input).ok_or(0u32)?;
+            let queue = self.buffers.front(lane, input, core.now).ok_or(0u32)?;
             let id = self.buffers.head(queue).ok_or(0u32)?;
             let (dst, space) = (core.packets[id].dst, core.packets[id].space);
             if core.has_credit_or_wait((channel, vl as u8, dst), space) {

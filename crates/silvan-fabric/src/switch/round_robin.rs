@@ -111,7 +111,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     fn settle_lane(&mut self, core: &mut Core, output: usize, vl: usize) -> bool {
         let lane = output * self.ports.lanes + vl;
         loop {
-            let mut requests = self.buffers.requests(lane);
+            let mut requests = self.buffers.in_turn(lane, S::default(), core.now);
             let Arbiter::RoundRobin(state) = &mut self.arbiter else { return false };
             if let Some(rounds) = &mut state.rounds {
                 requests = rounds.choice(lane, requests, self.buffers.aside(lane));

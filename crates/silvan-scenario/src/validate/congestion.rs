@@ -5,7 +5,7 @@ use silvan_fabric::config::{Arbitration, Architecture};
 use silvan_fabric::congestion::marking::{Fecn, FillMapping, Marking, Sampled};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, Lipd, Mvcm, Qcn, Reaction};
 use silvan_fabric::congestion::{Feedback, Notification, Parts};
-use silvan_fabric::queueing::{Isolation, Memory, Queues, SpecialQueues};
+use silvan_fabric::queueing::{Isolation, Memory, Queues, SpecialArbitration, SpecialQueues};
 
 use super::{Check, LONGEST_DELAY, delay, ensure};
 use crate::error::Fault;
@@ -123,8 +123,12 @@ fn check_qcn(qcn: &Qcn) -> Check {
 }
 
 fn check_span(key: &str, span: Option<Time>) -> Check {
-    ensure(span != Some(Time::ZERO), &at(key), || "must be more than 0 s".to_owned())?;
-    delay(&at(key), span.unwrap_or(Time::ZERO), LONGEST_DELAY)
+    check_span_at(&at(key), span)
+}
+
+fn check_span_at(at: &str, span: Option<Time>) -> Check {
+    ensure(span != Some(Time::ZERO), at, || "must be more than 0 s".to_owned())?;
+    delay(at, span.unwrap_or(Time::ZERO), LONGEST_DELAY)
 }
 
 fn check_mvcm(mvcm: &Mvcm) -> Check {
@@ -151,6 +155,11 @@ fn check_special(special: &SpecialQueues, spec: &Spec) -> Check {
             format!("can never be exceeded: a virtual lane has {share} of the input buffer")
         })?;
     }
+    check_span_at(&at("longest_wait"), special.longest_wait)?;
+    let is_strict = special.arbitration == SpecialArbitration::Strict;
+    ensure(is_strict || special.longest_wait.is_none(), &at("longest_wait"), || {
+        "has no effect without congestion.isolation.arbitration = \"strict\"".to_owned()
+    })?;
     ensure(go < stop, &at("go"), || format!("must be less than the stop threshold, {stop}"))?;
     let queues = spec.switch.queues(mechanism);
     ensure(matches!(queues, Queues::Single | Queues::PerOutput), "switch.queues", || {

@@ -98,12 +98,14 @@ const REACTIONS: [&str; 15] = [
     r#"{ probe = "2 us" }"#,
 ];
 
-const ISOLATIONS: [&str; 5] = [
+const ISOLATIONS: [&str; 7] = [
     r#"{ kind = "special-queues" }"#,
     r#"{ kind = "none" }"#,
     r#"{ queues = 1, destinations = 2 }"#,
     r#"{ kind = "special-queues", detection = "4 KiB", stop = "5000 B", go = "3 KB", at_root = true, message = "20 B" }"#,
     r#"{ at_root = true }"#,
+    r#"{ arbitration = "weighted" }"#,
+    r#"{ kind = "special-queues", at_root = true, arbitration = "strict", longest_wait = "3 us" }"#,
 ];
 
 const PATTERNS: [&str; 8] = [

@@ -1,0 +1,235 @@
+//! Whose turn it is among the queues of an input that wait for one output, where some of them are special.
+//!
+//! Normal queues must go first, or uncongested packets wait behind congested ones; special queues must not
+//! starve (Gran's thesis, 3.7, which asks for an arbitration that takes the situation at the root into
+//! account). With every rule but round robin a special queue has a *due time*, before which it lets others pass:
+//! those of its input that wait for the same output, other inputs that wait for it, and with a read port per
+//! input other outputs that would have the input. Where there are no others it may always go.
+//!
+//! - `strict`: a special queue is due when its first packet has waited for `longest_wait`, and then goes first.
+//!   Time for which Stop holds it does not count: to go first then would help nobody.
+//! - `weighted`: it is due as often as the root can take its packets, and then has its turn as with round robin:
+//!   so normal queues never have less than with that. The rate that the root's output can send at, shared
+//!   evenly by the inputs that contribute to the root, comes upstream with Allocate, Stop and Go; every switch
+//!   shares what it is told evenly among the special queues that it has for that line. More than its share
+//!   would wait in front of the root and be stopped, at the cost of normal queues; with less the root might
+//!   idle. A packet of so many bytes makes its queue due again when they have passed at its share. A queue
+//!   that sent early is not charged for it, and one that was late makes up for one packet, so that it does not
+//!   hold normal queues up for long when it goes on after a stop. With its tree gone (an orphan) a queue is due
+//!   at once: what it holds is not congested any more.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Rate, Time};
+
+use super::isolation::Rule;
+
+/// How normal and special queues of an input take turns at an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpecialArbitration {
+    /// All queues in turn, as published for FBICM, CCFIT, HFDI and EcoCC.
+    #[default]
+    RoundRobin,
+    /// Normal queues first, but for special queues that have waited for `longest_wait`.
+    Strict,
+    /// All queues in turn, but special ones only as often as the root of their tree can take a packet, which it
+    /// tells with Allocate, Stop and Go.
+    Weighted,
+}
+
+/// What a queue is to the rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Ahead of all others.
+    Control,
+    Normal,
+    /// A special queue: its input and its number there.
+    Special(usize, usize),
+}
+
+/// The due times of a node's special queues.
+#[derive(Debug)]
+pub(super) struct DueTimes {
+    /// With `strict`: how long they wait. `None` with `weighted`.
+    longest_wait: Option<Time>,
+    /// Special queues of an input.
+    queues: usize,
+    /// `[input * queues + number]`
+    due: Box<[Time]>,
+}
+
+impl DueTimes {
+    /// None where all queues simply take turns.
+    pub fn new(rule: &Rule, inputs: usize) -> Option<Self> {
+        let longest_wait = match rule.arbitration {
+            SpecialArbitration::RoundRobin => return None,
+            SpecialArbitration::Strict => Some(rule.longest_wait),
+            SpecialArbitration::Weighted => None,
+        };
+        let queues = rule.queues;
+        Some(Self { longest_wait, queues, due: vec![Time::ZERO; inputs * queues].into() })
+    }
+
+    /// A special queue may go from now on: it has a new first packet, or was let go.
+    pub fn sat_down(&mut self, input: usize, at: usize, now: Time) {
+        let due = &mut self.due[input * self.queues + at];
+        *due = match self.longest_wait {
+            Some(wait) => now + wait,
+            None => now.max(*due),
+        };
+    }
+
+    /// A special queue sends a packet of so many bytes; its share of the root's rate, while its tree is there.
+    pub fn served(&mut self, (input, at): (usize, usize), bytes: u32, share: Option<Rate>, now: Time) {
+        let due = &mut self.due[input * self.queues + at];
+        *due = match (self.longest_wait, share) {
+            (Some(wait), _) => now + wait,
+            (None, Some(share)) => now.max(now.min(*due) + span(bytes, share)),
+            (None, None) => now,
+        };
+    }
+
+    /// A special queue was given back.
+    pub fn forget(&mut self, input: usize, at: usize) {
+        self.due[input * self.queues + at] = Time::ZERO;
+    }
+
+    /// Whether a queue lets others pass.
+    pub fn lets_pass(&self, standing: Standing, now: Time) -> bool {
+        match standing {
+            Standing::Control | Standing::Normal => false,
+            Standing::Special(input, at) => self.due[input * self.queues + at] > now,
+        }
+    }
+
+    /// Whose turn it is among those of a ring, which are given in its order.
+    pub fn choose<Q: Copy>(&self, ring: impl Iterator<Item = (Q, Standing)>, now: Time) -> Option<Q> {
+        let (mut first, mut in_turn, mut late) = (None, None, None);
+        for (queue, standing) in ring {
+            first = first.or(Some(queue));
+            match standing {
+                Standing::Control => return Some(queue),
+                Standing::Normal => in_turn = in_turn.or(Some(queue)),
+                Standing::Special(input, at) => {
+                    let due = self.due[input * self.queues + at];
+                    let is_earliest = late.is_none_or(|(earliest, _)| due < earliest);
+                    if due <= now && self.longest_wait.is_none() {
+                        in_turn = in_turn.or(Some(queue));
+                    } else if due <= now && is_earliest {
+                        late = Some((due, queue));
+                    }
+                }
+            }
+        }
+        late.map(|(_, queue)| queue).or(in_turn).or(first)
+    }
+}
+
+/// How long bytes take at a rate, in whole picoseconds; no longer than a run can be.
+fn span(bytes: u32, rate: Rate) -> Time {
+    let ps = u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.0.max(1));
+    Time(ps.min(u128::from(u32::MAX) << 24) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queueing::SpecialQueues;
+
+    const NS: u64 = 1_000;
+
+    /// Special queues 0 and 1 of input 0.
+    fn due_times(arbitration: SpecialArbitration) -> Option<DueTimes> {
+        let longest_wait = Some(Time(500 * NS));
+        let special = SpecialQueues { arbitration, longest_wait, ..SpecialQueues::default() };
+        DueTimes::new(&special.rule(1_000), 1)
+    }
+
+    /// Who sends at each time; `normal` says whether a normal queue waits. A special queue sends at `share`.
+    fn sequence(
+        of: &mut DueTimes,
+        times: &[u64],
+        specials: usize,
+        normal: impl Fn(u64) -> bool,
+        share: Option<Rate>,
+    ) -> String {
+        let mut ring: Vec<(char, Standing)> = vec![('n', Standing::Normal)];
+        for at in 0..specials {
+            of.sat_down(0, at, Time::ZERO);
+            ring.push((['a', 'b'][at], Standing::Special(0, at)));
+        }
+        let mut sent = String::new();
+        for &time in times {
+            let now = Time(time * NS);
+            let asks = |(_, standing): &(char, Standing)| *standing != Standing::Normal || normal(time);
+            let name = of.choose(ring.iter().copied().filter(asks), now).unwrap();
+            sent.push(name);
+            let place = ring.iter().position(|&(other, _)| other == name).unwrap();
+            let served = ring.remove(place);
+            if let Standing::Special(input, at) = served.1 {
+                of.served((input, at), 1_000, share, now);
+                of.sat_down(input, at, now);
+            }
+            ring.push(served);
+        }
+        sent
+    }
+
+    #[test]
+    fn all_in_turn_needs_no_due_times() {
+        assert!(due_times(SpecialArbitration::RoundRobin).is_none());
+    }
+
+    /// A packet every 100 ns, a wait of 500 ns at most: each special queue sends every sixth or seventh packet.
+    #[test]
+    fn strict_lets_special_queues_wait_for_so_long() {
+        let every: Vec<u64> = (0..20).map(|slot| slot * 100).collect();
+        let mut of = due_times(SpecialArbitration::Strict).unwrap();
+        assert_eq!(sequence(&mut of, &every, 1, |_| true, None), "nnnnnannnnannnnannnn");
+        let mut of = due_times(SpecialArbitration::Strict).unwrap();
+        assert_eq!(sequence(&mut of, &every, 2, |_| true, None), "nnnnnabnnnabnnnabnnn");
+        // Nobody else waits: they go at once, in turn.
+        let mut of = due_times(SpecialArbitration::Strict).unwrap();
+        assert_eq!(sequence(&mut of, &every[..6], 2, |_| false, None), "ababab");
+    }
+
+    /// 1,000 bytes take 100 ns at 80 Gbit/s; the root takes 20 Gbit/s: every fourth packet.
+    #[test]
+    fn weighted_gives_special_queues_what_the_root_takes() {
+        let every: Vec<u64> = (0..12).map(|slot| slot * 100).collect();
+        let share = Some(Rate::from_gbit(20));
+        let mut of = due_times(SpecialArbitration::Weighted).unwrap();
+        assert_eq!(sequence(&mut of, &every, 1, |_| true, share), "nannannnannn");
+        let mut of = due_times(SpecialArbitration::Weighted).unwrap();
+        assert_eq!(sequence(&mut of, &every, 2, |_| true, share), "nabnabnnabnn");
+        // What it sends while nobody else waits is not charged.
+        let mut of = due_times(SpecialArbitration::Weighted).unwrap();
+        assert_eq!(sequence(&mut of, &every, 1, |time| time >= 500, share), "aaaaannnannn");
+        // Without a share its tree is gone.
+        let mut of = due_times(SpecialArbitration::Weighted).unwrap();
+        assert_eq!(sequence(&mut of, &every[..4], 1, |_| true, None), "nana");
+    }
+
+    /// Late by 1 us, a queue makes up for one packet, not for two.
+    #[test]
+    fn weighted_makes_up_for_one_packet() {
+        let mut times = vec![0];
+        times.extend((10..20).map(|slot| slot * 100));
+        let mut of = due_times(SpecialArbitration::Weighted).unwrap();
+        assert_eq!(sequence(&mut of, &times, 1, |_| true, Some(Rate::from_gbit(20))), "nananannnan");
+    }
+
+    #[test]
+    fn control_goes_first_and_a_queue_that_is_given_back_starts_anew() {
+        let mut of = due_times(SpecialArbitration::Weighted).unwrap();
+        let ring = [(0, Standing::Special(0, 1)), (1, Standing::Control), (2, Standing::Normal)];
+        assert_eq!(of.choose(ring.into_iter(), Time(NS)), Some(1));
+        assert_eq!(of.choose(std::iter::empty::<(u8, Standing)>(), Time(NS)), None);
+        of.served((0, 1), 1_000, Some(Rate(1)), Time(NS));
+        assert_eq!(of.choose([ring[0], ring[2]].into_iter(), Time(2 * NS)), Some(2));
+        of.forget(0, 1);
+        of.sat_down(0, 1, Time(2 * NS));
+        assert_eq!(of.choose([ring[0], ring[2]].into_iter(), Time(2 * NS)), Some(0));
+    }
+}

@@ -1,0 +1,154 @@
+//! Whose turn it is at an output, where special queues let normal ones pass; see
+//! [`crate::queueing::arbitration`].
+
+use silvan_engine::Time;
+
+use super::super::arbitration::Standing;
+use super::{Buffers, Queue, QueueId, Role};
+use crate::port_set::PortSet;
+
+impl<S: PortSet> Buffers<S> {
+    /// The queue whose turn it is among those of an input port that wait for an output.
+    #[inline]
+    pub fn front(&self, output: usize, port: usize, now: Time) -> Option<QueueId> {
+        let ring = &self.rings[output * self.shape.inputs + port];
+        let Some(due_times) = &self.due_times else { return ring.front() };
+        due_times.choose(ring.iter(&self.queues).map(|id| (id, self.standing(id))), now)
+    }
+
+    /// The input ports to serve at an output: all with someone waiting, but those whose special queues are to
+    /// let others pass, as long as there are others that are not busy.
+    #[inline]
+    pub fn in_turn(&self, output: usize, busy: S, now: Time) -> S {
+        let requests = self.requests(output);
+        if self.due_times.is_none() {
+            return requests;
+        }
+        let mut others = requests;
+        for port in requests.iter() {
+            if self.front(output, port, now).is_some_and(|queue| self.lets_pass(queue, now)) {
+                others.remove(port);
+            }
+        }
+        if others.without(busy).is_empty() { requests } else { others }
+    }
+
+    /// Whether a queue is a special one that lets others pass.
+    #[inline]
+    pub fn lets_pass(&self, queue: QueueId, now: Time) -> bool {
+        self.due_times.as_ref().is_some_and(|due_times| due_times.lets_pass(self.standing(queue), now))
+    }
+
+    fn standing(&self, queue: QueueId) -> Standing {
+        match self.queues[queue as usize] {
+            Queue { role: Role::Control, .. } => Standing::Control,
+            Queue { role: Role::Normal | Role::Destination, .. } => Standing::Normal,
+            Queue { role: Role::Special(at), input, .. } => Standing::Special(input.into(), at.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use silvan_engine::Rate;
+
+    use super::super::{Routes, Shape};
+    use super::*;
+    use crate::packet::{Kind, NO_PACKET, Packet, Pool};
+    use crate::port_set::Ports64;
+    use crate::queueing::isolation::{Cams, Message, Notice};
+    use crate::queueing::{Organisation, SpecialArbitration, SpecialQueues};
+
+    const HOT: u32 = 7;
+    const COLD: u32 = 1;
+    const SLOT: Time = Time(100_000);
+
+    fn packet(dst: u32) -> Packet {
+        Packet {
+            created: Time::ZERO,
+            injected: Time::ZERO,
+            tail_lag: Time::ZERO,
+            payload: 1_000,
+            size: 1_000,
+            space: 1_000,
+            src: 0,
+            dst,
+            next: NO_PACKET,
+            out: 0,
+            class: 0,
+            source: 0,
+            kind: Kind::Data,
+            sl: 0,
+            vl: 0,
+            came: 0,
+            fecn: false,
+            validated: false,
+            becn: false,
+            last: true,
+        }
+    }
+
+    /// Two inputs and an output whose next node has allocated a line for the hot destination, at 20 Gbit/s;
+    /// input 0 holds hot packets and so many cold ones, input 1 hot ones.
+    fn node(arbitration: SpecialArbitration, cold: usize) -> (Buffers<Ports64>, Pool) {
+        let longest_wait = (arbitration == SpecialArbitration::Strict).then_some(Time(5 * SLOT.0));
+        let special = SpecialQueues { arbitration, longest_wait, ..SpecialQueues::default() };
+        let cams = Cams::new(Arc::new(special.rule(1_000)), 2, [Rate::from_gbit(80)].into(), 1, false);
+        let shape = Shape {
+            inputs: 2,
+            outputs: 1,
+            lanes: 1,
+            organisation: Organisation::Single,
+            control_first: false,
+        };
+        let (mut buffers, mut packets) = (Buffers::new(shape, Routes::None, Some(cams)), Pool::default());
+        let message = Message::Allocate([HOT].into());
+        let notice = Notice { vl: 0, line: 0, rate: Some(Rate::from_gbit(20)), message };
+        buffers.received(&mut packets, Time::ZERO, 0, notice);
+        let hot = std::iter::repeat_n(HOT, 20);
+        for (input, dst) in
+            hot.flat_map(|dst| [(0, dst), (1, dst)]).chain(std::iter::repeat_n((0, COLD), cold))
+        {
+            let id = packets.insert(packet(dst));
+            buffers.store(&mut packets, Time::ZERO, (input, 0), id);
+        }
+        (buffers, packets)
+    }
+
+    /// What the output sends, a packet in each slot, its inputs in turn: `c` cold, else the input of a hot one.
+    fn sent(arbitration: SpecialArbitration, cold: usize, slots: u64) -> String {
+        let (mut buffers, mut packets) = node(arbitration, cold);
+        let (mut sent, mut turn) = (String::new(), 0);
+        for now in (0..slots).map(|slot| Time(slot * SLOT.0)) {
+            let input = buffers.in_turn(0, Ports64::default(), now).next(turn).unwrap();
+            turn = input as u16 + 1;
+            let queue = buffers.front(0, input, now).unwrap();
+            let dst = packets[buffers.head(queue).unwrap()].dst;
+            sent.push(if dst == COLD { 'c' } else { ['0', '1'][input] });
+            buffers.take(&mut packets, now, queue, 0);
+        }
+        sent
+    }
+
+    #[test]
+    fn special_queues_let_other_inputs_pass_until_they_are_due() {
+        assert_eq!(sent(SpecialArbitration::RoundRobin, 20, 12), "01c101c101c1");
+        assert_eq!(sent(SpecialArbitration::Strict, 20, 17), "ccccc10ccc10ccc10");
+        // Of 80 Gbit/s the root takes 10 of each input: every eighth packet.
+        assert_eq!(sent(SpecialArbitration::Weighted, 20, 17), "01cccccc10cccccc1");
+        // Without cold packets they go at once, in turn.
+        assert_eq!(sent(SpecialArbitration::Strict, 2, 6), "cc1010");
+        assert_eq!(sent(SpecialArbitration::Weighted, 0, 6), "010101");
+    }
+
+    #[test]
+    fn inputs_that_are_busy_do_not_make_others_wait() {
+        let (buffers, _) = node(SpecialArbitration::Strict, 1);
+        let ports = |ports: &[usize]| ports.iter().copied().collect::<Ports64>();
+        assert_eq!(buffers.in_turn(0, ports(&[]), Time::ZERO), ports(&[0]));
+        assert_eq!(buffers.in_turn(0, ports(&[0]), Time::ZERO), ports(&[0, 1]));
+        assert_eq!(buffers.in_turn(0, ports(&[1]), Time::ZERO), ports(&[0]));
+    }
+}
