@@ -1,0 +1,96 @@
+"""Rows: simulated numbers beside published ones, with verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from silvan._statistics import half_width
+from silvan.papers.catalogue import VERDICTS, Experiment, PapersError, Published
+
+#: ``id, quantity, unit, published, simulated, ratio, tolerance, verdict, assumption``. With several
+#: seeds also their number, ``seeds``, and half the width of the 95 % confidence interval of
+#: ``simulated``, ``interval``. Where they apply: ``reason`` (missed and open rows), ``basis``,
+#: ``weak``, ``computed`` and ``smoke`` (see `marks`).
+Row = dict[str, Any]
+
+#: An experiment's numbers by key: one for each seed.
+Values = Mapping[str, Sequence[float]]
+
+#: Marks of rows, and what they mean.
+MARKS = {
+    "computed": "computed from formulas or by counting: no packets are simulated for it",
+    "weak": "can hardly be missed",
+    "smoke": "a quick run: whether the number is of the right size",
+}
+
+
+def rows_of(experiment: Experiment, values: Values, quick: bool) -> list[Row]:
+    """Set an experiment's published numbers beside simulated ones."""
+    missing = [row.key for row in experiment.rows if not values.get(row.key)]
+    if missing:
+        raise PapersError(f"{experiment.id}: no numbers for {', '.join(missing)}")
+    return [_row(experiment, row, values[row.key], quick) for row in experiment.rows]
+
+
+def _row(experiment: Experiment, published: Published, values: Sequence[float], quick: bool) -> Row:
+    # The mean of equal numbers may differ from them in the last digit.
+    simulated = values[0] if len(set(values)) == 1 else float(np.mean(values))
+    usable = math.isfinite(simulated)
+    interval = half_width(values) if usable and len(set(values)) > 1 else 0.0
+    verdict = published.verdict(simulated, interval, quick)
+    row: Row = {
+        "id": experiment.id,
+        "quantity": published.quantity,
+        "unit": published.unit,
+        "published": published.published,
+        "simulated": simulated if usable else None,
+        "ratio": simulated / published.published if usable and published.published else None,
+        "tolerance": published.quick_tolerance if quick else published.tolerance,
+        "verdict": verdict,
+        "assumption": published.assumption,
+    }
+    if len(values) > 1:
+        row["seeds"], row["interval"] = len(values), interval if usable else None
+    if verdict in ("missed", "open") and published.reason:
+        row["reason"] = published.reason
+    if published.basis:
+        row["basis"] = published.basis
+    if published.weak:
+        row["weak"] = published.weak
+    if published.computed:
+        row["computed"] = True
+    if quick and published.smoke and verdict != "shown":
+        row["smoke"] = True
+    return row
+
+
+def marks(row: Mapping[str, Any]) -> list[str]:
+    """Return the names of a row's marks."""
+    return [name for name in MARKS if row.get(name)]
+
+
+def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many rows have each verdict."""
+    found = dict.fromkeys(VERDICTS, 0)
+    for row in rows:
+        found[row["verdict"]] += 1
+    return found
+
+
+def simulated_text(row: Mapping[str, Any]) -> str:
+    """Return a row's simulated number, with its confidence interval if it has one, for a table."""
+    if row["simulated"] is None:
+        return "-"
+    interval = f" ± {row['interval']:.2g}" if row.get("interval") else ""
+    return f"{row['simulated']:.4g}{interval}"
+
+
+def tolerance_text(tolerance: float | str) -> str:
+    """Return a row's tolerance for a table."""
+    if tolerance == "shown":
+        return "-"
+    return tolerance if isinstance(tolerance, str) else f"{100 * tolerance:g} %"
