@@ -151,9 +151,9 @@ def test_seeds_give_confidence_intervals(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_is_finished_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = run_experiments(["A5"], quick=True, out=tmp_path, seeds=2)
+    first = run_experiments(["M8"], quick=True, out=tmp_path, seeds=2)
     monkeypatch.setattr("silvan.results.run", lambda *_, **__: pytest.fail("simulated again"))
-    assert run_experiments(["A5"], quick=True, out=tmp_path, seeds=2) == first
-    runs = json.loads((tmp_path / "A5" / "runs.json").read_text())
-    folders = {silvan.load(tmp_path / "runs" / folder).provenance["seed"] for folder in runs["64"]}
+    assert run_experiments(["M8"], quick=True, out=tmp_path, seeds=2) == first
+    runs = json.loads((tmp_path / "M8" / "runs.json").read_text())
+    folders = {silvan.load(tmp_path / "runs" / folder).provenance["seed"] for folder in runs["none"]}
     assert folders == {1, 2}
