@@ -20,6 +20,9 @@ Row = dict[str, Any]
 #: An experiment's numbers by key: one for each seed.
 Values = Mapping[str, Sequence[float]]
 
+#: Numbers that differ by no more than this part differ by rounding alone.
+EQUAL = 1e-12
+
 #: Marks of rows, and what they mean.
 MARKS = {
     "computed": "computed from formulas or by counting: no packets are simulated for it",
@@ -37,10 +40,11 @@ def rows_of(experiment: Experiment, values: Values, quick: bool) -> list[Row]:
 
 
 def _row(experiment: Experiment, published: Published, values: Sequence[float], quick: bool) -> Row:
-    # The mean of equal numbers may differ from them in the last digit.
-    simulated = values[0] if len(set(values)) == 1 else float(np.mean(values))
+    # Equal numbers may differ in their last digits, and their mean from all of them.
+    are_equal = max(values) - min(values) <= EQUAL * abs(values[0])
+    simulated = values[0] if are_equal else float(np.mean(values))
     usable = math.isfinite(simulated)
-    interval = half_width(values) if usable and len(set(values)) > 1 else 0.0
+    interval = half_width(values) if usable and not are_equal else 0.0
     verdict = published.verdict(simulated, interval, quick)
     row: Row = {
         "id": experiment.id,
