@@ -82,6 +82,8 @@ class TableControl(Control):
         """Take a BECN."""
         if mark == "hot":
             self.index = min(self.strength(now) + self.reaction.increase, self.reaction.limit)
+            if self.reaction.is_restarted:
+                self.phase = -now
             self.since = self.expiries(now)
 
 

@@ -17,7 +17,7 @@ mod mvcm;
 mod rate;
 mod window;
 
-pub use cct::{Cct, CctTable, ControlLevel, PerSl};
+pub use cct::{Cct, CctTable, ControlLevel, PerSl, TimerStart};
 pub(crate) use cct::{CctRule, CctState};
 pub use explicit::{ExplicitRate, Injection};
 pub use mvcm::Mvcm;
