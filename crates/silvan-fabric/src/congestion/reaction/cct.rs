@@ -45,10 +45,10 @@ pub enum ControlLevel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerStart {
-    /// It runs on, whatever comes: a cyclic timer of each host and service level (IBA A10.2.2).
+    /// It runs on, whatever comes: a timer of each host and service level (IBA 1.2.1, annex A10).
     Cyclic,
-    /// Each BECN starts it anew for its index: a period without any takes one off (Paper V, III.D;
-    /// MVCM, 3.2.2).
+    /// Each BECN starts it anew for its index: a period without any takes one off (Paper I, 3.2;
+    /// Paper V, III.D; MVCM, 3.2.2).
     Notification,
 }
 
