@@ -486,7 +486,7 @@ def papers_list(as_json: AsJson = False) -> None:
     table = Table(box=None, header_style="bold")
     for name in ("id", "what", "source"):
         table.add_column(name, overflow="fold")
-    for name in ("numbers", "full run", "quick run"):
+    for name in ("numbers", "full, a seed", "quick, a seed"):
         table.add_column(name, justify="right")
     for e in found:
         times = (f"{e.full_seconds:g} s", f"{e.quick_seconds:g} s")
