@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from silvan.results import Result
 
 #: Verdicts of rows; what is neither met nor missed is not decided.
-VERDICT_COLOURS = {"met": "green", "missed": "red", "open": "yellow", "shown": "default"}
+VERDICT_COLOURS = {"met": "green", "missed": "red", "open": "yellow", "shown": "default", "not run": "yellow"}
 
 #: Longer lists of flows or hosts are summed up.
 LIST_AT_MOST = 16

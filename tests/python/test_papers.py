@@ -187,7 +187,7 @@ def test_rows_say_what_they_are(papers: Path) -> None:
     assert [marks(row) for row in rows] == [["smoke"], ["weak"], ["computed"]]
     assert (rows[0]["basis"], rows[1]["weak"]) == ("Words.", "Cannot fail.")
     assert marks(run_experiments(["X1"], seeds=1)[0]) == []
-    assert counts(rows) == {"met": 2, "missed": 1, "open": 0, "shown": 0}
+    assert counts(rows) == {"met": 2, "missed": 1, "open": 0, "shown": 0, "not run": 0}
     (papers / "X1" / "published.toml").write_text("computed = true\n" + PUBLISHED)
     assert [marks(row) for row in run_experiments(["X1"], seeds=1)] == [["computed"]] * 3
 

@@ -26,8 +26,9 @@ else:  # pragma: no cover - the same parser under its older name
 #: side, or not at all where a source gives no number to hold it against.
 ONE_SIDED = ("at least", "at most")
 SHOWN = "shown"
-#: All verdicts. `open`: the confidence interval straddles a bound.
-VERDICTS = ("met", "missed", "open", SHOWN)
+#: All verdicts. `open`: the confidence interval straddles a bound; `not run`: not on record.
+NOT_RUN = "not run"
+VERDICTS = ("met", "missed", "open", SHOWN, NOT_RUN)
 
 
 class PapersError(SilvanError):

@@ -18,8 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from silvan import _core, _files
-from silvan.papers.catalogue import VERDICTS, Experiment, PapersError, find_papers, list_experiments
-from silvan.papers.rows import MARKS, Row, Values, counts, marks, rows_of, simulated_text, tolerance_text
+from silvan.papers.catalogue import NOT_RUN, VERDICTS, Experiment, PapersError, find_papers, list_experiments
+from silvan.papers.rows import (
+    MARKS,
+    Row,
+    Values,
+    counts,
+    marks,
+    not_run,
+    rows_of,
+    simulated_text,
+    tolerance_text,
+)
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -115,26 +125,33 @@ def _number(value: float) -> float | None:
 
 def rows_by_experiment(
     path: Path, experiments: Iterable[Experiment]
-) -> dict[str, tuple[Experiment, Entry, list[Row]]]:
+) -> dict[str, tuple[Experiment, Entry | None, list[Row]]]:
     """Return by id what is on record of experiments, with their rows.
 
-    Raises:
-        PapersError: an experiment or one of its rows is not on record, or its runs are others now.
-
+    There is no entry, and the verdict of all rows is ``not run``, where an experiment is not on record
+    or has other rows or runs now than when it was recorded.
     """
     entries = read(path)
-    found = {}
+    found: dict[str, tuple[Experiment, Entry | None, list[Row]]] = {}
     for experiment in experiments:
         entry = entries.get(experiment.id)
-        again = f"silvan papers run {experiment.id} --record {path}"
-        if entry is None:
-            raise PapersError(f"{path}: {experiment.id} is not on record: {again}")
-        if set(entry.values) != {row.key for row in experiment.rows}:
-            raise PapersError(f"{path}: {experiment.id} has other rows than its published.toml: {again}")
-        if entry.runs != digest(experiment, entry.quick):
-            raise PapersError(f"{path}: the runs of {experiment.id} have changed since: {again}")
-        found[experiment.id] = experiment, entry, rows_of(experiment, entry.values, entry.quick)
+        why = _stale(experiment, entry)
+        if entry is None or why:
+            found[experiment.id] = experiment, None, not_run(experiment, why)
+        else:
+            found[experiment.id] = experiment, entry, rows_of(experiment, entry.values, entry.quick)
     return found
+
+
+def _stale(experiment: Experiment, entry: Entry | None) -> str:
+    """Return why what is on record of an experiment does not hold; nothing where it does."""
+    if entry is None:
+        return "It is not on record."
+    if set(entry.values) != {row.key for row in experiment.rows}:
+        return "Its rows have changed since it was recorded."
+    if entry.runs != digest(experiment, entry.quick):
+        return "Its runs have changed since it was recorded."
+    return ""
 
 
 def write_page(page: Path, record: Path) -> None:
@@ -148,24 +165,27 @@ def write_page(page: Path, record: Path) -> None:
 
 
 def markdown(record: Path) -> str:
-    """Return the record of all experiments as Markdown: counts, all rows, and why some are not met."""
+    """Return the record of all experiments as Markdown: counts, rows, and why some are not met."""
     found = rows_by_experiment(record, list_experiments())
     rows = [row for _, _, own in found.values() for row in own]
     return "\n".join((*_counts(found, rows), *_table(rows), *_reasons(rows)))
 
 
-def _counts(found: Mapping[str, tuple[Experiment, Entry, list[Row]]], rows: Sequence[Row]) -> list[str]:
+def _counts(
+    found: Mapping[str, tuple[Experiment, Entry | None, list[Row]]], rows: Sequence[Row]
+) -> list[str]:
     met = [row for row in rows if row["verdict"] == "met"]
     marked = {name: sum(name in marks(row) for row in met) for name in MARKS}
-    own = counts(rows)
-    quick = [name for name, (_, entry, _) in found.items() if entry.quick]
-    once = [name for name, (experiment, _, _) in found.items() if experiment.deterministic]
+    number = counts(rows)
+    quick = [name for name, (_, entry, _) in found.items() if entry and entry.quick]
+    once = [name for name, (own, entry, _) in found.items() if entry and own.deterministic]
     seeds = sorted({row["seeds"] for row in rows if "seeds" in row})
     lines = [
-        f"{len(rows)} numbers: {own['met']} met, {own['missed']} missed, {own['open']} open, and "
-        f"{own['shown']} shown without a verdict. Of those met {marked['computed']} are computed and "
-        f"{marked['weak']} can hardly be missed. Means over {' or '.join(map(str, seeds))} seeds; "
-        f"deterministic, and run once: {', '.join(once)}. "
+        f"{len(rows)} numbers: {number['met']} met, {number['missed']} missed, {number['open']} open, "
+        f"{number['shown']} shown without a verdict, and {number['not run']} not on record. Of those met "
+        f"{marked['computed']} are computed, {marked['weak']} can hardly be missed and {marked['smoke']} are "
+        f"held against the wider tolerances of quick runs. Means over "
+        f"{' or '.join(map(str, seeds))} seeds; deterministic, and run once: {', '.join(once)}. "
         + (f"Quick runs: {', '.join(quick)}." if quick else "All runs are full ones."),
         "",
         f"| experiments | rows | {' | '.join(VERDICTS)} |",
@@ -173,9 +193,8 @@ def _counts(found: Mapping[str, tuple[Experiment, Entry, list[Row]]], rows: Sequ
     ]
     for letter, group in groupby(rows, key=lambda row: row["id"][0]):
         members = list(group)
-        numbers = " | ".join(str(number) for number in counts(members).values())
-        lines.append(f"| {letter} | {len(members)} | {numbers} |")
-    return [*lines, f"| all | {len(rows)} | {' | '.join(map(str, own.values()))} |", ""]
+        lines.append(f"| {letter} | {len(members)} | {' | '.join(map(str, counts(members).values()))} |")
+    return [*lines, f"| all | {len(rows)} | {' | '.join(map(str, number.values()))} |", ""]
 
 
 def _table(rows: Iterable[Row]) -> list[str]:
@@ -202,7 +221,9 @@ def _reasons(rows: Iterable[Row]) -> list[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if "reason" in row:
-            found.setdefault((row["id"], row["reason"]), []).append(row["quantity"])
-    lines = ["What is missed or open, and why:", ""]
+            what = "all" if row["verdict"] == NOT_RUN else row["quantity"]
+            own = found.setdefault((row["id"], row["reason"]), [])
+            own += [what] if what not in own else []
+    lines = ["What is missed, open or not run, and why:", ""]
     lines += [f"- **{name}**, {'; '.join(own)}: {reason}" for (name, reason), own in found.items()]
     return [*lines, ""]

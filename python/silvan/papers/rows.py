@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from silvan._statistics import half_width
-from silvan.papers.catalogue import VERDICTS, Experiment, PapersError, Published
+from silvan.papers.catalogue import NOT_RUN, SHOWN, VERDICTS, Experiment, PapersError, Published
 
 #: ``id, quantity, unit, published, simulated, ratio, tolerance, verdict, assumption``. With several
 #: seeds also their number, ``seeds``, and half the width of the 95 % confidence interval of
@@ -39,35 +39,50 @@ def rows_of(experiment: Experiment, values: Values, quick: bool) -> list[Row]:
     return [_row(experiment, row, values[row.key], quick) for row in experiment.rows]
 
 
-def _row(experiment: Experiment, published: Published, values: Sequence[float], quick: bool) -> Row:
-    # Equal numbers may differ in their last digits, and their mean from all of them.
-    are_equal = max(values) - min(values) <= EQUAL * abs(values[0])
-    simulated = values[0] if are_equal else float(np.mean(values))
-    usable = math.isfinite(simulated)
-    interval = half_width(values) if usable and not are_equal else 0.0
-    verdict = published.verdict(simulated, interval, quick)
+def not_run(experiment: Experiment, why: str) -> list[Row]:
+    """Return an experiment's rows without simulated numbers; `why` is their reason."""
+    rows = [_described(experiment, row, row.tolerance) for row in experiment.rows]
+    return [row | {"reason": why} for row in rows]
+
+
+def _described(experiment: Experiment, published: Published, tolerance: float | str) -> Row:
+    """Return what of a row does not depend on what was simulated."""
     row: Row = {
         "id": experiment.id,
         "quantity": published.quantity,
         "unit": published.unit,
         "published": published.published,
-        "simulated": simulated if usable else None,
-        "ratio": simulated / published.published if usable and published.published else None,
-        "tolerance": published.quick_tolerance if quick else published.tolerance,
-        "verdict": verdict,
+        "simulated": None,
+        "ratio": None,
+        "tolerance": tolerance,
+        "verdict": NOT_RUN,
         "assumption": published.assumption,
     }
-    if len(values) > 1:
-        row["seeds"], row["interval"] = len(values), interval if usable else None
-    if verdict in ("missed", "open") and published.reason:
-        row["reason"] = published.reason
     if published.basis:
         row["basis"] = published.basis
     if published.weak:
         row["weak"] = published.weak
     if published.computed:
         row["computed"] = True
-    if quick and published.smoke and verdict != "shown":
+    return row
+
+
+def _row(experiment: Experiment, published: Published, values: Sequence[float], quick: bool) -> Row:
+    row = _described(experiment, published, published.quick_tolerance if quick else published.tolerance)
+    # Equal numbers may differ in their last digits, and their mean from all of them.
+    are_equal = max(values) - min(values) <= EQUAL * abs(values[0])
+    simulated = values[0] if are_equal else float(np.mean(values))
+    is_usable = math.isfinite(simulated)
+    interval = half_width(values) if is_usable and not are_equal else 0.0
+    row["verdict"] = published.verdict(simulated, interval, quick)
+    if is_usable:
+        row["simulated"] = simulated
+        row["ratio"] = simulated / published.published if published.published else None
+    if len(values) > 1:
+        row["seeds"], row["interval"] = len(values), interval if is_usable else None
+    if row["verdict"] in ("missed", "open") and published.reason:
+        row["reason"] = published.reason
+    if quick and published.smoke and row["verdict"] != SHOWN:
         row["smoke"] = True
     return row
 
