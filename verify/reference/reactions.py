@@ -82,9 +82,13 @@ class TableControl(Control):
         """Take a BECN."""
         if mark == "hot":
             self.index = min(self.strength(now) + self.reaction.increase, self.reaction.limit)
-            if self.reaction.is_restarted:
-                self.phase = -now
+            self.start_anew(now)
             self.since = self.expiries(now)
+
+    def start_anew(self, now: int) -> None:
+        """Start the timer at a BECN, if that is its rule."""
+        if self.reaction.is_restarted:
+            self.phase = -now
 
 
 class WindowControl(Control):
