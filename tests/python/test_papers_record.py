@@ -104,6 +104,14 @@ def test_what_has_changed_since_is_not_on_record(papers: Path) -> None:
         ("[]", "no object by experiment"),
         ('{"X1": {"version": "1"}}', "X1: must have quick, runs, values, version"),
         (
+            '{"X1": {"version": "1", "quick": 1, "runs": "a", "values": {}}}',
+            "X1: quick: must be true or false",
+        ),
+        (
+            '{"X1": {"version": "1", "quick": true, "runs": "a", "values": {"speed": []}}}',
+            r"values\.speed: must be a list of numbers",
+        ),
+        (
             '{"X1": {"version": "1", "quick": true, "runs": "a", "values": {"speed": ["fast"]}}}',
             r"values\.speed: must be a list of numbers",
         ),

@@ -75,7 +75,7 @@ def digest(experiment: Experiment, quick: bool) -> str:
 def read(path: Path) -> dict[str, Entry]:
     """Return what is on record, by experiment."""
     try:
-        raw = json.loads(_files.read_text(path))
+        raw = _files.parse_json(_files.read_text(path))
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise PapersError(f"{path}: not a record: {error}") from error
     if not isinstance(raw, dict):
@@ -86,12 +86,15 @@ def read(path: Path) -> dict[str, Entry]:
 def _entry(raw: Any, where: str) -> Entry:
     if not isinstance(raw, dict) or set(raw) != KEYS or not isinstance(raw["values"], dict):
         raise PapersError(f"{where}: must have {', '.join(sorted(KEYS))}")
+    if not isinstance(raw["quick"], bool):
+        raise PapersError(f"{where}: quick: must be true or false")
     values = {}
     for key, own in raw["values"].items():
-        if not isinstance(own, list) or not all(isinstance(v, (int, float, type(None))) for v in own):
+        is_list = isinstance(own, list) and len(own) > 0
+        if not is_list or not all(isinstance(value, (int, float, type(None))) for value in own):
             raise PapersError(f"{where}: values.{key}: must be a list of numbers, one for each seed")
         values[key] = [math.nan if value is None else float(value) for value in own]
-    return Entry(str(raw["version"]), bool(raw["quick"]), str(raw["runs"]), values)
+    return Entry(str(raw["version"]), raw["quick"], str(raw["runs"]), values)
 
 
 def check(path: Path) -> None:
@@ -107,7 +110,7 @@ def put(path: Path, experiment: Experiment, values: Values, quick: bool) -> None
     order = {own.id: n for n, own in enumerate(list_experiments())}
     names = sorted(entries, key=lambda name: (order.get(name, len(order)), name))
     text = ",\n".join(f"{json.dumps(name)}: {_text(entries[name])}" for name in names)
-    path.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+    _files.write_text(path, f"{{\n{text}\n}}\n")
 
 
 def _text(entry: Entry) -> str:
@@ -156,12 +159,15 @@ def _stale(experiment: Experiment, entry: Entry | None) -> str:
 
 def write_page(page: Path, record: Path) -> None:
     """Write the record of all experiments into a page, between the two lines that are there for it."""
-    text = _files.read_text(page)
+    try:
+        text = _files.read_text(page)
+    except (OSError, UnicodeDecodeError) as error:
+        raise PapersError(f"{page}: {error}") from error
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise PapersError(f"{page}: no place for the record: there must be a line {BEGIN!r} and then {END!r}")
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n\n{markdown(record)}\n{END}{after}", encoding="utf-8")
+    _files.write_text(page, f"{before}{BEGIN}\n\n{markdown(record)}\n{END}{after}")
 
 
 def markdown(record: Path) -> str:
