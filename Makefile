@@ -137,8 +137,9 @@ fuzz: $(VENV)/.built ## RUNS=10000000 executions of each fuzz target, and of the
 	  $(BIN)/python fuzz/readers.py $$case --count $(CASES) || exit 1; \
 	done
 
-papers: $(VENV)/.built ## the published experiments in full
-	$(BIN)/silvan papers run --all --out out/papers
+papers: $(VENV)/.built ## the published experiments in full, five seeds: hours; onto the record, into docs/papers.md
+	$(BIN)/silvan papers run --all --out out/papers --record papers/record.json
+	$(BIN)/silvan papers record --page docs/papers.md
 
 bench: ## speed: whole runs, to bench.json, then parts; AGAINST=COMMIT: ratios to that (ONLY="uniform_648" ROUNDS=5)
 	$(CARGO) build --release --quiet -p silvan-scenario --example bench

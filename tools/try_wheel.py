@@ -104,7 +104,7 @@ def try_source_archive(wheel: Path) -> None:
         f"silvan/shipped/{path.relative_to(ROOT)}"
         for folder in ("papers", "scenarios", "studies")
         for path in (ROOT / folder).rglob("*.*")
-        if path.suffix in (".toml", ".py")
+        if path.suffix in (".toml", ".py", ".json")
     }
     if missing := sorted(shipped - packed):
         raise TrialError(f"{wheel}: lacks {', '.join(missing[:5])} ({len(missing)} files)")
@@ -126,6 +126,8 @@ def try_wheel(python: Path, wheel: Path, home: Path) -> None:
     expect("experiments", {one["id"] for one in listed}, folders)
     rows = json.loads(call([silvan, "papers", "run", *EXPERIMENTS, "--quick", "--json"], home))
     expect("verdicts", {row["verdict"] for row in rows}, {"met"})
+    record = json.loads(call([silvan, "papers", "record", *EXPERIMENTS, "--json"], home))
+    expect("record", [row["quantity"] for row in record], [row["quantity"] for row in rows])
     names = {path.stem for folder in ("scenarios", "studies") for path in (ROOT / folder).glob("*.toml")}
     shown = json.loads(call([silvan, "scenarios", "list", "--json"], home))
     expect("scenarios", {one["name"] for one in shown}, names)

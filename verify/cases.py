@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from verify.drawing import NO_DELAYS, Scenario, cc, drawn, flow, with_coalescing, with_lanes
+from verify.drawing import NO_DELAYS, Scenario, cc, drawn, flow, with_coalescing, with_lanes, with_own_timers
 
 STAR = {"kind": "star", "hosts": 5, "link_rate": "16 Gbit/s"}
 DUMBBELL = {"kind": "dumbbell", "left": 3, "right": 4, "link_rate": "16 Gbit/s", "trunk_rate": "32 Gbit/s"}
@@ -345,6 +345,7 @@ def _single_lane() -> list[tuple[str, Scenario]]:
         ("drawn: a notification that lacks credit", drawn(480)),
         ("drawn: a notification while data lacks credit", drawn(942)),
         ("drawn: two flows released at one instant", drawn(11362)),
+        ("drawn: timers that a notification starts anew", with_own_timers(drawn(19), timer=1)),
         ("drawn: receivers that coalesce, per flow", with_coalescing(with_lanes(drawn(46)))),
         ("drawn: receivers that coalesce, per port", with_coalescing(with_lanes(drawn(54)))),
     ]

@@ -102,6 +102,13 @@ def with_coalescing(found: Scenario) -> Scenario:
     return {**found, "congestion": {**found["congestion"], "notification": "cnp", "coalescing": coalescing}}
 
 
+def with_own_timers(found: Scenario, timer: int) -> Scenario:
+    """Let each BECN start the timer of its index anew, in a drawn scenario with a reaction."""
+    congestion = found["congestion"]
+    reaction = {**congestion["reaction"], "ccti_timer": timer, "timer": "notification"}
+    return {**found, "congestion": {**congestion, "reaction": reaction}}
+
+
 def tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
     """Draw a tree of switches with hosts anywhere, of links that are alike or not."""
     switches = [f"S{i}" for i in range(rng.randint(1, 4))]

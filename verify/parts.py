@@ -121,6 +121,8 @@ class Reaction:
     period_ps: int
     delays_ps: Mapping[Fraction, tuple[int, ...]]
     is_per_level: bool
+    #: Whether a BECN starts the timer of its index anew; else one runs on, from a drawn phase.
+    is_restarted: bool
 
 
 @dataclass(frozen=True)
@@ -337,6 +339,7 @@ def _reaction(
         period_ps=given.pop("ccti_timer", 150) * TIMER_UNIT_PS,
         delays_ps={pace: _delays(table, ceil(sizes.full * pace)) for pace in net.host_paces()},
         is_per_level=given.pop("level", "qp") == "sl",
+        is_restarted=given.pop("timer", "cyclic") == "notification",
     )
     nothing_left("congestion.reaction", given)
     return found

@@ -5,13 +5,20 @@ from silvan.papers import figures, forest
 TABLES = ()
 
 
+def _runs(quick, lifetimes_ms):
+    return forest.both(quick, [(str(ms), forest.shares(lifetime_ms=ms)) for ms in lifetimes_ms])
+
+
 def runs(quick):
-    points = forest.lifetimes_ms(quick)
-    return forest.both(quick, [(str(ms), forest.shares(lifetime_ms=ms)) for ms in points])
+    return _runs(quick, forest.COMPARED_MS)
+
+
+def runs_for_plot(quick):
+    return _runs(quick, forest.further_ms(quick))
 
 
 def compare(results):
-    moves = forest.Lifetimes(results, forest.lifetimes_ms(results.quick))
+    moves = forest.Lifetimes(results, forest.COMPARED_MS)
     return {
         "on_10": moves.mean(10, "on"),
         "off_10": moves.mean(10, "off"),

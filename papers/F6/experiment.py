@@ -6,13 +6,22 @@ TABLES = ()
 VICTIMS = 60
 
 
+def _runs(quick, lifetimes_ms):
+    return forest.both(
+        quick, [(str(ms), forest.shares(victims=VICTIMS, lifetime_ms=ms)) for ms in lifetimes_ms]
+    )
+
+
 def runs(quick):
-    points = forest.lifetimes_ms(quick)
-    return forest.both(quick, [(str(ms), forest.shares(victims=VICTIMS, lifetime_ms=ms)) for ms in points])
+    return _runs(quick, forest.COMPARED_MS)
+
+
+def runs_for_plot(quick):
+    return _runs(quick, forest.further_ms(quick))
 
 
 def compare(results):
-    moves = forest.Lifetimes(results, forest.lifetimes_ms(results.quick))
+    moves = forest.Lifetimes(results, forest.COMPARED_MS)
     return {
         "gain_10": moves.gain(10),
         "gain_1": moves.gain(1),

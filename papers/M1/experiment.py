@@ -30,7 +30,11 @@ def _label(chosen):
 
 
 def runs(quick):
-    own = mvcm.runs(mvcm.case(quick))
+    return mvcm.runs(mvcm.case(quick))
+
+
+def runs_for_plot(quick):
+    own = {}
     if not quick:
         for share in SHARES:
             own |= {f"{share} {name}": run for name, run in mvcm.runs(_short(share)).items()}

@@ -7,12 +7,11 @@ from silvan.papers import figures, staged
 from silvan.papers.data import smoothed
 
 FLOWS = ("H1", "H2", "H3", "H6", "H7")
-CC = {"congestion.mechanism": "ib-cc"}
 CASES = {
     "off": ("No congestion control", {}),
-    "one": ("One threshold", {**CC, "congestion.marking.hysteresis": "0 B"}),
-    "near": ("Two thresholds, half an MTU apart", {**CC, "congestion.marking.hysteresis": "1024 B"}),
-    "two": ("Two thresholds, more than an MTU apart", {**CC, "congestion.marking.hysteresis": "2112 B"}),
+    "one": ("One threshold", {**staged.CC, "congestion.marking.hysteresis": "0 B"}),
+    "near": ("Two thresholds, half an MTU apart", {**staged.CC, "congestion.marking.hysteresis": "1024 B"}),
+    "two": ("Two thresholds, more than an MTU apart", staged.CC),
 }
 #: Throughput is averaged over this span before contributors are compared with each other.
 WIDTH_S = 0.05

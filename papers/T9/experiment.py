@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from silvan.papers import figures
+from silvan.papers import figures, staged
 
 TABLES = ("messages",)
 SCENARIO = "../common/testbed-scenario-1.toml"
-CASES = {"a": (False, "none"), "b": (True, "none"), "c": (True, "ib-cc")}
+NONE = {"congestion.mechanism": "none"}
+CASES = {"a": (False, NONE), "b": (True, NONE), "c": (True, staged.CC)}
 CONTRIBUTORS = ("H2", "H3", "H6")
 #: Chosen once, on case (a): see `published.toml`.
 OVERHEAD, RENDEZVOUS = "820 ns", "12 KiB"
@@ -46,7 +47,7 @@ def _programs():
 
 def runs(quick):
     every = {}
-    for case, (congested, mechanism) in CASES.items():
+    for case, (congested, control) in CASES.items():
         contributors = [
             {"name": f"F{n}", "from": host, "to": "H5", "message": "64 KiB"}
             for n, host in enumerate(CONTRIBUTORS, 2)
@@ -68,7 +69,7 @@ def runs(quick):
                     "duration": "2 s",
                     "flow": contributors if congested else [],
                     "job": [job],
-                    "congestion.mechanism": mechanism,
+                    **control,
                 },
             )
     return every

@@ -15,6 +15,9 @@ from silvan._progress import count, simulated
 if TYPE_CHECKING:
     from silvan.results import Result
 
+#: Verdicts of rows; what is neither met nor missed is not decided.
+VERDICT_COLOURS = {"met": "green", "missed": "red", "open": "yellow", "shown": "default", "not run": "yellow"}
+
 #: Longer lists of flows or hosts are summed up.
 LIST_AT_MOST = 16
 
@@ -277,23 +280,26 @@ def _lanes(table: Table, found: Mapping[str, Any]) -> None:
 
 def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print simulated numbers beside published ones."""
+    from silvan.papers.rows import counts, marks, simulated_text, tolerance_text
+
     table = _table("", ("id", "quantity"), ("published", "simulated", "ratio", "tolerance"))
     table.title = None
     table.add_column("verdict")
     for row in rows:
-        met = row["verdict"] == "met"
+        verdict = ", ".join((row["verdict"], *marks(row)))
         unit = f" {row['unit']}" if row["unit"] else ""
-        tolerance = row["tolerance"]
         table.add_row(
             row["id"],
             escape(row["quantity"]),
             _number(row["published"]) + escape(unit),
-            _number(row["simulated"]) + (f" ± {_number(row['interval'])}" if "interval" in row else ""),
+            simulated_text(row),
             _number(row["ratio"]),
-            f"{100 * tolerance:g} %" if isinstance(tolerance, (int, float)) else escape(str(tolerance)),
-            "[green]met[/]" if met else f"[red]{escape(str(row['verdict']))}[/]",
+            tolerance_text(row["tolerance"]),
+            f"[{VERDICT_COLOURS[row['verdict']]}]{verdict}[/]",
         )
     console.print(table)
+    found = counts(rows)
+    console.print(", ".join(f"{number} {verdict}" for verdict, number in found.items() if number))
     for row in rows:
         if row.get("reason"):
             console.print(f"{row['id']}, {escape(row['quantity'])}: {escape(row['reason'])}")

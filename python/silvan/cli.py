@@ -486,7 +486,7 @@ def papers_list(as_json: AsJson = False) -> None:
     table = Table(box=None, header_style="bold")
     for name in ("id", "what", "source"):
         table.add_column(name, overflow="fold")
-    for name in ("numbers", "full run", "quick run"):
+    for name in ("numbers", "full, a seed", "quick, a seed"):
         table.add_column(name, justify="right")
     for e in found:
         times = (f"{e.full_seconds:g} s", f"{e.quick_seconds:g} s")
@@ -508,8 +508,12 @@ def papers_run(
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Processes.")] = os.cpu_count() or 1,
     seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", min=1, help="Seeds, for confidence intervals.")
-    ] = 1,
+        int | None,
+        typer.Option("--seeds", metavar="N", min=1, help="Seeds: 5, or 1 with --quick, if not given."),
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Put the numbers into this record.")
+    ] = None,
     progress: ShowProgress = None,
 ) -> None:
     """Run published experiments and set the numbers beside the published ones."""
@@ -520,7 +524,38 @@ def papers_run(
             "name experiments (silvan papers list shows them) or give --all", param_hint="ID"
         )
     shown = _err().is_terminal if progress is None else progress
-    rows = run_experiments(ids or ["all"], quick=quick, jobs=jobs, out=out, progress=shown, seeds=seeds)
+    rows = run_experiments(
+        ids or ["all"], quick=quick, jobs=jobs, out=out, progress=shown, seeds=seeds, record=record
+    )
+    if as_json:
+        _print_json(rows)
+    else:
+        _show.papers(_out(), rows)
+
+
+@papers.command("record")
+def papers_record(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Experiments; all if none is given.")
+    ] = None,
+    as_json: AsJson = False,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="A record other than the one of papers/.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--page", metavar="FILE", help="Write all of it into this Markdown page.")
+    ] = None,
+) -> None:
+    """Show the numbers on record, with today's verdicts, without running anything."""
+    from silvan.papers import record
+    from silvan.papers.catalogue import choose
+
+    path = file or record.find_record()
+    if page is not None:
+        record.write_page(page, path)
+        return
+    found = record.rows_by_experiment(path, choose(ids or ["all"]))
+    rows = [row for _, _, own in found.values() for row in own]
     if as_json:
         _print_json(rows)
     else:

@@ -38,6 +38,7 @@ LONG = "minutes"
 SKIPS = [
     Skip("README.md", "make demo", CLONE),
     Skip("docs/tutorial.md", "make demo", CLONE),
+    Skip("docs/papers.md", "silvan papers run T4 --out", "it writes into the repository"),
     Skip("docs/mechanisms.md", "git apply", "changes the source"),
     Skip("docs/mechanisms.md", "make setup", "needs the example built in"),
     Skip("docs/performance.md", "make bench", CLONE),
@@ -65,7 +66,7 @@ INSTEADS = [
     Instead("docs/questions.md", "arbitration.toml --plot", "arbitration.toml --help", LONG),
     Instead("docs/papers.md", "run T1 A2 ", "run A2 --quick ", LONG),
     Instead("docs/papers.md", "--all --jobs 4 ", "A2 --quick --jobs 2 ", LONG),
-    Instead("docs/papers.md", "run F1 --seeds 5 ", "run A2 --quick --seeds 5 ", LONG),
+    Instead("docs/papers.md", "run F1 --seeds 20 ", "run A2 T4 --quick --seeds 2 ", LONG),
     Instead("docs/sweeps.md", f"{STUDY} --plot", f"{STUDY} --plot{FEW}", LONG),
     Instead("docs/sweeps.md", "--executor slurm --jobs 40", LOCAL, "needs a cluster"),
     Instead("docs/sweeps.md", "seeds=3,", 'seeds=3, overrides={"duration": "1 s", "warmup": "0 s"},', LONG),

@@ -10,8 +10,9 @@ import pytest
 
 from silvan.fairness import jain
 from silvan.papers import PapersError, RunData, find_papers, list_experiments, run_experiments, runner
-from silvan.papers.catalogue import load_module
+from silvan.papers.catalogue import Published, load_module
 from silvan.papers.data import settling_s, smoothed
+from silvan.papers.rows import counts, marks
 
 ROW_KEYS = ["id", "quantity", "unit", "published", "simulated", "ratio", "tolerance", "verdict", "assumption"]
 
@@ -94,7 +95,7 @@ def test_the_order_of_ids_is_that_of_numbers() -> None:
 
 
 def test_rows_set_published_beside_simulated(papers: Path) -> None:
-    rows = run_experiments(["x1"])
+    rows = run_experiments(["x1"], seeds=1)
     assert [list(row) for row in rows] == [ROW_KEYS, [*ROW_KEYS, "reason"], ROW_KEYS]
     assert [row["verdict"] for row in rows] == ["met", "missed", "met"]
     assert rows[0]["ratio"] == pytest.approx(0.95)
@@ -105,7 +106,7 @@ def test_rows_set_published_beside_simulated(papers: Path) -> None:
 
 def test_out_holds_plots_and_rows(papers: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int, str]] = []
-    rows = run_experiments(["all"], out=tmp_path / "out", progress=lambda *state: seen.append(state))
+    rows = run_experiments(["all"], out=tmp_path / "out", progress=lambda *state: seen.append(state), seeds=1)
     assert json.loads((tmp_path / "out" / "X1" / "rows.json").read_text()) == rows
     assert (tmp_path / "out" / "X1" / "drawn.txt").exists()
     assert seen == [(1, 1, "X1 only")]
@@ -134,9 +135,82 @@ def test_a_failed_run_is_named(papers: Path, monkeypatch: pytest.MonkeyPatch) ->
         run_experiments(["X1"])
 
 
+def test_full_runs_have_five_seeds_quick_ones_one_and_what_is_deterministic_one(
+    papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "simulate", lambda task: RunData(summary={"value": 9.0 + task.repeat}))
+    row = run_experiments(["X1"])[0]
+    # Of 9 to 13: 2.776 times the standard deviation of 1.581 over the root of 5.
+    assert (row["seeds"], row["simulated"]) == (5, 11.0)
+    assert row["interval"] == pytest.approx(1.963, abs=1e-3)
+    assert "seeds" not in run_experiments(["X1"], quick=True)[0]
+    (papers / "X1" / "published.toml").write_text("deterministic = true\n" + PUBLISHED)
+    seen: list[tuple[int, int, str]] = []
+    row = run_experiments(["X1"], progress=lambda *state: seen.append(state))[0]
+    assert (row["simulated"], len(seen)) == (9.0, 1)
+    assert "seeds" not in row
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "simulated", "interval", "verdict"),
+    [
+        (0.1, 10.5, 0.4, "met"),
+        (0.1, 10.5, 0.6, "open"),
+        (0.1, 11.5, 0.6, "open"),
+        (0.1, 11.5, 0.4, "missed"),
+        (0.1, 8.5, 0.4, "missed"),
+        (0.1, 10.0, 5.0, "open"),
+        ("at least", 10.0, 0.0, "met"),
+        ("at least", 10.1, 0.2, "open"),
+        ("at least", 9.9, 0.2, "open"),
+        ("at least", 9.7, 0.2, "missed"),
+        ("at most", 9.7, 0.2, "met"),
+        ("at most", 10.1, 0.2, "open"),
+        ("at most", 10.3, 0.2, "missed"),
+        ("at most", float("nan"), 0.0, "missed"),
+        ("shown", 1.0, 0.0, "shown"),
+    ],
+)
+def test_an_interval_that_straddles_a_bound_leaves_a_row_open(
+    tolerance: float | str, simulated: float, interval: float, verdict: str
+) -> None:
+    row = Published("k", "q", "1", 10.0, tolerance, tolerance, "", "", "", "", "", False)
+    assert row.verdict(simulated, interval) == verdict
+
+
+def test_rows_say_what_they_are(papers: Path) -> None:
+    marked = PUBLISHED.replace('key = "close"', 'key = "close"\nquick_tolerance = 0.5\nbasis = "Words."', 1)
+    marked = marked.replace('key = "far"', 'key = "far"\nweak = "Cannot fail."', 1)
+    marked = marked.replace('key = "bound"', 'key = "bound"\ncomputed = true', 1)
+    (papers / "X1" / "published.toml").write_text(marked)
+    rows = run_experiments(["X1"], quick=True)
+    assert [marks(row) for row in rows] == [["smoke"], ["weak"], ["computed"]]
+    assert (rows[0]["basis"], rows[1]["weak"]) == ("Words.", "Cannot fail.")
+    assert marks(run_experiments(["X1"], seeds=1)[0]) == []
+    assert counts(rows) == {"met": 2, "missed": 1, "open": 0, "shown": 0, "not run": 0}
+    (papers / "X1" / "published.toml").write_text("computed = true\n" + PUBLISHED)
+    assert [marks(row) for row in run_experiments(["X1"], seeds=1)] == [["computed"]] * 3
+
+
+def test_what_only_a_plot_needs_is_run_once_and_only_for_it(papers: Path, tmp_path: Path) -> None:
+    code = CODE + "\ndef runs_for_plot(quick):\n    return {'more': ('scenario.toml', {})}\n"
+    code = code.replace('"yes"', '" ".join(sorted(results))')
+    (papers / "X1" / "experiment.py").write_text(code)
+    seen: list[tuple[int, int, str]] = []
+    run_experiments(["X1"], seeds=2, progress=lambda *state: seen.append(state))
+    assert [label for _, _, label in seen] == ["X1 only"] * 2
+    seen.clear()
+    run_experiments(["X1"], seeds=2, out=tmp_path / "out", progress=lambda *state: seen.append(state))
+    assert [label for _, _, label in seen] == ["X1 only", "X1 only", "X1 more"]
+    assert (tmp_path / "out" / "X1" / "drawn.txt").read_text() == "more only"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        ("tolerance = 0.1", "tolerance = 0.1\nweak = true", "row 1: weak = True: must be text"),
+        ("tolerance = 0.1", "tolerance = 0.1\ncomputed = 1", "row 1: computed = 1: must be true or false"),
+        ('title = "A test"', 'title = "A test"\ndeterministic = "yes"', "deterministic = .yes.: must"),
         ("tolerance = 0.1", "tolerance = 10", "row 1: tolerance = 10: must be 0 to 1"),
         ('tolerance = "at least"', 'tolerance = "about"', "row 3: tolerance = 'about': must be 0 to 1"),
         ('unit = "Gbit/s"', 'units = "Gbit/s"', "row 1: unknown key `units`"),

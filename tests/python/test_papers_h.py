@@ -110,16 +110,18 @@ CASES = [(network.hosts, p) for network in hybrid.NETWORKS.values() for p in hyb
 
 @pytest.mark.parametrize(("hosts", "pattern"), CASES + [(64, p) for p in hybrid.CASE_4.values()])
 def test_patterns_are_those_of_the_papers(hosts: int, pattern: hybrid.Hotspots) -> None:
-    hot = pattern.senders(hosts)
-    assert len(hot) == hosts * pattern.eighths // 8
+    senders = pattern.senders(hosts)
+    hot = [host for own in senders.values() for host in own]
+    assert len(set(hot)) == len(hot) == hosts * pattern.eighths // 8
+    assert max(map(len, senders.values())) - min(map(len, senders.values())) <= 1
     targets = pattern.targets(hosts)
     assert len(set(targets)) == pattern.roots
     # A sender that is a hotspot would send less to it than others do.
     assert not set(hot) & set(targets)
     uniform, *to_one = pattern.overrides(hosts, "40 Gbit/s")["traffic"]
     assert [part["pattern"]["to"] for part in to_one] == [[f"H{n + 1}"] for n in targets]
-    for part in to_one:
-        assert sorted(uniform["hosts"] + part["hosts"]) == sorted(f"H{n + 1}" for n in range(hosts))
+    everybody = sum((part["hosts"] for part in to_one), uniform["hosts"])
+    assert sorted(everybody) == sorted(f"H{n + 1}" for n in range(hosts))
 
 
 def test_victims_are_everybody_but_the_hotspots() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import silvan
-from silvan.papers import PapersError, run_experiments
+from silvan.papers import PapersError, list_experiments, run_experiments, runner
+from silvan.papers.catalogue import choose
 
 
 def test_exact_laws_hold_over_two_processes(tmp_path: Path) -> None:
@@ -23,6 +25,17 @@ def test_exact_laws_hold_over_two_processes(tmp_path: Path) -> None:
 def test_jobs_do_not_change_the_numbers() -> None:
     one, two = (run_experiments(["A5"], quick=True, jobs=jobs) for jobs in (1, 2))
     assert one == two
+
+
+@pytest.mark.parametrize("name", [e.id for e in list_experiments() if e.deterministic])
+def test_what_is_deterministic_has_the_same_numbers_with_any_seed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (experiment,) = choose([name])
+    once = [row["simulated"] for row in run_experiments([name], quick=True)]
+    monkeypatch.setattr(runner, "choose", lambda _: [replace(experiment, deterministic=False)])
+    rows = run_experiments([name], quick=True, seeds=2)
+    assert [(row["simulated"], row["interval"]) for row in rows] == [(number, 0) for number in once]
 
 
 def test_a_refused_scenario_is_told_from_another_process(

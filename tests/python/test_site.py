@@ -101,23 +101,15 @@ def test_the_scoreboard_has_every_published_number_and_filters(site):
             rows = "[...document.querySelectorAll('#scores tbody tr')].filter((one) => !one.hidden)"
             return page.run(f"{rows}.length"), page.run("document.getElementById('score-count').textContent")
 
-        missed = text.count('data-verdict="missed"')
-        assert shown() == (count, f"{count} of {count} numbers, {count - missed} met")
-        assert 0 < missed < count
+        missed, met = (text.count(f'data-verdict="{verdict}"') for verdict in ("missed", "met"))
+        assert shown() == (count, f"{count} of {count} numbers, {met} met")
+        assert 0 < missed < count - met
         assert shown(verdict="missed") == (missed, f"{missed} of {count} numbers, 0 met")
         of_one = text.count('<tr data-source="Paper IV"')
         assert 0 < shown(source="Paper IV")[0] == of_one < count
         assert 0 < shown(words="hotspots paper iv")[0] < of_one
         assert shown(words="no such words")[0] == 0
         assert not page.complaints
-
-
-def test_a_scoreboard_that_does_not_fit_the_experiments_is_told(site, monkeypatch):
-    found = build_site.simulated()
-    found["T1"] = found["T1"][1:]
-    monkeypatch.setattr(build_site, "simulated", lambda: found)
-    with pytest.raises(build_site.SiteError, match="the rows of T1 are not those of papers/"):
-        build_site.make_scoreboard()
 
 
 @pytest.mark.parametrize(

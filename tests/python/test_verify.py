@@ -50,6 +50,14 @@ def test_receivers_that_coalesce(monkeypatch, seed):
     assert compare.differences(scenario)
 
 
+@pytest.mark.parametrize("seed", [3, 9, 18, 19, 54, 59])
+def test_timers_that_a_notification_starts_anew(monkeypatch, seed):
+    scenario = drawing.with_own_timers(drawing.drawn(seed), timer=1)
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(reactions.TableControl, "start_anew", lambda *_: None)
+    assert compare.differences(scenario)
+
+
 @pytest.mark.parametrize(
     ("part", "name", "broken", "seed"),
     [

@@ -4,7 +4,7 @@
 
 Pages are those of the repository, at the places that they have there, so that their links hold: the README,
 docs/, the changelog, CONTRIBUTING.md, and the files that they name. Made here are the gallery with its
-pictures, the scoreboard (the rows of papers/, with the simulated numbers of docs/papers.md), live reports,
+pictures, the scoreboard (the rows of papers/, with the numbers of their record), live reports,
 and the reference of the Python modules from their docstrings. MkDocs turns all into HTML; any of its warnings
 is an error, and so is a link in the HTML that leads nowhere, or to another machine for anything but a
 reader's click.
@@ -30,7 +30,9 @@ from markdown_it import MarkdownIt
 
 import gallery
 from silvan import report
-from silvan.papers import list_experiments
+from silvan.papers import list_experiments, record
+from silvan.papers.catalogue import VERDICTS
+from silvan.papers.rows import marks, simulated_text, tolerance_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "target" / "site"
@@ -146,43 +148,35 @@ hosts](reports/silent-forest.html), while control settles. [What is what](docs/r
 
 
 def make_scoreboard() -> None:
-    """Set all published numbers beside simulated ones, in a table to filter."""
-    found = simulated()
+    """Set all published numbers beside those on record, in a table to filter."""
     rows, sources = [], {}
-    for experiment in list_experiments():
-        table = found.get(experiment.id, [])
-        if [row.quantity for row in experiment.rows] != [quantity for quantity, _, _ in table]:
-            raise SiteError(f"docs/papers.md, Results: the rows of {experiment.id} are not those of papers/")
-        for row, (_, ours, verdict) in zip(experiment.rows, table, strict=True):
-            paper, _, where = row.source.partition(", ")
+    found = record.rows_by_experiment(record.find_record(), list_experiments())
+    for experiment, _, table in found.values():
+        for published, row in zip(experiment.rows, table, strict=True):
+            paper, _, where = published.source.partition(", ")
             sources[paper] = None
-            tolerance = f"{100 * row.tolerance:g} %" if isinstance(row.tolerance, float) else row.tolerance
-            why = f"<small>{escape(row.reason)}</small>" if row.reason and verdict == "missed" else ""
+            verdict = row["verdict"]
+            why = [row[name] for name in ("reason", "basis", "weak") if name in row]
+            below = f"<small>{escape(' '.join(why))}</small>" if why else ""
+            marked = "".join(f"<small>{name}</small>" for name in marks(row))
+            origin = f"{escape(paper)}<small>{escape(where)}</small>"
             cells = (
                 f'<a href="docs/papers.html" title="{escape(experiment.title)}">{experiment.id}</a>',
-                f"{escape(row.quantity)}{why}", f"{row.published:.4g}", ours, escape(row.unit), tolerance,
-                f'<span class="{verdict}">{verdict}</span>', f"{escape(paper)}<small>{escape(where)}</small>",
+                f"{escape(row['quantity'])}{below}", f"{row['published']:.4g}", simulated_text(row),
+                escape(row["unit"]), tolerance_text(row["tolerance"]),
+                f'<span class="{verdict}">{verdict}</span>{marked}', origin,
             )  # fmt: skip
             body = "".join(f"<td>{cell}</td>" for cell in cells)
             rows.append(f'<tr data-source="{escape(paper)}" data-verdict="{verdict}">{body}</tr>')
     heads = ("id", "quantity", "published", "simulated", "unit", "tolerance", "verdict", "source")
     fill = {
         "SOURCES": "".join(f"<option>{escape(name)}</option>" for name in sorted(sources)),
+        "VERDICTS": "".join(f"<option>{name}</option>" for name in VERDICTS),
         "HEAD": "".join(f"<th>{name}</th>" for name in heads),
         "ROWS": "\n".join(rows),
     }
     page = Path(__file__).with_name("scoreboard.template").read_text(encoding="utf-8")
     write("scoreboard.md", re.sub("{{(.*?)}}", lambda match: fill[match[1]], page))
-
-
-def simulated() -> dict[str, list[tuple[str, str, str]]]:
-    """Read from docs/papers.md, by experiment: quantities, simulated numbers, and whether each is met."""
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    text = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8").split("\n## Results\n")[1]
-    for line in re.findall(r"^\| ([A-Z]\d+ \| .*) \|$", text, re.MULTILINE):
-        name, quantity, _, _, ours, _, verdict = (cell.strip() for cell in line.split(" | "))
-        found.setdefault(name, []).append((quantity, ours, "missed" if "missed" in verdict else "met"))
-    return found
 
 
 def make_reference() -> None:

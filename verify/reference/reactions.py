@@ -87,7 +87,13 @@ class TableControl(Control):
         if mark == "hot":
             by = max(self.reaction.increase, -(-severity * self.reaction.quantized_increase // 63))
             self.index = min(self.strength(now) + by, self.reaction.limit)
+            self.start_anew(now)
             self.since = self.expiries(now)
+
+    def start_anew(self, now: int) -> None:
+        """Start the timer at a BECN, if that is its rule."""
+        if self.reaction.is_restarted:
+            self.phase = -now
 
 
 class QcnControl(Control):

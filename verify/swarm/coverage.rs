@@ -116,7 +116,7 @@ mod tests {
     /// What is not drawn: the check `threads` tries several numbers of them with every scenario for which it
     /// matters, and the check `measure` switches the forest off; builds from before there were threads and
     /// forests can read what is drawn.
-    const EXEMPT: [&str; 18] = [
+    const EXEMPT: [&str; 21] = [
         "threads",
         "threads=auto",
         "measure.forest",
@@ -128,6 +128,9 @@ mod tests {
         "congestion.coalescing.per",
         "congestion.coalescing.per=flow",
         "congestion.coalescing.per=port",
+        "congestion.reaction.timer",
+        "congestion.reaction.timer=cyclic",
+        "congestion.reaction.timer=notification",
         // Lanes of paths need files that fit the network: they have tests of their own.
         "lanes.assignment=paths",
         "lanes.path_levels",

@@ -132,6 +132,9 @@ pub fn plain(table: &Table, scenario: &Scenario) -> Table {
         }
         if let Some(reaction) = entry(congestion, "reaction") {
             reaction.insert("kind".to_owned(), Value::from("cct"));
+            if seed.is_multiple_of(4) {
+                reaction.insert("timer".to_owned(), Value::from("notification"));
+            }
         }
     }
     other

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Config;
 use silvan_fabric::congestion::marking::{Fecn, Marking, VictimMask};
-use silvan_fabric::congestion::reaction::{Cct, CctTable, ControlLevel, Reaction};
+use silvan_fabric::congestion::reaction::{Cct, CctTable, ControlLevel, Reaction, TimerStart};
 use silvan_fabric::congestion::{Feedback, Notification};
 use silvan_fabric::queueing::Isolation;
 use silvan_fabric::topology::{NodeRef, Topology};
@@ -107,6 +107,9 @@ fn adapters(text: &mut String, cct: &Cct, config: &Config) {
         format_args!("cc_ca_cong_setting_port_control 0x{:04x}", u8::from(cct.level == ControlLevel::Sl)),
     );
     line(text, format_args!("cc_ca_cong_setting_control_map 0x{used:04x}"));
+    if cct.timer == TimerStart::Notification {
+        line(text, format_args!("# A fabric's timers run on; in the scenario each BECN starts them anew."));
+    }
     for sl in (0..16u8).filter(|sl| used >> sl & 1 == 1) {
         let own = cct.per_sl.iter().find(|own| own.sl == sl);
         let timer = own.and_then(|own| own.ccti_timer).unwrap_or(cct.ccti_timer);
@@ -200,6 +203,16 @@ mod tests {
         ))
         .unwrap();
         assert!(text.contains("cc_cct 0:0,1:1,2:2,3:3,0:4,"), "{text}");
+    }
+
+    #[test]
+    fn timers_that_a_fabric_does_not_have_are_told() {
+        let told = "# A fabric's timers run on; in the scenario each BECN starts them anew.";
+        let reaction = |timer| {
+            format!("{TESTBED}\n[congestion]\nmechanism = \"ib-cc\"\nreaction = {{ timer = \"{timer}\" }}")
+        };
+        assert!(of(&reaction("notification")).unwrap().contains(told));
+        assert!(!of(&reaction("cyclic")).unwrap().contains(told));
     }
 
     #[test]

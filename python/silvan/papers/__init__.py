@@ -5,17 +5,21 @@ An experiment is a folder of ``papers/``, named by its id (``papers/T4``):
 * ``published.toml``: title, source, and one ``[[row]]`` per published number, with tolerance,
   assumption and, where a number is known to be missed, the reason;
 * ``experiment.py``: ``runs(quick)`` names the runs, ``compare(results)`` computes the simulated
-  numbers from their results, ``plot(results, out)`` draws them in the shape of the published
-  figure. A run is a scenario with overrides or, where no packets are simulated, the name of a
-  function of ``experiment.py`` with its arguments;
+  numbers from their results, seed by seed, ``plot(results, out)`` draws them in the shape of the
+  published figure, with the runs that ``runs_for_plot(quick)`` may name besides. A run is a
+  scenario with overrides or, where no packets are simulated, the name of a function of
+  ``experiment.py`` with its arguments;
 * its scenarios, or those it shares with others from ``papers/common``.
+
+What all of them gave is in ``papers/record.json``; see :mod:`silvan.papers.record`.
 
 Everything goes through :class:`silvan.Scenario` and :func:`silvan.run`, as for any user.
 """
 
 from silvan.papers.catalogue import Experiment, PapersError, find_papers, list_experiments
 from silvan.papers.data import Results, RunData
-from silvan.papers.runner import Row, run_experiments
+from silvan.papers.rows import Row
+from silvan.papers.runner import run_experiments
 
 __all__ = [
     "Experiment",

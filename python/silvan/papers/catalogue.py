@@ -22,8 +22,13 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
-#: How a simulated number is held against a published one, besides a relative tolerance.
+#: How a simulated number is held against a published one, besides a relative tolerance: from one
+#: side, or not at all where a source gives no number to hold it against.
 ONE_SIDED = ("at least", "at most")
+SHOWN = "shown"
+#: All verdicts. `open`: the confidence interval straddles a bound; `not run`: not on record.
+NOT_RUN = "not run"
+VERDICTS = ("met", "missed", "open", SHOWN, NOT_RUN)
 
 
 class PapersError(SilvanError):
@@ -40,7 +45,7 @@ class Published:
     quantity: str
     unit: str
     published: float
-    #: Relative tolerance, or ``at least`` or ``at most`` for orderings and bounds.
+    #: Relative tolerance, ``at least`` or ``at most`` for orderings and bounds, or ``shown``.
     tolerance: float | str
     #: The same for quick runs, where their shortness costs precision.
     quick_tolerance: float | str
@@ -48,21 +53,42 @@ class Published:
     source: str
     #: What is assumed where the source is silent.
     assumption: str
-    #: Why it is missed, where that is known.
+    #: Why it is missed or open, where that is known.
     reason: str
+    #: Where a bound that is no ordering comes from.
+    basis: str
+    #: Why it can hardly be missed, if so.
+    weak: str
+    #: Whether it is computed, from formulas or by counting, and no packets are simulated for it.
+    computed: bool
 
-    def verdict(self, simulated: float, quick: bool = False) -> str:
-        """``met`` or ``missed``."""
+    @property
+    def smoke(self) -> bool:
+        """Whether quick runs only tell whether the number is of the right size."""
+        return self.quick_tolerance != self.tolerance
+
+    def bounds(self, quick: bool = False) -> tuple[float, float]:
+        """Return the least and the largest number that would be met."""
         tolerance = self.quick_tolerance if quick else self.tolerance
-        if math.isnan(simulated):
-            return "missed"
-        if tolerance == "at least":
-            met = simulated >= self.published
-        elif tolerance == "at most":
-            met = simulated <= self.published
-        else:
-            met = abs(simulated - self.published) <= float(tolerance) * abs(self.published)
-        return "met" if met else "missed"
+        if isinstance(tolerance, str):
+            least = self.published if tolerance == "at least" else -math.inf
+            return least, self.published if tolerance == "at most" else math.inf
+        width = tolerance * abs(self.published)
+        return self.published - width, self.published + width
+
+    def verdict(self, simulated: float, interval: float = 0.0, quick: bool = False) -> str:
+        """Return ``met``, ``missed``, ``open`` or ``shown``.
+
+        ``interval`` is half the width of the confidence interval of ``simulated``.
+        """
+        if (self.quick_tolerance if quick else self.tolerance) == SHOWN:
+            return SHOWN
+        least, most = self.bounds(quick)
+        if least <= simulated - interval and simulated + interval <= most:
+            return "met"
+        # Not a number compares with nothing, and is missed.
+        straddles = simulated + interval >= least and simulated - interval <= most
+        return "open" if straddles else "missed"
 
 
 @dataclass(frozen=True)
@@ -75,9 +101,11 @@ class Experiment:
     folder: Path
     #: What is run and compared, in a few sentences.
     about: str
-    #: Rough wall time of a full and of a quick run on one core, in seconds.
+    #: Rough wall time of a full and of a quick run with one seed on one core, in seconds.
     full_seconds: float
     quick_seconds: float
+    #: Whether nothing that decides its numbers is drawn at random: one seed tells all.
+    deterministic: bool
     rows: tuple[Published, ...]
 
     @cached_property
@@ -113,12 +141,26 @@ def find_papers() -> Path:
 def _tolerance(value: Any, where: str) -> float | str:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1:
         return float(value)
-    if value in ONE_SIDED:
+    if value in (*ONE_SIDED, SHOWN):
         return str(value)
-    raise PapersError(f'{where}: tolerance = {value!r}: must be 0 to 1, "at least" or "at most"')
+    raise PapersError(f'{where}: tolerance = {value!r}: must be 0 to 1, "at least", "at most" or "shown"')
 
 
-def _row(raw: dict[str, Any], common: dict[str, str], where: str) -> Published:
+def _flag(raw: dict[str, Any], key: str, where: str) -> bool:
+    value = raw.get(key, False)
+    if not isinstance(value, bool):
+        raise PapersError(f"{where}: {key} = {value!r}: must be true or false")
+    return value
+
+
+def _text(raw: dict[str, Any], key: str, where: str, default: str = "") -> str:
+    value = raw.get(key, default)
+    if not isinstance(value, str):
+        raise PapersError(f"{where}: {key} = {value!r}: must be text")
+    return " ".join(value.split())
+
+
+def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
     known = set(Published.__dataclass_fields__)
     for key in raw:
         if key not in known:
@@ -135,8 +177,11 @@ def _row(raw: dict[str, Any], common: dict[str, str], where: str) -> Published:
         tolerance=tolerance,
         quick_tolerance=_tolerance(raw.get("quick_tolerance", tolerance), where),
         source=raw.get("source", common["source"]),
-        assumption=" ".join(raw.get("assumption", common["assumption"]).split()),
-        reason=" ".join(raw.get("reason", "").split()),
+        assumption=_text(raw, "assumption", where, common["assumption"]),
+        reason=_text(raw, "reason", where),
+        basis=_text(raw, "basis", where),
+        weak=_text(raw, "weak", where),
+        computed=_flag(raw, "computed", where) or common["computed"],
     )
 
 
@@ -150,7 +195,11 @@ def read_experiment(folder: Path) -> Experiment:
     for key in ("title", "source", "about", "row"):
         if key not in raw:
             raise PapersError(f"{path}: `{key}` is missing")
-    common = {"source": raw["source"], "assumption": raw.get("assumption", "")}
+    common = {
+        "source": raw["source"],
+        "assumption": raw.get("assumption", ""),
+        "computed": _flag(raw, "computed", str(path)),
+    }
     rows = tuple(_row(row, common, f"{path}: row {n}") for n, row in enumerate(raw["row"], 1))
     keys = [row.key for row in rows]
     if len(set(keys)) != len(keys):
@@ -163,6 +212,7 @@ def read_experiment(folder: Path) -> Experiment:
         about=" ".join(raw["about"].split()),
         full_seconds=float(raw.get("full_seconds", 60)),
         quick_seconds=float(raw.get("quick_seconds", 10)),
+        deterministic=_flag(raw, "deterministic", str(path)),
         rows=rows,
     )
 

@@ -177,15 +177,20 @@ class Lifetimes:
         ax.legend(frameon=False, fontsize="small")
 
 
-#: Lifetimes of hotspots: they move 10 to 100 times in 0.1 s. Quick runs have the ends, and see
-#: few moves.
-LIFETIMES_MS = (10, 9, 8, 7, 6, 5, 4, 3, 2, 1)
-QUICK_LIFETIMES_MS = (10, 2, 1)
+#: Lifetimes of hotspots: they move 10 to 100 times in 0.1 s, and few times in quick runs. Those that
+#: are compared; the others are points of a curve.
+COMPARED_MS = (10, 2, 1)
+CURVE_MS = (10, 9, 8, 7, 6, 5, 4, 3, 2, 1)
 
 
 def lifetimes_ms(quick: bool) -> tuple[int, ...]:
-    """Return the lifetimes to run."""
-    return QUICK_LIFETIMES_MS if quick else LIFETIMES_MS
+    """Return the lifetimes to draw."""
+    return COMPARED_MS if quick else CURVE_MS
+
+
+def further_ms(quick: bool) -> tuple[int, ...]:
+    """Return the lifetimes that are drawn and not compared."""
+    return tuple(ms for ms in lifetimes_ms(quick) if ms not in COMPARED_MS)
 
 
 #: Steps of p in full runs; quick ones have those that numbers are published for.

@@ -21,10 +21,12 @@ from silvan.papers.figures import COLOURS
 Overrides = dict[str, Any]
 Runs = dict[str, tuple[str, Overrides]]
 
-#: Delays of the congestion control table: Paper III's formula times this. Not published, and chosen
-#: once, on case 1 of Paper V and pattern 1 of Paper VI (docs/papers.md, Calibration).
-SCALE = 14
-TABLE = {"kind": "quadratic", "divisor": 106, "scale": SCALE, "entries": 128}
+#: The congestion control table of Paper III, which both papers refer to for their parameters.
+TABLE = {"kind": "quadratic", "divisor": 106, "scale": 1, "entries": 128}
+
+#: A notification initialises the timer of its destination (Paper V, III.D); Paper VI's adapters are
+#: like those of Paper V (3.2).
+_REACTION: Overrides = {"congestion.reaction.timer": "notification", "congestion.reaction.table": TABLE}
 
 MTU = 2048
 
@@ -40,7 +42,7 @@ _THROTTLING_V: Overrides = {
     "congestion.marking.upper": f"{4 * MTU} B",
     "congestion.marking.lower": f"{2 * MTU} B",
     "congestion.reaction.ccti_timer": 8,
-    "congestion.reaction.table": TABLE,
+    **_REACTION,
 }
 
 #: Throttling of Paper VI: the values of Paper III, whose Marking_Rate of 1 marks every other packet.
@@ -48,8 +50,11 @@ _THROTTLING_VI: Overrides = {
     "congestion.marking.percent": 50,
     "congestion.marking.packet_size": 8,
     "congestion.reaction.ccti_timer": 150,
-    "congestion.reaction.table": TABLE,
+    **_REACTION,
 }
+
+#: A CAM line stores the destination of the packet that made it (Paper V, III.C, footnote 3).
+_ONE_DESTINATION: Overrides = {"congestion.isolation.destinations": 1}
 
 #: What Paper V compares, as overrides.
 PAPER_V: dict[str, Overrides] = {
@@ -61,8 +66,8 @@ PAPER_V: dict[str, Overrides] = {
         "congestion.marking.fill": "each",
         **_THROTTLING_V,
     },
-    "FBICM": {"congestion.mechanism": "fbicm"},
-    "CCFIT": {"congestion.mechanism": "ccfit", **_THROTTLING_V},
+    "FBICM": {"congestion.mechanism": "fbicm", **_ONE_DESTINATION},
+    "CCFIT": {"congestion.mechanism": "ccfit", **_ONE_DESTINATION, **_THROTTLING_V},
     "VOQnet": {**_PER_DESTINATION, "switch.queue_buffer": "4 KiB"},
 }
 
@@ -133,7 +138,7 @@ NETWORKS = {n.number: n for n in (Network(1, 3, 8), Network(2, 4, 16), Network(3
 
 @dataclass(frozen=True)
 class Hotspots:
-    """Some hosts send to one or more hotspots for a while, the others to anybody all the time."""
+    """Some hosts send to a hotspot each for a while, the others to anybody all the time."""
 
     #: Senders to hotspots among eight hosts.
     eighths: int
@@ -151,24 +156,28 @@ class Hotspots:
         """Return the indices of the hotspots."""
         return self._drawn(hosts)[: self.roots]
 
-    def senders(self, hosts: int) -> list[int]:
-        """Return the indices of the hosts that send to hotspots; none of them is one."""
-        return sorted(self._drawn(hosts)[self.roots :])
+    def senders(self, hosts: int) -> dict[int, list[int]]:
+        """Return the indices of the hosts that send to each hotspot, by its index; none is a hotspot.
+
+        Hotspots have as many senders each as can be, in the order in which they were drawn.
+        """
+        drawn = self._drawn(hosts)[self.roots :]
+        return {target: sorted(drawn[n :: self.roots]) for n, target in enumerate(self.targets(hosts))}
 
     def overrides(self, hosts: int, rate: str) -> Overrides:
-        """Return who sends to whom, the uniform ones at a rate: each hot sender to every hotspot in turn."""
-        hot = self.senders(hosts)
-        others = sorted(set(range(hosts)) - set(hot))
+        """Return who sends to whom, the uniform ones at a rate: each hot sender to one hotspot."""
+        senders = self.senders(hosts)
+        others = sorted(set(range(hosts)) - {host for own in senders.values() for host in own})
         start, stop = (f"{ms:g} ms" for ms in self.SPAN_MS)
         to_one = [
             {
-                "name": f"hot {name}",
-                "hosts": _names(hot),
+                "name": f"hot H{target + 1}",
+                "hosts": _names(own),
                 "start": start,
                 "stop": stop,
-                "pattern": {"kind": "hotspots", "to": [name]},
+                "pattern": {"kind": "hotspots", "to": [f"H{target + 1}"]},
             }
-            for name in _names(self.targets(hosts))
+            for target, own in senders.items()
         ]
         uniform = {"name": "uniform", "hosts": _names(others), "rate": rate, "pattern": {"kind": "uniform"}}
         return {"traffic": [uniform, *to_one]}

@@ -158,16 +158,18 @@ def case(quick: bool, **changes: Any) -> Case:
     return replace(QUICK if quick else FULL, **changes)
 
 
-def pfister(of: Case, increase: int | None = None, timer: int = 10, packets: int = 1) -> Overrides:
+def pfister(of: Case, increase: int | None = None, timer: int = 1, packets: int = 1) -> Overrides:
     """Return Pfister's mechanism for a case.
 
     What it adds to the index is a constant that depends on the number of sources that contribute:
     here that number itself, so that with delays of whole packets the first mark gives each its share.
+    Its timer expires where no mark came for a while (MVCM, 3.2.2).
     """
     return {
         "congestion.mechanism": "pfister",
         "congestion.reaction.ccti_increase": min(127, of.hot_hosts if increase is None else increase),
         "congestion.reaction.ccti_timer": timer,
+        "congestion.reaction.timer": "notification",
         "congestion.reaction.table": {"kind": "linear", "packets": packets, "entries": 128},
     }
 

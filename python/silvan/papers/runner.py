@@ -22,20 +22,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 import silvan
-from silvan._statistics import half_width
 from silvan._store import Store, address
-from silvan.papers.catalogue import Experiment, PapersError, Published, choose, load_module
+from silvan.papers import record as recorded
+from silvan.papers.catalogue import Experiment, PapersError, choose, load_module
 from silvan.papers.data import Results, RunData
+from silvan.papers.rows import Row, Values, rows_of
 
 try:
     import resource
 except ImportError:  # not on every system
     resource = None  # type: ignore[assignment]
 
-#: ``id, quantity, unit, published, simulated, ratio, tolerance, verdict, assumption``, and for
-#: missed rows ``reason`` where it is known; with several seeds also their number, ``seeds``, and
-#: half the width of the 95 % confidence interval of ``simulated``, ``interval``.
-Row = dict[str, Any]
+#: Seeds of full runs where nothing else is asked for.
+SEEDS = 5
 
 #: Called with the number of finished runs, that of all runs, and the name of the last one.
 Progress = Callable[[int, int, str], None]
@@ -115,8 +114,17 @@ def _noted_peak_mb(store: Store, at: str) -> float:
 
 
 def _tasks(experiment: Experiment, quick: bool, out: Path | None, seeds: int) -> list[Task]:
+    repeats = 1 if experiment.deterministic else seeds
+    tasks = _of(experiment, experiment.code.runs(quick), out, repeats)
+    if out is not None:
+        further = getattr(experiment.code, "runs_for_plot", None)
+        tasks += _of(experiment, further(quick), out, 1) if further else []
+    return tasks
+
+
+def _of(experiment: Experiment, runs: Mapping[str, Any], out: Path | None, repeats: int) -> list[Task]:
     tasks = []
-    for name, (scenario, overrides) in experiment.code.runs(quick).items():
+    for name, (scenario, overrides) in runs.items():
         function = None if scenario.endswith(".toml") else scenario
         path = (experiment.folder / ("experiment.py" if function else scenario)).resolve()
         if not path.is_file():
@@ -124,7 +132,7 @@ def _tasks(experiment: Experiment, quick: bool, out: Path | None, seeds: int) ->
         store = (out / "runs").absolute() if out else None
         tables = tuple(getattr(experiment.code, "TABLES", ("flows",)))
         tasks += [
-            Task(experiment.id, name, path, overrides, tables, store, n, function) for n in range(seeds)
+            Task(experiment.id, name, path, overrides, tables, store, n, function) for n in range(repeats)
         ]
     return tasks
 
@@ -166,43 +174,17 @@ def _told(task: Task, call: Callable[[], RunData]) -> RunData:
         raise PapersError(f"{task.experiment}, run {task.name} ({task.scenario}): {error}") from error
 
 
-def _row(experiment: Experiment, published: Published, values: Sequence[float], quick: bool) -> Row:
-    simulated = float(np.mean(values))
-    usable = math.isfinite(simulated)
-    verdict = published.verdict(simulated, quick)
-    row: Row = {
-        "id": experiment.id,
-        "quantity": published.quantity,
-        "unit": published.unit,
-        "published": published.published,
-        "simulated": simulated if usable else None,
-        "ratio": simulated / published.published if usable and published.published else None,
-        "tolerance": published.quick_tolerance if quick else published.tolerance,
-        "verdict": verdict,
-        "assumption": published.assumption,
-    }
-    if len(values) > 1:
-        row["seeds"], row["interval"] = len(values), half_width(values) if usable else None
-    if verdict == "missed" and published.reason:
-        row["reason"] = published.reason
-    return row
-
-
-def compare(experiment: Experiment, repeats: Sequence[Results]) -> list[Row]:
-    """Set the published numbers of an experiment beside those of its runs, one `Results` a seed."""
+def compare(experiment: Experiment, repeats: Sequence[Results]) -> Values:
+    """Return the simulated numbers of an experiment by key, one for each seed."""
     computed = [experiment.code.compare(results) for results in repeats]
-    simulated = computed[0]
-    missing = [row.key for row in experiment.rows if row.key not in simulated]
-    unknown = sorted(set(simulated) - {row.key for row in experiment.rows})
+    missing = [row.key for row in experiment.rows if row.key not in computed[0]]
+    unknown = sorted(set(computed[0]) - {row.key for row in experiment.rows})
     if missing or unknown:
         raise PapersError(
             f"{experiment.folder}: experiment.py and published.toml do not fit: "
             f"not computed: {', '.join(missing) or 'none'}; not published: {', '.join(unknown) or 'none'}"
         )
-    return [
-        _row(experiment, row, [float(values[row.key]) for values in computed], repeats[0].quick)
-        for row in experiment.rows
-    ]
+    return {row.key: [float(values[row.key]) for values in computed] for row in experiment.rows}
 
 
 def run_experiments(
@@ -211,7 +193,8 @@ def run_experiments(
     jobs: int = 1,
     out: str | Path | None = None,
     progress: Progress | bool | None = None,
-    seeds: int = 1,
+    seeds: int | None = None,
+    record: str | Path | None = None,
 ) -> list[Row]:
     """Run experiments and compare.
 
@@ -222,21 +205,28 @@ def run_experiments(
         out: Where to put plots, rows and run folders, if anywhere. What is finished there is not
             run again.
         progress: ``True`` for a bar on the terminal, or a function called after each run.
-        seeds: How often to run each, with as many seeds; rows then have a confidence interval.
+        seeds: How often to run each, with as many seeds: 5 if not given, and 1 of quick runs.
+            Rows are then means with a confidence interval. What is deterministic is run once.
+        record: A record (:mod:`silvan.papers.record`) to put the numbers into, if any.
 
     Returns:
         One row per published number.
 
     Raises:
-        PapersError: an unknown id, a broken experiment, or a run that failed.
+        PapersError: an unknown id, a broken experiment or record, or a run that failed.
 
     """
     experiments = choose(ids)
     folder = Path(out) if out is not None else None
+    seeds = (1 if quick else SEEDS) if seeds is None else seeds
     if seeds < 1:
         raise PapersError(f"seeds = {seeds}: must be at least 1")
+    if record is not None:
+        recorded.check(Path(record))
     tasks = [task for experiment in experiments for task in _tasks(experiment, quick, folder, seeds)]
-    runs: dict[str, list[dict[str, RunData]]] = {e.id: [{} for _ in range(seeds)] for e in experiments}
+    runs: dict[str, list[dict[str, RunData]]] = {
+        e.id: [{} for _ in range(1 if e.deterministic else seeds)] for e in experiments
+    }
     with _reporter(progress, len(tasks)) as report:
         for done, (task, data) in enumerate(_finished(tasks, jobs), 1):
             runs[task.experiment][task.repeat][task.name] = data
@@ -244,17 +234,22 @@ def run_experiments(
     rows: list[Row] = []
     for experiment in experiments:
         repeats = [Results(own, quick) for own in runs[experiment.id]]
-        own = compare(experiment, repeats)
+        values = compare(experiment, repeats)
+        own = rows_of(experiment, values, quick)
         rows += own
         if folder is not None:
             _write(experiment, repeats, own, folder / experiment.id)
+        if record is not None:
+            recorded.put(Path(record), experiment, values, quick)
     return rows
 
 
 def _write(experiment: Experiment, repeats: Sequence[Results], rows: list[Row], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     experiment.code.plot(repeats[0], folder)
-    where = {name: [results[name].folder for results in repeats] for name in sorted(repeats[0])}
+    where = {
+        name: [results[name].folder for results in repeats if name in results] for name in sorted(repeats[0])
+    }
     for name, what in (("rows", rows), ("runs", where)):
         (folder / f"{name}.json").write_text(json.dumps(what, indent=2) + "\n", encoding="utf-8")
 

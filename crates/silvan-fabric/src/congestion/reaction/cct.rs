@@ -27,6 +27,8 @@ pub struct Cct {
     /// Period after which every index is decremented by one, in units of 1.024 us.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: u32,
+    /// Whether that timer runs on, or starts anew with each BECN.
+    pub timer: TimerStart,
     /// Whether an index belongs to a queue pair (flow) or to a service level.
     pub level: ControlLevel,
     /// The congestion control table: injection rate delays.
@@ -43,6 +45,17 @@ pub enum ControlLevel {
     Qp,
     /// Per service level of the port.
     Sl,
+}
+
+/// When the period of the CCTI timer begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimerStart {
+    /// It runs on, whatever comes: a timer of each host and service level (IBA 1.2.1, annex A10).
+    Cyclic,
+    /// Each BECN starts it anew for its index: a period without any takes one off (Paper I, 3.2;
+    /// Paper V, III.D; MVCM, 3.2.2).
+    Notification,
 }
 
 /// Parameters of one service level; what is not given is as for all.
@@ -113,6 +126,7 @@ impl Default for Cct {
             ccti_limit: 127,
             ccti_min: 0,
             ccti_timer: 150,
+            timer: TimerStart::Cyclic,
             level: ControlLevel::Qp,
             table: CctTable::Quadratic { divisor: 106, scale: 1, entries: 128 },
             per_sl: Vec::new(),
@@ -132,6 +146,38 @@ struct Level {
     period_ps: u64,
     /// The free-running timer's phase: hosts are not synchronised.
     phase_ps: u64,
+    start: TimerStart,
+}
+
+impl Level {
+    /// Where the timer of an index stands after a notification: see [`CctState::mark`].
+    fn mark(&self, now: Time) -> u64 {
+        match self.start {
+            TimerStart::Cyclic => self.expiries(now),
+            TimerStart::Notification => now.0,
+        }
+    }
+
+    /// How often the free-running timer has expired.
+    fn expiries(&self, now: Time) -> u64 {
+        (now.0 + self.phase_ps) / self.period_ps
+    }
+
+    /// How often the timer of an index has expired since its mark.
+    fn since(&self, mark: u64, now: Time) -> u64 {
+        match self.start {
+            TimerStart::Cyclic => self.expiries(now) - mark,
+            TimerStart::Notification => (now.0 - mark) / self.period_ps,
+        }
+    }
+
+    /// When it expires for the `n`-th time since its mark, in picoseconds.
+    fn expiry(&self, mark: u64, n: u64) -> u64 {
+        match self.start {
+            TimerStart::Cyclic => (mark + n) * self.period_ps - self.phase_ps,
+            TimerStart::Notification => mark + n * self.period_ps,
+        }
+    }
 }
 
 /// The reaction of one host.
@@ -150,8 +196,9 @@ pub(crate) struct CctRule {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CctState {
     index: u16,
-    /// Timer expiries up to which `index` is decremented.
-    ticks: u64,
+    /// What `index` was decremented up to: the expiries of a free-running timer, or the time in
+    /// picoseconds at which a timer of its own began.
+    mark: u64,
     /// When the last packet's tail left the host.
     last_end: Time,
     last_size: u32,
@@ -212,6 +259,7 @@ impl Cct {
                     min: own.and_then(|own| own.ccti_min).unwrap_or(self.ccti_min),
                     period_ps,
                     phase_ps: ((u128::from(period_ps) * u128::from(fraction)) >> 32) as u64,
+                    start: self.timer,
                 }
             })
             .collect();
@@ -228,10 +276,6 @@ impl Cct {
 }
 
 impl CctRule {
-    fn ticks(level: &Level, now: Time) -> u64 {
-        (now.0 + level.phase_ps) / level.period_ps
-    }
-
     /// The index now, all timer expiries so far taken off.
     #[inline]
     fn index(&self, state: &CctState, sl: u8, now: Time) -> u16 {
@@ -239,7 +283,7 @@ impl CctRule {
         if state.index <= level.min {
             return state.index;
         }
-        let expired = Self::ticks(level, now) - state.ticks;
+        let expired = level.since(state.mark, now);
         u64::from(state.index).saturating_sub(expired).max(u64::from(level.min)) as u16
     }
 
@@ -277,14 +321,14 @@ impl Control for CctRule {
         if due <= now.0 || index <= level.min {
             return Some(Time(due.max(now.0)));
         }
-        let mut ticks = Self::ticks(level, now) + 1;
+        let mut n = level.since(state.mark, now) + 1;
         loop {
-            let expiry = ticks * level.period_ps - level.phase_ps;
+            let expiry = level.expiry(state.mark, n);
             if due <= expiry || index <= level.min {
                 return Some(Time(due));
             }
             index -= 1;
-            ticks += 1;
+            n += 1;
             due = (state.last_end.0 + self.delay(index, state.last_size)).max(expiry);
         }
     }
@@ -306,7 +350,7 @@ impl Control for CctRule {
         let quantized = (self.quantized_increase * u32::from(severity)).div_ceil(63);
         let increase = level.increase.max(quantized.min(u32::from(u16::MAX)) as u16);
         state.index = index.saturating_add(increase).min(level.limit);
-        state.ticks = Self::ticks(level, now);
+        state.mark = level.mark(now);
     }
 
     /// Whether the flow's state makes no difference any more: its index is at its lowest, and a
@@ -396,6 +440,23 @@ mod tests {
                 due,
                 "the answer does not depend on when one asks"
             );
+        }
+    }
+
+    #[test]
+    fn a_notification_starts_its_own_timer_anew() {
+        let table = CctTable::List { delays_ns: (0..128).map(|i| i * 100_000).collect() };
+        let rule = rule(&Cct { timer: TimerStart::Notification, table, ..Cct::default() });
+        let mut state = rule.fresh(0);
+        rule.answered(&mut state, 0, (Mark::Hot, 0), Time(5));
+        // Not a whole period yet, though a free-running timer has expired.
+        rule.answered(&mut state, 0, (Mark::Hot, 0), Time(TICK + 4));
+        assert_eq!(rule.index(&state, 0, Time(2 * TICK + 3)), 2, "nothing is taken off");
+        assert_eq!(rule.index(&state, 0, Time(2 * TICK + 4)), 1, "a period after the last");
+        rule.sent(&mut state, Time(TICK + 4), 2048);
+        let due = Time(TICK + 4 + TICK);
+        for now in [TICK + 4, TICK + 5, 2 * TICK + 3] {
+            assert_eq!(rule.eligible_at(&state, 0, Time(now)), Some(due), "200 us at index 2, but 100 at 1");
         }
     }
 

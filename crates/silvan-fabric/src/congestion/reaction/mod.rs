@@ -19,7 +19,7 @@ mod qcn;
 mod rate;
 mod window;
 
-pub use cct::{Cct, CctTable, ControlLevel, PerSl};
+pub use cct::{Cct, CctTable, ControlLevel, PerSl, TimerStart};
 pub(crate) use cct::{CctRule, CctState};
 pub use explicit::{ExplicitRate, Injection};
 pub use mvcm::Mvcm;

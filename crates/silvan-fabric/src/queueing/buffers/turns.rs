@@ -86,6 +86,7 @@ mod tests {
             fecn: false,
             validated: false,
             becn: false,
+            severity: 0,
             last: true,
         }
     }

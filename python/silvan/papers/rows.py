@@ -1,0 +1,115 @@
+"""Rows: simulated numbers beside published ones, with verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from silvan._statistics import half_width
+from silvan.papers.catalogue import NOT_RUN, SHOWN, VERDICTS, Experiment, PapersError, Published
+
+#: ``id, quantity, unit, published, simulated, ratio, tolerance, verdict, assumption``. With several
+#: seeds also their number, ``seeds``, and half the width of the 95 % confidence interval of
+#: ``simulated``, ``interval``. Where they apply: ``reason`` (missed and open rows), ``basis``,
+#: ``weak``, ``computed`` and ``smoke`` (see `marks`).
+Row = dict[str, Any]
+
+#: An experiment's numbers by key: one for each seed.
+Values = Mapping[str, Sequence[float]]
+
+#: Numbers that differ by no more than this part differ by rounding alone.
+EQUAL = 1e-12
+
+#: Marks of rows, and what they mean.
+MARKS = {
+    "computed": "computed from formulas or by counting: no packets are simulated for it",
+    "weak": "can hardly be missed",
+    "smoke": "a quick run: whether the number is of the right size",
+}
+
+
+def rows_of(experiment: Experiment, values: Values, quick: bool) -> list[Row]:
+    """Set an experiment's published numbers beside simulated ones."""
+    missing = [row.key for row in experiment.rows if not values.get(row.key)]
+    if missing:
+        raise PapersError(f"{experiment.id}: no numbers for {', '.join(missing)}")
+    return [_row(experiment, row, values[row.key], quick) for row in experiment.rows]
+
+
+def not_run(experiment: Experiment, why: str) -> list[Row]:
+    """Return an experiment's rows without simulated numbers; `why` is their reason."""
+    rows = [_described(experiment, row, row.tolerance) for row in experiment.rows]
+    return [row | {"reason": why} for row in rows]
+
+
+def _described(experiment: Experiment, published: Published, tolerance: float | str) -> Row:
+    """Return what of a row does not depend on what was simulated."""
+    row: Row = {
+        "id": experiment.id,
+        "quantity": published.quantity,
+        "unit": published.unit,
+        "published": published.published,
+        "simulated": None,
+        "ratio": None,
+        "tolerance": tolerance,
+        "verdict": NOT_RUN,
+        "assumption": published.assumption,
+    }
+    if published.basis:
+        row["basis"] = published.basis
+    if published.weak:
+        row["weak"] = published.weak
+    if published.computed:
+        row["computed"] = True
+    return row
+
+
+def _row(experiment: Experiment, published: Published, values: Sequence[float], quick: bool) -> Row:
+    row = _described(experiment, published, published.quick_tolerance if quick else published.tolerance)
+    # Equal numbers may differ in their last digits, and their mean from all of them.
+    are_equal = max(values) - min(values) <= EQUAL * abs(values[0])
+    simulated = values[0] if are_equal else float(np.mean(values))
+    is_usable = math.isfinite(simulated)
+    interval = half_width(values) if is_usable and not are_equal else 0.0
+    row["verdict"] = published.verdict(simulated, interval, quick)
+    if is_usable:
+        row["simulated"] = simulated
+        row["ratio"] = simulated / published.published if published.published else None
+    if len(values) > 1:
+        row["seeds"], row["interval"] = len(values), interval if is_usable else None
+    if row["verdict"] in ("missed", "open") and published.reason:
+        row["reason"] = published.reason
+    if quick and published.smoke and row["verdict"] != SHOWN:
+        row["smoke"] = True
+    return row
+
+
+def marks(row: Mapping[str, Any]) -> list[str]:
+    """Return the names of a row's marks."""
+    return [name for name in MARKS if row.get(name)]
+
+
+def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many rows have each verdict."""
+    found = dict.fromkeys(VERDICTS, 0)
+    for row in rows:
+        found[row["verdict"]] += 1
+    return found
+
+
+def simulated_text(row: Mapping[str, Any]) -> str:
+    """Return a row's simulated number, with its confidence interval if it has one, for a table."""
+    if row["simulated"] is None:
+        return "-"
+    interval = f" ± {row['interval']:.2g}" if row.get("interval") else ""
+    return f"{row['simulated']:.4g}{interval}"
+
+
+def tolerance_text(tolerance: float | str) -> str:
+    """Return a row's tolerance for a table."""
+    if tolerance == "shown":
+        return "-"
+    return tolerance if isinstance(tolerance, str) else f"{100 * tolerance:g} %"
