@@ -1,4 +1,4 @@
-//! Whose turn it is among the queues of an input that wait for one output, where some of them are special.
+//! Whose turn it is among the queues that wait for an output, where some of them are special.
 //!
 //! Normal queues must go first, or uncongested packets wait behind congested ones; special queues must not
 //! starve (Gran's thesis, 3.7, which asks for an arbitration that takes the situation at the root into
@@ -8,8 +8,8 @@
 //!
 //! - `strict`: a special queue is due when its first packet has waited for `longest_wait`, and then goes first.
 //!   Time for which Stop holds it does not count: to go first then would help nobody.
-//! - `weighted`: it is due as often as the root can take its packets, and then has its turn as with round robin:
-//!   so normal queues never have less than with that. The rate that the root's output can send at, shared
+//! - `weighted`: it is due as often as the root can take its packets, and then has its turn as with round robin,
+//!   so that it never passes more normal ones than with that. The rate that the root's output can send at, shared
 //!   evenly by the inputs that contribute to the root, comes upstream with Allocate, Stop and Go; every switch
 //!   shares what it is told evenly among the special queues that it has for that line. More than its share
 //!   would wait in front of the root and be stopped, at the cost of normal queues; with less the root might
@@ -24,7 +24,7 @@ use silvan_engine::{Rate, Time};
 
 use super::isolation::Rule;
 
-/// How normal and special queues of an input take turns at an output.
+/// How normal and special queues take turns at an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpecialArbitration {

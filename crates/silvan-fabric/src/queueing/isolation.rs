@@ -82,7 +82,7 @@ pub struct SpecialQueues {
     pub at_root: bool,
     /// Size of a notification on the wire, to which its list of destinations adds two bytes each.
     pub message: Bytes,
-    /// How normal and special queues of an input take turns at an output.
+    /// How normal and special queues take turns at an output.
     pub arbitration: SpecialArbitration,
     /// With `arbitration = "strict"`: the time after which a special queue that may go does so before normal
     /// ones; by default 10 us.
