@@ -66,18 +66,24 @@ class Direct(Wiring):
     def hop(self, switch: str, source: str, destination: str) -> tuple[int, int]:
         """Return the port by which a switch sends what one host sends to another, and the lane."""
         following, lane = self.way(source, destination).steps[switch]
-        return self.port_to[switch][following][0], lane
+        return self.port(switch, following, destination), lane
+
+    def port(self, switch: str, following: str, destination: str) -> int:
+        """Return the port by which a switch sends to a neighbour what goes to a host."""
+        assert destination in self.home
+        return self.port_to[switch][following][0]
 
     def ways(self) -> dict[str, dict[str, int]]:
-        """Return the output of each switch towards each host, for ways that follow from the host alone."""
+        """Return the output of each switch towards each host, on the ways that follow from the host alone."""
         tables: dict[str, dict[str, int]] = {switch: {} for switch in self.switches}
-        for source, destination in product(self.hosts, self.hosts):
-            if source != destination:
-                for switch in self.way(source, destination).steps:
-                    tables[switch][destination] = self.hop(switch, source, destination)[0]
-        for host, switch in self.home.items():
-            tables[switch][host] = self.port_to[switch][host][0]
+        for switch, host in product(self.switches, self.hosts):
+            following = host if self.home[host] == switch else self.following(switch, host)
+            tables[switch][host] = self.port(switch, following, host)
         return tables
+
+    @abstractmethod
+    def following(self, switch: str, destination: str) -> str:
+        """Return the next switch towards a host at another, on a way that follows from the host alone."""
 
     @abstractmethod
     def walk(self, source: str, destination: str) -> Way:
@@ -93,10 +99,18 @@ class Grid(Direct):
     place: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def walk(self, source: str, destination: str) -> Way:
-        """Go to the right coordinate, dimension by dimension."""
+        """Go from the source's switch, whatever the source."""
+        return self.walk_from(self.home[source], destination)
+
+    def following(self, switch: str, destination: str) -> str:
+        """Return the next switch towards a host at another."""
+        return self.walk_from(switch, destination).steps[switch][0]
+
+    def walk_from(self, start: str, destination: str) -> Way:
+        """Go from a switch to the right coordinate, dimension by dimension."""
         if self.routing != "dimension-order":
             raise NotCovered(f"routing.kind = {self.routing} on a {self.kind}")
-        at, end = list(self.place[self.home[source]]), self.place[self.home[destination]]
+        at, end = list(self.place[start]), self.place[self.home[destination]]
         level, bit, steps = 0, 0, dict[str, tuple[str, int]]()
         for dimension, size in enumerate(self.sizes):
             stations = [at[dimension], *self.stations(at[dimension], end[dimension], size)]
@@ -179,34 +193,25 @@ class Groups(Direct):
         """Return the number of a switch's group."""
         return next(number for number, group in enumerate(self.groups) if switch in group)
 
-    def hop(self, switch: str, source: str, destination: str) -> tuple[int, int]:
-        """Return port and lane; of several links between two switches, that which the destination says."""
-        following, lane = self.way(source, destination).steps[switch]
+    def port(self, switch: str, following: str, destination: str) -> int:
+        """Return a port; of several links between two switches it is that which the destination says."""
         ports = self.port_to[switch][following]
         if len(ports) == 1:
-            return ports[0], lane
+            return ports[0]
         own = [gate for gate in self.gates[self.group(switch), self.group(following)] if gate[0] == switch]
         chosen = self.hosts.index(destination) % len(own)
-        return ports[[gate[1] == following for gate in own[: chosen + 1]].count(True) - 1], lane
+        return ports[[gate[1] == following for gate in own[: chosen + 1]].count(True) - 1]
 
     def walk(self, source: str, destination: str) -> Way:
         """Go to the group of the destination, over one drawn for the pair if need be."""
-        number, target = self.hosts.index(destination), self.home[destination]
-        at, ends = self.home[source], (self.group(self.home[source]), self.group(target))
+        start, target = self.home[source], self.home[destination]
+        ends = self.group(start), self.group(target)
         between = [n for n in range(len(self.groups)) if n not in ends]
-        legs = [ends[1]] if ends[0] != ends[1] else []
-        if self.routing == "valiant" and legs and between:
-            pair = self.draw, self.hosts.index(source), number
+        legs = [ends[1]]
+        if self.routing == "valiant" and ends[0] != ends[1] and between:
+            pair = self.draw, self.hosts.index(source), self.hosts.index(destination)
             legs.insert(0, between[drawn(pair) % len(between)])
-        links = list[tuple[str, str]]()
-        for leg in legs:
-            while self.group(at) != leg:
-                links.append((at, self.towards(at, leg, number)))
-                at = links[-1][1]
-        while at != target:
-            joined = target in self.port_to[at]
-            links.append((at, target if joined else self.groups[ends[1]][self.spine(number)]))
-            at = links[-1][1]
+        links = self.links_over(start, legs, destination)
         lanes = self.lanes_of(links, ends)
         # The link to the host has the lane of those before it, in minimal ways lane 0.
         last = 0
@@ -214,6 +219,25 @@ class Groups(Direct):
             last = 2 if self.leaves is None else 1
         steps = {near: (far, lane) for (near, far), lane in zip(links, lanes, strict=True)}
         return Way(0, {**steps, target: (destination, last)})
+
+    def following(self, switch: str, destination: str) -> str:
+        """Return the next switch towards a host at another, on a minimal way."""
+        legs = [self.group(self.home[destination])]
+        return self.links_over(switch, legs, destination)[0][1]
+
+    def links_over(self, at: str, legs: list[int], destination: str) -> list[tuple[str, str]]:
+        """Return the links from a switch over some groups, the last that of the destination."""
+        number, target = self.hosts.index(destination), self.home[destination]
+        links = list[tuple[str, str]]()
+        for leg in legs:
+            while self.group(at) != leg:
+                links.append((at, self.towards(at, leg, number)))
+                at = links[-1][1]
+        while at != target:
+            joined = target in self.port_to[at]
+            links.append((at, target if joined else self.groups[legs[-1]][self.spine(number)]))
+            at = links[-1][1]
+        return links
 
     def spine(self, number: int) -> int:
         """Return the place of the spine by which leaves of a group send to a host of it."""

@@ -206,7 +206,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     found = Plan(
         seed=given.pop("seed", 1),
         wiring=net,
-        tables={} if lanes.by_way else net.ways(),
+        tables=net.ways(),
         duration_ps=time_ps(given.pop("duration")),
         interval_ps=time_ps(measure.pop("interval", "1 ms")),
         mtu=mtu,

@@ -33,7 +33,10 @@ class FcfsSwitch(Switch):
         """Let a packet wait behind those that came before."""
         is_first = not packet.follows_data and self.net.plan.switch.control_first
         self.queues[packet.output, packet.lane, is_first].append((packet, port))
-        waiting = [*self.queues[packet.output, packet.lane, True], *self.queues[packet.output, packet.lane, False]]
+        waiting = [
+            *self.queues[packet.output, packet.lane, True],
+            *self.queues[packet.output, packet.lane, False],
+        ]
         self.sample(packet, sum(other.size for other, _ in waiting))
         self.queue_changed(packet.output, packet.lane)
 

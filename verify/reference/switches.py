@@ -27,7 +27,7 @@ class Switch:
         self.net = net
         self.number = net.plan.wiring.switches.index(name)
         self.name = name
-        self.table = net.plan.tables.get(name, {})
+        self.table = net.plan.tables[name]
         self.out: dict[int, Channel] = {}
         self.into: dict[int, Channel] = {}
         self.count = net.plan.wiring.ports[name]
