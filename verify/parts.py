@@ -145,7 +145,7 @@ class WindowReaction:
 
 @dataclass(frozen=True)
 class QcnReaction:
-    """A rate that marks divide: rates in bit/s, what a cycle is, cycles of recovery, what a bit stands for."""
+    """A rate that marks divide: rates in bit/s, cycles and how many of recovery, what a bit stands for."""
 
     min_rate: int
     active: int

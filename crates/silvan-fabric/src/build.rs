@@ -386,7 +386,7 @@ impl<'a> Builder<'a> {
             let table = self.shared_table(index, &mut tables);
             let mut ports =
                 Ports::new(index as u32, lanes, wiring, table, (marker, steering), self.full_space());
-            ports.way_back = self.way_back();
+            self.set_way_back(&mut ports);
             self.switch(ports, special.as_ref(), output_lane)
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())

@@ -1,6 +1,8 @@
 //! Quantized congestion notification at one bottleneck (IEEE 802.1Qau): the queue settles at its set point, the link
 //! stays busy, and the sources share it fairly in the long run.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod common;
 
 use common::{config, flow, topology, us};

@@ -1,5 +1,6 @@
 //! Congestion management: marking rules of switches, reactions of hosts.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::congestion::{Feedback, Notification};
 use crate::host::Announcer;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};
 use crate::simulation::ModelError;
-use crate::switch::{Director, FlowRoutes, PortWiring, WayBack};
+use crate::switch::{Director, FlowRoutes, PortWiring, Ports};
 use crate::topology::NodeRef;
 
 /// The marking rule of a run, in bytes.
@@ -88,14 +89,12 @@ impl Builder<'_> {
         }
     }
 
-    /// How marks reach sources.
-    pub(super) fn way_back(&self) -> WayBack {
+    /// Tells a switch how its marks reach sources.
+    pub(super) fn set_way_back(&self, ports: &mut Ports) {
         let parts = self.config.parts();
         let is_told = parts.notification == Notification::Backward;
-        WayBack {
-            is_quantized: parts.feedback == Feedback::Quantized,
-            report: is_told.then_some(self.sizes.control),
-        }
+        ports.report = NonZeroU32::new(self.sizes.control).filter(|_| is_told);
+        ports.is_quantized = parts.feedback == Feedback::Quantized;
     }
 
     fn explicit_rates(&self) -> Option<ExplicitRate> {

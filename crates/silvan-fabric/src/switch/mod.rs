@@ -27,7 +27,7 @@ pub(crate) use cioq::CioqSwitch;
 pub(crate) use director::{Director, FlowRoutes, weight_ps};
 pub(crate) use fcfs::FcfsSwitch;
 pub(crate) use islip::Islip;
-pub(crate) use ports::{PortWiring, Ports, Steering, WayBack};
+pub(crate) use ports::{PortWiring, Ports, Steering};
 pub(crate) use queued::{Arbiter, QueuedSwitch};
 pub(crate) use round_robin::RoundRobin;
 pub(crate) use voq::VoqSwitch;

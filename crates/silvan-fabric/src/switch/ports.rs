@@ -1,5 +1,6 @@
 //! What switches of all architectures share: wiring, forwarding table, marking, counters.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use silvan_engine::{Rate, Time};
@@ -35,15 +36,6 @@ pub(crate) enum Steering {
     Lanes(Arc<Lanes>),
 }
 
-/// How marks reach sources.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct WayBack {
-    /// Whether they say how severe congestion is.
-    pub is_quantized: bool,
-    /// Bytes of the notification, where switches tell sources themselves.
-    pub report: Option<u32>,
-}
-
 /// The part of a switch that does not depend on its architecture.
 #[derive(Debug)]
 pub(crate) struct Ports {
@@ -64,7 +56,10 @@ pub(crate) struct Ports {
     full_space: u32,
     /// Data packets marked per output since the start of the run, each where it was marked first.
     pub marks: Box<[u64]>,
-    pub way_back: WayBack,
+    /// Bytes of the notification of a mark, where switches tell sources themselves.
+    pub report: Option<NonZeroU32>,
+    /// Whether marks say how severe congestion is.
+    pub is_quantized: bool,
     /// Whether some packet may come in on a slower link than it leaves on, at any output.
     pub may_underrun: bool,
 }
@@ -94,7 +89,8 @@ impl Ports {
             marker,
             full_space,
             marks,
-            way_back: WayBack::default(),
+            report: None,
+            is_quantized: false,
             may_underrun,
         }
     }
@@ -256,14 +252,14 @@ impl Ports {
         }
         let size = core.packets[id].size;
         if let Some(severity) = self.marker.arrived(output * self.lanes + vl, size, sum) {
-            let severity = if self.way_back.is_quantized { severity } else { 0 };
+            let severity = if self.is_quantized { severity } else { 0 };
             self.mark(core, output, id, severity);
         }
     }
 
     /// How severe the congestion is that an output marks a packet for, where marks say that.
     pub fn severity(&mut self, lane: usize) -> u8 {
-        if self.way_back.is_quantized { self.marker.severity(lane) } else { 0 }
+        if self.is_quantized { self.marker.severity(lane) } else { 0 }
     }
 
     /// Marks a packet, or has its source told.
@@ -271,7 +267,7 @@ impl Ports {
     pub fn mark(&mut self, core: &mut Core, output: usize, id: PacketId, severity: u8) {
         let packet = &mut core.packets[id];
         let is_data = packet.kind == Kind::Data;
-        let is_told = self.way_back.report.is_some();
+        let is_told = self.report.is_some();
         // A mark counts where it tells something: on data that had none, or each time a source is told.
         if is_data && (is_told || !packet.fecn) {
             self.marks[output] += 1;
@@ -293,7 +289,7 @@ impl Ports {
         // The tables of networks that need it are checked before the run.
         let wiring = self.wiring[output]?;
         let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
-        core.notify(wiring.out, class, Word::Report(report), self.way_back.report?);
+        core.notify(wiring.out, class, Word::Report(report), self.report?.get());
         Some(output)
     }
 

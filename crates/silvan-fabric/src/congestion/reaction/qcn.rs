@@ -155,7 +155,7 @@ impl QcnRule {
 
     /// When the packet after the last one may start, at the rate that the flow has.
     fn due(&self, state: &QcnState) -> Time {
-        let span = u64::from(self.pace.time(state.last_size).0);
+        let span = self.pace.time(state.last_size).0;
         let (rate, rest) = (u128::from(state.rate), u128::from(LINE - state.rate));
         state.last_end + Time((u128::from(span) * rest / rate) as u64)
     }
