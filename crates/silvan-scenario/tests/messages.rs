@@ -94,17 +94,17 @@ fn topology_and_routing_say_what_is_wrong() {
         (
             r#"kind = "dumbbell""#,
             "",
-            "a.toml:2: topology.kind: missing; one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `k-ary-n-fly`, `modified-k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`",
+            "a.toml:2: topology.kind: missing; one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `k-ary-n-fly`, `modified-k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `torus`, `mesh`, `hyperx`, `dragonfly`, `dragonfly-plus`, `custom`",
         ),
         (
             r#"kind = "dumbbell""#,
             r#"kind = "dumbell""#,
-            r#"a.toml:3: topology.kind = "dumbell": must be one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `k-ary-n-fly`, `modified-k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`; did you mean `dumbbell`?"#,
+            r#"a.toml:3: topology.kind = "dumbell": must be one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `k-ary-n-fly`, `modified-k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `torus`, `mesh`, `hyperx`, `dragonfly`, `dragonfly-plus`, `custom`; did you mean `dumbbell`?"#,
         ),
         (
             r#"kind = "dumbbell""#,
             "kind = 3",
-            "a.toml:3: topology.kind = 3: must be one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `k-ary-n-fly`, `modified-k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `custom`",
+            "a.toml:3: topology.kind = 3: must be one of `file`, `dumbbell`, `star`, `pgft`, `k-ary-n-tree`, `k-ary-n-fly`, `modified-k-ary-n-tree`, `two-level-fat-tree`, `fat-tree-648`, `three-level-fat-tree`, `torus`, `mesh`, `hyperx`, `dragonfly`, `dragonfly-plus`, `custom`",
         ),
         (
             r#"kind = "dumbbell""#,
