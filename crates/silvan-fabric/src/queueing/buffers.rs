@@ -200,7 +200,7 @@ pub(crate) struct Buffers<S> {
     wanted: Box<[Wanted<S>]>,
     parked: Vec<Vec<QueueId>>,
     /// Of special queues, unless they simply take turns with the others.
-    due_times: Option<DueTimes>,
+    due_times: Option<Box<DueTimes>>,
     pub cams: Option<Cams>,
     pub changes: Changes,
 }
@@ -228,7 +228,10 @@ impl<S: PortSet> Buffers<S> {
             demand: vec![Demand::default(); outputs * lanes].into(),
             wanted: vec![Wanted::default(); lanes].into(),
             parked: vec![Vec::new(); outputs * lanes],
-            due_times: cams.as_ref().and_then(|cams| DueTimes::new(cams.rule(), inputs * lanes)),
+            due_times: cams
+                .as_ref()
+                .and_then(|cams| DueTimes::new(cams.rule(), inputs * lanes))
+                .map(Box::new),
             cams,
             changes: Changes::default(),
         }

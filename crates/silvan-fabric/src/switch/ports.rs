@@ -245,7 +245,7 @@ impl Ports {
 
     /// A packet that came in waits for a lane of an output, with others `sum` bytes: the marking rule may mark
     /// it now.
-    #[inline]
+    #[inline(always)]
     pub fn arrived(&mut self, core: &mut Core, (output, vl): (usize, usize), sum: u32, id: PacketId) {
         if !self.marker.samples() || core.packets[id].kind != Kind::Data {
             return;

@@ -161,7 +161,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     /// Tells the marking rule that a queue grew or shrank.
-    #[inline]
+    #[inline(always)]
     fn fill_changed(&mut self, core: &mut Core, changed: Moved) {
         let lane = changed.output * self.ports.lanes + changed.vl;
         let sum = self.buffers.sum(lane);

@@ -155,9 +155,10 @@ fn samples<R: Rule>(_: &R) -> bool {
 
 /// See [`Rule`]; `lane` numbers the output ports' virtual lanes.
 impl Marker {
-    #[inline]
+    #[inline(always)]
     pub fn is_concerned(&self, lane: usize, sum: u32) -> bool {
-        with_rule!(self, (rule, ports) => rule.is_concerned(&ports[lane], sum), false)
+        // Checked without a panic, so that rules that answer no for every port cost nothing.
+        with_rule!(self, (rule, ports) => ports.get(lane).is_some_and(|port| rule.is_concerned(port, sum)), false)
     }
 
     /// Has the state of a lane brought into the cache.
@@ -170,7 +171,7 @@ impl Marker {
         with_rule!(self, (rule, _ports) => rule.needs_queues(), false)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn samples(&self) -> bool {
         with_rule!(self, (rule, _ports) => samples(&**rule), false)
     }
@@ -184,9 +185,9 @@ impl Marker {
         with_rule!(self, (rule, ports) => rule.arrived(&mut ports[lane], size, sum), None)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn marks(&mut self, lane: usize, size: u32) -> bool {
-        with_rule!(self, (rule, ports) => rule.marks(&mut ports[lane], size), false)
+        with_rule!(self, (rule, ports) => ports.get_mut(lane).is_some_and(|port| rule.marks(port, size)), false)
     }
 
     pub fn severity(&mut self, lane: usize) -> Severity {

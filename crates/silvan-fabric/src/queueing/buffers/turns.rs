@@ -3,7 +3,8 @@
 
 use silvan_engine::Time;
 
-use super::super::arbitration::Standing;
+use super::super::arbitration::{DueTimes, Standing};
+use super::super::rings::Ring;
 use super::{Buffers, Queue, QueueId, Role};
 use crate::port_set::PortSet;
 
@@ -12,7 +13,15 @@ impl<S: PortSet> Buffers<S> {
     #[inline]
     pub fn front(&self, output: usize, port: usize, now: Time) -> Option<QueueId> {
         let ring = &self.rings[output * self.shape.inputs + port];
-        let Some(due_times) = &self.due_times else { return ring.front() };
+        match &self.due_times {
+            None => ring.front(),
+            Some(due_times) => self.choose(due_times, ring, now),
+        }
+    }
+
+    /// Apart from what is asked for every packet.
+    #[inline(never)]
+    fn choose(&self, due_times: &DueTimes, ring: &Ring, now: Time) -> Option<QueueId> {
         due_times.choose(ring.iter(&self.queues).map(|id| (id, self.standing(id))), now)
     }
 
@@ -21,9 +30,12 @@ impl<S: PortSet> Buffers<S> {
     #[inline]
     pub fn in_turn(&self, output: usize, busy: S, now: Time) -> S {
         let requests = self.requests(output);
-        if self.due_times.is_none() {
-            return requests;
-        }
+        if self.due_times.is_none() { requests } else { self.without_passed(output, requests, busy, now) }
+    }
+
+    /// See [`Self::in_turn`].
+    #[inline(never)]
+    fn without_passed(&self, output: usize, requests: S, busy: S, now: Time) -> S {
         let mut others = requests;
         for port in requests.iter() {
             if self.front(output, port, now).is_some_and(|queue| self.lets_pass(queue, now)) {
