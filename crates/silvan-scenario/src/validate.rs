@@ -134,6 +134,10 @@ fn path_lanes(spec: &Spec) -> Check {
          \"round-robin\" and credits"
             .to_owned()
     })?;
+    ensure(!switch.control_first(mechanism), "switch.control_first", || {
+        "is not for lanes by paths or routing, whose switches have no queues of their own for control packets"
+            .to_owned()
+    })?;
     let announces = spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.enabled)
         || matches!(spec.congestion.parts(&spec.packet).reaction, Reaction::ExplicitRate(_));
     let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;

@@ -111,6 +111,7 @@ fn what_is_wrong_with_lanes_of_paths_is_said() {
         (good.clone() + "\ncontrol = 1", "", "lanes.control"),
         (good.clone(), "flow_control = { kind = \"on-off\" }", "and credits"),
         (good.clone(), "congestion = { mechanism = \"ccfit\" }", "needs switches of architecture \"voq\""),
+        (good.clone(), "switch = { control_first = true }", "switch.control_first"),
         (good.replace("count = 8", "count = 1"), "", "but there are 1 lanes; must be at least 2"),
     ] {
         let text = text(fabric, &lanes, rest);
