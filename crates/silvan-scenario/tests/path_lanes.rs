@@ -111,7 +111,6 @@ fn what_is_wrong_with_lanes_of_paths_is_said() {
         (good.clone() + "\ncontrol = 1", "", "lanes.control"),
         (good.clone(), "flow_control = { kind = \"on-off\" }", "and credits"),
         (good.clone(), "congestion = { mechanism = \"ccfit\" }", "needs switches of architecture \"voq\""),
-        (good.clone(), "switch = { control_first = true }", "switch.control_first"),
         (good.replace("count = 8", "count = 1"), "", "but there are 1 lanes; must be at least 2"),
     ] {
         let text = text(fabric, &lanes, rest);
@@ -123,6 +122,9 @@ fn what_is_wrong_with_lanes_of_paths_is_said() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    let first = text(fabric, &good, "").replace("switch = { ", "switch = { control_first = true, ");
+    let error = read(&first).unwrap_err().to_string();
+    assert!(error.contains("switch.control_first = true: is not for lanes by paths or routing"), "{error}");
 }
 
 #[test]
