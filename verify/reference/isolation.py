@@ -381,7 +381,7 @@ class IsolatingBuffers(Buffers):
         return None if whole is None else whole // len(alike)
 
     def told(self, place: Input, name: str) -> int | None:
-        """Return what the node upstream is told of the share of a line's flows."""
+        """Return the share of a line's flows that a notice tells the node upstream."""
         kind, number = name.split()
         if kind == "own":
             sharers = [where for where, output in self.own if output == int(number) and where[1] == place[1]]

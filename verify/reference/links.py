@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
@@ -157,17 +157,17 @@ class Channel:
         return self.free_at
 
     def notify(self, notice: Notice, size: int) -> None:
-        """Send a notice, which needs no credit, before any packet that is not on its way."""
-        self.free_at = max(self.free_at, self.net.now) + self.span(size)
-        arrival = self.free_at + self.delay
-        self.net.at(arrival, lambda: self.receiver.notice(self.port, notice), rank=(3, self.port))
-        self.net.at(self.free_at)
+        """Send a notice to the node at the far end."""
+        self._signal(size, 0, lambda: self.receiver.notice(self.port, notice))
 
     def send_report(self, report: Report, size: int, latency: int) -> None:
-        """Send a report, as a notice; who passes it on has it after a latency."""
+        """Send a report; who passes it on has it after a latency."""
+        self._signal(size, latency, lambda: self.receiver.report(self.port, report))
+
+    def _signal(self, size: int, latency: int, comes: Callable[[], None]) -> None:
+        """Send what needs no credit, before any packet that is not on its way."""
         self.free_at = max(self.free_at, self.net.now) + self.span(size)
-        arrival = self.free_at + self.delay + latency
-        self.net.at(arrival, lambda: self.receiver.report(self.port, report), rank=(3, self.port))
+        self.net.at(self.free_at + self.delay + latency, comes, rank=(3, self.port))
         self.net.at(self.free_at)
 
     def free(self, packet: Packet, time: int, lane: int) -> None:

@@ -283,11 +283,9 @@ impl<'a> Builder<'a> {
 
     /// Every switch has a route to every host, which it may have to notify.
     fn check_ways_back(&self) -> Result<(), ModelError> {
-        for (switch, (table, node)) in self.tables.out.iter().zip(&self.topology.switches).enumerate() {
-            let is_route = |&port: &u16| (1..=node.ports).contains(&port);
-            if let Some(host) = table.iter().position(|port| !is_route(port)) {
-                let (switch, host) =
-                    (self.topology.switches[switch].name.as_str(), &self.topology.hosts[host].name);
+        for (table, switch) in self.tables.out.iter().zip(&self.topology.switches) {
+            if let Some(host) = table.iter().position(|port| !(1..=switch.ports).contains(port)) {
+                let (switch, host) = (&switch.name, &self.topology.hosts[host].name);
                 return Err(wrong(format!(
                     "switch {switch} has no route to host {host}, whose packets it may have to notify it of: \
                      congestion.notification cannot be \"backward\" here"

@@ -80,13 +80,19 @@ impl DueTimes {
         };
     }
 
-    /// A special queue sends a packet of so many bytes; its share of the root's rate, while its tree is there.
-    pub fn served(&mut self, (input, at): (usize, usize), bytes: u32, share: Option<Rate>, now: Time) {
+    /// A special queue sends a packet of so many bytes. `share` gives its share of the root's rate, while its tree
+    /// is there; it walks all lines, and is asked only with `weighted`.
+    pub fn served(
+        &mut self,
+        (input, at): (usize, usize),
+        bytes: u32,
+        share: impl FnOnce() -> Option<Rate>,
+        now: Time,
+    ) {
         let due = &mut self.due[input * self.queues + at];
-        *due = match (self.longest_wait, share) {
-            (Some(wait), _) => now + wait,
-            (None, Some(share)) => now.max(now.min(*due) + span(bytes, share)),
-            (None, None) => now,
+        *due = match self.longest_wait {
+            Some(wait) => now + wait,
+            None => share().map_or(now, |share| now.max(now.min(*due) + span(bytes, share))),
         };
     }
 
@@ -168,7 +174,7 @@ mod tests {
             let place = ring.iter().position(|&(other, _)| other == name).unwrap();
             let served = ring.remove(place);
             if let Standing::Special(input, at) = served.1 {
-                of.served((input, at), 1_000, share, now);
+                of.served((input, at), 1_000, || share, now);
                 of.sat_down(input, at, now);
             }
             ring.push(served);
@@ -226,7 +232,7 @@ mod tests {
         let ring = [(0, Standing::Special(0, 1)), (1, Standing::Control), (2, Standing::Normal)];
         assert_eq!(of.choose(ring.into_iter(), Time(NS)), Some(1));
         assert_eq!(of.choose(std::iter::empty::<(u8, Standing)>(), Time(NS)), None);
-        of.served((0, 1), 1_000, Some(Rate(1)), Time(NS));
+        of.served((0, 1), 1_000, || Some(Rate(1)), Time(NS));
         assert_eq!(of.choose([ring[0], ring[2]].into_iter(), Time(2 * NS)), Some(2));
         of.forget(0, 1);
         of.sat_down(0, 1, Time(2 * NS));

@@ -384,7 +384,7 @@ impl<S: PortSet> Buffers<S> {
         };
         if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, role) {
             let at = usize::from(at);
-            due_times.served((input, at), size, cams.share(input, at), now);
+            due_times.served((input, at), size, || cams.share(input, at), now);
         }
         let place = (input, vl as u8);
         let notice = match role {

@@ -71,7 +71,9 @@ pub(crate) trait Rule {
     type Port;
 
     /// Whether it marks packets as they arrive, by what waits for their output.
-    const SAMPLES: bool = false;
+    fn samples(&self) -> bool {
+        false
+    }
 
     /// Whether it looks at the fill of single queues.
     fn needs_queues(&self) -> bool {
@@ -149,10 +151,6 @@ macro_rules! with_rule {
     };
 }
 
-fn samples<R: Rule>(_: &R) -> bool {
-    R::SAMPLES
-}
-
 /// See [`Rule`]; `lane` numbers the output ports' virtual lanes.
 impl Marker {
     #[inline(always)]
@@ -173,7 +171,7 @@ impl Marker {
 
     #[inline(always)]
     pub fn samples(&self) -> bool {
-        with_rule!(self, (rule, _ports) => samples(&**rule), false)
+        with_rule!(self, (rule, _ports) => rule.samples(), false)
     }
 
     #[inline]

@@ -94,7 +94,10 @@ impl SampledRule {
 impl Rule for SampledRule {
     type Port = Sampler;
 
-    const SAMPLES: bool = true;
+    #[inline(always)]
+    fn samples(&self) -> bool {
+        true
+    }
 
     fn arrived(&self, port: &mut Sampler, size: u32, sum: u32) -> Option<Severity> {
         if size < port.left {

@@ -300,7 +300,9 @@ impl CctRule {
 impl Control for CctRule {
     type State = CctState;
 
-    const COUNTS_ANSWERS: bool = false;
+    fn counts_answers(&self) -> bool {
+        false
+    }
 
     fn level(&self) -> ControlLevel {
         self.level

@@ -104,7 +104,7 @@ pub(crate) trait Control {
     type State;
 
     /// Whether answers without a mark matter, too: to windows, for one. Else an answer can only hold a flow back.
-    const COUNTS_ANSWERS: bool;
+    fn counts_answers(&self) -> bool;
 
     /// Whether state belongs to flows or to service levels.
     fn level(&self) -> ControlLevel {
@@ -188,10 +188,6 @@ macro_rules! with_state {
     };
 }
 
-fn counts_answers<C: Control>(_: &C) -> bool {
-    C::COUNTS_ANSWERS
-}
-
 /// See [`Control`].
 impl Rule {
     #[inline]
@@ -201,7 +197,7 @@ impl Rule {
 
     #[inline]
     pub fn counts_answers(&self) -> bool {
-        with_rule!(self, rule => counts_answers(rule))
+        with_rule!(self, rule => rule.counts_answers())
     }
 
     pub fn fresh(&self, sl: u8) -> State {

@@ -75,7 +75,9 @@ impl MvcmRule {
 impl Control for MvcmRule {
     type State = WindowState;
 
-    const COUNTS_ANSWERS: bool = true;
+    fn counts_answers(&self) -> bool {
+        true
+    }
 
     fn fresh(&self, _sl: u8) -> WindowState {
         WindowState::new(self.window)

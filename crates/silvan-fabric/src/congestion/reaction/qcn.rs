@@ -164,7 +164,9 @@ impl QcnRule {
 impl Control for QcnRule {
     type State = QcnState;
 
-    const COUNTS_ANSWERS: bool = false;
+    fn counts_answers(&self) -> bool {
+        false
+    }
 
     /// A flow that nothing was heard of yet.
     fn fresh(&self, _sl: u8) -> QcnState {

@@ -113,7 +113,9 @@ impl RateRule {
 impl Control for RateRule {
     type State = WindowState;
 
-    const COUNTS_ANSWERS: bool = true;
+    fn counts_answers(&self) -> bool {
+        true
+    }
 
     fn fresh(&self, _sl: u8) -> WindowState {
         let level = match self.function {

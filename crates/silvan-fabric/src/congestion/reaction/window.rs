@@ -67,7 +67,9 @@ pub(crate) struct WindowRule(pub u16);
 impl Control for WindowRule {
     type State = WindowState;
 
-    const COUNTS_ANSWERS: bool = true;
+    fn counts_answers(&self) -> bool {
+        true
+    }
 
     fn fresh(&self, _sl: u8) -> WindowState {
         WindowState::new(self.0)
