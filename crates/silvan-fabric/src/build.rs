@@ -15,11 +15,11 @@ use rustc_hash::FxHashMap;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, EventQueue, Rate, Time};
 
-use crate::config::Config;
+use crate::config::{Config, Pinned, RoutePer};
 use crate::congestion::Notification;
 use crate::congestion::reaction::Rule;
 use crate::core::{Announcements, Core, Notices};
-use crate::host::{Adapter, Host, HostSpec, Sizes};
+use crate::host::{Adapter, Host, HostSpec, Order, Sizes};
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, key};
 use crate::measure::{Forest, LinkName, Meters, Series};
@@ -374,12 +374,14 @@ impl<'a> Builder<'a> {
         let rule = self.marking_rule(output_lane)?;
         let special = self.special_queues();
         let mut directors = self.directors()?.map(Vec::into_iter);
+        let mut choosers = self.choosers().map(Vec::into_iter);
         let mut tables = FxHashMap::default();
         let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {
             let marker = self.marker(&rule, index, &wiring);
             let director = directors.as_mut().and_then(|directors| directors.next()).map(Steering::Flows);
+            let chooser = choosers.as_mut().and_then(|choosers| choosers.next()).map(Steering::Packets);
             let lanes_of_paths = || self.config.path_lanes.clone().map(Steering::Lanes);
-            let steering = director.or_else(lanes_of_paths).map(Box::new);
+            let steering = director.or(chooser).or_else(lanes_of_paths).map(Box::new);
             let lanes = usize::from(self.config.lanes.count);
             let table = self.shared_table(index, &mut tables);
             let mut ports =
@@ -461,7 +463,14 @@ impl<'a> Builder<'a> {
             paths: None,
             adapter,
             announcer: self.announcer(rate),
+            order: self.order(),
         }
+    }
+
+    /// The order of a host's packets, where each chooses its ports.
+    fn order(&self) -> Option<Box<Order>> {
+        let adaptive = self.config.chosen_routes(RoutePer::Packet)?;
+        Some(Box::new(Order::new(adaptive.pins(Pinned::Throttled))))
     }
 
     /// Names of all channels out of switches and hosts: "S1:3->H4".

@@ -61,6 +61,12 @@ impl Config {
         self.congestion.parts(&self.packet)
     }
 
+    /// How routes are chosen for flows, or for packets, if they are.
+    #[must_use]
+    pub fn chosen_routes(&self, per: RoutePer) -> Option<&AdaptiveRouting> {
+        self.adaptive_routing.as_ref().filter(|adaptive| adaptive.is_per(per))
+    }
+
     /// What explicit rates do no good: traffic whose messages are single packets, each of which is
     /// announced and taken back like a flow.
     #[must_use]
@@ -186,23 +192,78 @@ pub enum Assignment {
     Routing,
 }
 
-/// Routes that are chosen flow by flow (a flow is a message), by packets that go ahead of them.
+/// Routes that switches choose: flow by flow (a flow is a message), by packets that go ahead of them, or packet by
+/// packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdaptiveRouting {
     /// Whether it is in force: for studies that have it on and off.
     pub enabled: bool,
-    /// What a switch compares its ports by.
-    pub heuristic: Heuristic,
+    /// What a route is chosen for.
+    pub per: RoutePer,
+    /// What a switch compares its ports by (flows); by default `flow-count`.
+    pub heuristic: Option<Heuristic>,
     /// Flows that the route cache of an input port holds; those beyond it take the default port. By
     /// default as many as there are.
     #[schemars(range(max = 1_048_576))]
     pub cache: Option<u32>,
+    /// Loads that differ by less than this are alike (packets); by default a full packet.
+    pub grade: Option<Bytes>,
+    /// Service levels whose data choose (packets); by default all. Others take the tables' ports.
+    #[schemars(length(min = 1, max = 16), inner(range(max = 15)))]
+    pub levels: Option<Vec<u8>>,
+    /// What takes the tables' ports all the same (packets).
+    pub pinned: Vec<Pinned>,
+}
+
+/// What a route is chosen for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RoutePer {
+    /// A flow, by a packet that goes ahead of it; on fat trees (Zdornov and Birk, SYSTOR 2009).
+    #[default]
+    Flow,
+    /// A packet, at each switch: among the ports that lead to the destination by the fewest hops it takes the
+    /// least loaded, by what waits for it and by what is in use of the buffer at its far end. Receivers
+    /// deliver in order.
+    Packet,
+}
+
+/// Data that do not choose their ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pinned {
+    /// Packets of flows that the reaction holds back as they are sent.
+    Throttled,
+    /// Packets for destinations on a line of a switch's CAMs, at that switch.
+    Isolated,
 }
 
 impl Default for AdaptiveRouting {
     fn default() -> Self {
-        Self { enabled: true, heuristic: Heuristic::default(), cache: None }
+        Self {
+            enabled: true,
+            per: RoutePer::Flow,
+            heuristic: None,
+            cache: None,
+            grade: None,
+            levels: None,
+            pinned: Vec::new(),
+        }
+    }
+}
+
+impl AdaptiveRouting {
+    /// Whether routes are chosen for such, in force.
+    #[must_use]
+    pub fn is_per(&self, per: RoutePer) -> bool {
+        self.enabled && self.per == per
+    }
+
+    /// Whether such data do not choose.
+    #[must_use]
+    pub fn pins(&self, what: Pinned) -> bool {
+        self.pinned.contains(&what)
     }
 }
 

@@ -171,6 +171,9 @@ pub struct Summary {
     /// What flows that are announced before they start found, where they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub announced: Option<AnnouncedSummary>,
+    /// What came of packets that overtook each other, where each chooses its ports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reordering: Option<ReorderingSummary>,
     /// Traffic that starts when so many packets have been delivered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<TriggerSummary>,
@@ -281,6 +284,19 @@ pub struct AnnouncedSummary {
     /// The longest that a link takes for all flows announced to it at a time: no rates bring all of
     /// them to their end sooner, and explicit rates do by then.
     pub busiest_link_ns: u64,
+}
+
+/// Packets that overtook each other (`adaptive_routing.per = "packet"`); receivers deliver in order.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReorderingSummary {
+    /// Packets that came after a later one of their flow.
+    pub late_packets: u64,
+    /// Packets that had to wait for an earlier one.
+    pub held_packets: u64,
+    /// How long they waited in the mean, from when they had been drained until they were delivered; 0 if none was.
+    pub mean_held_ns: f64,
+    /// The most payload that one host held at a time.
+    pub most_held_bytes: u64,
 }
 
 /// Traffic that starts when so many data packets have been delivered in the whole network.

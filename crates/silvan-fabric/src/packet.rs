@@ -89,6 +89,8 @@ pub(crate) struct Packet {
     pub severity: u8,
     /// Last packet of its message.
     pub last: bool,
+    /// Where packets choose their ports: this one does not.
+    pub pinned: bool,
 }
 
 /// All packets in flight. Slots are reused, so memory follows the packets in flight.
@@ -96,6 +98,8 @@ pub(crate) struct Packet {
 pub(crate) struct Pool {
     slots: Vec<Packet>,
     free: Vec<PacketId>,
+    /// Where packets of a flow may overtake each other, which of them each is.
+    numbers: Vec<u64>,
 }
 
 impl Pool {
@@ -107,14 +111,14 @@ impl Pool {
             // Field by field: a packet put together elsewhere and copied whole would stall.
             let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, .. } = packet;
             let Packet { out, class, source, kind, sl, vl, came, .. } = packet;
-            let Packet { fecn, validated, becn, severity, last, .. } = packet;
+            let Packet { fecn, validated, becn, severity, last, pinned, .. } = packet;
             (slot.created, slot.injected, slot.tail_lag) = (created, injected, tail_lag);
             (slot.payload, slot.size, slot.space) = (payload, size, space);
             (slot.src, slot.dst, slot.next) = (src, dst, next);
             (slot.out, slot.class, slot.source, slot.kind, slot.sl, slot.vl, slot.came) =
                 (out, class, source, kind, sl, vl, came);
-            (slot.fecn, slot.validated, slot.becn, slot.severity, slot.last) =
-                (fecn, validated, becn, severity, last);
+            (slot.fecn, slot.validated, slot.becn, slot.severity, slot.last, slot.pinned) =
+                (fecn, validated, becn, severity, last, pinned);
             id
         } else {
             self.slots.push(packet);
@@ -125,6 +129,19 @@ impl Pool {
     #[inline]
     pub fn remove(&mut self, id: PacketId) {
         self.free.push(id);
+    }
+
+    /// Says which packet of its flow one is.
+    pub fn set_number(&mut self, id: PacketId, number: u64) {
+        if self.numbers.len() <= id as usize {
+            self.numbers.resize(self.slots.len(), 0);
+        }
+        self.numbers[id as usize] = number;
+    }
+
+    /// Which packet of its flow one is; 0 where nobody said.
+    pub fn number(&self, id: PacketId) -> u64 {
+        self.numbers.get(id as usize).copied().unwrap_or(0)
     }
 
     /// Has a packet brought into the cache.

@@ -4,14 +4,14 @@ use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
 
 use crate::build::{Apart, Network, build};
-use crate::config::Config;
+use crate::config::{Config, RoutePer};
 use crate::congestion::reaction::Reaction;
 use crate::jobs::{Closed, Jobs, into_tables};
 use crate::link::{Class, key, unkey};
 use crate::measure::{Nodes, Story, check_traffic, find_deadlock, isolation_summary, left_waiting, tell};
 use crate::outcome::{
     AnnouncedSummary, ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary,
-    Outcome, Summary, Table, TriggerSummary,
+    Outcome, ReorderingSummary, Summary, Table, TriggerSummary,
 };
 use crate::outcome::{latency_table, rate_gbit_s};
 use crate::queueing::Isolation;
@@ -538,6 +538,7 @@ impl Simulation {
             jobs: Vec::new(),
             latency: self.latencies(),
             announced: self.announced(),
+            reordering: self.reordering(),
             triggers: self.triggers(),
             groups,
             isolation: self.isolation(),
@@ -603,10 +604,21 @@ impl Simulation {
     fn announced(&self) -> Option<AnnouncedSummary> {
         let meters = &self.network.core.meters;
         let explicit = matches!(self.config.parts().reaction, Reaction::ExplicitRate(_));
-        (explicit || self.config.adaptive_routing.is_some()).then_some(AnnouncedSummary {
+        (explicit || self.config.chosen_routes(RoutePer::Flow).is_some()).then_some(AnnouncedSummary {
             flows: meters.announced,
             probes: meters.probes,
             busiest_link_ns: meters.busiest_link_ps / 1_000,
+        })
+    }
+
+    fn reordering(&self) -> Option<ReorderingSummary> {
+        self.config.chosen_routes(RoutePer::Packet)?;
+        let found = self.network.core.meters.reordering;
+        Some(ReorderingSummary {
+            late_packets: found.late,
+            held_packets: found.held,
+            mean_held_ns: found.waited_ps as f64 / found.released.max(1) as f64 / 1_000.0,
+            most_held_bytes: found.most_bytes,
         })
     }
 

@@ -142,7 +142,7 @@ proptest! {
                 Some(Reaction::ExplicitRate(ExplicitRate { injection, probe: us(probe) }));
         }
         if adaptive {
-            config.adaptive_routing = Some(AdaptiveRouting { heuristic, cache, ..AdaptiveRouting::default() });
+            config.adaptive_routing = Some(AdaptiveRouting { heuristic: Some(heuristic), cache, ..AdaptiveRouting::default() });
         }
         for (from, to, sl, bytes) in flows {
             let (from, to) = (from % hosts, if sl % 2 == 0 { 0 } else { to % hosts });

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use silvan_engine::{Rate, Time};
-use silvan_fabric::config::Assignment;
+use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::queueing::Isolation;
 use silvan_fabric::routing::lanes::IDENTITY;
+use silvan_fabric::routing::port_groups::PortGroups;
 use silvan_fabric::routing::{
     LaneMaps, Lanes, PathLevels, Tables, analyse, check_lanes, cycle_text, deadlock_cycle, trace,
 };
@@ -173,12 +174,16 @@ fn routed(
     trace(topology, wiring, tables, from, to).map(|_| ()).map_err(|error| Fault::new(path, error.to_string()))
 }
 
-/// A circle of channels in which packets can wait for each other, if the tables have one.
-pub(crate) fn deadlock(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>) -> Option<String> {
-    match lanes {
-        None => deadlock_cycle(topology, tables).map(|cycle| cycle_text(&cycle)),
-        Some(lanes) => check_lanes(topology, tables, lanes).cycle,
+/// A circle of channels in which packets can wait for each other, if routes have one.
+pub(crate) fn deadlock(topology: &Topology, tables: &Tables, config: &Config) -> Option<String> {
+    if let Some(lanes) = &config.path_lanes {
+        return check_lanes(topology, tables, lanes).cycle;
     }
+    let cycle = match config.chosen_routes(RoutePer::Packet) {
+        None => deadlock_cycle(topology, tables),
+        Some(_) => PortGroups::new(topology, tables).deadlock_cycle(topology),
+    };
+    cycle.map(|cycle| cycle_text(&cycle))
 }
 
 /// The lanes that the routing itself asks for, in a run that has as many.

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use silvan_fabric::config::{Assignment, Config};
+use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::congestion::Parts;
 use silvan_fabric::routing::Tables;
 use silvan_fabric::routing::adaptive::AdaptiveTables;
@@ -152,7 +152,7 @@ impl Scenario {
         let topology = self.topology()?;
         network::check(&self.spec, &topology)?;
         let tables = self.tables(&topology)?;
-        if self.spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.enabled) {
+        if self.spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.is_per(RoutePer::Flow)) {
             AdaptiveTables::new(&topology)
                 .map_err(|error| Fault::new("adaptive_routing", error.to_string()))?;
         }
@@ -179,12 +179,12 @@ impl Scenario {
     pub fn simulation_with(&self, engine: Engine) -> Result<Simulation, ScenarioError> {
         let (topology, tables, config) = self.build()?;
         if !self.spec.routing.allow_deadlock
-            && let Some(cycle) = network::deadlock(&topology, &tables, config.path_lanes.as_deref())
+            && let Some(cycle) = network::deadlock(&topology, &tables, &config)
         {
             let what = format!(
-                "can deadlock: packets may wait for each other along {cycle}; {}choose routing.kind = \"up-down\", or \
-                 run it all the same with routing.allow_deadlock = true",
-                self.lanes_hint(&topology)
+                "can deadlock: packets may wait for each other along {cycle}; {}, or run it all the same with \
+                 routing.allow_deadlock = true",
+                self.way_out(&topology, &config)
             );
             return Err(self.locate(Fault::new("routing.kind", what)));
         }
@@ -192,14 +192,20 @@ impl Scenario {
             .map_err(|error| ScenarioError::of_file(self.origin(), error.to_string()))
     }
 
-    /// How lanes would keep the routing from deadlock, if they do.
-    fn lanes_hint(&self, topology: &Topology) -> String {
-        let RoutingSource::Computed(routing) = &self.spec.routing.source else { return String::new() };
+    /// What keeps packets from waiting for each other.
+    fn way_out(&self, topology: &Topology, config: &Config) -> String {
+        if config.chosen_routes(RoutePer::Packet).is_some() {
+            return "adaptive_routing.per = \"packet\" takes any way of the fewest hops, which is safe on trees; leave it \
+                    out"
+                .to_owned();
+        }
+        let other = "choose routing.kind = \"up-down\"";
+        let RoutingSource::Computed(routing) = &self.spec.routing.source else { return other.to_owned() };
         match routing.lanes(topology) {
             Ok(Some(lanes)) if self.spec.lanes.assignment != Assignment::Routing => {
-                format!("give it {} lanes with lanes.assignment = \"routing\", ", lanes.count())
+                format!("give it {} lanes with lanes.assignment = \"routing\", {other}", lanes.count())
             }
-            _ => String::new(),
+            _ => other.to_owned(),
         }
     }
 

@@ -2,7 +2,7 @@
 //! no network; see [`crate::network`] for the rest.
 
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Arbitration, Architecture, Assignment, FlowControl, Lanes, Packet};
+use silvan_fabric::config::{Arbitration, Architecture, Assignment, FlowControl, Lanes, Packet, RoutePer};
 use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues};
 use silvan_fabric::routing::RoutingSpec;
@@ -13,6 +13,7 @@ use crate::error::Fault;
 use crate::jobs;
 use crate::spec::{RoutingSource, Spec};
 
+mod adaptive;
 mod congestion;
 
 /// The longest run: an hour of simulated time.
@@ -45,6 +46,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
     switch(spec)?;
     host(spec)?;
     congestion::check(spec)?;
+    adaptive::check(spec)?;
     flows(spec)?;
     for (index, traffic) in spec.traffic.iter().enumerate() {
         check_traffic(traffic, spec, &format!("traffic.{index}"))?;
@@ -138,7 +140,7 @@ fn path_lanes(spec: &Spec) -> Check {
         "is not for lanes by paths or routing, whose switches have no queues of their own for control packets"
             .to_owned()
     })?;
-    let announces = spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.enabled)
+    let announces = spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.is_per(RoutePer::Flow))
         || matches!(spec.congestion.parts(&spec.packet).reaction, Reaction::ExplicitRate(_));
     let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
     ensure(!announces && !special && spec.host.queues.is_none(), "lanes.assignment", || {

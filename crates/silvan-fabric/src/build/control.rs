@@ -8,7 +8,7 @@ use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::{Builder, wrong};
-use crate::config::Architecture;
+use crate::config::{Architecture, Pinned, RoutePer};
 use crate::congestion::marking::{self, BufferRule, FecnRule, Marker, Marking, Ruled, SampledRule};
 use crate::congestion::reaction::{
     Cct, ExplicitRate, Function, MvcmRule, RateRule, Reaction, Rule, WindowRule,
@@ -17,8 +17,9 @@ use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::{Feedback, Notification};
 use crate::host::Announcer;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};
+use crate::routing::port_groups::PortGroups;
 use crate::simulation::ModelError;
-use crate::switch::{Director, FlowRoutes, PortWiring, Ports};
+use crate::switch::{Chooser, Director, FlowRoutes, PortWiring, Ports};
 use crate::topology::NodeRef;
 
 /// The marking rule of a run, in bytes.
@@ -107,13 +108,13 @@ impl Builder<'_> {
     /// What announces the flows of a host, where flows are announced.
     pub(super) fn announcer(&self, rate: Rate) -> Option<Box<Announcer>> {
         let rates = self.explicit_rates();
-        let announces = rates.is_some() || self.config.adaptive_routing.is_some();
+        let announces = rates.is_some() || self.config.chosen_routes(RoutePer::Flow).is_some();
         announces.then(|| Box::new(Announcer::new(rates, rate)))
     }
 
     /// One director per switch, where flows are announced.
     pub(super) fn directors(&self) -> Result<Option<Vec<Director>>, ModelError> {
-        let adaptive = self.config.adaptive_routing.as_ref();
+        let adaptive = self.config.chosen_routes(RoutePer::Flow);
         if adaptive.is_none() && self.explicit_rates().is_none() {
             return Ok(None);
         }
@@ -133,11 +134,23 @@ impl Builder<'_> {
         let director = |rates: Vec<Rate>| {
             let routes = tables.as_mut().and_then(Iterator::next).zip(adaptive).map(|(table, adaptive)| {
                 let state = SwitchState::new(&table, adaptive.cache);
-                FlowRoutes { table, state, heuristic: adaptive.heuristic }
+                FlowRoutes { table, state, heuristic: adaptive.heuristic.unwrap_or_default() }
             });
             Director::new(routes, rates.into_iter())
         };
         Ok(Some(rates.into_iter().map(director).collect()))
+    }
+
+    /// What each switch chooses the ports of packets by, where packets choose.
+    pub(super) fn choosers(&self) -> Option<Vec<Chooser>> {
+        let adaptive = self.config.chosen_routes(RoutePer::Packet)?;
+        let full = Bytes(u64::from(self.sizes.mtu + self.sizes.header));
+        let grade = u32::try_from(adaptive.grade.unwrap_or(full).0).unwrap_or(u32::MAX);
+        let bit = |levels: u16, &level: &u8| levels | 1 << (level & 15);
+        let levels = adaptive.levels.as_ref().map_or(u16::MAX, |levels| levels.iter().fold(0, bit));
+        let pins = adaptive.pins(Pinned::Isolated);
+        let groups = PortGroups::new(self.topology, self.tables).switches.into_iter();
+        Some(groups.map(|choices| Chooser::new(choices, grade, levels, pins, self.config.seed)).collect())
     }
 
     pub(super) fn reactions(&self) -> Result<Reactions, ModelError> {

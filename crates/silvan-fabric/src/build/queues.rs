@@ -35,7 +35,7 @@ impl Builder<'_> {
             return true;
         }
         match self.config.parts().isolation {
-            // A destination has one output, unless its flows are routed one by one.
+            // A destination has one output, unless routes are chosen.
             Isolation::SpecialQueues(special) if special.at_root => self.config.adaptive_routing.is_none(),
             _ => self.queues() == Queues::PerOutput,
         }
@@ -121,11 +121,8 @@ impl Builder<'_> {
         let organisation = Organisation::new(self.queues(), config.queue_count);
         let control_first = config.control_first(mechanism);
         let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
-        let routes = if ports.director().is_some() {
-            Routes::Packet
-        } else {
-            Routes::Table(Arc::clone(ports.table()))
-        };
+        let routes =
+            if ports.steering.is_some() { Routes::Packet } else { Routes::Table(Arc::clone(ports.table())) };
         Buffers::new(shape, routes, cams)
     }
 

@@ -246,6 +246,7 @@ impl Host {
             becn: control.becn,
             severity: control.severity,
             last: true,
+            pinned: false,
         };
         core.meters.control_injected += 1;
         core.packets.insert(packet)

@@ -56,9 +56,10 @@ impl Host {
         wanted.map(|(source, to)| (source, to, self.lane(usize::from(source), to)))
     }
 
-    /// The packets that arrived and are not drained yet.
-    pub fn undrained(&self) -> impl Iterator<Item = &Packet> {
-        self.undrained.iter().map(|(_, packet)| packet)
+    /// The packets that arrived and are not delivered yet: not drained, or there before an earlier one.
+    pub fn undelivered(&self) -> impl Iterator<Item = &Packet> {
+        let held = self.order.iter().flat_map(|order| order.held());
+        self.undrained.iter().map(|(_, packet)| packet).chain(held)
     }
 
     /// Packets in the output buffer.

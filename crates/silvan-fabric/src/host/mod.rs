@@ -16,6 +16,7 @@ mod control;
 mod flows;
 mod hours;
 mod look;
+mod order;
 mod send;
 mod solo;
 
@@ -40,6 +41,7 @@ use announce::Leave;
 use control::{Coalescer, Outbox};
 use flows::{Flow, FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
+pub(crate) use order::Order;
 
 /// Sizes that all hosts share, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -159,6 +161,8 @@ pub(crate) struct Host {
     pub sl_states: Box<[State; 16]>,
     /// Where notification packets are coalesced.
     coalescer: Option<Box<Coalescer>>,
+    /// The order of packets, where they may overtake each other.
+    order: Option<Box<Order>>,
 }
 
 /// See [`Host::level`].
@@ -194,6 +198,7 @@ pub(crate) struct HostSpec {
     pub paths: Option<Arc<Paths>>,
     pub adapter: Option<Box<Adapter>>,
     pub announcer: Option<Box<Announcer>>,
+    pub order: Option<Box<Order>>,
 }
 
 /// Service levels of paths, and the lane of each level on hosts' links.
@@ -240,6 +245,7 @@ impl Host {
             held: Vec::new(),
             undrained: VecDeque::new(),
             dirty: false,
+            order: spec.order,
             hours: None,
             tidy_at: 64,
         }
@@ -299,7 +305,7 @@ impl Host {
 
     /// A packet's tail is in.
     pub fn receive(&mut self, core: &mut Core, id: PacketId) {
-        let packet = core.packets[id];
+        let (packet, number) = (core.packets[id], core.packets.number(id));
         core.packets.remove(id);
         let done = self.take_in(core, &packet);
         if packet.kind != Kind::Data {
@@ -307,7 +313,11 @@ impl Host {
         }
         match packet.kind {
             Kind::Data => {
-                self.deliver(core, &packet, done);
+                if self.order.is_none() {
+                    self.deliver(core, &packet, done);
+                } else {
+                    self.deliver_in_order(core, (number, &packet), done);
+                }
                 self.acknowledge(core, &packet);
             }
             Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(core, &packet),
@@ -329,7 +339,9 @@ impl Host {
         if packet.kind == Kind::Data {
             let head_at = core.now.saturating_sub(packet.tail_lag);
             done = self.drain.pass(head_at, packet.size).max(core.now);
-            core.meters.check_order(packet, core.now);
+            if self.order.is_none() {
+                core.meters.check_order(packet, core.now);
+            }
         }
         core.release(way, packet.space, done);
         done

@@ -124,6 +124,7 @@ impl Host {
             becn: false,
             severity: 0,
             last,
+            pinned: false,
         }
     }
 
@@ -137,12 +138,14 @@ impl Host {
         message.left -= u64::from(payload);
         let (message, last) = (*message, message.left == 0);
         let packet = self.data_packet(core.now, (source, &message), payload, last, vl);
+        let packet = Packet { pinned: self.is_pinned(source, destination, core.now), ..packet };
         if last {
             self.flows.get_mut(id).messages.pop();
             self.sources[usize::from(source)].finished(&message);
         }
         let size = packet.size;
         let packet_id = core.packets.insert(packet);
+        self.number(core, packet_id);
         let through = self.injection.pass(core.now, size);
         let end = match &mut self.adapter {
             Some(adapter) => {

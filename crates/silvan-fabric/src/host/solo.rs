@@ -11,7 +11,8 @@ impl Host {
         let is_simple = |source: &Source| {
             matches!(source.clock, Clock::Saturating) && !matches!(source.chooser, Chooser::Forest(_))
         };
-        let is_free = self.reaction.is_none() && self.announcer.is_none() && self.adapter.is_none();
+        let is_free = self.reaction.is_none() && self.announcer.is_none();
+        let is_free = is_free && self.adapter.is_none() && self.order.is_none();
         is_free && matches!(&*self.sources, [source] if is_simple(source))
     }
 

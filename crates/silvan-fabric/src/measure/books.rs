@@ -24,7 +24,7 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
         }
     }
     for host in hosts {
-        for packet in host.undrained() {
+        for packet in host.undelivered() {
             data += 1;
             marked += u64::from(packet.fecn);
             found[usize::from(packet.class)] += u64::from(packet.payload);

@@ -76,6 +76,19 @@ pub(crate) struct Latency {
     pub max_ps: u64,
 }
 
+/// What comes of packets that overtake each other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reordering {
+    /// Packets that came after a later one of their flow.
+    pub late: u64,
+    /// Packets that had to wait for an earlier one; those that need no more, and how long they waited.
+    pub held: u64,
+    pub released: u64,
+    pub waited_ps: u128,
+    /// The most payload that one host held at a time.
+    pub most_bytes: u64,
+}
+
 /// All counters.
 #[derive(Debug)]
 pub(crate) struct Meters {
@@ -112,6 +125,8 @@ pub(crate) struct Meters {
     pub becn_received: u64,
     /// Those of them that switches sent themselves.
     pub reports: u64,
+    /// Where packets may overtake each other.
+    pub reordering: Reordering,
     /// What watched hosts took in, by who sent it.
     pub deliveries: Deliveries,
     #[cfg(debug_assertions)]
@@ -202,6 +217,7 @@ impl Meters {
             validations: 0,
             becn_received: 0,
             reports: 0,
+            reordering: Reordering::default(),
             deliveries: Deliveries::default(),
             #[cfg(debug_assertions)]
             order: rustc_hash::FxHashMap::default(),

@@ -65,6 +65,7 @@ impl Plan<'_> {
                 "its switches decide as a whole",
             ),
             (!are(|ports| ports.director().is_none()), "its flows are announced to switches"),
+            (!are(|ports| ports.chooser().is_none()), "each packet chooses its port by the load of all"),
             (!are(|ports| !ports.changes_lanes()), "its switches choose the lanes of packets"),
             (!self.links.is_plain(), "its buffers are divided, or stop their senders"),
             (self.have_adapters, "its hosts have output buffers"),

@@ -591,6 +591,21 @@ impl Cams {
         self.outputs[output].iter().any(|line| line.stopped && line.destinations.contains(&dst))
     }
 
+    /// Whether a line lists a destination on a virtual lane: one of a special queue whose root is here, or one that
+    /// a next node has told of.
+    pub fn lists(&self, vl: usize, dst: u32) -> bool {
+        let of_lane = |at: &usize| at % self.lanes == vl;
+        let here = |line: &Line| matches!(&line.cause, Cause::Root(listed) if listed.contains(&dst));
+        let at_input = |input: usize| {
+            let cam = &self.inputs[input];
+            cam.used > 0 && cam.special.iter().flatten().any(here)
+        };
+        let at_output =
+            |output: usize| self.outputs[output].iter().any(|line| line.destinations.contains(&dst));
+        (0..self.inputs.len()).filter(of_lane).any(at_input)
+            || self.output_lines > 0 && (0..self.outputs.len()).filter(of_lane).any(at_output)
+    }
+
     /// The special queue of a root at this node's output, if the input has one.
     pub fn root_queue(&self, input: usize, output: usize) -> Option<usize> {
         let is_root = |line: &Option<Line>| {

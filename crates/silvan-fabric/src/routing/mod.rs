@@ -11,6 +11,7 @@
 //! | [`shortest_path`] | fewest hops on any graph, which may deadlock |
 //! | [`check`] | paths, loads and unroutable pairs of any tables |
 //! | [`adaptive`] | routes chosen switch by switch when a flow starts |
+//! | [`port_groups`] | ports among which each packet may choose |
 //! | [`deadlock`] | whether packets routed so can wait for each other in a circle |
 //! | [`lanes`] | service levels of paths, and the lanes that switches make of them |
 //! | [`lane_check`] | deadlock, lane by lane, of tables with those |
@@ -33,6 +34,7 @@ mod graph;
 pub mod lane_check;
 pub mod lanes;
 pub mod minimal;
+pub mod port_groups;
 pub mod shortest_path;
 pub mod up_down;
 pub mod valiant;

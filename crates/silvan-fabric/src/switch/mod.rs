@@ -4,6 +4,7 @@
 //! [`Switch::settle`] decides what leaves at this instant after all arrivals of the instant are
 //! in, and the rest lets the meters look.
 
+mod chooser;
 mod cioq;
 mod director;
 mod fcfs;
@@ -23,6 +24,7 @@ use crate::packet::PacketId;
 use crate::port_set::{Ports64, Ports256};
 use crate::queueing::isolation::Cams;
 
+pub(crate) use chooser::Chooser;
 pub(crate) use cioq::CioqSwitch;
 pub(crate) use director::{Director, FlowRoutes, weight_ps};
 pub(crate) use fcfs::FcfsSwitch;
@@ -82,7 +84,11 @@ impl Switch {
 
     /// As [`Self::accept`], where routes are chosen, packets wait for their tails, or queues are others.
     fn accept_any(&mut self, core: &mut Core, input: usize, packet: PacketId) {
-        self.ports_mut().steer(core, input, packet);
+        if self.ports().chooser().is_some() {
+            self.choose_port(core, packet);
+        } else {
+            self.ports_mut().steer(core, input, packet);
+        }
         let wait =
             if self.ports().may_underrun { self.ports().waits_for_tail(core, input, packet) } else { None };
         match self {

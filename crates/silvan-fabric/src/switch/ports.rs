@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use silvan_engine::{Rate, Time};
 
-use super::Director;
+use super::{Chooser, Director};
 use crate::congestion::marking::{Fill, Marker};
 use crate::core::{Core, Report, Word};
 use crate::link::{ChannelId, Class, key};
@@ -32,6 +32,8 @@ pub(crate) struct PortWiring {
 pub(crate) enum Steering {
     /// Flows have routes of their own.
     Flows(Director),
+    /// Each packet chooses.
+    Packets(Chooser),
     /// Lanes follow from service levels of paths and SL-to-VL tables.
     Lanes(Arc<Lanes>),
 }
@@ -100,7 +102,7 @@ impl Ports {
     pub fn director(&self) -> Option<&Director> {
         match self.steering.as_deref()? {
             Steering::Flows(director) => Some(director),
-            Steering::Lanes(_) => None,
+            Steering::Packets(_) | Steering::Lanes(_) => None,
         }
     }
 
@@ -108,7 +110,7 @@ impl Ports {
     #[inline]
     fn maps(&self) -> Option<&Arc<Lanes>> {
         match self.steering.as_deref()? {
-            Steering::Flows(_) => None,
+            Steering::Flows(_) | Steering::Packets(_) => None,
             Steering::Lanes(maps) => Some(maps),
         }
     }
@@ -160,12 +162,12 @@ impl Ports {
     pub fn is_by_destination(&self) -> bool {
         match self.steering.as_deref() {
             None => true,
-            Some(Steering::Flows(_)) => false,
+            Some(Steering::Flows(_) | Steering::Packets(_)) => false,
             Some(Steering::Lanes(maps)) => maps.detours.is_none(),
         }
     }
 
-    /// The output port of what one host sends to another, unless a director decides.
+    /// The output port of what one host sends to another, unless a director decides or packets choose.
     pub fn output_of(&self, src: u32, dst: u32) -> usize {
         let table = self.route(dst);
         let detours = self.maps().and_then(|maps| maps.detours.as_ref());

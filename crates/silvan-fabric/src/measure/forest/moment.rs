@@ -6,7 +6,7 @@
 use silvan_engine::{Rate, Time};
 
 use super::{NONE, Nodes};
-use crate::config::Config;
+use crate::config::{Config, RoutePer};
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::measure::series::LinkName;
@@ -48,6 +48,8 @@ pub(super) struct Map {
     pub lanes: u8,
     /// Whether packets change lanes on their ways.
     pub changes_lanes: bool,
+    /// Whether packets choose their ports.
+    pub has_choice: bool,
     full_space: u32,
     drain: Option<Rate>,
 }
@@ -70,7 +72,9 @@ impl Map {
             .collect();
         let lanes = config.lanes.count.max(1);
         let (drain, changes_lanes) = (config.host.drain_rate, config.path_lanes.is_some());
-        Self { links, outputs, of_host: Vec::new(), by_channel, lanes, changes_lanes, full_space, drain }
+        let has_choice = config.chosen_routes(RoutePer::Packet).is_some();
+        let of_host = Vec::new();
+        Self { links, outputs, of_host, by_channel, lanes, changes_lanes, has_choice, full_space, drain }
     }
 
     /// Learns which links hosts send and receive on; once, as hosts are not there from the start.

@@ -1,7 +1,7 @@
 //! Who feeds a tree, and who only suffers. What hosts behind roots take in tells who feeds (see
 //! [`crate::measure::deliveries`]); the packets inside the network and their ways tell who waits.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use silvan_engine::Time;
 
 use super::growth::Growth;
@@ -396,11 +396,19 @@ fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
     met
 }
 
-/// What a packet's way from its source to its destination meets first: a root, else a branch. Of packets that
-/// change lanes it is not known which lane they have where.
-fn meets((key, vl): (FlowKey, u8), nodes: Nodes, map: &Map, moment: &Moment) -> Meets {
+/// What a packet's way from its source to its destination meets first: a root, else a branch. Where packets choose,
+/// any of their ways counts.
+fn meets(of: (FlowKey, u8), nodes: Nodes, map: &Map, moment: &Moment) -> Meets {
+    if map.has_choice {
+        return first_met(ways(of.0, nodes, map).into_iter(), of.1, map, moment);
+    }
+    first_met(way(of.0, nodes, map), of.1, map, moment)
+}
+
+/// Of packets that change lanes it is not known which lane they have where.
+fn first_met(links: impl Iterator<Item = u32>, vl: u8, map: &Map, moment: &Moment) -> Meets {
     let mut found = Meets::Nothing;
-    for link in way(key, nodes, map) {
+    for link in links {
         let member = moment.members[link as usize];
         if member.holds(vl) || map.changes_lanes && member.is_in() {
             if member.depth == 0 {
@@ -412,6 +420,23 @@ fn meets((key, vl): (FlowKey, u8), nodes: Nodes, map: &Map, moment: &Moment) -> 
         }
     }
     found
+}
+
+/// The links of all ways of a flow whose packets choose, the nearest to its source first.
+fn ways(key: FlowKey, nodes: Nodes, map: &Map) -> Vec<u32> {
+    let mut links = vec![map.of_host[key.source as usize]];
+    links.retain(|&link| link != NONE);
+    let (mut met, mut next) = (FxHashSet::default(), 0);
+    while let Some(&link) = links.get(next) {
+        next += 1;
+        let receiver = nodes.receiver[map.links[link as usize].channel as usize];
+        let Some((switch, _)) = receiver.filter(|&(switch, _)| met.insert(switch)) else { continue };
+        let Some(chooser) = nodes.switches[switch as usize].ports().chooser() else { continue };
+        let ports = chooser.choices.ports(key.destination as usize).iter();
+        let outputs = ports.filter_map(|&port| map.outputs[switch as usize].get(usize::from(port) - 1));
+        links.extend(outputs.filter(|&&link| link != NONE));
+    }
+    links
 }
 
 /// The links of a flow's way as routes are now, from its source on.

@@ -100,6 +100,7 @@ mod tests {
             becn: false,
             severity: 0,
             last: true,
+            pinned: false,
         }
     }
 

@@ -1,0 +1,237 @@
+//! Groups of ports among which a switch may choose for a destination, as subnet managers set them up for
+//! adaptive routing: all ports that lead there by the fewest hops.
+//!
+//! ```text
+//!   S1   S2   S3      a leaf may send up by any of its ports, but packets for its own hosts;
+//!    \   |   /        a spine has one port down to each leaf, and no choice
+//!      leaf
+//! ```
+//!
+//! A switch whose forwarding table names another port for a destination has that one alone. What does not choose
+//! takes the table's port, which is always one of the group.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::deadlock::{Dependencies, named};
+use super::graph::{FAR, Graph, Network, Target};
+use super::{ChannelName, Tables};
+use crate::topology::Topology;
+
+/// The groups of one switch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Choices {
+    /// Per host, which of `groups`.
+    of_host: Vec<u32>,
+    /// Ports (from 1), ascending; none where there is no route.
+    groups: Vec<Box<[u16]>>,
+}
+
+impl Choices {
+    /// The ports towards a host; none without a route.
+    #[inline]
+    #[must_use]
+    pub fn ports(&self, host: usize) -> &[u16] {
+        self.of_host.get(host).map_or(&[], |&group| &self.groups[group as usize])
+    }
+}
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortGroups {
+    /// By switch.
+    pub switches: Vec<Arc<Choices>>,
+}
+
+impl PortGroups {
+    /// Those of a network whose tables have been checked.
+    #[must_use]
+    pub fn new(topology: &Topology, tables: &Tables) -> Self {
+        let graph = Graph::new(topology);
+        let wiring = topology.wiring();
+        let homes = Network::new(topology, &wiring).homes;
+        let mut known = HashMap::new();
+        let mut switches = vec![Choices::default(); topology.switches.len()];
+        let mut numbers: Vec<HashMap<Box<[u16]>, u32>> = vec![HashMap::new(); switches.len()];
+        for (host, home) in homes.iter().enumerate() {
+            let hops =
+                home.map(|home| known.entry(home).or_insert_with(|| graph.hops_to(home as usize)).as_slice());
+            for (switch, choices) in switches.iter_mut().enumerate() {
+                let port = tables.port(switch, host);
+                let ports = hops.map_or_else(Vec::new, |hops| nearer(&graph, hops, switch));
+                let group: Box<[u16]> = match (port, ports.contains(&port)) {
+                    (Tables::NO_ROUTE, _) => Box::default(),
+                    (_, true) => ports.into(),
+                    (port, false) => Box::new([port]),
+                };
+                let fresh = choices.groups.len() as u32;
+                let number = *numbers[switch].entry(group).or_insert_with_key(|group| {
+                    choices.groups.push(group.clone());
+                    fresh
+                });
+                choices.of_host.push(number);
+            }
+        }
+        Self { switches: switches.into_iter().map(Arc::new).collect() }
+    }
+
+    /// The ports of a switch towards a host.
+    #[must_use]
+    pub fn ports(&self, switch: usize, host: usize) -> &[u16] {
+        self.switches.get(switch).map_or(&[], |choices| choices.ports(host))
+    }
+
+    /// A circle in which packets can wait for each other, whichever ports they choose; none if they cannot.
+    #[must_use]
+    pub fn deadlock_cycle(&self, topology: &Topology) -> Option<Vec<ChannelName>> {
+        let wiring = topology.wiring();
+        let network = Network::new(topology, &wiring);
+        let mut dependencies = Dependencies::new(&network, 1);
+        let hosts_at = network.hosts_at();
+        // The last destination for which a switch was met.
+        let mut met = vec![usize::MAX; hosts_at.len()];
+        for (to, home) in network.homes.iter().enumerate() {
+            if self.is_alike(to, *home) {
+                continue;
+            }
+            let at_home = |switch: usize| u64::from(home.is_some_and(|home| home as usize == switch));
+            let starts = hosts_at.iter().enumerate().filter(|&(switch, &hosts)| hosts > at_home(switch));
+            let mut open: Vec<usize> = starts.map(|(switch, _)| switch).collect();
+            while let Some(at) = open.pop() {
+                if met[at] == to {
+                    continue;
+                }
+                met[at] = to;
+                for &port in self.ports(at, to) {
+                    let (Target::Switch(next), Some(slot)) =
+                        (network.target(at, port), network.slot(at, port))
+                    else {
+                        continue;
+                    };
+                    let next = next as usize;
+                    for &onward in self.ports(next, to) {
+                        if let Target::Switch(_) = network.target(next, onward) {
+                            dependencies.add(&network, slot, (next, onward, 0));
+                        }
+                    }
+                    open.push(next);
+                }
+            }
+        }
+        Some(named(topology, &wiring, dependencies.cycle(&network)?))
+    }
+
+    /// Whether packets for a host go by the same ports as those for the host before it, but for the last: then
+    /// they wait for the same.
+    fn is_alike(&self, host: usize, home: Option<u32>) -> bool {
+        let mut others =
+            self.switches.iter().enumerate().filter(|&(at, _)| home.is_none_or(|h| h as usize != at));
+        host > 0 && others.all(|(_, choices)| choices.of_host[host] == choices.of_host[host - 1])
+    }
+}
+
+/// The ports of a switch by which it is fewer hops to the switch that `hops` are counted from, or those of its own
+/// hosts.
+fn nearer(graph: &Graph, hops: &[u32], switch: usize) -> Vec<u16> {
+    let is_nearer = |to: u32| hops[to as usize] != FAR && hops[to as usize] < hops[switch];
+    graph.edges(switch).iter().filter(|edge| is_nearer(edge.to)).map(|edge| edge.port).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{RoutingSpec, cycle_text};
+    use super::*;
+    use crate::topology::custom::{Custom, CustomLink, CustomSwitch};
+    use crate::topology::grid::{GridSpec, Rows};
+    use crate::topology::k_ary_n_tree::KAryNTree;
+    use crate::topology::parameters::{default_link_delay, default_link_rate};
+
+    fn groups(topology: &Topology) -> (Tables, PortGroups) {
+        let tables = RoutingSpec::suitable(topology).compute(topology).unwrap();
+        let found = PortGroups::new(topology, &tables);
+        (tables, found)
+    }
+
+    /// Two leaves with two hosts each, two spines; a leaf has two links to the first spine and one to the other.
+    fn leaves_and_spines() -> Topology {
+        let link = |from: &str, to: &str| CustomLink {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            rate: None,
+            delay: None,
+            one_way: false,
+        };
+        let mut links: Vec<CustomLink> = [("H0", "L0"), ("H1", "L0"), ("H2", "L1"), ("H3", "L1")]
+            .iter()
+            .map(|(h, l)| link(h, l))
+            .collect();
+        for leaf in ["L0", "L1"] {
+            links.extend(["S0", "S0", "S1"].iter().map(|spine| link(leaf, spine)));
+        }
+        let spec = Custom {
+            hosts: (0..4).map(|h| format!("H{h}")).collect(),
+            switches: ["L0", "L1", "S0", "S1"]
+                .map(|name| CustomSwitch { name: name.to_owned(), ports: None })
+                .into(),
+            links,
+            link_rate: default_link_rate(),
+            link_delay: default_link_delay(),
+        };
+        spec.build().unwrap()
+    }
+
+    #[test]
+    fn a_leaf_may_send_up_by_any_port_and_a_spine_down_by_all_that_lead_there() {
+        let topology = leaves_and_spines();
+        let (tables, groups) = groups(&topology);
+        let of = |switch: usize| (0..4).map(|host| groups.ports(switch, host)).collect::<Vec<_>>();
+        assert_eq!(of(0), [&[1][..], &[2], &[3, 4, 5], &[3, 4, 5]]);
+        assert_eq!(of(2), [&[1, 2][..], &[1, 2], &[3, 4], &[3, 4]]);
+        assert_eq!(of(3), [&[1][..], &[1], &[2], &[2]]);
+        assert_eq!(groups.ports(9, 0), &[] as &[u16]);
+        for switch in 0..4 {
+            assert!((0..4).all(|host| groups.ports(switch, host).contains(&tables.port(switch, host))));
+        }
+        assert_eq!(groups.deadlock_cycle(&topology), None);
+    }
+
+    #[test]
+    fn trees_have_a_choice_up_and_none_down_and_do_not_deadlock() {
+        let topology = KAryNTree::new(3, 3).build().unwrap();
+        let (_, groups) = groups(&topology);
+        for (switch, choices) in groups.switches.iter().enumerate() {
+            let sizes = choices.groups.iter().map(|group| group.len());
+            let expected = if switch < 18 {
+                [1, 3].contains(&sizes.clone().max().unwrap())
+            } else {
+                sizes.max() == Some(1)
+            };
+            assert!(expected, "switch {switch}");
+        }
+        assert_eq!(groups.deadlock_cycle(&topology), None);
+    }
+
+    #[test]
+    fn a_table_off_the_fewest_hops_leaves_no_choice() {
+        let topology = leaves_and_spines();
+        let (mut tables, _) = groups(&topology);
+        tables.out[2][3] = 1;
+        tables.out[0][3] = Tables::NO_ROUTE;
+        let groups = PortGroups::new(&topology, &tables);
+        assert_eq!((groups.ports(2, 3), groups.ports(2, 2)), (&[1][..], &[3, 4][..]));
+        assert_eq!(groups.ports(0, 3), &[] as &[u16]);
+        // From L0 nobody comes to H3 any more; from L1's other side S0 sends back to L0.
+        assert_eq!(groups.deadlock_cycle(&topology), None);
+        tables.out[0][3] = 3;
+        let groups = PortGroups::new(&topology, &tables);
+        let cycle = groups.deadlock_cycle(&topology).map(|cycle| cycle_text(&cycle));
+        assert_eq!(cycle.as_deref(), Some("L0:3 -> S0:1, S0:1 -> L0:3"));
+    }
+
+    #[test]
+    fn tori_deadlock() {
+        let topology = GridSpec::new(&[4, 4], 1).build(Rows::Rings).unwrap();
+        let (_, groups) = groups(&topology);
+        assert!(groups.deadlock_cycle(&topology).is_some());
+    }
+}

@@ -1,0 +1,85 @@
+//! Checks of routes that switches choose, for flows and for packets.
+
+use silvan_engine::Bytes;
+use silvan_fabric::config::{AdaptiveRouting, Assignment, Pinned, RoutePer};
+use silvan_fabric::congestion::Parts;
+use silvan_fabric::congestion::reaction::Reaction;
+use silvan_fabric::queueing::{Isolation, Memory, Queues};
+
+use super::{Check, LARGEST_BUFFER, ensure};
+use crate::spec::Spec;
+
+/// Checks what is there, in force or not.
+pub(super) fn check(spec: &Spec) -> Check {
+    let Some(adaptive) = &spec.adaptive_routing else { return Ok(()) };
+    match adaptive.per {
+        RoutePer::Flow => of_flows(adaptive),
+        RoutePer::Packet => of_packets(adaptive, spec),
+    }
+}
+
+fn of_flows(adaptive: &AdaptiveRouting) -> Check {
+    let given = [
+        ("grade", adaptive.grade.is_some()),
+        ("levels", adaptive.levels.is_some()),
+        ("pinned", !adaptive.pinned.is_empty()),
+    ];
+    for (key, is_given) in given {
+        ensure(!is_given, &format!("adaptive_routing.{key}"), || {
+            "has no effect on routes of flows; give adaptive_routing.per = \"packet\"".to_owned()
+        })?;
+    }
+    Ok(())
+}
+
+fn of_packets(adaptive: &AdaptiveRouting, spec: &Spec) -> Check {
+    for (key, is_given) in [("heuristic", adaptive.heuristic.is_some()), ("cache", adaptive.cache.is_some())]
+    {
+        ensure(!is_given, &format!("adaptive_routing.{key}"), || {
+            "has no effect where each packet chooses; give adaptive_routing.per = \"flow\"".to_owned()
+        })?;
+    }
+    let grades = Bytes(1)..=LARGEST_BUFFER;
+    ensure(adaptive.grade.is_none_or(|grade| grades.contains(&grade)), "adaptive_routing.grade", || {
+        format!("must be 1 B to {LARGEST_BUFFER}")
+    })?;
+    if let Some(levels) = &adaptive.levels {
+        ensure(!levels.is_empty(), "adaptive_routing.levels", || {
+            "names no service level; leave it out for all, or give adaptive_routing.enabled = false"
+                .to_owned()
+        })?;
+        for (at, level) in levels.iter().enumerate() {
+            ensure(*level < 16, &format!("adaptive_routing.levels.{at}"), || "must be 0 to 15".to_owned())?;
+        }
+    }
+    let parts = spec.congestion.parts(&spec.packet);
+    if adaptive.enabled { goes_with(adaptive, spec, &parts) } else { Ok(()) }
+}
+
+/// Parts that go with it, and those that what is pinned needs.
+fn goes_with(adaptive: &AdaptiveRouting, spec: &Spec, parts: &Parts) -> Check {
+    ensure(
+        !adaptive.pins(Pinned::Throttled) || parts.reaction != Reaction::None,
+        "adaptive_routing.pinned",
+        || "names flows that are throttled, but congestion.reaction throttles none".to_owned(),
+    )?;
+    ensure(
+        !adaptive.pins(Pinned::Isolated) || parts.isolation != Isolation::None,
+        "adaptive_routing.pinned",
+        || "names destinations that are isolated, but congestion.isolation has no special queues".to_owned(),
+    )?;
+    ensure(!matches!(parts.reaction, Reaction::ExplicitRate(_)), "adaptive_routing.per", || {
+        "\"packet\" is not for explicit rates, which are those of one route; use \"flow\"".to_owned()
+    })?;
+    let by_way = matches!(spec.lanes.assignment, Assignment::Paths | Assignment::Routing);
+    ensure(!by_way, "adaptive_routing.per", || {
+        "\"packet\" is not for lanes by paths or routing, which belong to one route".to_owned()
+    })?;
+    let (switch, mechanism) = (&spec.switch, spec.congestion.mechanism);
+    let by_output = matches!(switch.queues(mechanism), Queues::PerOutput | Queues::OutputModulo);
+    ensure(!by_output || switch.memory(mechanism) == Memory::Shared, "adaptive_routing.per", || {
+        "\"packet\" needs switch.memory = \"shared\" with these queues: who sends to a switch cannot know by which \
+         output a packet will leave, so which part of the memory it needs"
+            .to_owned()
+    })
+}
