@@ -159,6 +159,10 @@ def _totals(summary: Mapping[str, Any]) -> Table:
     table.add_row("packets inside at the end", f"{summary['packets_inside']:,}")
     table.add_row("packets marked (FECN)", f"{summary['fecn_marks']:,}")
     table.add_row("notifications received (BECN)", f"{summary['becn_received']:,}")
+    if "reordering" in summary:
+        late, most = (summary["reordering"][key] for key in ("late_packets", "most_held_bytes"))
+        table.add_row("packets that came after a later one", f"{late:,}")
+        table.add_row("most that a host held for earlier ones", f"{most:,} bytes")
     return table
 
 

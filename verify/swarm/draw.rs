@@ -153,20 +153,10 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
     draw.switch(&mut scenario, &frame, &needs);
     draw.host(&mut scenario, &mut frame, &needs);
     draw.flow_control(&mut scenario, &frame);
-    if draw.chance(if frame.is_fat_tree { 30 } else { 1 }) {
-        let mut adaptive = Table::new();
-        if draw.chance(20) {
-            put(&mut adaptive, "enabled", draw.chance(60));
-        }
-        if draw.chance(80) {
-            let heuristic = draw.word(&["flow-count", "bytes", "random"]);
-            put(&mut adaptive, "heuristic", heuristic);
-        }
-        if draw.chance(40) {
-            let cache = draw.pick(&[0, 1, 2, 5, 100]);
-            put(&mut adaptive, "cache", int(cache));
-        }
-        put(&mut scenario, "adaptive_routing", adaptive);
+    if draw.chance(if frame.is_fat_tree { 25 } else { 1 }) {
+        draw.flow_routes(&mut scenario);
+    } else if draw.chance(15) {
+        draw.packet_routes(&mut scenario, &frame);
     }
     let by_routing = |lanes: &Value| lanes.get("assignment").and_then(Value::as_str) == Some("routing");
     if scenario.get("lanes").is_some_and(by_routing) && draw.chance(85) {
@@ -196,6 +186,51 @@ fn with_plain_switches(scenario: &mut Table) {
 }
 
 impl Draw {
+    fn flow_routes(&mut self, scenario: &mut Table) {
+        let mut adaptive = Table::new();
+        if self.chance(20) {
+            put(&mut adaptive, "enabled", self.chance(60));
+        }
+        if self.chance(20) {
+            put(&mut adaptive, "per", "flow");
+        }
+        if self.chance(80) {
+            let heuristic = self.word(&["flow-count", "bytes", "random"]);
+            put(&mut adaptive, "heuristic", heuristic);
+        }
+        if self.chance(40) {
+            let cache = self.pick(&[0, 1, 2, 5, 100]);
+            put(&mut adaptive, "cache", int(cache));
+        }
+        put(scenario, "adaptive_routing", adaptive);
+    }
+
+    /// Packets that choose: mostly pinned by what the mechanism has, if by anything.
+    fn packet_routes(&mut self, scenario: &mut Table, frame: &Frame) {
+        let mut adaptive = Table::from_iter([("per".to_owned(), Value::from("packet"))]);
+        if self.chance(50) {
+            let grade = self.pick(&[1, 64, frame.full(), 2 * frame.full(), 16_384]);
+            put(&mut adaptive, "grade", Bytes(grade).to_string());
+        }
+        if self.chance(20) {
+            let levels = (0..self.range(1, 4)).map(|_| int(self.below(16))).collect::<Vec<Value>>();
+            put(&mut adaptive, "levels", levels);
+        }
+        let mechanism = scenario.get("congestion").and_then(|congestion| congestion.get("mechanism"));
+        let fitting: &[&str] = match mechanism.and_then(Value::as_str) {
+            None | Some("none") => &[],
+            Some("fbicm" | "hfdi") => &["isolated"],
+            Some("ccfit" | "ecocc") => &["isolated", "throttled"],
+            Some(_) => &["throttled"],
+        };
+        let pinned: Vec<Value> =
+            fitting.iter().filter(|_| self.chance(40)).map(|&pinned| Value::from(pinned)).collect();
+        if !pinned.is_empty() || self.chance(5) {
+            put(&mut adaptive, "pinned", pinned);
+        }
+        put(scenario, "adaptive_routing", adaptive);
+    }
+
     fn packet(&mut self, scenario: &mut Table, frame: &mut Frame) {
         let mut packet = Table::new();
         frame.mtu = match self.below(10) {

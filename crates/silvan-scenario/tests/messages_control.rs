@@ -6,6 +6,50 @@ mod common;
 use common::{BASE, check, message};
 
 #[test]
+fn routes_of_packets_say_what_is_wrong() {
+    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
+    check(&[
+        case(
+            "mechanism = \"ib-cc\"\n[adaptive_routing]\ngrade = \"1 KiB\"",
+            r#"a.toml:7: adaptive_routing.grade = "1 KiB": has no effect on routes of flows; give adaptive_routing.per = "packet""#,
+        ),
+        case(
+            "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\ncache = 3",
+            r#"a.toml:8: adaptive_routing.cache = 3: has no effect where each packet chooses; give adaptive_routing.per = "flow""#,
+        ),
+        case(
+            "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\ngrade = \"0 B\"",
+            r#"a.toml:8: adaptive_routing.grade = "0 B": must be 1 B to 1 GiB"#,
+        ),
+        case(
+            "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\nlevels = []",
+            "a.toml:8: adaptive_routing.levels = a list of 0: names no service level; leave it out for all, or give adaptive_routing.enabled = false",
+        ),
+        case(
+            "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\nlevels = [0, 16]",
+            "a.toml:8: adaptive_routing.levels.1 = 16: must be 0 to 15",
+        ),
+        case(
+            "mechanism = \"none\"\n[adaptive_routing]\nper = \"packet\"\npinned = [\"throttled\"]",
+            "a.toml:8: adaptive_routing.pinned = a list of 1: names flows that are throttled, but congestion.reaction throttles none",
+        ),
+        case(
+            "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\npinned = [\"isolated\"]",
+            "a.toml:8: adaptive_routing.pinned = a list of 1: names destinations that are isolated, but congestion.isolation has no special queues",
+        ),
+        case(
+            "mechanism = \"saa\"\n[adaptive_routing]\nper = \"packet\"",
+            r#"a.toml:7: adaptive_routing.per = "packet": "packet" is not for explicit rates, which are those of one route; use "flow""#,
+        ),
+        case(
+            "mechanism = \"none\"\n[switch]\nmemory = \"divided\"\n[adaptive_routing]\nper = \"packet\"",
+            r#"a.toml:9: adaptive_routing.per = "packet": "packet" needs switch.memory = "shared" with these queues: who sends to a switch cannot know by which output a packet will leave, so which part of the memory it needs"#,
+        ),
+        case("mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\npinned = [\"throttled\"]", "fine"),
+    ]);
+}
+
+#[test]
 fn routes_and_rates_of_flows_say_what_is_wrong() {
     let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[

@@ -59,7 +59,7 @@ impl Host {
     /// The packets that arrived and are not delivered yet: not drained, or there before an earlier one.
     pub fn undelivered(&self) -> impl Iterator<Item = &Packet> {
         let held = self.order.iter().flat_map(|order| order.held());
-        self.undrained.iter().map(|(_, packet)| packet).chain(held)
+        self.undrained.iter().map(|(_, _, packet)| packet).chain(held)
     }
 
     /// Packets in the output buffer.

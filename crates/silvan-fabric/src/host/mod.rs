@@ -153,8 +153,8 @@ pub(crate) struct Host {
     /// Flows that wait for something of their own (credits, room or leave for their destination)
     /// and hold up nobody meanwhile.
     held: Vec<FlowId>,
-    /// Packets in the input buffer, and when each of them will have been drained.
-    undrained: VecDeque<(Time, Packet)>,
+    /// Packets in the input buffer, when each of them will have been drained, and which of its flow it is.
+    undrained: VecDeque<(Time, u64, Packet)>,
     /// How it spends its time, if a job wants to know.
     pub hours: Option<Box<Hours>>,
     /// Control state per service level, where that is the level of control.
@@ -313,11 +313,7 @@ impl Host {
         }
         match packet.kind {
             Kind::Data => {
-                if self.order.is_none() {
-                    self.deliver(core, &packet, done);
-                } else {
-                    self.deliver_in_order(core, (number, &packet), done);
-                }
+                self.deliver(core, (number, &packet), done);
                 self.acknowledge(core, &packet);
             }
             Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(core, &packet),
@@ -350,14 +346,17 @@ impl Host {
     /// Counts a packet as delivered when the host has drained it, which may be later. An event is
     /// spent on that only if traffic waits for packets to be delivered.
     #[inline]
-    fn deliver(&mut self, core: &mut Core, packet: &Packet, done: Time) {
+    fn deliver(&mut self, core: &mut Core, (number, packet): (u64, &Packet), done: Time) {
         self.count_drained(core);
         if done <= core.now {
-            core.meters.delivered(packet, done);
+            self.count(core, (number, packet), done);
             return;
         }
-        self.undrained.push_back((done, *packet));
-        if core.meters.is_awaited || core.meters.ends_message(packet) {
+        self.undrained.push_back((done, number, *packet));
+        // Any packet may let the last one of a message go that has come before it.
+        let may_end =
+            self.order.is_some() && core.meters.is_of_job(packet) || core.meters.ends_message(packet);
+        if core.meters.is_awaited || may_end {
             core.queue.push(Event { time: done, key: key(Class::HostDrained, self.place, 0), data: 0 });
         }
     }
@@ -365,11 +364,20 @@ impl Host {
     /// Counts the packets that have been drained by now.
     #[inline]
     pub fn count_drained(&mut self, core: &mut Core) {
-        while let Some(&(done, packet)) = self.undrained.front()
+        while let Some(&(done, number, packet)) = self.undrained.front()
             && done <= core.now
         {
-            core.meters.delivered(&packet, done);
             self.undrained.pop_front();
+            self.count(core, (number, &packet), done);
+        }
+    }
+
+    /// Counts a packet that has been drained, unless an earlier one of its flow is to be delivered before.
+    #[inline]
+    fn count(&mut self, core: &mut Core, (number, packet): (u64, &Packet), done: Time) {
+        match &mut self.order {
+            None => core.meters.delivered(packet, done),
+            Some(order) => order.deliver(&mut core.meters, (number, packet), done),
         }
     }
 

@@ -11,7 +11,7 @@ use silvan_engine::Time;
 
 use super::Host;
 use crate::core::Core;
-use crate::measure::Reordering;
+use crate::measure::{Meters, Reordering};
 use crate::packet::{Packet, PacketId};
 
 /// What a receiver knows of a flow.
@@ -45,7 +45,7 @@ impl Order {
         Self { pins_throttled, ..Self::default() }
     }
 
-    /// Takes in a packet with its number, drained at `done`; afterwards `ready` has what can be delivered then.
+    /// Takes a packet with its number, drained at `done`; afterwards `ready` has what can be delivered then.
     fn take(&mut self, (number, packet): (u64, &Packet), done: Time, tally: &mut Reordering) {
         let flow = self.received.entry((packet.src, packet.source)).or_default();
         tally.late += u64::from(number < flow.newest);
@@ -66,6 +66,12 @@ impl Order {
             self.ready.push(packet);
             flow.next += 1;
         }
+    }
+
+    /// Delivers what can be delivered now that a packet has been drained.
+    pub fn deliver(&mut self, meters: &mut Meters, packet: (u64, &Packet), done: Time) {
+        self.take(packet, done, &mut meters.reordering);
+        self.ready.drain(..).for_each(|packet| meters.delivered(&packet, done));
     }
 
     /// Packets that wait for earlier ones.
@@ -90,19 +96,6 @@ impl Host {
     pub(super) fn is_pinned(&self, source: u16, destination: u32, now: Time) -> bool {
         let pins = self.order.as_ref().is_some_and(|order| order.pins_throttled);
         pins && self.strength(source, destination, now) > 0
-    }
-
-    /// Delivers what can be delivered now that a packet has come, which is drained at `done`.
-    pub(super) fn deliver_in_order(&mut self, core: &mut Core, (number, packet): (u64, &Packet), done: Time) {
-        let Some(order) = &mut self.order else { return };
-        order.take((number, packet), done, &mut core.meters.reordering);
-        let mut ready = std::mem::take(&mut order.ready);
-        for packet in ready.drain(..) {
-            self.deliver(core, &packet, done);
-        }
-        if let Some(order) = &mut self.order {
-            order.ready = ready;
-        }
     }
 }
 

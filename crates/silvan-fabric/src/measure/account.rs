@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use silvan_engine::Time;
 
-use crate::config::Config;
+use crate::config::{Config, RoutePer};
 use crate::congestion::Parts;
 use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
@@ -69,6 +69,7 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     }
     account.extend(control(story));
     account.extend(isolation(story));
+    account.extend(reordering(story));
     (account, warnings(story))
 }
 
@@ -181,6 +182,18 @@ fn isolation(story: &Story) -> Option<String> {
         isolation.allocations,
         isolation.mean_life_ns / 1_000.0,
         isolation.allocate + isolation.stop + isolation.go + isolation.release
+    ))
+}
+
+fn reordering(story: &Story) -> Option<String> {
+    story.config.chosen_routes(RoutePer::Packet)?;
+    let (found, delivered) = (story.core.meters.reordering, story.core.meters.packets_delivered.max(1));
+    Some(format!(
+        "{} packets came after a later one of their flow ({:.2} % of those delivered); hosts held up to {} bytes \
+         until earlier ones were there.",
+        found.late,
+        100.0 * found.late as f64 / delivered as f64,
+        found.most_bytes
     ))
 }
 

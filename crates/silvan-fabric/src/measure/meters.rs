@@ -342,7 +342,13 @@ impl Meters {
     /// Whether a packet is the last one of a message that a rank of a job waits for.
     #[inline]
     pub fn ends_message(&self, packet: &Packet) -> bool {
-        packet.last && packet.class >= self.jobs_from
+        packet.last && self.is_of_job(packet)
+    }
+
+    /// Whether a packet belongs to a job.
+    #[inline]
+    pub fn is_of_job(&self, packet: &Packet) -> bool {
+        packet.class >= self.jobs_from
     }
 
     /// Notes that a data packet's tail is in its host's input buffer (for the books of debug builds).
