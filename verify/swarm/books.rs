@@ -199,7 +199,9 @@ fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail
         let sent = |name: &str| hosts.get(name).map_or(0, |rates| rates.0.min(injection));
         bounded(table, "host", "sent_bytes", full, &sent, fail);
         let received = |name: &str| hosts.get(name).map_or(0, |rates| rates.1);
-        bounded(table, "host", "received_bytes", full, &received, fail);
+        // What waited for an earlier packet is delivered all at once.
+        let held = outcome.summary.reordering.as_ref().map_or(0, |found| found.most_held_bytes);
+        bounded(table, "host", "received_bytes", full + held, &received, fail);
     }
 }
 

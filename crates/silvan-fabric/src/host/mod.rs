@@ -41,7 +41,7 @@ use announce::Leave;
 use control::{Coalescer, Outbox};
 use flows::{Flow, FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
-pub(crate) use order::Order;
+pub(crate) use order::{Order, Reordering};
 
 /// Sizes that all hosts share, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -377,7 +377,7 @@ impl Host {
     fn count(&mut self, core: &mut Core, (number, packet): (u64, &Packet), done: Time) {
         match &mut self.order {
             None => core.meters.delivered(packet, done),
-            Some(order) => order.deliver(&mut core.meters, (number, packet), done),
+            Some(order) => order.deliver(core, (number, packet), done),
         }
     }
 

@@ -11,8 +11,20 @@ use silvan_engine::Time;
 
 use super::Host;
 use crate::core::Core;
-use crate::measure::{Meters, Reordering};
 use crate::packet::{Packet, PacketId};
+
+/// What comes of packets that overtake each other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reordering {
+    /// Packets that came after a later one of their flow.
+    pub late: u64,
+    /// Packets that had to wait for an earlier one; those that need no more, and how long they waited.
+    pub held: u64,
+    pub released: u64,
+    pub waited_ps: u128,
+    /// The most payload that one host held at a time.
+    pub most_bytes: u64,
+}
 
 /// What a receiver knows of a flow.
 #[derive(Debug, Default)]
@@ -69,9 +81,9 @@ impl Order {
     }
 
     /// Delivers what can be delivered now that a packet has been drained.
-    pub fn deliver(&mut self, meters: &mut Meters, packet: (u64, &Packet), done: Time) {
-        self.take(packet, done, &mut meters.reordering);
-        self.ready.drain(..).for_each(|packet| meters.delivered(&packet, done));
+    pub fn deliver(&mut self, core: &mut Core, packet: (u64, &Packet), done: Time) {
+        self.take(packet, done, &mut core.meters.reordering);
+        self.ready.drain(..).for_each(|packet| core.meters.delivered(&packet, done));
     }
 
     /// Packets that wait for earlier ones.

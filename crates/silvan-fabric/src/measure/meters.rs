@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 use silvan_engine::Time;
 
+use crate::host::Reordering;
 use crate::measure::deliveries::Deliveries;
 use crate::packet::Packet;
 
@@ -74,19 +75,6 @@ pub(crate) struct Latency {
     pub histogram: Histogram<u64>,
     pub sum_ps: u128,
     pub max_ps: u64,
-}
-
-/// What comes of packets that overtake each other.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Reordering {
-    /// Packets that came after a later one of their flow.
-    pub late: u64,
-    /// Packets that had to wait for an earlier one; those that need no more, and how long they waited.
-    pub held: u64,
-    pub released: u64,
-    pub waited_ps: u128,
-    /// The most payload that one host held at a time.
-    pub most_bytes: u64,
 }
 
 /// All counters.

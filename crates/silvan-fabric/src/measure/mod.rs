@@ -20,6 +20,6 @@ pub(crate) use forest::{Forest, Judged, Nodes, Verdict};
 #[cfg(debug_assertions)]
 pub(crate) use invariants::{check_all, check_channel};
 pub(crate) use isolation::summary as isolation_summary;
-pub(crate) use meters::{ClassMeter, Meters, Reordering};
+pub(crate) use meters::{ClassMeter, Meters};
 pub(crate) use series::{FlowName, LinkName, Series};
 pub(crate) use watchdog::find_deadlock;
