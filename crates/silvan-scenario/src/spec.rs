@@ -76,7 +76,7 @@ pub struct Spec {
     /// Congestion management.
     #[serde(default)]
     pub congestion: Congestion,
-    /// Routes chosen flow by flow on fat trees; by default the forwarding tables' alone.
+    /// Routes that switches choose, flow by flow on fat trees or packet by packet; by default the forwarding tables' alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adaptive_routing: Option<AdaptiveRouting>,
     /// Flows from one host to another, each with its own series of throughput over time.

@@ -74,6 +74,7 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
             "moving-forest",
             "multistage",
             "mvcm-hot-phase",
+            "packets-64",
             "ring-deadlock",
             "routes-512",
             "silent-forest",
