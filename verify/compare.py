@@ -12,6 +12,7 @@ import silvan
 from verify.quantities import NotCovered
 from verify.reading import plan
 from verify.reference import Network, Sample
+from verify.reference.ordering import Reordering
 
 Scenario = Mapping[str, Any]
 
@@ -79,7 +80,7 @@ def differences(scenario: Scenario) -> list[Difference]:
     for what in TOTALS:
         if totals[what] != result.summary[what]:
             found.append(Difference(None, what, totals[what], result.summary[what]))
-    return found
+    return found + (_reordering(result, net.reordering) if net.plan.by_packet else [])
 
 
 def _hosts(
@@ -124,6 +125,26 @@ def _isolation(result: silvan.Result, row: int, now: int, expected: Mapping[str,
     for what, count in expected.items():
         if (got := int(result.numpy("isolation")[what][row])) != count:
             found.append(Difference(now, f"{what} of special queues", count, got))
+    return found
+
+
+def _reordering(result: silvan.Result, tally: Reordering) -> list[Difference]:
+    """Compare what receivers had to put in order."""
+    simulated = result.summary["reordering"]
+    expected = {
+        "late_packets": tally.late,
+        "held_packets": tally.held,
+        "most_held_bytes": tally.most_bytes,
+    }
+    found = [
+        Difference(None, what, count, simulated[what])
+        for what, count in expected.items()
+        if count != simulated[what]
+    ]
+    # The simulator gives the mean, in nanoseconds.
+    got = (simulated["mean_held_ns"] or 0) * tally.released * 1000
+    if abs(got - tally.waited_ps) > 1:
+        found.append(Difference(None, "time for which packets were held", tally.waited_ps, round(got)))
     return found
 
 

@@ -7,6 +7,9 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from verify import spreading
+from verify.reading import network
+
 Scenario = dict[str, Any]
 
 #: Longer than any run, so that no expiry of the timer, whose phase is random, falls into one.
@@ -206,12 +209,13 @@ def _divide(rng: random.Random, found: Scenario) -> None:
     kinds = ["single", "per-output", "per-destination", "destination-modulo", "output-modulo"]
     kind = rng.choice(kinds)
     switch["queues"] = kind
-    parts = max(one["ports"] for one in found["topology"]["switches"])
+    net = network(found["topology"], found.get("routing"))
+    parts = max(net.ports.values())
     if kind.endswith("modulo"):
         parts = rng.randint(1, 5)
         switch["queue_count"] = parts
     elif kind == "per-destination":
-        parts = len(found["topology"]["hosts"])
+        parts = len(net.hosts)
     memory = rng.choice([None, "shared", "divided"] if kind != "single" else [None, "shared"])
     if memory:
         switch["memory"] = memory
@@ -365,7 +369,7 @@ def with_patterns(found: Scenario) -> Scenario:
 
 def _pattern(rng: random.Random, found: Scenario, mtu: int, levels: int) -> dict[str, Any]:
     """Draw a pattern."""
-    hosts = found["topology"]["hosts"]
+    hosts = network(found["topology"], found.get("routing")).hosts
     kinds = ["uniform", "uniform", "hotspots", "shift", "permutation", "all-to-all", "forest", "forest"]
     kind = rng.choice(kinds)
     pattern = {"kind": kind, **_choice_of_destinations(rng, kind, hosts, mtu)}
@@ -555,6 +559,16 @@ def _direct_network(rng: random.Random) -> tuple[dict[str, Any], int, int]:
     return topology, needed, each * math.prod(sizes)
 
 
+def with_ways_of_packets(found: Scenario) -> Scenario:
+    """Put a drawn scenario on a network with several ways between hosts, drawn from its seed too."""
+    rng = random.Random(f"several ways {found['seed']}")
+    found = {**found, **spreading.network(rng)}
+    hosts = network(found["topology"], found.get("routing")).hosts
+    mtu = int(found["packet"]["mtu"].split()[0])
+    flows = [_flow(rng, hosts, f"F{number}", mtu) for number in range(rng.randint(2, 16))]
+    return {**found, "flow": flows}
+
+
 #: What is drawn besides, by the remainder of the seed.
 VARIANTS = (
     (),
@@ -576,19 +590,27 @@ VARIANTS = (
     (with_lanes, with_announcements, on_trees),
     (with_lanes, with_special_queues, on_trees),
 )
-#: Every so many rounds of these, one is on direct networks.
+#: Every so many rounds of these, one is on direct networks, and in two each packet chooses its way.
 ROUNDS = 9
+CHOOSING = (5, 6)
+#: What choosing packets have no part in: flows that are announced or choose ways themselves.
+NOT_CHOOSING = (with_announcements, on_trees)
 
 
 def variant(seed: int) -> Scenario:
     """Draw a scenario with all that the seed's remainder says, or on a direct network."""
     found, turn = drawn(seed), seed // len(VARIANTS)
-    if turn % ROUNDS == ROUNDS - 1:
-        found = on_direct_networks(found)
-    else:
-        for part in VARIANTS[seed % len(VARIANTS)]:
-            found = part(found)
-    return with_feedback(found) if turn % 3 == 2 else found
+    parts = VARIANTS[seed % len(VARIANTS)]
+    chooses = turn % ROUNDS in CHOOSING
+    if chooses:
+        parts = (with_ways_of_packets, *(part for part in parts if part not in NOT_CHOOSING))
+    elif turn % ROUNDS == ROUNDS - 1:
+        parts = (on_direct_networks,)
+    for part in parts:
+        found = part(found)
+    if turn % 3 == 2:
+        found = with_feedback(found)
+    return spreading.choosing(found) if chooses else found
 
 
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:

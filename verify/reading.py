@@ -7,13 +7,15 @@ covers is read; anything else is refused, so that no scenario is compared on hal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from verify.direct import GRIDS, GROUPS, Direct, direct
+from verify.groups import Groups, circle, groups
 from verify.parts import Congestion, Sizes, congestion
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
+from verify.searched import searched
 from verify.trees import Tree, tree
 from verify.wiring import Wiring, wiring
 
@@ -138,6 +140,19 @@ class AdaptiveRouting:
 
 
 @dataclass(frozen=True)
+class PacketRouting:
+    """Outputs chosen packet by packet: among which, what loads are alike, in bytes, and who chooses.
+
+    `pinned` names what keeps packets on the way of the tables: `throttled`, `isolated`.
+    """
+
+    groups: Groups
+    grade: int
+    levels: tuple[int, ...]
+    pinned: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """All that the reference model needs. Sizes in bytes, times in picoseconds.
 
@@ -162,14 +177,19 @@ class Plan:
     message_overhead_ps: int
     adapter: tuple[Organisation, int] | None
     congestion: Congestion
-    adaptive: AdaptiveRouting | None
+    adaptive: AdaptiveRouting | PacketRouting | None
     flows: tuple[FlowPlan, ...]
     traffic: tuple[TrafficPlan, ...]
 
     @property
     def announces(self) -> bool:
         """Whether flows are announced before they start."""
-        return self.adaptive is not None or self.congestion.rates is not None
+        return isinstance(self.adaptive, AdaptiveRouting) or self.congestion.rates is not None
+
+    @property
+    def by_packet(self) -> PacketRouting | None:
+        """How outputs are chosen packet by packet, if they are."""
+        return self.adaptive if isinstance(self.adaptive, PacketRouting) else None
 
     @property
     def full(self) -> int:
@@ -192,7 +212,8 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         key: dict(value) if isinstance(value, Mapping) else value for key, value in scenario.items()
     }
     given.pop("name", None)
-    net = _network(given.pop("topology"), given.pop("routing", None))
+    routing, adaptive = given.pop("routing", None), given.pop("adaptive_routing", None)
+    net = network(given.pop("topology"), routing)
     packet, switch, host, measure = (given.pop(key, {}) for key in ("packet", "switch", "host", "measure"))
     mtu, header = (size_bytes(packet.pop(key, by)) for key, by in (("mtu", "2048 B"), ("header", "0 B")))
     block = size_bytes(packet.pop("credit_block", "64 B"))
@@ -221,31 +242,66 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         message_overhead_ps=time_ps(host.pop("message_overhead", "0 ps")),
         adapter=_adapter(host, built.queues.count, lanes, has_special_queues=parts.isolation is not None),
         congestion=parts,
-        adaptive=_adaptive(given.pop("adaptive_routing", None), net),
+        adaptive=None,
         flows=flows,
         traffic=_traffic(given.pop("traffic", []), net, mtu, len(flows)),
     )
     for place, table in (("packet", packet), ("host", host), ("measure", measure)):
         nothing_left(place, table)
     nothing_left("scenario", given)
-    return found
+    may_deadlock = bool(routing and routing.get("allow_deadlock"))
+    return replace(found, adaptive=_adaptive(adaptive, found, may_deadlock=may_deadlock))
 
 
-def _network(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Wiring:
+def network(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Wiring:
+    """Read `[topology]` and `[routing]`; whether that may deadlock is for others to judge."""
+    if routing is not None:
+        routing = {key: value for key, value in routing.items() if key != "allow_deadlock"}
     if topology["kind"] in GRIDS + GROUPS:
         return direct(topology, routing)
-    if routing is not None:
+    if topology["kind"] == "custom":
+        net = wiring(topology)
+        return searched(net, routing) if routing or net.has_rings() else net
+    if routing:
         raise NotCovered("routing: the network has no choice of it")
     return tree(topology) if topology["kind"].endswith("k-ary-n-tree") else wiring(topology)
 
 
-def _adaptive(table: Mapping[str, Any] | None, net: Wiring) -> AdaptiveRouting | None:
-    if table is None:
+def _adaptive(
+    table: Mapping[str, Any] | None, plan_: Plan, *, may_deadlock: bool
+) -> AdaptiveRouting | PacketRouting | None:
+    if table is None or not table.get("enabled", True):
         return None
-    if not isinstance(net, Tree):
+    given = {key: value for key, value in table.items() if key != "enabled"}
+    if given.pop("per", "flow") == "packet":
+        return _packet_routing(given, plan_, may_deadlock=may_deadlock)
+    if not isinstance(plan_.wiring, Tree):
         raise NotCovered("adaptive_routing: the network is no k-ary n-tree")
-    given = dict(table)
     found = AdaptiveRouting(given.pop("heuristic", "flow-count"), given.pop("cache", None))
+    nothing_left("adaptive_routing", given)
+    return found
+
+
+def _packet_routing(given: dict[str, Any], plan_: Plan, *, may_deadlock: bool) -> PacketRouting:
+    parts, queues = plan_.congestion, plan_.switch.queues
+    needs = {"throttled": parts.reaction, "isolated": parts.isolation}
+    pinned = tuple(given.pop("pinned", ()))
+    for name in pinned:
+        if needs[name] is None:
+            raise NotCovered(f"adaptive_routing.pinned = {name}, of which there are none")
+    if parts.rates or plan_.lanes.by_way:
+        raise NotCovered("adaptive_routing: flows are announced, or ways have lanes")
+    if queues.is_divided and queues.kind in ("per-output", "output-modulo"):
+        raise NotCovered("adaptive_routing: the sender cannot know the part of the next output")
+    ports = groups(plan_.wiring, plan_.tables)
+    if not may_deadlock and (found_circle := circle(plan_.wiring, ports)):
+        raise NotCovered(f"adaptive_routing: packets can wait in a circle: {found_circle}")
+    found = PacketRouting(
+        groups=ports,
+        grade=size_bytes(given.pop("grade", f"{plan_.full} B")),
+        levels=tuple(given.pop("levels", range(16))),
+        pinned=pinned,
+    )
     nothing_left("adaptive_routing", given)
     return found
 

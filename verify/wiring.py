@@ -47,6 +47,10 @@ class Wiring:
             lengths |= {far[other] - 1 for other in self.hosts if other != host}
         return lengths
 
+    def home_of(self, host: str) -> str:
+        """Return the switch of a host."""
+        return self.neighbours(host)[0][1]
+
     def neighbours(self, node: str) -> list[tuple[int, str]]:
         """Return the ports of a node with the node behind each."""
         found = []
@@ -56,10 +60,14 @@ class Wiring:
                     found.append((near[1], far[0]))
         return sorted(found)
 
+    def has_rings(self) -> bool:
+        """Tell whether there are more links than a tree has."""
+        return len(self.links) != len(self.hosts) + len(self.switches) - 1
+
     def ways(self) -> dict[str, dict[str, int]]:
         """Return the output port of each switch towards each host, in a network without rings."""
         tables: dict[str, dict[str, int]] = {switch: {} for switch in self.switches}
-        if len(self.links) != len(self.hosts) + len(self.switches) - 1:
+        if self.has_rings():
             raise NotCovered("the network has rings: give the tables")
         for host in self.hosts:
             seen, front = {host}, deque([host])

@@ -24,6 +24,7 @@ every node is asked what it wants to do. Time is in whole picoseconds; fractions
 | `sources`, `forests` | what hosts generate |
 | `waking`, `adapters` | hosts that decide when they look; those with an output buffer |
 | `announcing`, `routes` | flows that are announced: their rates, their routes |
+| `choices`, `ordering` | outputs chosen packet by packet, and the order at receivers then |
 | `architectures` | which switch and host a scenario asks for |
 | `fcfs` | outputs that serve first come, first served |
 """

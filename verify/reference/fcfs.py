@@ -40,6 +40,11 @@ class FcfsSwitch(Switch):
         self.sample(packet, sum(other.size for other, _ in waiting))
         self.queue_changed(packet.output, packet.lane)
 
+    def waits_for(self, output: int) -> int:
+        """Return the bytes of all packets that wait for an output, on any lane."""
+        waiting = [queue for (to, _, _), queue in self.queues.items() if to == output]
+        return sum(packet.size for queue in waiting for packet, _ in queue)
+
     def queue_changed(self, output: int, lane: int) -> None:
         """Tell the congestion manager of an output."""
         waiting = [*self.queues[output, lane, True], *self.queues[output, lane, False]]

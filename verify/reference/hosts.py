@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from verify.direct import Direct
 from verify.reference.announcing import Announcer
 from verify.reference.links import Channel, Packet, Report
+from verify.reference.ordering import Order
 from verify.reference.reactions import Control, control
 from verify.reference.sources import Message, Source
 
@@ -44,6 +45,8 @@ class Flow:
         self.origin, self.destination = ends
         self.messages: deque[Message] = deque()
         self.sent = self.received = 0
+        #: Data packets sent.
+        self.packets = 0
         #: Tells the host's flows apart while there is something to remember about them.
         self.number: int | None = None
         #: Which of its host's packets its source's last one was when it began to wait.
@@ -79,6 +82,8 @@ class Host:
         self.announcer: Announcer | None = None
         #: Data packets sent so far, and payload sent and received.
         self.served = self.sent = self.received = 0
+        #: Where packets may overtake each other.
+        self.order = Order(net.reordering) if net.plan.by_packet else None
         #: Where control is per service level.
         self.levels: dict[int, Control] = {}
 
@@ -154,9 +159,11 @@ class Host:
             if packet.becn or self.net.plan.congestion.has_windows:
                 self.answered(packet)
             return
+        if self.order:
+            self.order.came(packet)
         drained = max(self.drain.take(head, packet.size), self.net.now)
         self.into.free(packet, drained, packet.lane)
-        self.net.at(drained, lambda: self.deliver(packet))
+        self.net.at(drained, lambda: self.take_out(packet))
         how = self.net.plan.congestion.notification
         if how == "backward":
             return
@@ -216,8 +223,13 @@ class Host:
             self.closed = [closed for closed in self.closed if closed is not flow]
             self.wait(flow)
 
+    def take_out(self, packet: Packet) -> None:
+        """Take a packet out of the buffer and deliver what is in order then."""
+        for ready in self.order.drained(packet, self.net.now) if self.order else [packet]:
+            self.deliver(ready)
+
     def deliver(self, packet: Packet) -> None:
-        """Count a packet that the host has taken out of its buffer."""
+        """Count a packet that is delivered."""
         self.net.delivered += 1
         packet.flow.received += packet.payload
         self.received += packet.payload
@@ -425,6 +437,11 @@ class Host:
 
     def send(self, flow: Flow, packet: Packet) -> None:
         """Send the next packet of a flow."""
+        packet.number = flow.packets
+        flow.packets += 1
+        rule = self.net.plan.by_packet
+        if rule and "throttled" in rule.pinned:
+            packet.is_pinned = flow.control.strength(self.net.now) > 0
         flow.messages[0].left -= packet.payload
         self.served += 1
         flow.source.served = self.served

@@ -332,6 +332,22 @@ class IsolatingBuffers(Buffers):
         stopped = any(line.is_stopped and packet.destination in line.destinations for line in lines)
         return stopped and packet.follows_data
 
+    def isolates(self, packet: Packet) -> bool:
+        """Tell whether a root here, or a line of any next node, lists a packet's destination on its lane."""
+        roots = [
+            line.roots or []
+            for (_, lane), lines in self.special.items()
+            for line in lines
+            if line and lane == packet.lane
+        ]
+        told = [
+            line.destinations
+            for (_, lane), known in self.known.items()
+            for line in known
+            if lane == packet.lane
+        ]
+        return any(packet.destination in listed for listed in [*roots, *told])
+
     # Whose turn it is, where special queues are due at times only.
 
     def first(self, way: Way, port: int) -> Queue:

@@ -39,6 +39,9 @@ class Packet:
     space: int
     lane: int
     ends_message: bool = False
+    #: Which of its flow's data packets it is, and whether it takes the way of the tables.
+    number: int = 0
+    is_pinned: bool = False
     kind: str = "data"
     announcement: Announcement | None = None
     fecn: bool = False
@@ -121,6 +124,11 @@ class Channel:
         """Return the most credit that there is for some packet of a lane."""
         known = [credit for (of, _), credit in self.parts.items() if of == lane]
         return max(known, default=self.receiver.part_size())
+
+    def used(self, lane: int) -> int:
+        """Return how much of a lane's buffer is in use, in all its parts."""
+        size = self.receiver.part_size()
+        return sum(size - credit for (of, _), credit in self.parts.items() if of == lane)
 
     def can_take(self, packet: Packet) -> bool:
         """Tell whether the link is free and the receiver has room for the whole packet."""

@@ -12,6 +12,7 @@ from verify.reference.adapters import AdapterHost
 from verify.reference.hosts import Flow, Host
 from verify.reference.isolation import IsolatingBuffers
 from verify.reference.links import Channel, Packet
+from verify.reference.ordering import Reordering
 from verify.reference.queued import QueuedSwitch
 from verify.reference.switches import Switch
 
@@ -67,6 +68,7 @@ class Network:
             self.validations
         ) = 0
         self.samples: list[Sample] = []
+        self.reordering = Reordering()
         #: The destinations are numbered in the order of the hosts.
         self.number = {name: number for number, name in enumerate(plan.wiring.hosts)}
         self.hosts = {name: architectures.host(self, name) for name in plan.wiring.hosts}

@@ -61,9 +61,17 @@ class QueuedSwitch(Switch):
         """Return the bytes that wait for an output."""
         return self.buffers.bytes.get(way, 0)
 
+    def waits_for(self, output: int) -> int:
+        """Return the bytes of all packets that wait for an output, on any lane."""
+        return sum(self.waiting_bytes((output, lane)) for lane in self.lanes)
+
+    def isolates(self, packet: Packet) -> bool:
+        """Tell whether a line for special queues lists a packet's destination."""
+        return isinstance(self.buffers, IsolatingBuffers) and self.buffers.isolates(packet)
+
     def is_awaited(self, output: int) -> bool:
         """Tell whether anything waits for an output."""
-        return any(self.waiting_bytes((output, lane)) for lane in self.lanes)
+        return self.waits_for(output) > 0
 
     def spread(self) -> None:
         """Have those outputs asked that somebody new waits for, and tell others what changed."""

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from verify.direct import Direct
 from verify.parts import Marking, SampledMarking
+from verify.reading import AdaptiveRouting
 from verify.reference.announcing import weight_ps
+from verify.reference.choices import Choices
 from verify.reference.hosts import Host
 from verify.reference.links import Channel, Packet, Report
 from verify.reference.marking import Fill, PortState, Sampler
@@ -41,7 +43,8 @@ class Switch:
         self.wake_at: dict[int, int] = {}
         self.woken: list[int] = []
         rule = net.plan.adaptive
-        self.routes = FlowRoutes(net, name, rule) if rule else None
+        self.routes = FlowRoutes(net, name, rule) if isinstance(rule, AdaptiveRouting) else None
+        self.choices = Choices(self, net.plan.by_packet) if net.plan.by_packet else None
         #: What is announced to each output's link, in the time that it takes for that.
         self.weights = dict.fromkeys(self.ports(), 0)
 
@@ -102,6 +105,8 @@ class Switch:
         packet.came = packet.lane
         if self.net.plan.lanes.by_way:
             return self.on_its_way(packet)
+        if self.choices:
+            return self.choices.output(packet)
         output = self.routes.route(packet, port) if self.routes else self.table[packet.destination]
         if packet.announcement and packet.kind != "reply":
             own = weight_ps(packet.announcement.size, self.out[output].pace)
@@ -185,6 +190,14 @@ class Switch:
         """Pass a report on."""
         self.reports.append(((False, port), report))
 
+    def waits_for(self, output: int) -> int:
+        """Return the bytes of all packets that wait for an output, on any lane."""
+        raise NotImplementedError
+
+    def isolates(self, packet: Packet) -> bool:
+        """Tell whether a line for special queues lists a packet's destination."""
+        return False
+
     def is_awaited(self, output: int) -> bool:
         """Tell whether anything waits for an output."""
         return False
@@ -226,6 +239,11 @@ class VoqSwitch(Switch):
         queues[port].append(packet)
         self.sample(packet, sum(other.size for queue in queues.values() for other in queue))
         self.queue_changed(packet.output, packet.lane, port)
+
+    def waits_for(self, output: int) -> int:
+        """Return the bytes of all packets that wait for an output, on any lane."""
+        of_lanes = [self.queues[output, lane].values() for lane in self.lanes]
+        return sum(packet.size for queues in of_lanes for queue in queues for packet in queue)
 
     def queue_changed(self, output: int, lane: int, port: int) -> None:
         """Tell the congestion manager of a queue that grew or shrank."""

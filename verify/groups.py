@@ -1,0 +1,84 @@
+"""The ports that a packet may choose among: those to neighbours nearer to where it goes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from verify.wiring import Wiring
+
+#: Per switch and destination the ports, in ascending order.
+Groups = Mapping[str, Mapping[str, tuple[int, ...]]]
+#: A switch and the port that it sends by.
+Way = tuple[str, int]
+
+
+def groups(net: Wiring, tables: Mapping[str, Mapping[str, int]]) -> Groups:
+    """Return the groups of all switches; where the table leaves the shortest ways, its port alone."""
+    around = {switch: net.neighbours(switch) for switch in net.switches}
+    found: dict[str, dict[str, tuple[int, ...]]] = {switch: {} for switch in net.switches}
+    for host in net.hosts:
+        home = net.home_of(host)
+        far = hops(around, home)
+        for switch, ports in around.items():
+            nearer = [port for port, other in ports if far.get(other, far[switch]) < far[switch]]
+            if switch == home:
+                nearer = [port for port, other in ports if other == host]
+            port = tables[switch][host]
+            found[switch][host] = tuple(sorted(nearer)) if port in nearer else (port,)
+    return found
+
+
+def hops(around: Mapping[str, list[tuple[int, str]]], start: str) -> dict[str, int]:
+    """Return the hops of each switch to one."""
+    found, front = {start: 0}, deque([start])
+    while front:
+        near = front.popleft()
+        for _, other in around[near]:
+            if other in around and other not in found:
+                found[other] = found[near] + 1
+                front.append(other)
+    return found
+
+
+def circle(net: Wiring, ports: Groups) -> list[Way]:
+    """Return outputs each of which packets can hold while they wait for the next, the last for the first.
+
+    None, if there is no such circle. Packets start at switches with hosts.
+    """
+    after = waits(net, ports)
+    done: set[Way] = set()
+    for start in after:
+        path: list[tuple[Way, list[Way]]] = [(start, sorted(after[start]))] if start not in done else []
+        while path:
+            held, following = path[-1]
+            if not following:
+                done.add(held)
+                path.pop()
+                continue
+            wanted = following.pop()
+            on_path = [way for way, _ in path]
+            if wanted in on_path:
+                return on_path[on_path.index(wanted) :]
+            if wanted not in done:
+                path.append((wanted, sorted(after[wanted])))
+    return []
+
+
+def waits(net: Wiring, ports: Groups) -> dict[Way, set[Way]]:
+    """Return for each output that packets may take those that they may take next."""
+    behind = {switch: dict(net.neighbours(switch)) for switch in net.switches}
+    after: dict[Way, set[Way]] = {}
+    for host in net.hosts:
+        seen = {net.home_of(other) for other in net.hosts}
+        front = deque(sorted(seen))
+        while front:
+            switch = front.popleft()
+            for port in ports[switch][host]:
+                following = behind[switch][port]
+                next_ports = ports[following][host] if following in ports else ()
+                after.setdefault((switch, port), set()).update((following, p) for p in next_ports)
+                if following in ports and following not in seen:
+                    seen.add(following)
+                    front.append(following)
+    return after

@@ -1,0 +1,50 @@
+"""Outputs chosen packet by packet: the least loaded of the ports that lead nearer to the destination.
+
+The load of a port is what waits in the switch for it, and what of the far end's buffer is in use on
+the packet's lane. Loads that differ by less than a grade are alike; of several ports one is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from verify.mixing import drawn
+from verify.reading import PacketRouting
+from verify.reference.links import Packet
+
+if TYPE_CHECKING:
+    from verify.reference.switches import Switch
+
+
+class Choices:
+    """The choices of one switch."""
+
+    def __init__(self, switch: Switch, rule: PacketRouting) -> None:
+        self.switch, self.rule = switch, rule
+        self.groups = rule.groups[switch.name]
+        #: How many it has made.
+        self.count = 0
+
+    def output(self, packet: Packet) -> int:
+        """Return the output of a packet."""
+        group = self.groups[packet.destination]
+        if not self.is_free(packet, group):
+            return self.switch.table[packet.destination]
+        grades = {port: self.load(port, packet.lane) // self.rule.grade for port in group}
+        best = [port for port in group if grades[port] == min(grades.values())]
+        words = self.switch.net.plan.seed & 0xFFFFFFFF, self.switch.number, self.count
+        self.count = (self.count + 1) % 2**32
+        return best[drawn(words) % len(best)]
+
+    def is_free(self, packet: Packet, group: tuple[int, ...]) -> bool:
+        """Tell whether a packet chooses here."""
+        may_choose = not packet.is_control and packet.flow.source.level in self.rule.levels
+        return may_choose and len(group) > 1 and not packet.is_pinned and not self.keeps(packet)
+
+    def keeps(self, packet: Packet) -> bool:
+        """Tell whether the switch keeps a packet on its way, for its destination is isolated here."""
+        return "isolated" in self.rule.pinned and self.switch.isolates(packet)
+
+    def load(self, port: int, lane: int) -> int:
+        """Return the load of a port for packets of a lane, in bytes."""
+        return self.switch.waits_for(port) + self.switch.out[port].used(lane)

@@ -1,0 +1,58 @@
+"""The order of a flow's packets at its receiver, where they may overtake each other."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from verify.reference.links import Packet
+
+
+@dataclass
+class Reordering:
+    """What was counted of all receivers: packets, time in picoseconds, and bytes of payload.
+
+    `waited_ps` adds up over the packets that are not held any more, `released` counts those.
+    """
+
+    late: int = 0
+    held: int = 0
+    released: int = 0
+    waited_ps: int = 0
+    most_bytes: int = 0
+
+
+class Order:
+    """What one host knows of the flows that it receives."""
+
+    def __init__(self, tally: Reordering) -> None:
+        self.tally = tally
+        #: Per flow the number of the packet that is delivered next, and the highest that has come.
+        self.next: dict[Hashable, int] = {}
+        self.highest: dict[Hashable, int] = {}
+        #: Packets that wait for earlier ones, with when they were drained.
+        self.held: dict[tuple[Hashable, int], tuple[Packet, int]] = {}
+
+    def came(self, packet: Packet) -> None:
+        """Note a packet that has come in."""
+        highest = self.highest.get(packet.flow, -1)
+        self.tally.late += packet.number < highest
+        self.highest[packet.flow] = max(highest, packet.number)
+
+    def drained(self, packet: Packet, now: int) -> list[Packet]:
+        """Return what is delivered when a packet has been drained: it and those that waited for it."""
+        wanted = self.next.get(packet.flow, 0)
+        if packet.number != wanted:
+            self.held[packet.flow, packet.number] = packet, now
+            self.tally.held += 1
+            held_bytes = sum(other.payload for other, _ in self.held.values())
+            self.tally.most_bytes = max(self.tally.most_bytes, held_bytes)
+            return []
+        found = [packet]
+        while (packet.flow, wanted + len(found)) in self.held:
+            other, since = self.held.pop((packet.flow, wanted + len(found)))
+            self.tally.released += 1
+            self.tally.waited_ps += now - since
+            found.append(other)
+        self.next[packet.flow] = wanted + len(found)
+        return found

@@ -1,0 +1,117 @@
+"""Custom networks with rings: tables by a search for the shortest ways, or up and down from roots.
+
+Destinations are shared out among the ports that are equally good: each goes to the port with the
+fewest so far, the first of several; only those count whose packets come by.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from verify.quantities import NotCovered, nothing_left
+from verify.wiring import Wiring
+
+#: A port and the switch behind it.
+Edge = tuple[int, str]
+
+
+@dataclass
+class Searched(Wiring):
+    """A network with the routing that makes its tables: `up-down` or `shortest-path`."""
+
+    routing: str = "up-down"
+    roots: tuple[str, ...] = ()
+
+    def ways(self) -> dict[str, dict[str, int]]:
+        """Return the output port of each switch towards each host."""
+        edges = {switch: self.edges(switch) for switch in self.switches}
+        homes = {host: self.home_of(host) for host in self.hosts}
+        rank = self.ranks(edges, set(homes.values()))
+        tables: dict[str, dict[str, int]] = {switch: {} for switch in self.switches}
+        loads: dict[tuple[str, int], int] = {}
+        for home in [switch for switch in self.switches if switch in homes.values()]:
+            if self.routing == "shortest-path":
+                cost = distances(edges, [home])
+                good = {
+                    near: [edge for edge in edges[near] if cost[edge[1]] < cost[near]]
+                    for near in self.switches
+                }
+            else:
+                cost, good = up_and_down(edges, home, rank)
+            for host in [host for host in self.hosts if homes[host] == home]:
+                passed = set(homes.values())
+                for switch in sorted(self.switches, key=lambda s: (-cost[s], self.switches.index(s))):
+                    if switch == home:
+                        tables[switch][host] = next(p for p, far in self.neighbours(switch) if far == host)
+                        continue
+                    port, far = min(good[switch], key=lambda edge: loads.get((switch, edge[0]), 0))
+                    tables[switch][host] = port
+                    if switch in passed:
+                        loads[switch, port] = loads.get((switch, port), 0) + 1
+                        passed.add(far)
+        return tables
+
+    def edges(self, switch: str) -> list[Edge]:
+        """Return the ports of a switch to others, with those."""
+        return [(port, far) for port, far in self.neighbours(switch) if far in self.switches]
+
+    def ranks(self, edges: Mapping[str, list[Edge]], homes: set[str]) -> dict[str, tuple[int, int]]:
+        """Return where each switch stands: the lower, the farther up."""
+        roots = list(self.roots)
+        if not roots:
+            # The switch whose farthest host is nearest.
+            farthest = {s: max(distances(edges, [s])[home] for home in homes) for s in self.switches}
+            roots = [min(self.switches, key=lambda switch: farthest[switch])]
+        levels = distances(edges, roots)
+        return {switch: (levels[switch], number) for number, switch in enumerate(self.switches)}
+
+
+def distances(
+    edges: Mapping[str, list[Edge]], start: list[str], allow: Callable[[str, str], bool] = lambda *_: True
+) -> dict[str, int]:
+    """Return the hops from the nearest of some switches, over hops that are allowed."""
+    found, front = dict.fromkeys(start, 0), deque(start)
+    while front:
+        near = front.popleft()
+        for _, far in edges[near]:
+            if far not in found and allow(near, far):
+                found[far] = found[near] + 1
+                front.append(far)
+    return found
+
+
+def up_and_down(
+    edges: Mapping[str, list[Edge]], home: str, rank: Mapping[str, tuple[int, int]]
+) -> tuple[dict[str, int], dict[str, list[Edge]]]:
+    """Return the hops of each switch to a home, and the ports that lead there.
+
+    Who reaches it downwards alone goes down, all others up by the shortest way to one of those.
+    """
+    down = distances(edges, [home], lambda near, far: rank[far] < rank[near])
+    cost, good = dict(down), dict[str, list[Edge]]()
+    for switch in sorted(edges, key=lambda switch: rank[switch]):
+        if switch in down:
+            below = [edge for edge in edges[switch] if rank[edge[1]] > rank[switch]]
+            good[switch] = [edge for edge in below if down.get(edge[1]) == down[switch] - 1]
+            continue
+        above = [edge for edge in edges[switch] if rank[edge[1]] < rank[switch]]
+        reaching = [edge for edge in above if edge[1] in cost]
+        if not reaching:
+            raise NotCovered(f"routing.root: no way goes up from {switch} and down to {home}")
+        cost[switch] = 1 + min(cost[far] for _, far in reaching)
+        good[switch] = [edge for edge in reaching if cost[edge[1]] == cost[switch] - 1]
+    return cost, good
+
+
+def searched(net: Wiring, routing: Mapping[str, Any] | None) -> Searched:
+    """Read `[routing]` of a custom network."""
+    rule = dict(routing or {})
+    kind, roots = rule.pop("kind", "up-down"), rule.pop("root", [])
+    if kind not in ("up-down", "shortest-path"):
+        raise NotCovered(f"routing.kind = {kind} on a custom network")
+    nothing_left("routing", rule)
+    tops = (roots,) if isinstance(roots, str) else tuple(roots)
+    return Searched(net.hosts, net.switches, net.links, net.ports, kind, tops)
