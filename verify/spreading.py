@@ -32,10 +32,12 @@ def network(rng: random.Random) -> dict[str, Any]:
 def leaves_and_spines(rng: random.Random) -> dict[str, Any]:
     """Draw leaves and spines with parallel links, alike or not, hosts and ports in any order."""
     leaves = [f"L{number + 1}" for number in range(rng.randint(2, 4))]
-    spines = [f"S{number + 1}" for number in range(rng.randint(1, 3))]
+    spines = [f"S{number + 1}" for number in range(rng.choice([1, 2, 2, 3]))]
+    links_each = [1, 1, 2, 3] if len(spines) > 1 else [2, 3]
     hosts = [f"H{number + 1}" for number in range(rng.randint(4, 9))]
-    joints = [(host, rng.choice(leaves)) for host in hosts]
-    joints += [(leaf, spine) for leaf in leaves for spine in spines for _ in range(rng.choice([1, 1, 2, 3]))]
+    # The first host, to which most flows go, has few others at its leaf.
+    joints = [(hosts[0], leaves[0])] + [(host, rng.choice(leaves[rng.randrange(2) :])) for host in hosts[1:]]
+    joints += [(leaf, spine) for leaf in leaves for spine in spines for _ in range(rng.choice(links_each))]
     if rng.random() < 0.2:
         joints.append((leaves[0], leaves[1]))
     switches = rng.sample([*leaves, *spines], len(leaves) + len(spines))
