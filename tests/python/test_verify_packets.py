@@ -112,6 +112,43 @@ def test_a_circle_of_groups_is_refused_by_both(kind):
         silvan.run(silvan.Scenario.from_toml(compare.toml(refused, top=True)))
 
 
+@pytest.mark.parametrize(
+    ("rule", "more"),
+    [
+        ({"pinned": ["throttled"]}, {}),
+        ({"pinned": ["isolated"]}, {"congestion": drawing.cc()}),
+        ({"heuristic": "bytes"}, {}),
+        (
+            {"per": "flow", "grade": "1 KiB"},
+            {"topology": {"kind": "k-ary-n-tree", "k": 2, "n": 2}, "flow": []},
+        ),
+        ({}, {"congestion": {"mechanism": "saa"}}),
+        ({}, {"switch": {"queues": "output-modulo"}}),
+        ({}, {"switch": {"queues": "per-output", "memory": "divided"}}),
+        (
+            {},
+            {
+                "topology": {"kind": "mesh", "sizes": [4]},
+                "lanes": {"assignment": "routing"},
+                "flow": [drawing.flow("H1", "H2")],
+            },
+        ),
+    ],
+)
+def test_both_models_refuse_the_same(rule, more):
+    refused = scenario(rule) | more
+    with pytest.raises(quantities.NotCovered):
+        reading.plan(refused)
+    with pytest.raises(silvan.ScenarioError, match="adaptive_routing"):
+        silvan.run(silvan.Scenario.from_toml(compare.toml(refused, top=True)))
+
+
+def test_without_it_packets_keep_to_the_tables():
+    off = scenario({"enabled": False})
+    assert reading.plan(off).adaptive is None
+    assert compare.differences(off) == []
+
+
 def test_a_circle_is_named():
     net = reading.network({"kind": "mesh", "sizes": [2, 2]}, None)
     found = groups.circle(net, groups.groups(net, net.ways()))
