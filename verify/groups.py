@@ -42,9 +42,9 @@ def hops(around: Mapping[str, list[tuple[int, str]]], start: str) -> dict[str, i
 
 
 def circle(net: Wiring, ports: Groups) -> list[Way]:
-    """Return outputs each of which packets can hold while they wait for the next, the last for the first.
+    """Return outputs behind each of which packets can wait for the next, the last for the first.
 
-    None, if there is no such circle. Packets start at switches with hosts.
+    Without such a circle nothing is listed. Packets start at switches with hosts.
     """
     after = waits(net, ports)
     done: set[Way] = set()
