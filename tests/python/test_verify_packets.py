@@ -236,9 +236,8 @@ def test_the_order_of_a_receiver():
     for time, (flow, number) in enumerate(
         [("F", 0), ("F", 3), ("G", 0), ("F", 2), ("F", 1), ("F", 5), ("F", 4), ("F", 7), ("G", 2)]
     ):
-        one = packet(flow, number)
-        order.came(one)
-        got.append([(ready.flow, ready.number) for ready in order.drained(one, 10 * time)])
+        ready = order.drained(packet(flow, number), 10 * time)
+        got.append([(one.flow, one.number) for one in ready])
     assert got == [
         [("F", 0)],
         [],
@@ -278,7 +277,6 @@ def test_both_models_send_packets_the_same_ways(name):
         (choices, "drawn", lambda words: words[2], "loads"),
         (switches.VoqSwitch, "waits_for", lambda *_: 0, "loads"),
         (reference.Channel, "used", lambda *_: 0, "loads"),
-        (ordering.Order, "came", lambda *_: None, "loads"),
         (ordering.Order, "drained", lambda order, packet, now: [packet], "loads"),
         (reference.TableControl, "strength", lambda *_: 0, "throttled"),
         (choices.Choices, "keeps", lambda *_: False, "isolated"),

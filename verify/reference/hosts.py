@@ -159,8 +159,6 @@ class Host:
             if packet.becn or self.net.plan.congestion.has_windows:
                 self.answered(packet)
             return
-        if self.order:
-            self.order.came(packet)
         drained = max(self.drain.take(head, packet.size), self.net.now)
         self.into.free(packet, drained, packet.lane)
         self.net.at(drained, lambda: self.take_out(packet))

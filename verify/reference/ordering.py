@@ -27,20 +27,17 @@ class Order:
 
     def __init__(self, tally: Reordering) -> None:
         self.tally = tally
-        #: Per flow the number of the packet that is delivered next, and the highest that has come.
+        #: Per flow the number of the packet that is delivered next, and the highest that was drained.
         self.next: dict[Hashable, int] = {}
         self.highest: dict[Hashable, int] = {}
         #: Packets that wait for earlier ones, with when they were drained.
         self.held: dict[tuple[Hashable, int], tuple[Packet, int]] = {}
 
-    def came(self, packet: Packet) -> None:
-        """Note a packet that has come in."""
+    def drained(self, packet: Packet, now: int) -> list[Packet]:
+        """Return what is delivered when a packet has been drained: it and those that waited for it."""
         highest = self.highest.get(packet.flow, -1)
         self.tally.late += packet.number < highest
         self.highest[packet.flow] = max(highest, packet.number)
-
-    def drained(self, packet: Packet, now: int) -> list[Packet]:
-        """Return what is delivered when a packet has been drained: it and those that waited for it."""
         wanted = self.next.get(packet.flow, 0)
         if packet.number != wanted:
             self.held[packet.flow, packet.number] = packet, now
