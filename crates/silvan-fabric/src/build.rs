@@ -375,12 +375,13 @@ impl<'a> Builder<'a> {
         let special = self.special_queues();
         let mut directors = self.directors()?.map(Vec::into_iter);
         let mut choosers = self.choosers().map(Vec::into_iter);
+        let neighbours = self.neighbours();
         let mut tables = FxHashMap::default();
         let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {
             let marker = self.marker(&rule, index, &wiring);
             let director = directors.as_mut().and_then(|directors| directors.next()).map(Steering::Flows);
             let chooser = choosers.as_mut().and_then(|choosers| choosers.next()).map(Steering::Packets);
-            let lanes_of_paths = || self.config.path_lanes.clone().map(Steering::Lanes);
+            let lanes_of_paths = || self.steering_by_lanes(&neighbours);
             let steering = director.or(chooser).or_else(lanes_of_paths).map(Box::new);
             let lanes = usize::from(self.config.lanes.count);
             let table = self.shared_table(index, &mut tables);
@@ -467,10 +468,11 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The order of a host's packets, where each chooses its ports.
+    /// The order of a host's packets, where they may overtake each other.
     fn order(&self) -> Option<Box<Order>> {
-        let adaptive = self.config.chosen_routes(RoutePer::Packet)?;
-        Some(Box::new(Order::new(adaptive.pins(Pinned::Throttled))))
+        let adaptive = self.config.chosen_routes(RoutePer::Packet);
+        let pins = adaptive.is_some_and(|adaptive| adaptive.pins(Pinned::Throttled));
+        self.config.may_reorder().then(|| Box::new(Order::new(pins)))
     }
 
     /// Names of all channels out of switches and hosts: "S1:3->H4".

@@ -67,6 +67,13 @@ impl Config {
         self.adaptive_routing.as_ref().filter(|adaptive| adaptive.is_per(per))
     }
 
+    /// Whether packets of a flow may overtake each other.
+    #[must_use]
+    pub fn may_reorder(&self) -> bool {
+        let detours = self.path_lanes.as_ref().is_some_and(|lanes| lanes.bias().is_some());
+        detours || self.chosen_routes(RoutePer::Packet).is_some()
+    }
+
     /// What explicit rates do no good: traffic whose messages are single packets, each of which is
     /// announced and taken back like a flow.
     #[must_use]

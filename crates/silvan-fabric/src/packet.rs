@@ -98,8 +98,9 @@ pub(crate) struct Packet {
 pub(crate) struct Pool {
     slots: Vec<Packet>,
     free: Vec<PacketId>,
-    /// Where packets of a flow may overtake each other, which of them each is.
-    numbers: Vec<u64>,
+    /// Where packets of a flow may overtake each other, which of them each is, and the group that its detour leads
+    /// over, if it makes one.
+    marks: Vec<(u64, Option<u16>)>,
 }
 
 impl Pool {
@@ -131,17 +132,32 @@ impl Pool {
         self.free.push(id);
     }
 
+    #[inline]
+    fn marks_of(&mut self, id: PacketId) -> &mut (u64, Option<u16>) {
+        if self.marks.len() <= id as usize {
+            self.marks.resize(self.slots.len(), (0, None));
+        }
+        &mut self.marks[id as usize]
+    }
+
     /// Says which packet of its flow one is.
     pub fn set_number(&mut self, id: PacketId, number: u64) {
-        if self.numbers.len() <= id as usize {
-            self.numbers.resize(self.slots.len(), 0);
-        }
-        self.numbers[id as usize] = number;
+        self.marks_of(id).0 = number;
     }
 
     /// Which packet of its flow one is; 0 where nobody said.
     pub fn number(&self, id: PacketId) -> u64 {
-        self.numbers.get(id as usize).copied().unwrap_or(0)
+        self.marks.get(id as usize).map_or(0, |marks| marks.0)
+    }
+
+    /// Says over which group a packet makes a detour.
+    pub fn set_detour(&mut self, id: PacketId, group: Option<u16>) {
+        self.marks_of(id).1 = group;
+    }
+
+    /// The group over which a packet makes a detour, if its first switch said so.
+    pub fn detour(&self, id: PacketId) -> Option<usize> {
+        self.marks.get(id as usize).and_then(|marks| marks.1).map(usize::from)
     }
 
     /// Has a packet brought into the cache.

@@ -612,7 +612,9 @@ impl Simulation {
     }
 
     fn reordering(&self) -> Option<ReorderingSummary> {
-        self.config.chosen_routes(RoutePer::Packet)?;
+        if !self.config.may_reorder() {
+            return None;
+        }
         let found = self.network.core.meters.reordering;
         Some(ReorderingSummary {
             late_packets: found.late,

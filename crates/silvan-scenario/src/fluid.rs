@@ -83,8 +83,8 @@ impl Scenario {
     pub fn fluid(&self) -> Result<FluidReport, ScenarioError> {
         let (topology, tables, config) = self.build()?;
         if config.path_lanes.is_some_and(|lanes| lanes.detours.is_some()) {
-            let what = "has no rates to compute: fluids follow forwarding tables, and these routes depend on the \
-                        source; choose \"minimal\"";
+            let what = "has no rates to compute: fluids follow forwarding tables, and these routes depend on more than \
+                        the destination; choose \"minimal\"";
             return Err(self.locate(Fault::new("routing.kind", what)));
         }
         let flows = flows(&self.spec, &topology).map_err(|fault| self.locate(fault))?;

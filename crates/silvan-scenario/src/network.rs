@@ -195,7 +195,7 @@ fn routing_lanes(spec: &Spec, topology: &Topology) -> Result<Lanes, Fault> {
         RoutingSource::Table(_) => None,
     };
     let lanes = lanes.ok_or_else(|| {
-        let what = "needs routing.kind \"dimension-order\", \"minimal\" or \"valiant\": no other has lanes of its own";
+        let what = "needs routing.kind \"dimension-order\", \"minimal\", \"valiant\" or \"ugal\": no other has lanes of its own";
         Fault::new("lanes.assignment", what)
     })?;
     let (needed, count) = (lanes.count(), spec.lanes.count);

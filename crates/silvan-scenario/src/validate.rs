@@ -105,10 +105,14 @@ fn path_lanes(spec: &Spec) -> Check {
     let Lanes { assignment, path_levels, tables, control, .. } = &spec.lanes;
     let is_by_path = *assignment == Assignment::Paths;
     let is_by_routing = *assignment == Assignment::Routing;
-    let is_valiant = matches!(spec.routing.source, RoutingSource::Computed(RoutingSpec::Valiant(_)));
-    ensure(is_by_routing || !is_valiant, "lanes.assignment", || {
-        "must be \"routing\" for routing.kind = \"valiant\", which chooses the lanes with the routes"
-            .to_owned()
+    let detours = match spec.routing.source {
+        RoutingSource::Computed(RoutingSpec::Valiant(_)) => Some("valiant"),
+        RoutingSource::Computed(RoutingSpec::Ugal(_)) => Some("ugal"),
+        _ => None,
+    };
+    ensure(is_by_routing || detours.is_none(), "lanes.assignment", || {
+        let kind = detours.unwrap_or_default();
+        format!("must be \"routing\" for routing.kind = \"{kind}\", which chooses the lanes with the routes")
     })?;
     for (key, file) in [("path_levels", path_levels), ("tables", tables)] {
         ensure(is_by_path || file.is_none(), &format!("lanes.{key}"), || {

@@ -115,6 +115,8 @@ fn the_other_networks_run_under_load() {
         (DRAGONFLY, "routing = { kind = \"up-down\" }\n".to_owned()),
         (PLUS, String::new()),
         (PLUS, lanes(2) + "routing = { kind = \"valiant\" }\n"),
+        (DRAGONFLY, lanes(3) + "routing = { kind = \"ugal\", bias = \"4 KiB\" }\n"),
+        (PLUS, lanes(2) + "routing = { kind = \"ugal\" }\n"),
         (TORUS, "routing = { kind = \"up-down\" }\n".to_owned()),
     ] {
         let text = loaded(network, &rest);
@@ -172,7 +174,8 @@ fn what_is_wrong_with_lanes_of_the_routing_is_said() {
         (TORUS, lanes(1), "lanes.count = 1: must be at least 2"),
         (DRAGONFLY, lanes(2) + valiant, "lanes.count = 2: must be at least 3"),
         (DRAGONFLY, valiant.to_owned(), "lanes.assignment: must be \"routing\""),
-        (star, lanes(2), "needs routing.kind \"dimension-order\", \"minimal\" or \"valiant\""),
+        (DRAGONFLY, "routing = { kind = \"ugal\" }\n".to_owned(), "for routing.kind = \"ugal\""),
+        (star, lanes(2), "needs routing.kind \"dimension-order\", \"minimal\", \"valiant\" or \"ugal\""),
         (TORUS, lanes(2).replace(" }", ", control = 1 }"), "lanes.control"),
         (
             TORUS,

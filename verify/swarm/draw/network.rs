@@ -285,7 +285,7 @@ impl Draw {
                 "torus" | "mesh" | "hyperx" => {
                     &["dimension-order", "dimension-order", "up-down", "shortest-path"]
                 }
-                "dragonfly" | "dragonfly-plus" => &["minimal", "valiant", "valiant", "up-down"],
+                "dragonfly" | "dragonfly-plus" => &["minimal", "valiant", "ugal", "up-down"],
                 name if FAT_TREES.contains(&name) => &["d-mod-k", "up-down", "shortest-path"],
                 _ => &["up-down", "shortest-path"],
             };
@@ -337,8 +337,8 @@ fn own_lanes(name: &str, scenario: &Table) -> Option<u64> {
     match (name, kind) {
         ("torus", None | Some("dimension-order")) => Some(2),
         ("mesh" | "hyperx", None | Some("dimension-order")) => Some(1),
-        ("dragonfly", Some("valiant")) => Some(3),
-        ("dragonfly", None | Some("minimal")) | ("dragonfly-plus", Some("valiant")) => Some(2),
+        ("dragonfly", Some("valiant" | "ugal")) => Some(3),
+        ("dragonfly", None | Some("minimal")) | ("dragonfly-plus", Some("valiant" | "ugal")) => Some(2),
         ("dragonfly-plus", None | Some("minimal")) => Some(1),
         _ => None,
     }

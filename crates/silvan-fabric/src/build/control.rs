@@ -19,8 +19,8 @@ use crate::host::Announcer;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};
 use crate::routing::port_groups::PortGroups;
 use crate::simulation::ModelError;
-use crate::switch::{Chooser, Director, FlowRoutes, PortWiring, Ports};
-use crate::topology::NodeRef;
+use crate::switch::{Chooser, Detourer, Director, FlowRoutes, Neighbours, PortWiring, Ports, Steering};
+use crate::topology::{End, NodeRef};
 
 /// The marking rule of a run, in bytes.
 pub(super) enum MarkingRule {
@@ -151,6 +151,31 @@ impl Builder<'_> {
         let pins = adaptive.pins(Pinned::Isolated);
         let groups = PortGroups::new(self.topology, self.tables).switches.into_iter();
         Some(groups.map(|choices| Chooser::new(choices, grade, levels, pins, self.config.seed)).collect())
+    }
+
+    /// The switches at the ends of ports, where detours are decided by how long they are.
+    pub(super) fn neighbours(&self) -> Neighbours {
+        if self.config.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
+            return Neighbours::from([]);
+        }
+        let wiring = self.topology.wiring();
+        let far = |peer: &Option<(End, usize)>| match peer.map(|(end, _)| end.node) {
+            Some(NodeRef::Switch(switch)) => switch,
+            _ => u32::MAX,
+        };
+        wiring.switches.iter().map(|ports| ports.iter().map(far).collect()).collect()
+    }
+
+    /// How a switch steers where packets change lanes on their way.
+    pub(super) fn steering_by_lanes(&self, neighbours: &Neighbours) -> Option<Steering> {
+        let lanes = self.config.path_lanes.clone()?;
+        Some(match lanes.bias() {
+            None => Steering::Lanes(lanes),
+            Some(bias) => Steering::Detours(
+                lanes,
+                Detourer::new(Neighbours::clone(neighbours), bias.0, self.config.seed),
+            ),
+        })
     }
 
     pub(super) fn reactions(&self) -> Result<Reactions, ModelError> {

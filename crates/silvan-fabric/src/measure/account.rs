@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use silvan_engine::Time;
 
-use crate::config::{Config, RoutePer};
+use crate::config::Config;
 use crate::congestion::Parts;
 use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
@@ -186,7 +186,9 @@ fn isolation(story: &Story) -> Option<String> {
 }
 
 fn reordering(story: &Story) -> Option<String> {
-    story.config.chosen_routes(RoutePer::Packet)?;
+    if !story.config.may_reorder() {
+        return None;
+    }
     let (found, delivered) = (story.core.meters.reordering, story.core.meters.packets_delivered.max(1));
     Some(format!(
         "{} packets came after a later one of their flow ({:.2} % of those delivered); hosts held up to {} bytes \

@@ -71,7 +71,7 @@ pub(super) fn check_folded(
         let used = (0..hosts).fold(0u16, |used, from| used | 1 << lanes.levels.get(from, to));
         for level in (0..LEVELS as u8).filter(|level| used >> level & 1 == 1) {
             let sources = (0..hosts).filter(|&from| from != to && lanes.levels.get(from, to) == level);
-            analysis.discarded += sources.filter(|&from| walk.pair(from, to, level)).count() as u64;
+            analysis.discarded += sources.filter(|&from| walk.ways(from, to, level)).count() as u64;
         }
     }
     let circles = Circles::find(&walk.dependencies, &network);
@@ -109,13 +109,31 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Follows one pair, up to where another that goes on alike went before. Gives whether its packets are
-    /// discarded on the way.
-    fn pair(&mut self, from: usize, to: usize, level: u8) -> bool {
-        let stamp = match self.lanes.detours {
-            Some(_) => to * self.wiring.hosts.len() + from,
-            None => to * LEVELS + usize::from(level),
-        };
+    /// Follows one pair, on all its ways. Gives whether its packets are discarded on some way.
+    fn ways(&mut self, from: usize, to: usize, level: u8) -> bool {
+        let Some(detours) = self.lanes.detours else { return self.pair((from, to), level, None) };
+        let pair = to * self.wiring.hosts.len() + from;
+        if detours.bias().is_none() {
+            return self.pair((from, to), level, Some((pair, detours.of_pair(from, to))));
+        }
+        // Whatever is drawn, and minimally; numbers up to that of all groups give each of the others.
+        let others =
+            (0..detours.groups().saturating_sub(2)).map(|number| detours.third(number as u64, from, to));
+        let mut ways: Vec<Option<usize>> = others.chain([None]).collect();
+        ways.dedup();
+        let count = detours.groups() + 1;
+        let way = |(number, between)| (pair * count + number, between);
+        ways.into_iter()
+            .enumerate()
+            .map(way)
+            .fold(false, |found, way| self.pair((from, to), level, Some(way)) || found)
+    }
+
+    /// Follows one pair, up to where another that goes on alike went before; where there are detours, with the number
+    /// of the way and the group that it leads over.
+    fn pair(&mut self, (from, to): (usize, usize), level: u8, way: Option<(usize, Option<usize>)>) -> bool {
+        let stamp = way.map_or(to * LEVELS + usize::from(level), |(number, _)| number);
+        let between = way.and_then(|(_, between)| between);
         let Some((start, _)) = self.wiring.hosts.get(from).copied().flatten() else { return false };
         let mut arrival = start;
         self.path.clear();
@@ -123,7 +141,7 @@ impl Walk<'_> {
             let NodeRef::Switch(at) = arrival.node else { break false };
             let at = at as usize;
             let ports = (arrival.port, self.tables.port(at, to));
-            let (port, lane) = self.lanes.step(at, ports, (from, to), level);
+            let (port, lane) = self.lanes.step_over(at, ports, (from, to), level, between);
             // A table may name ports that do not exist; such pairs have no route at all.
             let (Some(slot), target) = (self.network.slot(at, port), self.network.target(at, port)) else {
                 break false;

@@ -9,6 +9,8 @@
 
 use std::collections::HashMap;
 
+use silvan_engine::Bytes;
+
 use super::RoutingError;
 use super::valiant::Detours;
 use crate::topology::Topology;
@@ -190,13 +192,33 @@ impl Lanes {
         (src, dst): (usize, usize),
         level: u8,
     ) -> (u16, Option<u8>) {
+        let between = self.detours.as_ref().and_then(|detours| detours.of_pair(src, dst));
+        self.step_over(switch, (input, port), (src, dst), level, between)
+    }
+
+    /// As [`Self::step`], of a packet whose detour leads over a group, or that has none.
+    #[must_use]
+    pub fn step_over(
+        &self,
+        switch: usize,
+        (input, port): (u16, u16),
+        way: (usize, usize),
+        level: u8,
+        between: Option<usize>,
+    ) -> (u16, Option<u8>) {
         match &self.detours {
             Some(detours) => {
-                let (port, lane) = detours.step(switch, port, src, dst);
+                let (port, lane) = detours.step_over(switch, port, way, between);
                 (port, Some(lane))
             }
             None => (port, self.lane(switch, input, port, level)),
         }
+    }
+
+    /// What minimal ways have in advance, where each packet decides whether it makes a detour.
+    #[must_use]
+    pub fn bias(&self) -> Option<Bytes> {
+        self.detours.as_ref().and_then(Detours::bias)
     }
 
     /// Lanes that packets of some pair may be put on: one more than the highest.

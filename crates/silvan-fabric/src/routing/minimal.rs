@@ -50,12 +50,12 @@ pub(super) fn groups_of(topology: &Topology, kind: &str) -> Result<Groups, Routi
 /// The tables by which packets go to all hosts.
 pub(super) fn tables(topology: &Topology, shape: Groups) -> Tables {
     let hosts = 0..topology.hosts.len();
-    let table = |switch| hosts.clone().map(|host| port(shape, switch, host)).collect();
+    let table = |switch| hosts.clone().map(|host| minimal_port(shape, switch, host)).collect();
     Tables { out: (0..topology.switches.len()).map(table).collect() }
 }
 
 /// The output of a switch towards a host.
-fn port(shape: Groups, switch: usize, host: usize) -> u16 {
+pub(super) fn minimal_port(shape: Groups, switch: usize, host: usize) -> u16 {
     let (home, place) = (shape.home(host), shape.place(switch));
     if switch == home {
         return shape.host_port(host);

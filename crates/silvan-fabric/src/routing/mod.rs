@@ -6,7 +6,7 @@
 //! | [`destination_tag`] | by the destination's digits, on one-way k-ary n-flies |
 //! | [`dimension_order`] | dimension by dimension, on tori, meshes and `HyperX` |
 //! | [`minimal`] | over one global link, on dragonflies and dragonfly+ |
-//! | [`valiant`] | the same over a group drawn for each pair of hosts |
+//! | [`valiant`] | the same over a group drawn for each pair of hosts, or for a packet where that is shorter |
 //! | [`up_down`] | up*/down* on any graph |
 //! | [`shortest_path`] | fewest hops on any graph, which may deadlock |
 //! | [`check`] | paths, loads and unroutable pairs of any tables |
@@ -50,7 +50,7 @@ use dimension_order::DimensionOrder;
 use minimal::Minimal;
 use shortest_path::ShortestPath;
 use up_down::UpDown;
-use valiant::Valiant;
+use valiant::{Ugal, Valiant};
 
 /// Most entries (switches times hosts) of computed tables: 1 GB of memory.
 pub const MAX_TABLE_ENTRIES: u64 = 500_000_000;
@@ -187,6 +187,8 @@ pub enum RoutingSpec {
     Minimal(Minimal),
     /// Over a group drawn for each pair of hosts, for dragonflies and dragonfly+.
     Valiant(Valiant),
+    /// Minimally or over a drawn group, by the load at the first switch, for dragonflies and dragonfly+.
+    Ugal(Ugal),
     /// Up*/down*, free of deadlock on any graph.
     UpDown(UpDown),
     /// Fewest hops on any graph, which may deadlock where there are rings.
@@ -229,13 +231,14 @@ impl RoutingSpec {
             Self::DimensionOrder(spec) => spec.compute(topology),
             Self::Minimal(spec) => spec.compute(topology),
             Self::Valiant(spec) => spec.compute(topology),
+            Self::Ugal(spec) => spec.compute(topology),
             Self::UpDown(spec) => spec.compute(topology),
             Self::ShortestPath(spec) => spec.compute(topology),
         }
     }
 
     /// The lanes that make its routes free of deadlock on a topology that it can route, for routings that have
-    /// such: dimension order, minimal and Valiant routes.
+    /// such: dimension order, minimal, Valiant and UGAL routes.
     ///
     /// # Errors
     /// [`RoutingError::Unsuitable`] if the network is not of their kind, or too large.
@@ -244,6 +247,7 @@ impl RoutingSpec {
             Self::DimensionOrder(_) => dimension_order::datelines(topology).map(Some),
             Self::Minimal(_) => minimal::stages(topology).map(Some),
             Self::Valiant(spec) => spec.lanes(topology).map(Some),
+            Self::Ugal(spec) => spec.lanes(topology).map(Some),
             Self::DModK(_) | Self::DestinationTag(_) | Self::UpDown(_) | Self::ShortestPath(_) => Ok(None),
         }
     }

@@ -1,5 +1,6 @@
 //! Valiant routes of dragonflies and dragonfly+: minimally to a group drawn for the pair of source and
-//! destination, and minimally on from there (Valiant 1982; Kim and others 2008).
+//! destination, and minimally on from there (Valiant 1982; Kim and others 2008). [`Ugal`] chooses for each packet
+//! between such a way and the minimal one.
 //!
 //! The group is another than those of the two; within a group, and where there are no more than two groups,
 //! routes are minimal. It depends on the pair and the parameter `draw` alone, so packets of a pair arrive in
@@ -21,10 +22,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::Bytes;
 
 use super::adaptive::heuristic::mixed;
 use super::lanes::{LEVELS, Lanes};
-use super::minimal::{groups_of, port_to_group, tables};
+use super::minimal::{groups_of, minimal_port, port_to_group, tables};
 use super::{RoutingError, Tables};
 use crate::topology::{Groups, Inside, Topology};
 
@@ -54,15 +56,61 @@ impl Valiant {
     pub(super) fn lanes(&self, topology: &Topology) -> Result<Lanes, RoutingError> {
         let shape = groups_of(topology, "valiant")?;
         let (levels, maps) = super::lanes::same_everywhere(topology, [0; LEVELS])?;
-        Ok(Lanes { levels, maps, detours: Some(Detours { shape, draw: self.draw }) })
+        Ok(Lanes { levels, maps, detours: Some(Detours { shape, drawn: Drawn::PerPair(self.draw) }) })
     }
+}
+
+/// UGAL-L (Kim and others 2008): each packet goes minimally or over a group drawn for it, whichever its first
+/// switch takes for shorter by its own queues: minimally if `q_min * H_min <= q_val * H_val + bias`, where q are bytes
+/// that wait for the way's port or are in the buffer at its far end, and H the links between switches. For
+/// dragonflies and dragonfly+. Needs `lanes.assignment = "routing"`, with three lanes in a dragonfly and two in a
+/// dragonfly+. Receivers deliver in order; control packets go minimally.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ugal {
+    /// What minimal ways have in advance: bytes times links.
+    #[serde(default)]
+    pub bias: Bytes,
+}
+
+impl Ugal {
+    /// The tables of minimal routes.
+    ///
+    /// # Errors
+    /// [`RoutingError::Unsuitable`] if it is no generated dragonfly or dragonfly+.
+    pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
+        Ok(tables(topology, groups_of(topology, "ugal")?))
+    }
+
+    /// The detours, and the lanes that make them free of deadlock.
+    ///
+    /// # Errors
+    /// As [`Ugal::compute`]; a network too large for tables of lanes.
+    pub(super) fn lanes(&self, topology: &Topology) -> Result<Lanes, RoutingError> {
+        let shape = groups_of(topology, "ugal")?;
+        let (levels, maps) = super::lanes::same_everywhere(topology, [0; LEVELS])?;
+        Ok(Lanes {
+            levels,
+            maps,
+            detours: Some(Detours { shape, drawn: Drawn::PerPacket { bias: self.bias } }),
+        })
+    }
+}
+
+/// What the group between is drawn for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drawn {
+    /// A pair of hosts.
+    PerPair(u32),
+    /// A packet, which may go minimally, too.
+    PerPacket { bias: Bytes },
 }
 
 /// The groups between, and the lanes on the way there and on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detours {
     shape: Groups,
-    draw: u32,
+    drawn: Drawn,
 }
 
 impl Detours {
@@ -75,28 +123,72 @@ impl Detours {
         }
     }
 
-    /// The group over which packets from one group to another go, if it is a third.
-    fn between(&self, (src, dst): (usize, usize), (from, to): (usize, usize)) -> Option<usize> {
-        let groups = usize::from(self.shape.groups);
-        if from == to || groups < 3 {
+    /// What minimal ways have in advance, where each packet decides.
+    #[must_use]
+    pub fn bias(&self) -> Option<Bytes> {
+        match self.drawn {
+            Drawn::PerPair(_) => None,
+            Drawn::PerPacket { bias } => Some(bias),
+        }
+    }
+
+    /// The groups that packets from one group to another may go over, besides minimally.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        usize::from(self.shape.groups)
+    }
+
+    /// The group over which packets of a pair go, if it is a third; where each packet decides, none.
+    #[must_use]
+    pub fn of_pair(&self, src: usize, dst: usize) -> Option<usize> {
+        match self.drawn {
+            Drawn::PerPair(draw) => self.third(mixed([draw, src as u32, dst as u32]), src, dst),
+            Drawn::PerPacket { .. } => None,
+        }
+    }
+
+    /// The group that a random number says, of those that are neither the source's nor the destination's; none if the
+    /// two are in one group, or there is no other.
+    #[must_use]
+    pub fn third(&self, number: u64, src: usize, dst: usize) -> Option<usize> {
+        let (from, to) = (self.shape.group(self.shape.home(src)), self.shape.group(self.shape.home(dst)));
+        if from == to || self.groups() < 3 {
             return None;
         }
-        let number = mixed([self.draw, src as u32, dst as u32]) % (groups as u64 - 2);
         // The number among all groups but the two.
+        let number = (number % (self.groups() as u64 - 2)) as usize;
         let (low, high) = (from.min(to), from.max(to));
-        let skipped = number as usize + usize::from(number as usize >= low);
+        let skipped = number + usize::from(number >= low);
         Some(skipped + usize::from(skipped >= high))
     }
 
-    /// Where a switch sends a packet from one host to another, and on which lane, if its table names `port`
-    /// for the destination.
+    /// Whether a switch is that of a host.
+    #[must_use]
+    pub fn is_home(&self, switch: usize, host: usize) -> bool {
+        self.shape.home(host) == switch
+    }
+
+    /// Where a switch sends a packet of a pair, and on which lane, if its table names `port` for the destination;
+    /// where each packet decides, one that goes minimally.
     #[must_use]
     pub fn step(&self, switch: usize, port: u16, src: usize, dst: usize) -> (u16, u8) {
+        self.step_over(switch, port, (src, dst), self.of_pair(src, dst))
+    }
+
+    /// Where a switch sends a packet that goes over a group, or minimally, and on which lane, if its table names
+    /// `port` for the destination.
+    #[must_use]
+    pub fn step_over(
+        &self,
+        switch: usize,
+        port: u16,
+        (src, dst): (usize, usize),
+        between: Option<usize>,
+    ) -> (u16, u8) {
         let shape = self.shape;
         let at = shape.group(switch);
         let (from, to) = (shape.group(shape.home(src)), shape.group(shape.home(dst)));
         if at == from {
-            let between = self.between((src, dst), (from, to));
             return (between.map_or(port, |group| port_to_group(shape, switch, group, dst)), 0);
         }
         let lane = match shape.inside {
@@ -108,6 +200,26 @@ impl Detours {
             }
         };
         (port, lane)
+    }
+
+    /// Links between switches on the way of a packet from the switch of its source on; `next` gives the switch at the
+    /// end of a port.
+    #[must_use]
+    pub fn links(
+        &self,
+        (src, dst): (usize, usize),
+        between: Option<usize>,
+        next: impl Fn(usize, u16) -> usize,
+    ) -> u64 {
+        let (mut at, home) = (self.shape.home(src), self.shape.home(dst));
+        let mut links = 0;
+        // At most three groups, of each at most four switches.
+        while at != home && links < 16 {
+            let port = minimal_port(self.shape, at, dst);
+            at = next(at, self.step_over(at, port, (src, dst), between).0);
+            links += 1;
+        }
+        links
     }
 }
 
@@ -189,6 +301,50 @@ mod tests {
             }
         }
         assert!(deadlocks > 20, "{deadlocks}");
+    }
+
+    #[test]
+    fn packets_that_decide_go_by_any_way_without_deadlock() {
+        for topology in networks() {
+            let spec = RoutingSpec::Ugal(Ugal { bias: Bytes(5) });
+            let (tables, lanes) = (spec.compute(&topology).unwrap(), spec.lanes(&topology).unwrap().unwrap());
+            assert_eq!((lanes.bias(), routed(&topology, 0).1.bias()), (Some(Bytes(5)), None));
+            let found = check_lanes(&topology, &tables, &lanes);
+            assert_eq!((&found.cycle, found.discarded), (&None, 0), "{}", topology.name);
+            // All that some draw of Valiant's routes uses, and minimal ways on the same lanes.
+            let of_one = check_lanes(&topology, &tables, &routed(&topology, 0).1);
+            for verdict in &found.lanes {
+                let fewer = of_one.lanes.iter().find(|other| other.lane == verdict.lane);
+                assert!(verdict.channels >= fewer.map_or(0, |fewer| fewer.channels));
+            }
+        }
+    }
+
+    #[test]
+    fn ways_have_the_links_that_they_are_traced_with() {
+        for topology in networks() {
+            let wiring = topology.wiring();
+            let next = |at: usize, port: u16| match wiring.switches[at][usize::from(port) - 1].unwrap().0.node
+            {
+                NodeRef::Switch(next) => next as usize,
+                NodeRef::Host(_) => panic!("no switch"),
+            };
+            let (tables, lanes) = routed(&topology, 2);
+            let detours = lanes.detours.unwrap();
+            for (from, to) in
+                (0..topology.hosts.len()).flat_map(|from| (0..topology.hosts.len()).map(move |to| (from, to)))
+            {
+                if from == to {
+                    continue;
+                }
+                let path =
+                    trace_lanes(&topology, &wiring, (&tables, Some(&lanes)), from as u32, to as u32).unwrap();
+                // Those of the hosts are not between switches.
+                let traced = path.channels.len() as u64 - 2;
+                assert_eq!(detours.links((from, to), detours.of_pair(from, to), next), traced);
+                assert!(detours.links((from, to), None, next) <= 3);
+            }
+        }
     }
 
     #[test]

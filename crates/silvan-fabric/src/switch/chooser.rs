@@ -106,7 +106,7 @@ impl Switch {
     }
 
     /// Bytes that wait for an output, and that are in use at the far end of its link on a lane.
-    fn load(&self, core: &Core, output: usize, vl: u8) -> u64 {
+    pub(super) fn load(&self, core: &Core, output: usize, vl: u8) -> u64 {
         let in_use = core.outstanding(self.ports().out(output), vl);
         u64::from(self.queued_bytes(core, output)) + u64::from(in_use)
     }

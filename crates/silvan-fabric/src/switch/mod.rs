@@ -6,6 +6,7 @@
 
 mod chooser;
 mod cioq;
+mod detour;
 mod director;
 mod fcfs;
 mod islip;
@@ -26,6 +27,7 @@ use crate::queueing::isolation::Cams;
 
 pub(crate) use chooser::Chooser;
 pub(crate) use cioq::CioqSwitch;
+pub(crate) use detour::{Detourer, Neighbours};
 pub(crate) use director::{Director, FlowRoutes, weight_ps};
 pub(crate) use fcfs::FcfsSwitch;
 pub(crate) use islip::Islip;
@@ -87,6 +89,9 @@ impl Switch {
         if self.ports().chooser().is_some() {
             self.choose_port(core, packet);
         } else {
+            if self.ports().detourer().is_some() {
+                self.choose_detour(core, packet);
+            }
             self.ports_mut().steer(core, input, packet);
         }
         let wait =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use silvan_engine::{Rate, Time};
 
-use super::{Chooser, Director};
+use super::{Chooser, Detourer, Director};
 use crate::congestion::marking::{Fill, Marker};
 use crate::core::{Core, Report, Word};
 use crate::link::{ChannelId, Class, key};
@@ -36,6 +36,8 @@ pub(crate) enum Steering {
     Packets(Chooser),
     /// Lanes follow from service levels of paths and SL-to-VL tables.
     Lanes(Arc<Lanes>),
+    /// The same, and each packet decides whether it makes a detour.
+    Detours(Arc<Lanes>, Detourer),
 }
 
 /// The part of a switch that does not depend on its architecture.
@@ -102,7 +104,7 @@ impl Ports {
     pub fn director(&self) -> Option<&Director> {
         match self.steering.as_deref()? {
             Steering::Flows(director) => Some(director),
-            Steering::Packets(_) | Steering::Lanes(_) => None,
+            Steering::Packets(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
         }
     }
 
@@ -111,7 +113,7 @@ impl Ports {
     fn maps(&self) -> Option<&Arc<Lanes>> {
         match self.steering.as_deref()? {
             Steering::Flows(_) | Steering::Packets(_) => None,
-            Steering::Lanes(maps) => Some(maps),
+            Steering::Lanes(maps) | Steering::Detours(maps, _) => Some(maps),
         }
     }
 
@@ -124,10 +126,17 @@ impl Ports {
     /// Chooses the lane of a packet that has come in, and its output where that depends on its source too.
     pub(super) fn choose_lane(&self, core: &mut Core, input: usize, id: PacketId) {
         let Some(maps) = self.maps() else { return };
+        let between = match self.detourer() {
+            Some(_) => core.packets.detour(id),
+            None => {
+                let packet = &core.packets[id];
+                maps.detours.and_then(|of| of.of_pair(packet.src as usize, packet.dst as usize))
+            }
+        };
         let packet = &mut core.packets[id];
         let ports = (input as u16 + 1, self.table[packet.dst as usize] + 1);
         let way = (packet.src as usize, packet.dst as usize);
-        let (port, lane) = maps.step(self.node as usize, ports, way, packet.sl);
+        let (port, lane) = maps.step_over(self.node as usize, ports, way, packet.sl, between);
         (packet.out, packet.came) = (port - 1, packet.vl);
         // No route discards packets: that is checked before the run.
         packet.vl = lane.unwrap_or(packet.vl);
@@ -162,12 +171,13 @@ impl Ports {
     pub fn is_by_destination(&self) -> bool {
         match self.steering.as_deref() {
             None => true,
-            Some(Steering::Flows(_) | Steering::Packets(_)) => false,
+            Some(Steering::Flows(_) | Steering::Packets(_) | Steering::Detours(..)) => false,
             Some(Steering::Lanes(maps)) => maps.detours.is_none(),
         }
     }
 
-    /// The output port of what one host sends to another, unless a director decides or packets choose.
+    /// The output port of what one host sends to another, unless a director decides or packets choose: then one of
+    /// them.
     pub fn output_of(&self, src: u32, dst: u32) -> usize {
         let table = self.route(dst);
         let detours = self.maps().and_then(|maps| maps.detours.as_ref());

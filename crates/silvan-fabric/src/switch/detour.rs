@@ -1,0 +1,72 @@
+//! Detours packet by packet (UGAL-L): at the switch of its source a packet is sent minimally, or over a group that is
+//! drawn for it, by the load of the two ports there.
+
+use std::sync::Arc;
+
+use super::{Ports, Steering, Switch};
+use crate::core::Core;
+use crate::packet::{Kind, PacketId};
+use crate::routing::adaptive::mixed;
+
+/// The switch at the end of each port (from 1) of each switch; `u32::MAX` where there is none.
+pub(crate) type Neighbours = Arc<[Box<[u32]>]>;
+
+/// What a switch needs to decide.
+#[derive(Debug)]
+pub(crate) struct Detourer {
+    pub neighbours: Neighbours,
+    /// What minimal ways have in advance: bytes times links.
+    pub bias: u64,
+    pub seed: u32,
+    /// How often it has drawn.
+    count: u32,
+}
+
+impl Detourer {
+    pub fn new(neighbours: Neighbours, bias: u64, seed: u64) -> Self {
+        Self { neighbours, bias, seed: seed as u32, count: 0 }
+    }
+}
+
+impl Ports {
+    /// What decides about detours, where each packet may make one.
+    #[inline]
+    pub fn detourer(&self) -> Option<&Detourer> {
+        match self.steering.as_deref()? {
+            Steering::Detours(_, detourer) => Some(detourer),
+            _ => None,
+        }
+    }
+}
+
+impl Switch {
+    /// Decides whether a packet that has come from its source makes a detour.
+    #[inline(never)]
+    pub(super) fn choose_detour(&mut self, core: &mut Core, id: PacketId) {
+        let ports = self.ports();
+        let Some(Steering::Detours(maps, of)) = ports.steering.as_deref() else { return };
+        let Some(detours) = &maps.detours else { return };
+        let packet = &core.packets[id];
+        let (switch, pair) = (ports.node as usize, (packet.src as usize, packet.dst as usize));
+        if !detours.is_home(switch, pair.0) {
+            return;
+        }
+        let number = mixed([of.seed, ports.node, of.count]);
+        let drawn = detours.third(number, pair.0, pair.1).filter(|_| packet.kind == Kind::Data);
+        let is_longer = |group: usize| {
+            let table = ports.route(packet.dst) as u16 + 1;
+            let next = |at: usize, port: u16| of.neighbours[at][usize::from(port) - 1] as usize;
+            let cost = |between: Option<usize>| {
+                let (port, lane) = detours.step_over(switch, table, pair, between);
+                self.load(core, usize::from(port) - 1, lane) * detours.links(pair, between, next)
+            };
+            cost(None) <= cost(Some(group)) + of.bias
+        };
+        let detour = drawn.filter(|&group| !is_longer(group)).map(|group| group as u16);
+        core.packets.set_detour(id, detour);
+        let count = u32::from(drawn.is_some());
+        if let Some(Steering::Detours(_, of)) = self.ports_mut().steering.as_deref_mut() {
+            of.count = of.count.wrapping_add(count);
+        }
+    }
+}
