@@ -294,6 +294,10 @@ impl Draw {
                 let draw = self.below(5);
                 put(&mut routing, "draw", int(draw));
             }
+            if routing["kind"].as_str() == Some("ugal") && self.chance(60) {
+                let bias = self.pick(&[0, 1, 4_096, 65_536, 1 << 30]);
+                put(&mut routing, "bias", Bytes(bias).to_string());
+            }
             if routing["kind"].as_str() == Some("up-down") && self.chance(40) {
                 let root = &built.switches[self.below(built.switches.len() as u64) as usize].name;
                 let both = vec![Value::from(root.as_str())];
