@@ -30,6 +30,7 @@ FEW = ' --set congestion.marking.marking_rate=0 --set duration="520 ms" --jobs 2
 LOCAL = f"--executor slurm --cluster local{FEW}"
 STUDY = "studies/t8-surfaces.toml"
 DIRECT = "studies/direct-topologies.toml"
+PACKETS = "studies/adaptive-packets.toml"
 BRIEF = ' --set duration="60 us" --set warmup="20 us" --jobs 2'
 TESTBED = "five seconds of the testbed, which the tests of the papers simulate"
 CLONE = "needs a clone and builds it"
@@ -61,6 +62,8 @@ INSTEADS = [
     Instead("docs/report.md", "--animate out/forest.gif", "--animate out/forest.gif --frames 6", LONG),
     Instead("docs/scenario.md", 'rate="5 Gbit/s"', f'rate="5 Gbit/s"{SHORT}', TESTBED),
     Instead("docs/questions.md", f"{DIRECT} --plot", f"{DIRECT}{BRIEF}", LONG),
+    Instead("docs/questions.md", "ways-back.toml --plot", f"ways-back.toml{BRIEF}", LONG),
+    Instead("docs/questions.md", f"{PACKETS} --plot", f"{PACKETS}{BRIEF}", LONG),
     Instead("docs/adaptive.md", "permutations=1000", "permutations=50", LONG),
     Instead("docs/jobs.md", "steps-and-trees.toml --plot", "steps-and-trees.toml --help", LONG),
     Instead("docs/questions.md", "arbitration.toml --plot", "arbitration.toml --help", LONG),
