@@ -11,8 +11,8 @@ CASES = {"a": (False, NONE), "b": (True, NONE), "c": (True, staged.CC)}
 CONTRIBUTORS = ("H2", "H3", "H6")
 #: Chosen once, on case (a): see `published.toml`.
 OVERHEAD, RENDEZVOUS = "820 ns", "12 KiB"
-#: Of messages between ranks of one host, by the same measurement. In the rings they have that of the network's
-#: messages: each rank has one of these to wait for, which takes longer.
+#: Of messages between ranks of one host, on their latency. In the rings these have the other: what a rank
+#: waits for there is a message of the network.
 SAME_HOST_OVERHEAD = "566 ns"
 MEMORY_MB_S = 880.5
 UPDATE_NS = 259.5
