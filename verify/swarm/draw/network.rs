@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use silvan_engine::Bytes;
 use silvan_fabric::topology::{Topology, TopologySpec};
 use silvan_scenario::FAT_TREES;
 use silvan_scenario::import::{ibnetdiscover, read_text};

@@ -137,8 +137,10 @@ impl Host {
         let Some(message) = flow.messages.first_mut() else { return };
         message.left -= u64::from(payload);
         let (message, last) = (*message, message.left == 0);
-        let packet = self.data_packet(core.now, (source, &message), payload, last, vl);
-        let packet = Packet { pinned: self.is_pinned(source, destination, core.now), ..packet };
+        let mut packet = self.data_packet(core.now, (source, &message), payload, last, vl);
+        if self.order.is_some() {
+            packet.pinned = self.is_pinned(source, destination, core.now);
+        }
         if last {
             self.flows.get_mut(id).messages.pop();
             self.sources[usize::from(source)].finished(&message);

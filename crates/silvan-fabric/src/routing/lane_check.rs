@@ -122,11 +122,11 @@ impl Walk<'_> {
         let mut ways: Vec<Option<usize>> = others.chain([None]).collect();
         ways.dedup();
         let count = detours.groups() + 1;
-        let way = |(number, between)| (pair * count + number, between);
-        ways.into_iter()
-            .enumerate()
-            .map(way)
-            .fold(false, |found, way| self.pair((from, to), level, Some(way)) || found)
+        let mut is_discarded = false;
+        for (number, between) in ways.into_iter().enumerate() {
+            is_discarded |= self.pair((from, to), level, Some((pair * count + number, between)));
+        }
+        is_discarded
     }
 
     /// Follows one pair, up to where another that goes on alike went before; where there are detours, with the number

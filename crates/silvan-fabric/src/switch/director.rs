@@ -67,18 +67,8 @@ pub(crate) fn weight_ps(bytes: u64, rate: Rate) -> u64 {
 }
 
 impl Ports {
-    /// Decides where a packet that comes in leaves and on which lane, where that is not the table's alone to
-    /// say.
-    #[inline]
-    pub fn steer(&mut self, core: &mut Core, input: usize, id: PacketId) {
-        if self.steering.is_some() {
-            self.direct_flow(core, input, id);
-            self.choose_lane(core, input, id);
-        }
-    }
-
-    #[inline(never)]
-    fn direct_flow(&mut self, core: &mut Core, input: usize, id: PacketId) {
+    /// Decides where a packet that comes in leaves, where flows have routes of their own.
+    pub(super) fn direct_flow(&mut self, core: &mut Core, input: usize, id: PacketId) {
         let table = usize::from(self.table()[core.packets[id].dst as usize]);
         let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else { return };
         let packet = &mut core.packets[id];

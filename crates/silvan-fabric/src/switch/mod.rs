@@ -86,13 +86,8 @@ impl Switch {
 
     /// As [`Self::accept`], where routes are chosen, packets wait for their tails, or queues are others.
     fn accept_any(&mut self, core: &mut Core, input: usize, packet: PacketId) {
-        if self.ports().chooser().is_some() {
-            self.choose_port(core, packet);
-        } else {
-            if self.ports().detourer().is_some() {
-                self.choose_detour(core, packet);
-            }
-            self.ports_mut().steer(core, input, packet);
+        if self.ports().steering.is_some() {
+            self.steer(core, input, packet);
         }
         let wait =
             if self.ports().may_underrun { self.ports().waits_for_tail(core, input, packet) } else { None };
@@ -108,6 +103,21 @@ impl Switch {
             return;
         }
         self.enqueue(core, input, packet);
+    }
+
+    /// Decides where a packet leaves and on which lane, where that is not the table's alone to say.
+    #[inline(never)]
+    fn steer(&mut self, core: &mut Core, input: usize, packet: PacketId) {
+        match self.ports().steering.as_deref() {
+            Some(Steering::Packets(_)) => self.choose_port(core, packet),
+            Some(Steering::Detours(..)) => {
+                self.choose_detour(core, packet);
+                self.ports().choose_lane(core, input, packet);
+            }
+            Some(Steering::Lanes(_)) => self.ports().choose_lane(core, input, packet),
+            Some(Steering::Flows(_)) => self.ports_mut().direct_flow(core, input, packet),
+            None => {}
+        }
     }
 
     /// Something happens soon: has the state that all ports share brought into the cache.
