@@ -80,7 +80,7 @@ def differences(scenario: Scenario) -> list[Difference]:
     for what in TOTALS:
         if totals[what] != result.summary[what]:
             found.append(Difference(None, what, totals[what], result.summary[what]))
-    return found + (_reordering(result, net.reordering) if net.plan.by_packet else [])
+    return found + (_reordering(result, net.reordering) if net.plan.reorders else [])
 
 
 def _hosts(

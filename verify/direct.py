@@ -13,7 +13,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from verify.mixing import drawn
-from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, time_ps
+from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
 from verify.wiring import Link, Wiring
 
 GRIDS = ("torus", "mesh", "hyperx")
@@ -37,7 +37,9 @@ class Direct(Wiring):
     home: dict[str, str] = field(default_factory=dict)
     routing: str = ""
     draw: int = 0
-    _ways: dict[tuple[str, str], Way] = field(default_factory=dict)
+    #: What minimal ways have in advance where packets choose between two, in bytes times links.
+    bias: int = 0
+    _ways: dict[tuple[str, str, int | None], Way] = field(default_factory=dict)
 
     def join(self, near: str, far: str, like: Link) -> None:
         """Join two switches by their next free ports, or a host with a switch."""
@@ -56,16 +58,19 @@ class Direct(Wiring):
         for (name, port), (other, _) in ((near, far), (far, near)):
             self.port_to.setdefault(name, {}).setdefault(other, []).append(port)
 
-    def way(self, source: str, destination: str) -> Way:
-        """Return the way of a pair."""
-        pair = source, destination
-        if pair not in self._ways:
-            self._ways[pair] = self.walk(source, destination)
-        return self._ways[pair]
+    def way(self, source: str, destination: str, over: int | None = None) -> Way:
+        """Return the way of a pair, or that of its packets that go over a group."""
+        which = source, destination, over
+        if which not in self._ways:
+            self._ways[which] = self.walk(source, destination, over)
+        return self._ways[which]
 
-    def hop(self, switch: str, source: str, destination: str) -> tuple[int, int]:
-        """Return the port by which a switch sends what one host sends to another, and the lane."""
-        following, lane = self.way(source, destination).steps[switch]
+    def hop(self, switch: str, source: str, destination: str, over: int | None = None) -> tuple[int, int]:
+        """Return the port by which a switch sends what one host sends to another, and the lane.
+
+        Packets of a pair that do not all go the same way say which group they go over, if any.
+        """
+        following, lane = self.way(source, destination, over).steps[switch]
         return self.port(switch, following, destination), lane
 
     def port(self, switch: str, following: str, destination: str) -> int:
@@ -86,8 +91,8 @@ class Direct(Wiring):
         """Return the next switch towards a host at another, on a way that follows from the host alone."""
 
     @abstractmethod
-    def walk(self, source: str, destination: str) -> Way:
-        """Find the way of a pair."""
+    def walk(self, source: str, destination: str, over: int | None) -> Way:
+        """Find the way of a pair, over a group that packets of it chose if there is one."""
 
 
 @dataclass
@@ -98,8 +103,8 @@ class Grid(Direct):
     kind: str = "torus"
     place: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
-    def walk(self, source: str, destination: str) -> Way:
-        """Go from the source's switch, whatever the source."""
+    def walk(self, source: str, destination: str, over: int | None) -> Way:
+        """Go from the source's switch, whatever the source; there are no groups."""
         return self.walk_from(self.home[source], destination)
 
     def following(self, switch: str, destination: str) -> str:
@@ -202,20 +207,28 @@ class Groups(Direct):
         chosen = self.hosts.index(destination) % len(own)
         return ports[[gate[1] == following for gate in own[: chosen + 1]].count(True) - 1]
 
-    def walk(self, source: str, destination: str) -> Way:
-        """Go to the group of the destination, over one drawn for the pair if need be."""
+    def ends(self, source: str, destination: str) -> tuple[int, int]:
+        """Return the groups of two hosts."""
+        return self.group(self.home[source]), self.group(self.home[destination])
+
+    def between(self, source: str, destination: str) -> list[int]:
+        """Return the groups over which a way of two hosts may go: none if these are in one group."""
+        ends = self.ends(source, destination)
+        return [] if ends[0] == ends[1] else [n for n in range(len(self.groups)) if n not in ends]
+
+    def walk(self, source: str, destination: str, over: int | None) -> Way:
+        """Go to the group of the destination, over one chosen, or drawn for the pair, if need be."""
         start, target = self.home[source], self.home[destination]
-        ends = self.group(start), self.group(target)
-        between = [n for n in range(len(self.groups)) if n not in ends]
-        legs = [ends[1]]
-        if self.routing == "valiant" and ends[0] != ends[1] and between:
+        ends, between = self.ends(source, destination), self.between(source, destination)
+        if self.routing == "valiant" and between:
             pair = self.draw, self.hosts.index(source), self.hosts.index(destination)
-            legs.insert(0, between[drawn(pair) % len(between)])
+            over = between[drawn(pair) % len(between)]
+        legs = [ends[1]] if over is None else [over, ends[1]]
         links = self.links_over(start, legs, destination)
         lanes = self.lanes_of(links, ends)
         # The link to the host has the lane of those before it, in minimal ways lane 0.
         last = 0
-        if ends[0] != ends[1] and self.routing == "valiant":
+        if ends[0] != ends[1] and self.has_lanes_of_detours():
             last = 2 if self.leaves is None else 1
         steps = {near: (far, lane) for (near, far), lane in zip(links, lanes, strict=True)}
         return Way(0, {**steps, target: (destination, last)})
@@ -259,7 +272,7 @@ class Groups(Direct):
     def lanes_of(self, links: list[tuple[str, str]], ends: tuple[int, int]) -> list[int]:
         """Return the lane of each link of a way: it rises where a circle could close."""
         lanes, lane, crossed = [], 0, False
-        is_over_others = self.routing == "valiant" and ends[0] != ends[1]
+        is_over_others = self.has_lanes_of_detours() and ends[0] != ends[1]
         for near, far in links:
             is_last = self.group(near) == ends[1]
             if self.leaves is not None:
@@ -273,6 +286,10 @@ class Groups(Direct):
                 crossed = True
                 lane += self.leaves is None
         return lanes
+
+    def has_lanes_of_detours(self) -> bool:
+        """Tell whether lanes are those of ways over other groups, for ways that are minimal, too."""
+        return self.routing in ("valiant", "ugal")
 
     def is_leaf(self, switch: str) -> bool:
         """Tell whether a switch is a leaf."""
@@ -348,5 +365,6 @@ def direct(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Di
     nothing_left("topology", given)
     net.routing = rule.pop("kind", "dimension-order" if is_grid else "minimal")
     net.draw = rule.pop("draw", 0)
+    net.bias = size_bytes(rule.pop("bias", "0 B"))
     nothing_left("routing", rule)
     return net

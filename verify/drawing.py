@@ -511,6 +511,9 @@ def on_direct_networks(found: Scenario) -> Scenario:
     if kind.startswith("dragonfly") and rng.random() < 0.6:
         routing = {"kind": "valiant", "draw": rng.randrange(4)}
         needed = 3 if kind == "dragonfly" else 2
+        of_packets = random.Random(f"detours of packets {found['seed']}")
+        if of_packets.random() < 0.5:
+            routing = {"kind": "ugal", "bias": of_packets.choice(["0 B", "0 B", "1 B", "3 KiB", "1 MiB"])}
     elif rng.random() < 0.5:
         routing = {"kind": "minimal" if kind.startswith("dragonfly") else "dimension-order"}
     names = [f"H{number + 1}" for number in range(hosts)]

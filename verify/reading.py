@@ -192,6 +192,13 @@ class Plan:
         return self.adaptive if isinstance(self.adaptive, PacketRouting) else None
 
     @property
+    def reorders(self) -> bool:
+        """Whether packets of a flow may overtake each other."""
+        return self.by_packet is not None or (
+            isinstance(self.wiring, Direct) and self.wiring.routing == "ugal"
+        )
+
+    @property
     def full(self) -> int:
         """Bytes of a full packet."""
         return self.mtu + self.header
@@ -352,6 +359,8 @@ def _lanes(lanes: Mapping[str, Any], net: Wiring) -> Lanes:
     by_way = given.pop("assignment", "service-level") == "routing"
     if by_way and not isinstance(net, Direct):
         raise NotCovered("lanes.assignment = routing: the network's pairs have no ways of their own")
+    if isinstance(net, Direct) and net.routing == "ugal" and not by_way:
+        raise NotCovered("routing.kind = ugal: packets need the lanes of their ways")
     found = Lanes(count, of_level, given.pop("control", None), by_way)
     nothing_left("lanes", given)
     return found

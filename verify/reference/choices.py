@@ -2,12 +2,15 @@
 
 The load of a port is what waits in the switch for it, and what of the far end's buffer is in use on
 the packet's lane. Loads that differ by less than a grade are alike; of several ports one is drawn.
+
+With UGAL-L the first switch of a packet compares the loads of two ways of it, each times its links.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from verify.direct import Groups
 from verify.mixing import drawn
 from verify.reading import PacketRouting
 from verify.reference.links import Packet
@@ -47,4 +50,37 @@ class Choices:
 
     def load(self, port: int, lane: int) -> int:
         """Return the load of a port for packets of a lane, in bytes."""
-        return self.switch.waits_for(port) + self.switch.out[port].used(lane)
+        return load_of(self.switch, port, lane)
+
+
+class Detours:
+    """The choices of one switch between minimal ways and those over a group that is drawn."""
+
+    def __init__(self, switch: Switch, wiring: Groups) -> None:
+        self.switch, self.wiring = switch, wiring
+        #: How many groups it has drawn.
+        self.count = 0
+
+    def group(self, packet: Packet) -> int | None:
+        """Return the group over which a packet of a host of this switch goes; none if it goes minimally."""
+        between = self.wiring.between(*packet.flow.ends)
+        if not between:
+            return None
+        words = self.switch.net.plan.seed & 0xFFFFFFFF, self.switch.number, self.count
+        self.count = (self.count + 1) % 2**32
+        over = between[drawn(words) % len(between)]
+        is_minimal = self.cost(packet, None) <= self.cost(packet, over) + self.wiring.bias
+        return None if is_minimal else over
+
+    def cost(self, packet: Packet, over: int | None) -> int:
+        """Return the load of a way's first port, times the links between switches that the way has."""
+        source, destination = packet.flow.ends
+        port, lane = self.wiring.hop(self.switch.name, source, destination, over)
+        # Each switch but the last has one link of the way behind it.
+        links = len(self.wiring.way(source, destination, over).steps) - 1
+        return load_of(self.switch, port, lane) * links
+
+
+def load_of(switch: Switch, port: int, lane: int) -> int:
+    """Return the load of a port of a switch for packets of a lane, in bytes."""
+    return switch.waits_for(port) + switch.out[port].used(lane)

@@ -42,7 +42,7 @@ class Flow:
 
     def __init__(self, source: Source, ends: tuple[str, str], lane: int, control: Control) -> None:
         self.source, self.lane, self.control = source, lane, control
-        self.origin, self.destination = ends
+        self.ends = self.origin, self.destination = ends
         self.messages: deque[Message] = deque()
         self.sent = self.received = 0
         #: Data packets sent.
@@ -83,7 +83,7 @@ class Host:
         #: Data packets sent so far, and payload sent and received.
         self.served = self.sent = self.received = 0
         #: Where packets may overtake each other.
-        self.order = Order(net.reordering) if net.plan.by_packet else None
+        self.order = Order(net.reordering) if net.plan.reorders else None
         #: Where control is per service level.
         self.levels: dict[int, Control] = {}
 

@@ -42,6 +42,8 @@ class Packet:
     #: Which of its flow's data packets it is, and whether it takes the way of the tables.
     number: int = 0
     is_pinned: bool = False
+    #: The group that it goes over, where its first switch chose one.
+    over: int | None = None
     kind: str = "data"
     announcement: Announcement | None = None
     fecn: bool = False

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
-from verify.direct import Direct
+from verify.direct import Direct, Groups
 from verify.parts import Marking, SampledMarking
 from verify.reading import AdaptiveRouting
 from verify.reference.announcing import weight_ps
-from verify.reference.choices import Choices
+from verify.reference.choices import Choices, Detours
 from verify.reference.hosts import Host
 from verify.reference.links import Channel, Packet, Report
 from verify.reference.marking import Fill, PortState, Sampler
@@ -45,6 +45,10 @@ class Switch:
         rule = net.plan.adaptive
         self.routes = FlowRoutes(net, name, rule) if isinstance(rule, AdaptiveRouting) else None
         self.choices = Choices(self, net.plan.by_packet) if net.plan.by_packet else None
+        wiring = net.plan.wiring
+        self.detours = None
+        if isinstance(wiring, Groups) and wiring.routing == "ugal":
+            self.detours = Detours(self, wiring)
         #: What is announced to each output's link, in the time that it takes for that.
         self.weights = dict.fromkeys(self.ports(), 0)
 
@@ -119,9 +123,11 @@ class Switch:
         """Return the output of a packet, and put it on the lane that its way has there."""
         net = self.net.plan.wiring
         assert isinstance(net, Direct)
-        ends = packet.flow.origin, packet.flow.destination
+        ends = packet.flow.ends
         source, destination = ends if packet.destination == ends[1] else ends[::-1]
-        output, packet.lane = net.hop(self.name, source, destination)
+        if self.detours and not packet.is_control and net.home[source] == self.name:
+            packet.over = self.detours.group(packet)
+        output, packet.lane = net.hop(self.name, source, destination, packet.over)
         return output
 
     def notice(self, port: int, notice: Notice) -> None:
