@@ -65,7 +65,7 @@ INSTEADS = [
     Instead("docs/questions.md", "ways-back.toml --plot", f"ways-back.toml{BRIEF}", LONG),
     Instead("docs/questions.md", f"{PACKETS} --plot", f"{PACKETS}{BRIEF}", LONG),
     Instead("docs/questions.md", "direct-mechanisms.toml --plot", "direct-mechanisms.toml --help", LONG),
-    Instead("docs/questions.md", "direct-mechanisms-512.toml --plot", "direct-mechanisms-512.toml --help", LONG),
+    Instead("docs/questions.md", "mechanisms-512.toml --plot", "mechanisms-512.toml --help", LONG),
     Instead("docs/questions.md", "direct-large.toml --plot", "direct-large.toml --help", LONG),
     Instead("docs/adaptive.md", "permutations=1000", "permutations=50", LONG),
     Instead("docs/jobs.md", "steps-and-trees.toml --plot", "steps-and-trees.toml --help", LONG),
