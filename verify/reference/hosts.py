@@ -121,6 +121,9 @@ class Host:
     def wake(self, port: int, time: int) -> None:
         """Do nothing: hosts are asked whenever something happens."""
 
+    def credit_is_back(self, port: int) -> None:
+        """Do nothing: hosts are asked whenever something happens."""
+
     def add(self, source: Source) -> None:
         """Add a source."""
         source.number = len(self.sources)

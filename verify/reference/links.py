@@ -93,6 +93,9 @@ class Node(Protocol):
     def wake(self, port: int, time: int) -> None:
         """Look at what can be sent from a port at a time, at the latest."""
 
+    def credit_is_back(self, port: int) -> None:
+        """Look at what can be sent from a port now: there is credit that somebody waits for."""
+
 
 class Channel:
     """One direction of a link: packets go there, credits of their lane (and part) come back."""
@@ -109,6 +112,8 @@ class Channel:
         #: Credits on their way back, and what the sender waits for.
         self.returning: defaultdict[tuple[int, Hashable], list[tuple[int, int]]] = defaultdict(list)
         self.wanted: dict[tuple[int, Hashable], int] = {}
+        #: When that will be back, as far as is known.
+        self.ready: dict[tuple[int, Hashable], int] = {}
 
     def span(self, size: int) -> int:
         """Return how long a packet of this size is on the wire at one place."""
@@ -141,18 +146,30 @@ class Channel:
         where = self.where(packet)
         if self.parts[where] >= packet.space:
             return True
-        self.wanted[where] = min(self.wanted.get(where, packet.space), packet.space)
+        wanted = self.wanted.get(where, packet.space)
+        # Who has credit has been told, and waits for something else.
+        self.wanted[where] = packet.space if wanted <= self.parts[where] else min(wanted, packet.space)
         self._wake_sender(where)
         return False
 
     def _wake_sender(self, where: tuple[int, Hashable]) -> None:
         """Have the sender woken when what it waits for is back, if that is on its way."""
         credit = self.parts[where]
+        if credit >= self.wanted[where]:
+            return
         for time, space in sorted(self.returning[where], key=lambda entry: entry[0]):
             credit += space
             if credit >= self.wanted[where]:
-                self.sender.wake(self.sender_port, time)
+                if self.ready.get(where) != time:
+                    self.ready[where] = time
+                    self.net.at(time, lambda: self._tell_sender(where))
                 return
+
+    def _tell_sender(self, where: tuple[int, Hashable]) -> None:
+        """Wake the sender if somebody still waits for this very credit."""
+        if where in self.wanted and self.ready.get(where) == self.net.now:
+            del self.ready[where]
+            self.sender.credit_is_back(self.sender_port)
 
     def send(self, packet: Packet) -> int:
         """Start to send; return when the tail has left."""

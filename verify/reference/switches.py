@@ -151,9 +151,14 @@ class Switch:
         def wakes() -> None:
             if self.wake_at.get(port) == self.net.now:
                 del self.wake_at[port]
-                self.woken.append(port)
+                self.credit_is_back(port)
 
         self.net.at(time, wakes)
+
+    def credit_is_back(self, port: int) -> None:
+        """Have an output asked at the end of this instant, once."""
+        if port not in self.woken:
+            self.woken.append(port)
 
     def fill_changed(self, output: int, lane: int, fill: Fill) -> None:
         """Tell the congestion manager of the output's lane.

@@ -44,6 +44,10 @@ class WakingHost(Host):
 
         self.net.at(time, wakes)
 
+    def credit_is_back(self, port: int) -> None:
+        """Look."""
+        self.is_asked = True
+
     def receive(self, packet: Packet, head: int) -> None:
         """Take a packet in; what is answered, or answers, may change what can be sent."""
         before = self.answers

@@ -209,6 +209,13 @@ impl EventQueue {
         })
     }
 
+    /// Takes the next event if it is due at exactly `time` and has the same key as another.
+    #[inline]
+    pub fn pop_alike(&mut self, time: Time, key: u32) -> Option<Event> {
+        self.current.get(self.at).filter(|event| event.key == key)?;
+        self.pop_at(time)
+    }
+
     /// Takes the next event if it is due at exactly `time` and has a lower key than another.
     #[inline]
     pub fn pop_before(&mut self, time: Time, key: u32) -> Option<Event> {

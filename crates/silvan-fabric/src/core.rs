@@ -1,7 +1,7 @@
 //! What every node works with while it handles an event: the clock, the queue, the packets, the
 //! links and the meters. Nodes reach each other only through the links.
 
-use silvan_engine::{EventQueue, Time};
+use silvan_engine::{Event, EventQueue, Time};
 
 use crate::link::{ChannelId, Class, Links, Way};
 use crate::measure::{Meters, Watch};
@@ -295,6 +295,17 @@ impl Core {
     #[inline(always)]
     pub fn has_credit_or_wait(&mut self, way: Way, space: u32) -> bool {
         self.links.has_credit_or_wait(way, space, self.now, &mut self.queue)
+    }
+
+    /// Whether any of the wake-ups of a sender that are due now, of which this is the first, counts: together they
+    /// are one.
+    #[inline]
+    pub fn take_wakes(&mut self, event: Event) -> bool {
+        let mut counts = self.links.take_wake(event.data, self.now);
+        while let Some(other) = self.queue.pop_alike(event.time, event.key) {
+            counts |= self.links.take_wake(other.data, self.now);
+        }
+        counts
     }
 
     /// See [`Links::wake`].

@@ -27,6 +27,10 @@ pub(crate) use returns::{Returns, Spills};
 /// Index into [`Links::channels`].
 pub(crate) type ChannelId = u32;
 
+/// Of a wake-up's data: the sender has asked for it, and the other bits are the channel; else they are a lane, for
+/// whose credit somebody waits.
+const ASKED: u32 = 1 << 31;
+
 /// What decides whose credit a packet needs: channel, virtual lane and destination.
 pub(crate) type Way = (ChannelId, u8, u32);
 
@@ -36,7 +40,7 @@ pub(crate) type Way = (ChannelId, u8, u32);
 pub(crate) struct Channel {
     /// When the sender has put the last bit of the packet before on the wire.
     pub free_at: Time,
-    /// The earliest pending wake-up, or never.
+    /// The earliest time at which its sender has asked to be woken, or never.
     wake_at: Time,
     /// Data and control bytes sent so far, on the wire.
     pub sent_bytes: u64,
@@ -141,6 +145,8 @@ pub(crate) struct Links {
     kind_of: Vec<u16>,
     kinds: Vec<LinkKind>,
     lanes: Vec<Lane>,
+    /// Per lane, where its sender waits for credit: when that will be back, as far as is known.
+    ready: Vec<Time>,
     /// Returning credits that found no place in their lane.
     spills: Spills,
     /// Receive buffer per lane.
@@ -209,6 +215,7 @@ impl Links {
             kind_of,
             kinds,
             lanes: capacities.iter().map(|&capacity| Lane::new(capacity)).collect(),
+            ready: vec![Time::NEVER; capacities.len()],
             spills: Vec::new(),
             #[cfg(debug_assertions)]
             in_flight: vec![0; capacities.len()],
@@ -302,6 +309,7 @@ impl Links {
             divided.grown.entry((id, vl)).or_default().push(lane as u32);
             let capacity = divided.capacities[id as usize];
             self.lanes.push(Lane::new(capacity));
+            self.ready.push(Time::NEVER);
             self.capacities.push(capacity);
             #[cfg(debug_assertions)]
             self.in_flight.push(0);
@@ -415,9 +423,10 @@ impl Links {
     fn wait_for_credit(&mut self, (id, vl, dst): Way, space: u32, queue: &mut EventQueue) {
         let index = self.lane_index(id, vl, dst);
         // Several may wait for one lane's credit (packets of different sizes for destinations that
-        // share a part of the memory): the one that needs least can go first.
+        // share a part of the memory): the one that needs least can go first. Who has credit has been told.
         let lane = &mut self.lanes[index];
-        lane.wanted = if lane.wanted == 0 { space } else { lane.wanted.min(space) };
+        let is_told = lane.wanted <= lane.available;
+        lane.wanted = if is_told { space } else { lane.wanted.min(space) };
         self.wake_with_credit(id, index, Time::ZERO, queue);
     }
 
@@ -427,30 +436,53 @@ impl Links {
     fn wake_with_credit(&mut self, id: ChannelId, index: usize, passed: Time, queue: &mut EventQueue) {
         if let Some(time) = self.ready_at(index)
             && time >= passed
+            && time != self.ready[index]
         {
-            self.wake(id, time, queue);
+            self.ready[index] = time;
+            let key = self.channels[id as usize].wake_key;
+            queue.push(Event { time, key, data: index as u32 });
         }
     }
 
-    /// Wakes the sender at `time`, unless it is to be woken before that anyway.
+    /// Wakes the sender at `time`, unless it has asked to be woken before that.
     #[inline(always)]
     pub fn wake(&mut self, id: ChannelId, time: Time, queue: &mut EventQueue) {
         let channel = &mut self.channels[id as usize];
         if time < channel.wake_at {
             channel.wake_at = time;
-            queue.push(Event { time, key: channel.wake_key, data: id });
+            queue.push(Event { time, key: channel.wake_key, data: id | ASKED });
         }
     }
 
-    /// Whether a wake-up is the one that counts: an earlier one may have been added since.
+    /// Whether a wake-up counts: the sender asked for none that is earlier, or the credit that somebody waits for
+    /// on a lane is back at this very instant. What is done then does not depend on when the sender learned
+    /// that the credit was on its way.
     #[inline]
-    pub fn take_wake(&mut self, id: ChannelId, now: Time) -> bool {
-        let channel = &mut self.channels[id as usize];
-        if channel.wake_at != now {
-            return false;
+    pub fn take_wake(&mut self, data: u32, now: Time) -> bool {
+        if data & ASKED == 0 {
+            let lane = data as usize;
+            let counts = self.lanes[lane].wanted > 0 && self.ready[lane] == now;
+            if counts {
+                self.ready[lane] = Time::NEVER;
+            }
+            return counts;
         }
-        channel.wake_at = Time::NEVER;
-        true
+        let channel = &mut self.channels[(data & !ASKED) as usize];
+        let counts = channel.wake_at == now;
+        if counts {
+            channel.wake_at = Time::NEVER;
+        }
+        counts
+    }
+
+    /// Has what a wake-up touches brought into the cache.
+    #[inline]
+    pub fn foresee_wake(&self, data: u32) {
+        if data & ASKED == 0 {
+            prefetch(&self.lanes, data as usize);
+        } else {
+            prefetch(&self.channels, (data & !ASKED) as usize);
+        }
     }
 
     /// Puts a packet on the wire. The sender has seen to it that the channel is free and that
@@ -653,7 +685,7 @@ mod tests {
         }
         assert!(!links.has_credit_or_wait(way, 64, Time(10), &mut queue));
         assert_eq!(queue.pop().map(|event| event.time), Some(Time(20)));
-        assert!(links.take_wake(0, Time(20)));
+        assert!(links.take_wake(0, Time(20)), "the lane's credit is back");
         links.release(way, 64, (Time(30), Time(25), Time(25)), &mut queue);
         assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
     }

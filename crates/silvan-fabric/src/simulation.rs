@@ -207,7 +207,7 @@ impl Simulation {
             if event.key < key(Class::SwitchNotice, 0, 0) {
                 core.packets.foresee(event.data);
             } else if event.key >= key(Class::SwitchWake, 0, 0) {
-                core.links.foresee_channel(event.data);
+                core.links.foresee_wake(event.data);
             }
             match class {
                 Class::SwitchArrival | Class::SwitchWake => switches[node as usize].foresee(),
@@ -238,7 +238,7 @@ impl Simulation {
             return self.last_instant();
         }
         while let Some(event) = self.network.core.queue.pop_at(time) {
-            self.events += 1;
+            self.events += u64::from(!unkey(event.key).0.is_wake());
             self.handle(event)?;
             if time == self.config.duration {
                 // All jobs have finished, so this is the end.
@@ -281,7 +281,7 @@ impl Simulation {
     #[cold]
     fn last_instant(&mut self) -> Result<(), ModelError> {
         while let Some(event) = self.network.core.queue.pop_at(self.config.duration) {
-            if matches!(unkey(event.key).0, Class::SwitchWake | Class::HostWake) {
+            if unkey(event.key).0.is_wake() {
                 self.is_cut = true;
             } else {
                 self.events += 1;
@@ -313,12 +313,12 @@ impl Simulation {
             Class::HostNotice => hosts[node].notice(core, event.data),
             // Whatever arrives at an instant has arrived before wake-ups are handled.
             Class::SwitchWake => {
-                if core.links.take_wake(event.data, core.now) {
+                if core.take_wakes(event) {
                     switches[node].wake(core, port);
                 }
             }
             Class::HostWake => {
-                if core.links.take_wake(event.data, core.now) {
+                if core.take_wakes(event) {
                     hosts[node].woken(core);
                 }
             }

@@ -29,6 +29,12 @@ pub(crate) enum Class {
 }
 
 impl Class {
+    /// Whether it only asks somebody to look: how many there are is not part of the results.
+    #[inline]
+    pub fn is_wake(self) -> bool {
+        matches!(self, Self::SwitchWake | Self::HostWake)
+    }
+
     #[inline]
     fn of(bits: u32) -> Self {
         match bits {

@@ -126,9 +126,13 @@ impl Returns {
         spill.insert(place, entry);
     }
 
-    /// When there will be `wanted` bytes of credit, if `available` are there now and the rest is on its way.
+    /// When there will be `wanted` bytes of credit, if `available` are there now and the rest is on its way; not if
+    /// they are there.
     #[inline]
     pub fn ready_at(&self, available: u32, wanted: u32, spills: &Spills) -> Option<Time> {
+        if available >= wanted {
+            return None;
+        }
         let mut sum = available;
         let mut enough = |(time, space): (Time, u32)| {
             sum += space;

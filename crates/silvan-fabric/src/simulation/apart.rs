@@ -107,7 +107,7 @@ impl<H: BorrowMut<Host>> Part<'_, H> {
         match class {
             Class::HostArrival => self.hosts[host as usize].borrow_mut().receive(core, event.data),
             Class::HostWake => {
-                if core.links.take_wake(event.data, core.now) {
+                if core.take_wakes(event) {
                     self.hosts[host as usize].borrow_mut().woken(core);
                 }
             }
