@@ -207,12 +207,10 @@ fn same(base: &Run, other: &Run, check: &'static str, findings: &mut Findings) {
     findings.ensure(one.account == two.account, check, || "the account differs".to_owned());
 }
 
-/// Where outputs are run apart: the same as with all events in their order, and with some number of threads.
+/// The same with all events in their order, where outputs are run apart, and with some number of threads.
 fn apart(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &mut Findings) {
-    if !scenario.simulation().is_ok_and(|simulation| simulation.partitions().is_ok()) {
-        return;
-    }
-    if wanted.has("engine") {
+    let Ok(simulation) = scenario.simulation() else { return };
+    if simulation.is_apart() && wanted.has("engine") {
         findings.made.push("engine");
         let mut other = run_with(scenario, Engine::General);
         if let (Some(one), Some(other)) = (&base.outcome, &mut other.outcome) {
@@ -220,7 +218,7 @@ fn apart(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &mut Fi
         }
         same(base, &other, "engine", findings);
     }
-    if wanted.has("threads") {
+    if simulation.partitions().is_ok() && wanted.has("threads") {
         findings.made.push("threads");
         let mut other = scenario.clone();
         let counts = [2, 3, 5, 7];

@@ -7,6 +7,7 @@ mod pause;
 mod queues;
 mod sources;
 
+pub(crate) use apart::Lookahead;
 pub use sources::permutation;
 
 use std::sync::Arc;
@@ -51,15 +52,7 @@ pub(crate) struct Network {
     pub triggers: Triggers,
     /// Parallel applications, if there are any.
     pub jobs: Option<Jobs>,
-    pub apart: Apart,
-}
-
-/// Whether the outputs of switches are run apart.
-pub(crate) enum Apart {
-    /// They are: no partition acts on another one sooner than after this.
-    Partitions { lookahead: Time },
-    /// They are not, and why, in words.
-    No(&'static str),
+    pub lookahead: Lookahead,
 }
 
 /// Hosts with something in common.
@@ -80,7 +73,7 @@ const _: () = assert!(MAX_SWITCH_PORTS as u32 == MAX_PORTS);
 impl Network {
     /// Whether outputs are run apart.
     pub fn is_apart(&self) -> bool {
-        matches!(self.apart, Apart::Partitions { .. })
+        self.core.part(0).outputs.is_some()
     }
 
     /// Counts what hosts have drained by now, and adds up what partitions have counted.
@@ -163,12 +156,8 @@ pub(crate) fn build(
     meters.is_awaited = triggers.next < u64::MAX;
     meters.warmup = config.warmup;
     let mut core = builder.core(links, meters);
-    let apart = match engine {
-        Engine::General => Apart::No("it was asked to be"),
-        // What waits starts with the packet that is the last one in the order of all hosts' events.
-        Engine::Fastest if core.meters.is_awaited => Apart::No("traffic waits for packets to be delivered"),
-        Engine::Fastest => builder.run_apart(&mut core, &mut hosts, &mut switches, &receiver)?,
-    };
+    let nodes = (hosts.as_mut_slice(), &mut switches);
+    let lookahead = builder.partition(&mut core, nodes, &receiver, engine)?;
     if let Some(jobs) = &mut jobs {
         jobs.start(&mut core, &mut hosts);
     }
@@ -185,7 +174,7 @@ pub(crate) fn build(
         groups,
         triggers,
         jobs,
-        apart,
+        lookahead,
     })
 }
 
@@ -238,6 +227,10 @@ impl<'a> Builder<'a> {
             dirty_hosts: Vec::new(),
             next_look: Time::ZERO,
             rest: None,
+            far: None,
+            is_whole: true,
+            #[cfg(debug_assertions)]
+            broken: None,
             parts: Vec::new(),
             part_of: Box::default(),
         }

@@ -1,5 +1,7 @@
-//! What every node works with while it handles an event: the clock, the queue, the packets, the
-//! links and the meters. Nodes reach each other only through the links.
+//! What every node of a partition works with while it handles an event: the clock, the queue, the packets, the
+//! links and the meters. Nodes reach each other only through the links; see [`mail`] for those of other partitions.
+
+mod mail;
 
 use silvan_engine::{Event, EventQueue, Time};
 
@@ -8,6 +10,7 @@ use crate::measure::{Meters, Watch};
 use crate::outputs::{Around, Outputs};
 use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::queueing::isolation::Notice;
+pub(crate) use mail::{Far, Mail};
 
 /// What a switch tells the source of a packet that it marks: which flow of which host, and how severe
 /// congestion is.
@@ -125,8 +128,15 @@ pub(crate) struct Core {
     pub dirty_hosts: Vec<u32>,
     /// When somebody looks next, where outputs are run apart.
     pub next_look: Time,
-    /// Where somebody looked in the middle of a bin: hosts have not decided yet at that time.
+    /// Where somebody looked: nobody has decided yet at that time.
     pub rest: Option<Time>,
+    /// Where there are other partitions and switches have events of their own.
+    pub far: Option<Box<Far>>,
+    /// Whether all nodes are of this partition and have events of their own.
+    pub is_whole: bool,
+    /// What does not hold, and since when.
+    #[cfg(debug_assertions)]
+    pub broken: Option<(Time, String)>,
     /// The partitions, where there are several: all that happens does so there, and this one only adds up.
     pub parts: Vec<Core>,
     /// Per channel, where there are several partitions: that of its sender.
@@ -194,18 +204,20 @@ impl Core {
 
     /// All packets inside the network.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
-        std::iter::once(self).chain(&self.parts).flat_map(|core| {
-            let sent = core.outputs.iter().flat_map(Outputs::sent_elsewhere);
-            core.packets.iter().chain(sent)
-        })
+        let all = std::iter::once(self).chain(&self.parts);
+        all.flat_map(|core| core.packets.iter().chain(core.sent_elsewhere()))
     }
 
     /// How many packets are inside the network.
     pub fn alive(&self) -> usize {
-        let own = |core: &Self| {
-            core.packets.alive() + core.outputs.iter().flat_map(Outputs::sent_elsewhere).count()
-        };
+        let own = |core: &Self| core.packets.alive() + core.sent_elsewhere().count();
         std::iter::once(self).chain(&self.parts).map(own).sum()
+    }
+
+    /// How many notifications for sources are on their way.
+    pub fn reports_on_their_way(&self) -> usize {
+        let all = std::iter::once(self).chain(&self.parts);
+        all.map(|core| core.reports.len() + core.notices.reports()).sum()
     }
 
     /// Somebody will look at a time, unless the warm-up ends before.
@@ -318,9 +330,10 @@ impl Core {
     #[inline(always)]
     pub fn send(&mut self, channel: ChannelId, packet: PacketId) -> Time {
         let (end, arrival) = self.links.send(channel, packet, &mut self.packets[packet], self.now);
-        match &mut self.outputs {
-            None => self.queue.push(arrival),
-            Some(outputs) => outputs.enter(channel, packet, &self.packets, arrival.time),
+        if self.is_whole {
+            self.queue.push(arrival);
+        } else {
+            self.send_otherwise(channel, arrival);
         }
         end
     }
@@ -328,15 +341,17 @@ impl Core {
     /// See [`Links::release`].
     #[inline(always)]
     pub fn release(&mut self, way: Way, space: u32, time: Time) {
-        self.links.release(way, space, (time, self.now, self.now), &mut self.queue);
+        if self.is_whole || !self.release_otherwise(way, space, time) {
+            self.links.release(way, space, (time, self.now, self.now), &mut self.queue);
+        }
     }
 
     /// Sends a notification of `bytes` to the node at the far end of a channel.
     pub fn notify(&mut self, channel: ChannelId, class: Class, word: Word, bytes: u32) {
         // The next switch passes a report on after its pipeline.
         let is_forwarded = class == Class::SwitchNotice && matches!(word, Word::Report(_));
-        let id = self.notices.add(word);
-        self.links.notify(channel, (class, id), (bytes, is_forwarded), self.now, &mut self.queue);
+        let at = self.links.notify(channel, class, (bytes, is_forwarded), self.now);
+        self.tell(channel, at, word);
     }
 
     /// When the sender of a channel may send next.

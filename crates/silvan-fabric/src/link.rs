@@ -242,9 +242,13 @@ impl Links {
         self.divided.is_none() && self.pauses.is_none()
     }
 
-    /// Gives a host that sends on a channel another number, by which it is woken.
-    pub fn renumber(&mut self, id: ChannelId, host: u32) {
-        self.channels[id as usize].wake_key = key(Class::HostWake, host, 0);
+    /// Gives the nodes at the ends of a channel other numbers, by which their events name them.
+    pub fn renumber(&mut self, id: ChannelId, sender: u32, receiver: u32) {
+        let channel = &mut self.channels[id as usize];
+        for (known, node) in [(&mut channel.wake_key, sender), (&mut channel.arrival_key, receiver)] {
+            let (class, _, port) = unkey(*known);
+            *known = key(class, node, port);
+        }
     }
 
     /// All kinds of links.
@@ -260,6 +264,12 @@ impl Links {
     /// Receive buffer of an undivided virtual lane.
     pub fn capacity(&self, id: ChannelId, vl: u8) -> u32 {
         self.capacities[id as usize * self.lane_count + usize::from(vl)]
+    }
+
+    /// How long a bit takes from one end of a channel to the other.
+    #[inline]
+    pub fn delay(&self, id: ChannelId) -> Time {
+        self.kind(id).delay
     }
 
     /// A channel's data rate.
@@ -524,24 +534,22 @@ impl Links {
     }
 
     /// Puts a notification of `bytes` on the wire, ahead of all packets that wait for it: link-level
-    /// messages need no credits. `class` says what kind of node is at the far end, `data` which
-    /// notification it is. It is there when its tail is in, and has passed the switch's pipeline if it is
-    /// forwarded.
+    /// messages need no credits. `class` says what kind of node is at the far end. Returns when it is there, and
+    /// the key of that event: when its tail is in, and has passed the switch's pipeline if it is forwarded.
     pub fn notify(
         &mut self,
         id: ChannelId,
-        (class, data): (Class, u32),
+        class: Class,
         (bytes, is_forwarded): (u32, bool),
         now: Time,
-        queue: &mut EventQueue,
-    ) {
+    ) -> (Time, u32) {
         let kind = &self.kinds[usize::from(self.kind_of[id as usize])];
         let channel = &mut self.channels[id as usize];
         channel.free_at = channel.free_at.max(now) + kind.pace.time(bytes);
         channel.sent_bytes += u64::from(bytes);
         let (_, node, port) = unkey(channel.arrival_key);
         let delay = if is_forwarded { kind.head_delay } else { kind.delay };
-        queue.push(Event { time: channel.free_at + delay, key: key(class, node, port), data });
+        (channel.free_at + delay, key(class, node, port))
     }
 
     /// The time `bytes` take on a channel.
@@ -594,13 +602,10 @@ impl Links {
     }
 
     /// A packet left the wire for the receiver's buffer (for the books of debug builds).
-    #[inline]
-    pub fn landed(&mut self, (_id, _vl, _dst): Way, _space: u32) {
-        #[cfg(debug_assertions)]
-        {
-            let index = self.lane_index(_id, _vl, _dst);
-            self.in_flight[index] -= _space;
-        }
+    #[cfg(debug_assertions)]
+    pub fn landed(&mut self, (id, vl, dst): Way, space: u32) {
+        let index = self.lane_index(id, vl, dst);
+        self.in_flight[index] -= space;
     }
 
     /// The credits on their way back to a lane's sender.

@@ -93,14 +93,16 @@ pub(crate) struct Packet {
     pub pinned: bool,
 }
 
+/// Which packet of its flow one is, and the group that its detour leads over, if it makes one.
+pub(crate) type Marks = (u64, Option<u16>);
+
 /// All packets in flight. Slots are reused, so memory follows the packets in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     slots: Vec<Packet>,
     free: Vec<PacketId>,
-    /// Where packets of a flow may overtake each other, which of them each is, and the group that its detour leads
-    /// over, if it makes one.
-    marks: Vec<(u64, Option<u16>)>,
+    /// Of packets that may overtake each other, or make detours.
+    marks: Vec<Marks>,
 }
 
 impl Pool {
@@ -133,7 +135,7 @@ impl Pool {
     }
 
     #[inline]
-    fn marks_of(&mut self, id: PacketId) -> &mut (u64, Option<u16>) {
+    fn marks_of(&mut self, id: PacketId) -> &mut Marks {
         if self.marks.len() <= id as usize {
             self.marks.resize(self.slots.len(), (0, None));
         }
@@ -158,6 +160,18 @@ impl Pool {
     /// The group over which a packet makes a detour, if its first switch said so.
     pub fn detour(&self, id: PacketId) -> Option<usize> {
         self.marks.get(id as usize).and_then(|marks| marks.1).map(usize::from)
+    }
+
+    /// What was said of a packet besides.
+    pub fn marks(&self, id: PacketId) -> Marks {
+        self.marks.get(id as usize).copied().unwrap_or_default()
+    }
+
+    /// Says of a packet what another pool knew of it.
+    pub fn set_marks(&mut self, id: PacketId, marks: Marks) {
+        if marks != Marks::default() || !self.marks.is_empty() {
+            *self.marks_of(id) = marks;
+        }
     }
 
     /// Has a packet brought into the cache.

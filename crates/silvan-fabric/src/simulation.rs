@@ -1,13 +1,12 @@
 //! The run itself: built from topology, tables and configuration, advanced in slices.
 
-use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
 
-use crate::build::{Apart, Network, build};
+use crate::build::{Network, build};
 use crate::config::{Config, RoutePer};
 use crate::congestion::reaction::Reaction;
 use crate::jobs::{Closed, Jobs, into_tables};
-use crate::link::{Class, key, unkey};
+use crate::link::{Class, key};
 use crate::measure::{Nodes, Story, check_traffic, find_deadlock, isolation_summary, left_waiting, tell};
 use crate::outcome::{
     AnnouncedSummary, ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary,
@@ -17,7 +16,6 @@ use crate::outcome::{latency_table, rate_gbit_s};
 use crate::queueing::Isolation;
 use crate::routing::Tables;
 use crate::topology::Topology;
-use crate::traffic::trigger::Waiting;
 
 /// Why a run could not be built or go on, with its context.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,7 +82,7 @@ pub struct Simulation {
     hosts: Vec<String>,
     events: u64,
     next_watch: Time,
-    /// Where outputs are run apart, the end of the current interval; else there is an event of it.
+    /// The end of the current interval, if it is before the end of the run.
     next_sample: Option<Time>,
     done: bool,
     /// Whether the end came before decisions that were due.
@@ -120,12 +118,8 @@ impl Simulation {
         engine: Engine,
     ) -> Result<Self, ModelError> {
         let mut network = build(topology, tables, config, engine)?;
-        let is_apart = network.is_apart();
         let core = &mut network.core;
         let first = config.measure.interval.min(config.duration);
-        if !is_apart {
-            core.queue.push(Event { time: first, key: key(Class::Sample, 0, 0), data: 0 });
-        }
         let warmup = Event { time: config.warmup, key: key(Class::Warmup, 0, 0), data: 0 };
         if core.parts.is_empty() {
             core.queue.push(warmup);
@@ -143,7 +137,7 @@ impl Simulation {
             hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
             events: 0,
             next_watch: Self::WATCH_INTERVAL,
-            next_sample: is_apart.then_some(first),
+            next_sample: Some(first),
             done: false,
             is_cut: false,
         })
@@ -152,12 +146,15 @@ impl Simulation {
     /// Partitions, each of which a thread of its own works at.
     ///
     /// # Errors
-    /// Why one thread handles all events in their order, in words.
+    /// Why one thread does everything, in words.
     pub fn partitions(&self) -> Result<usize, &'static str> {
-        match self.network.apart {
-            Apart::Partitions { .. } => Ok(self.network.core.parts.len().max(1)),
-            Apart::No(why) => Err(why),
-        }
+        self.network.lookahead.map(|_| self.network.core.parts.len().max(1))
+    }
+
+    /// Whether the outputs of switches are run apart, rather than all events handled in their order.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        self.network.is_apart()
     }
 
     /// Processes about `events` events, or fewer if the end comes first.
@@ -167,19 +164,7 @@ impl Simulation {
     pub fn advance(&mut self, events: u64) -> Result<Progress, ModelError> {
         let target = self.events.saturating_add(events);
         while !self.done && self.events < target {
-            if self.network.is_apart() {
-                self.advance_apart(target)?;
-                continue;
-            }
-            if self.network.core.queue.is_turn_over() && self.network.core.queue.turn_wheel() && self.is_large
-            {
-                self.foresee();
-            }
-            let next = self.network.core.queue.next_time();
-            match next {
-                Some(time) if time <= self.config.duration => self.instant(time)?,
-                _ => self.end()?,
-            }
+            self.run_partitions(target)?;
         }
         let now = self.network.core.now;
         Ok(Progress { now, end: self.config.duration, events: self.events, done: self.done })
@@ -195,168 +180,9 @@ impl Simulation {
         Ok(())
     }
 
-    /// Looks at the events to come and has what they will touch brought into the cache: first
-    /// the packets and links that the staged events name, then, once these are there, what the
-    /// current events will find through them. Changes nothing.
-    #[inline]
-    fn foresee(&self) {
-        let Network { core, switches, hosts, .. } = &self.network;
-        for event in core.queue.staged() {
-            // Arrivals name a packet, wake-ups a channel.
-            let (class, node, _) = unkey(event.key);
-            if event.key < key(Class::SwitchNotice, 0, 0) {
-                core.packets.foresee(event.data);
-            } else if event.key >= key(Class::SwitchWake, 0, 0) {
-                core.links.foresee_wake(event.data);
-            }
-            match class {
-                Class::SwitchArrival | Class::SwitchWake => switches[node as usize].foresee(),
-                Class::HostArrival => prefetch(hosts, node as usize),
-                Class::HostWake => prefetch_lines::<_, 5>(hosts, node as usize),
-                _ => {}
-            }
-        }
-        for event in core.queue.current() {
-            let (class, node, port) = unkey(event.key);
-            let (node, port) = (node as usize, port as usize);
-            match class {
-                Class::SwitchArrival => switches[node].foresee_arrival(core, port, event.data),
-                Class::SwitchWake => switches[node].foresee_wake(core, port),
-                Class::HostArrival => hosts[node].foresee_arrival(core),
-                Class::HostWake => hosts[node].foresee_wake(core),
-                _ => {}
-            }
-        }
-    }
-
-    /// Everything that happens at one instant: arrivals first, then decisions. Those at the end belong
-    /// to what follows: no row of a table has them.
-    fn instant(&mut self, time: Time) -> Result<(), ModelError> {
-        debug_assert!(time >= self.network.core.now, "time does not go back");
-        self.network.core.now = time;
-        if time == self.config.duration {
-            return self.last_instant();
-        }
-        while let Some(event) = self.network.core.queue.pop_at(time) {
-            self.events += u64::from(!unkey(event.key).0.is_wake());
-            self.handle(event)?;
-            if time == self.config.duration {
-                // All jobs have finished, so this is the end.
-                return self.last_instant();
-            }
-        }
-        let network = &mut self.network;
-        if let Some(jobs) = &mut network.jobs {
-            jobs.step(&mut network.core, &mut network.hosts);
-        }
-        // Handling one node at an instant never makes another one dirty at the same instant:
-        // nodes act on each other only through links, which take time.
-        // In the order of the events that asked for it: what follows from them is then nearly in
-        // order, too, and quickly sorted by the queue.
-        // What an output sends may bring a packet for another one of the switch to a queue's head.
-        let mut at = 0;
-        while let Some(&(index, output)) = network.core.dirty_outputs.get(at) {
-            network.switches[index as usize].settle(&mut network.core, output as usize);
-            at += 1;
-        }
-        network.core.dirty_outputs.clear();
-        if !network.core.reports.is_empty() {
-            let mut reports = std::mem::take(&mut network.core.reports);
-            reports.sort_by_key(|(cause, _)| *cause);
-            for ((switch, ..), report) in reports {
-                network.switches[switch as usize].send_report(&mut network.core, report);
-            }
-        }
-        for at in 0..network.core.dirty_hosts.len() {
-            let index = network.core.dirty_hosts[at];
-            network.hosts[index as usize].settle(&mut network.core);
-        }
-        network.core.dirty_hosts.clear();
-        if let Some(jobs) = &mut network.jobs {
-            jobs.note(&mut network.core);
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn last_instant(&mut self) -> Result<(), ModelError> {
-        while let Some(event) = self.network.core.queue.pop_at(self.config.duration) {
-            if unkey(event.key).0.is_wake() {
-                self.is_cut = true;
-            } else {
-                self.events += 1;
-                self.handle(event)?;
-            }
-        }
-        let core = &self.network.core;
-        self.is_cut |= !core.dirty_hosts.is_empty() || !core.dirty_outputs.is_empty();
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn handle(&mut self, event: Event) -> Result<(), ModelError> {
-        let (class, node, port) = unkey(event.key);
-        let (node, port) = (node as usize, port as usize);
-        let Network { core, hosts, switches, .. } = &mut self.network;
-        match class {
-            Class::SwitchArrival => switches[node].accept(core, port, event.data),
-            Class::SwitchReady => switches[node].enqueue(core, port, event.data),
-            Class::HostArrival => {
-                hosts[node].receive(core, event.data);
-                self.look_at_triggers();
-            }
-            Class::HostDrained => {
-                hosts[node].count_drained(core);
-                self.look_at_triggers();
-            }
-            Class::SwitchNotice => switches[node].notice(core, port, event.data),
-            Class::HostNotice => hosts[node].notice(core, event.data),
-            // Whatever arrives at an instant has arrived before wake-ups are handled.
-            Class::SwitchWake => {
-                if core.take_wakes(event) {
-                    switches[node].wake(core, port);
-                }
-            }
-            Class::HostWake => {
-                if core.take_wakes(event) {
-                    hosts[node].woken(core);
-                }
-            }
-            Class::Warmup => {
-                hosts.iter_mut().for_each(|host| host.count_drained(core));
-                core.meters.end_warmup();
-            }
-            // See `instant`.
-            Class::Job => {}
-            Class::Sample => self.sample()?,
-        }
-        self.check_event(class, node, port)
-    }
-
-    #[inline]
-    fn look_at_triggers(&mut self) {
-        if self.network.core.meters.packets_delivered >= self.network.triggers.next {
-            self.pull_triggers();
-        }
-    }
-
-    /// Starts the traffic that waited for the packet just delivered, at this very instant.
-    #[cold]
-    fn pull_triggers(&mut self) {
-        let Network { core, hosts, triggers, .. } = &mut self.network;
-        while let Some(waiting) = triggers.pull(core.meters.packets_delivered, core.now) {
-            for &Waiting { host, source, phase } in waiting {
-                let at = core.now + phase;
-                hosts[host as usize].begin(core, source, at);
-            }
-        }
-        core.meters.is_awaited = triggers.next < u64::MAX;
-    }
-
     fn sample(&mut self) -> Result<(), ModelError> {
         self.look_for_stall()?;
         self.network.count_drained();
-        let is_apart = self.network.is_apart();
         let Network { core, hosts, switches, series, forest, receiver, jobs, .. } = &mut self.network;
         if self.config.ends_with_jobs && jobs.as_ref().is_some_and(Jobs::are_over) {
             self.config.duration = core.now;
@@ -366,11 +192,7 @@ impl Simulation {
             forest.sample(core, Nodes { switches, hosts, receiver });
         }
         let next = core.now + series.interval;
-        let goes_on = next <= self.config.duration;
-        self.next_sample = (is_apart && goes_on).then_some(next);
-        if goes_on && !is_apart {
-            core.queue.push(Event { time: next, key: key(Class::Sample, 0, 0), data: 0 });
-        }
+        self.next_sample = (next <= self.config.duration).then_some(next);
         core.expect_look(next.min(self.config.duration));
         self.check_all()?;
         self.watch()
@@ -398,25 +220,6 @@ impl Simulation {
             })
             .collect();
         Err(ModelError::Deadlock { now: core.now, cycle: names.join(", ") })
-    }
-
-    #[cfg(debug_assertions)]
-    fn check_event(&self, class: Class, node: usize, port: usize) -> Result<(), ModelError> {
-        let Network { core, switches, .. } = &self.network;
-        let channel = match class {
-            Class::SwitchArrival | Class::SwitchReady => switches[node].ports().wiring[port].map(|p| p.into),
-            _ => None,
-        };
-        let checked = channel.map_or(Ok(()), |channel| {
-            crate::measure::check_channel(core, switches, channel, Some((node as u32, port)))
-        });
-        checked.map_err(|what| ModelError::Broken { now: core.now, what })
-    }
-
-    #[cfg(not(debug_assertions))]
-    #[inline]
-    fn check_event(&self, _class: Class, _node: usize, _port: usize) -> Result<(), ModelError> {
-        Ok(())
     }
 
     #[cfg(debug_assertions)]
@@ -664,6 +467,7 @@ pub fn jain(shares: &[f64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
 
-mod apart;
+mod part;
+mod threads;
 #[cfg(test)]
 mod tests;

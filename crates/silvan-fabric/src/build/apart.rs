@@ -1,65 +1,121 @@
-//! Switches whose outputs are run apart.
+//! How a run is done: whether the outputs of switches are run apart, and in how many partitions.
+
+use std::sync::Arc;
 
 use silvan_engine::Rate;
 use silvan_engine::units::BytePace;
+use silvan_engine::{EventQueue, Time};
 
 use super::{Builder, Receiver, wrong};
-use crate::build::Apart;
+use crate::config::Architecture;
 use crate::congestion::Notification;
 use crate::congestion::marking::Marking;
-use crate::core::Core;
+use crate::core::{Core, Far};
 use crate::host::Host;
 use crate::link::Links;
 use crate::outputs::{Outputs, Partition, Plan};
-use crate::simulation::ModelError;
+use crate::queueing::Isolation;
+use crate::simulation::{Engine, ModelError};
 use crate::switch::Switch;
 use crate::topology::{End, Link, NodeRef};
 use crate::traffic::source::{Clock, Source};
 
+/// The least time in which a partition acts on another one, or why one thread does everything, in words.
+pub(crate) type Lookahead = Result<Time, &'static str>;
+
 impl Builder<'_> {
-    /// Has the outputs of switches run apart, in as many partitions as there are to be threads, if the network
-    /// allows it; else says why not.
-    pub(super) fn run_apart(
+    /// Has the outputs of switches run apart where the network and `engine` allow it, and divides the network into
+    /// as many partitions as there are to be threads.
+    pub(super) fn partition(
         &self,
         core: &mut Core,
-        hosts: &mut [Host],
-        switches: &mut Vec<Switch>,
+        (hosts, switches): (&mut [Host], &mut Vec<Switch>),
         receivers: &[Receiver],
-    ) -> Result<Apart, ModelError> {
-        let plan = self.outputs(&core.links, receivers, hosts);
-        if let Err(why) = plan.fits(switches) {
-            return Ok(Apart::No(why));
+        engine: Engine,
+    ) -> Result<Lookahead, ModelError> {
+        if core.meters.is_awaited {
+            // What waits starts with the packet that is the last one in the order of all hosts' events.
+            return Ok(Err("traffic waits for packets to be delivered"));
         }
-        // A rank that gets a message acts at once, wherever it is.
+        let plan = self.plan(&core.links, receivers, hosts);
+        let is_apart = engine == Engine::Fastest && plan.fits(switches).is_ok();
         let threads = if self.config.jobs.is_empty() { usize::from(self.config.threads.max(1)) } else { 1 };
-        let partition = Partition::new(threads, &plan, switches, hosts.len());
-        let mut outputs = Outputs::new(&plan, &partition, switches);
-        if partition.count == 1 {
-            core.outputs = outputs.pop();
-            return Ok(Apart::Partitions { lookahead: partition.lookahead });
+        let mut partition = Partition::new(threads, &plan, switches, hosts.len());
+        let acts_at_once = partition.lookahead == Time::ZERO;
+        if acts_at_once {
+            partition = Partition::new(1, &plan, switches, hosts.len());
         }
+        let count = partition.count;
         for (host, &(part, place)) in hosts.iter_mut().zip(&partition.of_host) {
             (host.part, host.place) = (part, place);
         }
-        let mut part_of = vec![0; receivers.len()];
-        for (channel, _, from, _) in self.directed() {
-            part_of[channel as usize] = match from.node {
-                NodeRef::Host(host) => partition.of_host[host as usize].0,
-                NodeRef::Switch(switch) => partition.of_switch[switch as usize],
-            };
+        let mut places = vec![0; count];
+        for (switch, &part) in switches.iter_mut().zip(&partition.of_switch) {
+            let ports = switch.ports_mut();
+            let next = &mut places[usize::from(part)];
+            (ports.part, ports.place) = (part, *next);
+            *next += 1;
         }
-        for outputs in outputs {
-            let meters = core.meters.fresh().ok_or_else(|| wrong("latencies cannot be counted"))?;
-            let mut links = core.links.clone();
-            hosts.iter().for_each(|host| links.renumber(host.out, host.place));
-            core.parts.push(Core { outputs: Some(outputs), ..self.core(links, meters) });
+        let outputs = if is_apart { Outputs::new(&plan, &partition, switches) } else { Vec::new() };
+        let lookahead = if !self.config.jobs.is_empty() {
+            Err("ranks of jobs act at once on what arrives")
+        } else if acts_at_once {
+            Err("a switch acts on the next one at once")
+        } else {
+            Ok(partition.lookahead)
+        };
+        core.is_whole = count == 1 && !is_apart;
+        if count == 1 {
+            core.outputs = outputs.into_iter().next();
+        } else {
+            self.add_parts(core, (hosts, switches), &partition, outputs)?;
         }
-        core.part_of = part_of.into();
-        Ok(Apart::Partitions { lookahead: partition.lookahead })
+        Ok(lookahead)
     }
 
-    /// What the outputs need to know.
-    pub(super) fn outputs<'p>(
+    /// Gives each partition a state of its own.
+    fn add_parts(
+        &self,
+        core: &mut Core,
+        (hosts, switches): (&[Host], &[Switch]),
+        partition: &Partition,
+        outputs: Vec<Outputs>,
+    ) -> Result<(), ModelError> {
+        let node = |node: NodeRef| match node {
+            NodeRef::Host(host) => (hosts[host as usize].part, hosts[host as usize].place),
+            NodeRef::Switch(switch) => {
+                let ports = switches[switch as usize].ports();
+                (ports.part, ports.place)
+            }
+        };
+        let mut ends = Vec::new();
+        for (channel, _, from, to) in self.directed() {
+            let ((sender, place), (receiver, far_place)) = (node(from.node), node(to.node));
+            ends.push((sender, receiver));
+            core.links.renumber(channel, place, far_place);
+        }
+        core.part_of = ends.iter().map(|&(sender, _)| sender).collect();
+        let ends: Arc<[(u16, u16)]> = ends.into();
+        let is_apart = !outputs.is_empty();
+        let mut outputs = outputs.into_iter();
+        for part in 0..partition.count {
+            let meters = core.meters.fresh().ok_or_else(|| wrong("latencies cannot be counted"))?;
+            let far = (!is_apart).then(|| Box::new(Far::new(part, Arc::clone(&ends), partition.count)));
+            let spacing = Time(self.event_spacing().0 * partition.count as u64);
+            let own = Core {
+                outputs: outputs.next(),
+                queue: EventQueue::new(spacing),
+                far,
+                is_whole: false,
+                ..self.core(core.links.clone(), meters)
+            };
+            core.parts.push(own);
+        }
+        Ok(())
+    }
+
+    /// What decides how the run is done.
+    fn plan<'p>(
         &self,
         links: &'p Links,
         receivers: &'p [Receiver],
@@ -89,7 +145,28 @@ impl Builder<'_> {
             have_adapters: hosts.iter().any(|host| host.adapter.is_some()),
             smallest: if quiet { data } else { data.min(self.sizes.control) }.max(1),
             credit_block: self.sizes.credit_block,
+            crossbar: self.fastest_crossbar(),
+            least_notice: self.least_notice(),
         }
+    }
+
+    /// How fast a switch may free a packet's space, if that is faster than its links.
+    fn fastest_crossbar(&self) -> Option<BytePace> {
+        let config = &self.config.switch;
+        let is_cioq = config.architecture(self.config.congestion.mechanism) == Architecture::Cioq;
+        let usual = is_cioq.then(|| Rate(2 * self.fastest().0));
+        config.crossbar.or(usual).map(Rate::pace)
+    }
+
+    /// Bytes of the smallest notification that switches send to the next node, if they send any.
+    fn least_notice(&self) -> Option<u32> {
+        let parts = self.config.parts();
+        let lines = match parts.isolation {
+            Isolation::None => None,
+            Isolation::SpecialQueues(special) => Some(u32::try_from(special.message.0).unwrap_or(u32::MAX)),
+        };
+        let reports = (parts.notification == Notification::Backward).then_some(self.sizes.control);
+        lines.into_iter().chain(reports).min()
     }
 
     /// The payload of a source's smallest packet, or less.

@@ -151,7 +151,7 @@ impl Builder<'_> {
         Box::new(QueuedSwitch::new(ports, buffers, arbiter, config.crossbar.map(Rate::pace)))
     }
 
-    fn fastest(&self) -> Rate {
+    pub(super) fn fastest(&self) -> Rate {
         self.topology.links.iter().map(|link| link.rate).max().unwrap_or_default()
     }
 

@@ -330,7 +330,7 @@ impl Host {
             return core.now + packet.tail_lag;
         }
         let way = (self.into, packet.vl, packet.dst);
-        core.links.landed(way, packet.space);
+        core.landed(way, packet.space);
         let mut done = core.now;
         if packet.kind == Kind::Data {
             let head_at = core.now.saturating_sub(packet.tail_lag);

@@ -26,6 +26,17 @@ pub(crate) struct Reordering {
     pub most_bytes: u64,
 }
 
+impl Reordering {
+    /// Adds what other hosts have counted.
+    pub fn add(&mut self, other: &Self) {
+        self.late += other.late;
+        self.held += other.held;
+        self.released += other.released;
+        self.waited_ps += other.waited_ps;
+        self.most_bytes = self.most_bytes.max(other.most_bytes);
+    }
+}
+
 /// What a receiver knows of a flow.
 #[derive(Debug, Default)]
 struct Sequence {

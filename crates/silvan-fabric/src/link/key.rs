@@ -20,8 +20,8 @@ pub(crate) enum Class {
     Job = 6,
     /// End of the warm-up.
     Warmup = 7,
-    /// End of a measuring interval, before anything is sent at its instant.
-    Sample = 8,
+    /// No event: where somebody looks, what comes before this has happened, what comes after has not.
+    Look = 8,
     /// A switch output wants to look again.
     SwitchWake = 9,
     /// A host wants to look again.
@@ -46,7 +46,7 @@ impl Class {
             5 => Self::HostNotice,
             6 => Self::Job,
             7 => Self::Warmup,
-            8 => Self::Sample,
+            8 => Self::Look,
             9 => Self::SwitchWake,
             _ => Self::HostWake,
         }

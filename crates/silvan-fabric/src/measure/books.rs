@@ -65,7 +65,7 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
         ));
     }
     let delivered: u64 = meters.classes.iter().map(|class| class.total.marked + class.interval.marked).sum();
-    let on_their_way = (core.reports.len() + core.notices.reports()) as u64;
+    let on_their_way = core.reports_on_their_way() as u64;
     if meters.fecn_marks != delivered + marked + meters.reports + on_their_way {
         return Err(format!(
             "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside, and \

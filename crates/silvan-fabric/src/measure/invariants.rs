@@ -1,5 +1,7 @@
 //! What must hold in every state of the network; checked in debug builds.
 
+use std::borrow::Borrow;
+
 use super::check_traffic;
 use crate::core::Core;
 use crate::host::Host;
@@ -11,21 +13,19 @@ use crate::switch::Switch;
 ///
 /// # Errors
 /// A sentence that says what does not hold.
-pub(crate) fn check_channel(
+pub(crate) fn check_channel<S: Borrow<Switch>>(
     core: &Core,
-    switches: &[Switch],
+    switches: &[S],
     channel: u32,
     far: Option<(u32, usize)>,
 ) -> Result<(), String> {
+    let far = far.map(|(switch, input)| (switches[switch as usize].borrow(), input));
     // The books of links between partitions are not kept: what is in flight is in neither.
-    if let Some((part, _)) = far.and_then(|(switch, _)| switches[switch as usize].apart())
-        && !std::ptr::eq(core.part(part), core.owner(channel))
-    {
+    if far.is_some_and(|(switch, _)| !std::ptr::eq(core.part(switch.ports().part), core.owner(channel))) {
         return Ok(());
     }
     for vl in 0..core.links.lane_count() {
-        let buffered =
-            far.map_or(0, |(switch, input)| switches[switch as usize].buffered(core, input, usize::from(vl)));
+        let buffered = far.map_or(0, |(switch, input)| switch.buffered(core, input, usize::from(vl)));
         core.check_credits(channel, vl, buffered)?;
     }
     Ok(())

@@ -238,6 +238,10 @@ impl Meters {
             self.validations += part.validations;
             self.becn_received += part.becn_received;
             self.reports += part.reports;
+            self.announced += part.announced;
+            self.probes += part.probes;
+            self.busiest_link_ps = self.busiest_link_ps.max(part.busiest_link_ps);
+            self.reordering.add(&part.reordering);
             self.deliveries.gather(&mut part.deliveries);
             for (sums, own) in [
                 (&mut self.received_bytes, &part.received_bytes),

@@ -43,6 +43,10 @@ pub(crate) struct Plan<'a> {
     /// Bytes of the smallest packet on the wire.
     pub smallest: u32,
     pub credit_block: u32,
+    /// How fast switches may read a packet out of an input's memory, where that is not its link's rate.
+    pub crossbar: Option<BytePace>,
+    /// Bytes of the smallest notification that switches send to the next node, if they send any.
+    pub least_notice: Option<u32>,
 }
 
 /// The lookahead and the longest that a packet's head takes to the next switch.
@@ -87,6 +91,15 @@ impl Plan<'_> {
     /// The time that the smallest packet takes on the fastest link.
     pub fn least_span(&self) -> Time {
         self.links.kinds().iter().map(|link| link.pace.time(self.smallest)).min().unwrap_or(Time::NEVER)
+    }
+
+    /// The least time in which a switch acts on the one at the far end of a link of some kind: by a packet, by the
+    /// credit for one that came from there, or by a notification.
+    pub fn reach_of(&self, link: &LinkKind) -> Time {
+        let read = self.crossbar.map(|pace| pace.time(self.smallest));
+        let freed = read.map_or(self.least_span(), |read| read.min(self.least_span())) + link.delay;
+        let told = self.least_notice.map(|bytes| link.pace.time(bytes) + link.delay);
+        [Some(link.head_delay), Some(freed), told].into_iter().flatten().min().unwrap_or(Time::NEVER)
     }
 
     /// See [`Reach`]; none where that allows no bins.
@@ -135,7 +148,7 @@ impl Outputs {
             let part = partition.of_switch[index];
             let first = next[usize::from(part)];
             next[usize::from(part)] += ports.count() as u32;
-            switches.push(Switch::Apart { ports: Box::new(ports), part, first });
+            switches.push(Switch::Apart { ports: Box::new(ports), first });
         }
         let routes = Arc::from(std::mem::take(&mut builder.routes));
         (0..partition.count as u16).map(|part| builder.outputs(part, &routes, switches)).collect()

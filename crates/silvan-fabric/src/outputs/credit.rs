@@ -24,8 +24,9 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let at = output * LANES + vl;
         let lane = &mut self.ports[output].lanes[vl];
         let wanted = &mut self.wanted[at];
-        // Another packet may have had its turn, and wait since.
-        *wanted = if lane.short { space.min(*wanted) } else { space };
+        // Another packet may have had its turn, and wait since; if there is credit for it, the output knows.
+        let waits = lane.short && *wanted > lane.available;
+        *wanted = if waits { space.min(*wanted) } else { space };
         (lane.blocked, lane.short) = (space, true);
         self.returns[at].ready_at(lane.available, *wanted, &self.spills)
     }

@@ -97,9 +97,8 @@ fn levels(plan: &Plan, switches: &[Switch]) -> Vec<Vec<usize>> {
     levels
 }
 
-/// The least time in which a switch acts on one of another partition: by a packet, or by the credit for one.
+/// The least time in which a switch acts on one of another partition.
 fn lookahead(plan: &Plan, switches: &[Switch], of_switch: &[u16]) -> Time {
-    let span = plan.least_span();
     let kinds = plan.links.kinds();
     let mut least = Time::NEVER;
     for (switch, part) in switches.iter().zip(of_switch) {
@@ -108,7 +107,7 @@ fn lookahead(plan: &Plan, switches: &[Switch], of_switch: &[u16]) -> Time {
                 && of_switch[far as usize] != *part
             {
                 let link = &kinds[plan.links.kind_index(wiring.out)];
-                least = least.min(link.head_delay).min(span + link.delay);
+                least = least.min(plan.reach_of(link));
             }
         }
     }

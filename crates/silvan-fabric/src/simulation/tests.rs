@@ -68,7 +68,6 @@ fn a_lost_wake_up_ends_a_run_with_an_explanation() {
         simulation.network.core.queue.pop_at(time);
     }
     let next = Time::from_us(10);
-    simulation.network.core.queue.push(Event { time: next, key: key(Class::Sample, 0, 0), data: 0 });
     let error = to_the_end(simulation).unwrap_err();
     let ModelError::Stalled { now, waiting } = &error else { panic!("{error}") };
     assert_eq!(*now, next);

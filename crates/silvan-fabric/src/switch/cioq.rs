@@ -198,7 +198,7 @@ impl<S: PortSet> CioqSwitch<S> {
             if free_at > core.now {
                 core.wake(self.ports.out(output), free_at);
             } else if !std::mem::replace(&mut self.outputs[output].dirty, true) {
-                core.dirty_outputs.push((self.ports.node, output as u32));
+                core.dirty_outputs.push((self.ports.place, output as u32));
             }
         }
     }

@@ -56,7 +56,7 @@ impl FcfsSwitch {
         if core.free_at(channel) > core.now {
             core.wake(channel, core.free_at(channel));
         } else if !std::mem::replace(&mut self.outputs[output].1, true) {
-            core.dirty_outputs.push((self.ports.node, output as u32));
+            core.dirty_outputs.push((self.ports.place, output as u32));
         }
     }
 

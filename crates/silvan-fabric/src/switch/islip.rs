@@ -84,7 +84,7 @@ impl<S: PortSet> Islip<S> {
     pub fn mark(&mut self, core: &mut Core, ports: &Ports) {
         if !self.dirty {
             self.dirty = true;
-            core.dirty_outputs.push((ports.node, 0));
+            core.dirty_outputs.push((ports.place, 0));
         }
     }
 

@@ -50,7 +50,6 @@ pub(crate) enum Switch {
     /// events of its own.
     Apart {
         ports: Box<Ports>,
-        part: u16,
         first: u32,
     },
 }
@@ -176,7 +175,7 @@ impl Switch {
     pub fn notice(&mut self, core: &mut Core, port: usize, id: u32) {
         match (core.notices.take(id), self) {
             (Some(Word::Report(report)), switch) => {
-                core.reports.push(((switch.ports().node, false, port as u32), report));
+                core.reports.push(((switch.ports().place, false, port as u32), report));
             }
             (Some(Word::Line(notice)), Self::Queued(switch)) => switch.notice(core, port, notice),
             (Some(Word::Line(notice)), Self::LargeQueued(switch)) => switch.notice(core, port, notice),
@@ -215,8 +214,9 @@ impl Switch {
         with_switch!(self, switch => &switch.ports, Self::Apart { ports, .. } => ports)
     }
 
+    /// See [`Self::ports`].
     #[inline]
-    fn ports_mut(&mut self) -> &mut Ports {
+    pub fn ports_mut(&mut self) -> &mut Ports {
         with_switch!(self, switch => &mut switch.ports, Self::Apart { ports, .. } => ports)
     }
 
@@ -235,13 +235,13 @@ impl Switch {
 
     /// Where its outputs are run apart, its partition and the first of its outputs there.
     pub fn apart(&self) -> Option<(u16, u32)> {
-        if let Self::Apart { part, first, .. } = self { Some((*part, *first)) } else { None }
+        if let Self::Apart { ports, first } = self { Some((ports.part, *first)) } else { None }
     }
 
     /// Bytes in the queues that feed an output.
     pub fn queued_bytes(&self, core: &Core, output: usize) -> u32 {
-        with_switch!(self, switch => switch.queued_bytes(output), Self::Apart { part, first, .. } => {
-            let outputs = core.part(*part).outputs.as_ref();
+        with_switch!(self, switch => switch.queued_bytes(output), Self::Apart { ports, first } => {
+            let outputs = core.part(ports.part).outputs.as_ref();
             outputs.map_or(0, |outputs| outputs.queued_bytes(*first as usize + output))
         })
     }
@@ -249,8 +249,8 @@ impl Switch {
     /// Buffer space in use at an input on a virtual lane, found by walking its queues.
     #[cfg(debug_assertions)]
     pub fn buffered(&self, core: &Core, input: usize, vl: usize) -> u32 {
-        with_switch!(self, switch => switch.buffered(core, input, vl), Self::Apart { ports, part, first } => {
-            let core = core.part(*part);
+        let core = core.part(self.ports().part);
+        with_switch!(self, switch => switch.buffered(core, input, vl), Self::Apart { ports, first } => {
             let all = *first as usize..*first as usize + ports.count();
             let of = |outputs: &Outputs| {
                 all.map(|output| outputs.buffered(output, (vl, input), &core.packets)).sum()
@@ -265,14 +265,15 @@ impl Switch {
         if let Self::Voq(switch) = self
             && switch.ports.changes_lanes()
         {
-            return switch.holders(core, input, vl);
+            return switch.holders(core.part(switch.ports.part), input, vl);
         }
         self.heads_of_lane(core, input, vl).into_iter().map(|output| (output, vl)).collect()
     }
 
     fn heads_of_lane(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
-        with_switch!(self, switch => switch.heads(core, input, vl), Self::Apart { ports, part, first } => {
-            let Some(outputs) = core.part(*part).outputs.as_ref() else { return Vec::new() };
+        let core = core.part(self.ports().part);
+        with_switch!(self, switch => switch.heads(core, input, vl), Self::Apart { ports, first } => {
+            let Some(outputs) = core.outputs.as_ref() else { return Vec::new() };
             let asks = |output: &usize| outputs.is_asked(*first as usize + output, (vl, input));
             (0..ports.count()).filter(asks).collect()
         })

@@ -45,6 +45,9 @@ pub(crate) enum Steering {
 pub(crate) struct Ports {
     /// Its index among the switches.
     pub node: u32,
+    /// Its partition, and its place among the switches there, by which events name it.
+    pub part: u16,
+    pub place: u32,
     /// Number of virtual lanes.
     pub lanes: usize,
     /// Per port; unwired ports have no channels.
@@ -85,6 +88,8 @@ impl Ports {
         let channels = wiring.iter().map(both).collect();
         Self {
             node,
+            part: 0,
+            place: node,
             lanes,
             channels,
             wiring,
@@ -221,7 +226,7 @@ impl Ports {
         }
         let span = core.links.span(output.out, packet.size);
         let lag = packet.tail_lag;
-        (lag > span).then(|| (core.now + lag - span, key(Class::SwitchReady, self.node, input as u32)))
+        (lag > span).then(|| (core.now + lag - span, key(Class::SwitchReady, self.place, input as u32)))
     }
 
     /// Tells the link that a packet is in the buffer now (for the books of debug builds).
@@ -231,7 +236,7 @@ impl Ports {
         if let Some(wiring) = self.wiring[_input] {
             let packet = &_core.packets[_packet];
             let (way, space) = ((wiring.into, self.came(packet), packet.dst), packet.space);
-            _core.links.landed(way, space);
+            _core.landed(way, space);
         }
     }
 
@@ -290,7 +295,7 @@ impl Ports {
             packet.severity = packet.severity.max(severity);
         } else if is_data {
             let Packet { src: to, dst: destination, source, .. } = *packet;
-            let cause = (self.node, true, output as u32);
+            let cause = (self.place, true, output as u32);
             core.reports.push((cause, Report { to, destination, source, severity }));
         }
     }

@@ -72,7 +72,7 @@ impl<S: PortSet> RoundRobin<S> {
         if free_at > core.now {
             core.wake(channel, free_at);
         } else if !std::mem::replace(&mut self.outputs[output].dirty, true) {
-            core.dirty_outputs.push((ports.node, output as u32));
+            core.dirty_outputs.push((ports.place, output as u32));
         }
     }
 

@@ -172,7 +172,7 @@ impl VoqSwitch {
         let dirty = &mut self.outputs[output].dirty;
         if !*dirty {
             *dirty = true;
-            core.dirty_outputs.push((self.ports.node, output as u32));
+            core.dirty_outputs.push((self.ports.place, output as u32));
         }
     }
 

@@ -1,0 +1,244 @@
+//! How a run goes on: from look to look, by one thread or by several.
+//!
+//! Partitions act on each other only after their lookahead: a thread has one, does all that is to be done in less
+//! time than that together with the others, and exchanges mail with them.
+
+use std::borrow::BorrowMut;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use silvan_engine::Time;
+use silvan_engine::barrier::Barrier;
+
+use super::part::{NEVER, Part, Whole};
+use super::{ModelError, Simulation};
+use crate::build::Network;
+use crate::core::{Core, Mail};
+use crate::host::Host;
+use crate::outputs;
+use crate::switch::Switch;
+
+/// What a partition has for another one.
+#[derive(Default)]
+struct Letters {
+    of_nodes: Mail,
+    of_outputs: outputs::Mail,
+}
+
+/// What threads tell each other between two steps.
+struct Board {
+    /// Per partition: the next tick in which something is to be done there or by its mail, and how much has been
+    /// done. Twice, for one step and the next.
+    next: [Vec<AtomicU64>; 2],
+    done: [Vec<AtomicU64>; 2],
+    /// Mail from each partition to each.
+    mail: [Vec<Mutex<Letters>>; 2],
+    barrier: Barrier,
+}
+
+impl Board {
+    fn new(parts: usize) -> Self {
+        let numbers = || (0..parts).map(|_| AtomicU64::new(0)).collect();
+        let mail = || (0..parts * parts).map(|_| Mutex::new(Letters::default())).collect();
+        Self {
+            next: [numbers(), numbers()],
+            done: [numbers(), numbers()],
+            mail: [mail(), mail()],
+            barrier: Barrier::new(parts),
+        }
+    }
+
+    /// Puts what a partition has for others where they find it. Returns the earliest time at which any of it
+    /// matters.
+    fn post(&self, turn: usize, me: usize, core: &mut Core) -> Time {
+        let parts = self.next[turn].len();
+        let mut earliest = Time::NEVER;
+        for other in 0..parts {
+            let place = || self.mail[turn][me * parts + other].lock();
+            if let Some(own) = core.mail_mut(other).filter(|own| !own.is_empty())
+                && let Ok(mut place) = place()
+            {
+                earliest = earliest.min(own.earliest);
+                std::mem::swap(&mut place.of_nodes, own);
+            }
+            let own = core.outputs.as_mut().map(|outputs| outputs.mail_mut(other));
+            if let Some(own) = own.filter(|own| !own.is_empty())
+                && let Ok(mut place) = place()
+            {
+                earliest = earliest.min(own.earliest);
+                std::mem::swap(&mut place.of_outputs, own);
+            }
+        }
+        earliest
+    }
+
+    /// Takes in what others have put there for a partition.
+    fn collect(&self, turn: usize, me: usize, core: &mut Core) {
+        let parts = self.next[turn].len();
+        for other in 0..parts {
+            let Ok(mut letters) = self.mail[turn][other * parts + me].lock() else { continue };
+            if !letters.of_nodes.is_empty() {
+                core.collect(&mut letters.of_nodes);
+            }
+            if let Core { outputs: Some(outputs), packets, .. } = core
+                && !letters.of_outputs.is_empty()
+            {
+                outputs.collect(&mut letters.of_outputs, packets);
+            }
+        }
+    }
+}
+
+/// How far a partition goes.
+#[derive(Clone, Copy)]
+struct Goal {
+    /// Somebody looks then.
+    cut: Time,
+    /// Enough has been done when this much has.
+    events: u64,
+    /// No partition acts on another one sooner than after this.
+    lookahead: Time,
+}
+
+/// Runs a partition together with the others until the goal. Returns whether that was the look, rather than
+/// enough, and how much was done.
+fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
+    mut part: Part<H, S>,
+    me: usize,
+    board: &Board,
+    goal: Goal,
+) -> (bool, u64) {
+    let _guard = board.barrier.guard();
+    let (last, step) = (part.tick_of(goal.cut), part.ticks_in(goal.lookahead));
+    let (mut done, mut turn) = (0, 0);
+    // What comes first, as if a step had just ended.
+    let mut earliest = part.next_tick();
+    loop {
+        board.next[turn][me].store(earliest, Ordering::Relaxed);
+        board.done[turn][me].store(done, Ordering::Relaxed);
+        if board.barrier.wait().is_err() {
+            return (false, done);
+        }
+        let sum =
+            |numbers: &[AtomicU64]| numbers.iter().map(|number| number.load(Ordering::Relaxed)).sum::<u64>();
+        let next =
+            board.next[turn].iter().map(|number| number.load(Ordering::Relaxed)).min().unwrap_or(NEVER);
+        board.collect(turn, me, part.core);
+        let is_last = next >= last;
+        if !is_last && sum(&board.done[turn]) >= goal.events {
+            return (false, done);
+        }
+        turn = 1 - turn;
+        if is_last {
+            // The last tick is cut, so it is a step of its own; all are there at its end. Its mail is delivered
+            // at once: somebody looks.
+            done += part.run_to_look(goal.cut);
+            board.post(turn, me, part.core);
+            let is_there = board.barrier.wait().is_ok();
+            board.collect(turn, me, part.core);
+            return (is_there, done);
+        }
+        let end = next.saturating_add(step).min(last);
+        done += part.run(end, u64::MAX);
+        if let Some(outputs) = &mut part.core.outputs {
+            // All that was to be done before has been, so mail may come for any bin from here on.
+            outputs.begin(end);
+        }
+        let by_mail = board.post(turn, me, part.core);
+        earliest = part.next_tick().min(part.tick_of(by_mail));
+    }
+}
+
+impl Simulation {
+    /// Goes as far as the next look, or until enough has been done.
+    pub(super) fn run_partitions(&mut self, target: u64) -> Result<(), ModelError> {
+        let duration = self.config.duration;
+        let cut = self.next_sample.map_or(duration, |time| time.min(duration));
+        let Network { core, hosts, switches, jobs, triggers, lookahead, .. } = &mut self.network;
+        let is_there = if core.parts.is_empty() {
+            let whole = Some(Whole { jobs: jobs.as_mut(), triggers });
+            let looks_ahead = self.is_large && core.is_whole;
+            let mut part = Part { core, hosts, switches, whole, looks_ahead };
+            let last = part.tick_of(cut);
+            self.events += part.run(last, target.saturating_sub(self.events));
+            let is_there = part.next_tick() >= last;
+            if is_there {
+                self.events += part.run_to_look(cut);
+            }
+            is_there
+        } else {
+            let events = target.saturating_sub(self.events);
+            let lookahead = lookahead.unwrap_or(Time::ZERO);
+            let goal = Goal { cut, events, lookahead };
+            let (is_there, done) = run_threads(core, (hosts, switches), goal, self.is_large);
+            self.events += done;
+            core.now = core.parts.iter().map(|part| part.now).max().unwrap_or(core.now);
+            is_there
+        };
+        if is_there { self.look(cut) } else { Ok(()) }
+    }
+
+    /// Somebody looks at a time: the end of an interval, or of the run.
+    fn look(&mut self, time: Time) -> Result<(), ModelError> {
+        let core = &mut self.network.core;
+        core.now = time;
+        core.parts.iter_mut().for_each(|part| part.now = time);
+        #[cfg(debug_assertions)]
+        if let Some((now, what)) = core.broken.take() {
+            return Err(ModelError::Broken { now, what });
+        }
+        if self.next_sample == Some(time) {
+            self.events += 1;
+            self.sample()?;
+        }
+        if time == self.config.duration {
+            self.is_cut = !self.network.core.is_idle();
+            return self.end();
+        }
+        Ok(())
+    }
+}
+
+/// Runs all partitions, each in a thread of its own. Returns whether they have come to the look, and how much
+/// was done.
+fn run_threads(
+    core: &mut Core,
+    (hosts, switches): (&mut [Host], &mut [Switch]),
+    goal: Goal,
+    is_large: bool,
+) -> (bool, u64) {
+    let count = core.parts.len();
+    // In the order of their places.
+    let mut hosts_of: Vec<Vec<&mut Host>> = (0..count).map(|_| Vec::new()).collect();
+    for host in hosts {
+        hosts_of[usize::from(host.part)].push(host);
+    }
+    let mut switches_of: Vec<Vec<&mut Switch>> = (0..count).map(|_| Vec::new()).collect();
+    for switch in switches {
+        switches_of[usize::from(switch.ports().part)].push(switch);
+    }
+    let board = Board::new(count);
+    let results: Vec<(bool, u64)> = std::thread::scope(|scope| {
+        // Where the system allows no more threads, those that are there must not wait for ever.
+        let _guard = board.barrier.guard();
+        let nodes = hosts_of.iter_mut().zip(&mut switches_of);
+        let threads: Vec<_> = core
+            .parts
+            .iter_mut()
+            .zip(nodes)
+            .enumerate()
+            .map(|(me, (core, (hosts, switches)))| {
+                let board = &board;
+                let looks_ahead = is_large && core.outputs.is_none();
+                let part = Part { core, hosts, switches, whole: None, looks_ahead };
+                scope.spawn(move || work(part, me, board, goal))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let done = results.iter().map(|result| result.1).sum();
+    (results.iter().all(|result| result.0), done)
+}
