@@ -141,11 +141,6 @@ fn threads(topology: &Topology, tables: &Tables, config: &Config) -> Option<Stri
     if asked <= 1 {
         return None;
     }
-    if !config.jobs.is_empty() {
-        return Some(format!(
-            "threads = {asked}: one thread works at this run, as ranks of jobs act at once on what arrives"
-        ));
-    }
     match Simulation::new(topology, tables, config).ok()?.partitions() {
         Err(why) => Some(format!("threads = {asked}: one thread works at this run, as {why}")),
         Ok(parts) if parts < usize::from(asked) => Some(format!(

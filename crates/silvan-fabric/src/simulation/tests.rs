@@ -62,7 +62,7 @@ fn a_sound_run_ends() {
 #[test]
 fn a_lost_wake_up_ends_a_run_with_an_explanation() {
     let mut simulation = run();
-    simulation.advance(20).unwrap();
+    simulation.advance(10).unwrap();
     // As if nobody had asked to be woken: all that is left is the end of the interval.
     while let Some(time) = simulation.network.core.queue.next_time() {
         simulation.network.core.queue.pop_at(time);

@@ -1,0 +1,96 @@
+//! The same bytes on any number of threads, whatever the switches are and whatever crosses their links: packets,
+//! credits, notices of special queues, reports to sources, announcements of flows, numbers and detours of packets.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::path::Path;
+
+use silvan_fabric::outcome::Outcome;
+use silvan_fabric::simulation::Engine;
+use silvan_scenario::{Scenario, Threads};
+
+const NETWORK: &str = r#"
+duration = "60 us"
+warmup = "10 us"
+topology = { kind = "k-ary-n-tree", k = 4, n = 2, link_rate = "40 Gbit/s", link_delay = "6 ns" }
+measure = { interval = "9 us" }
+[[traffic]]
+name = "forest"
+pattern = { kind = "forest", hotspots = 2, contributors = 40, victims = 60 }
+"#;
+
+const TORUS: &str = r#"
+duration = "40 us"
+topology = { kind = "torus", sizes = [3, 4] }
+routing = { kind = "dimension-order" }
+lanes = { count = 2, assignment = "routing" }
+measure = { interval = "9 us" }
+[[traffic]]
+name = "all"
+pattern = { kind = "uniform" }
+"#;
+
+const DRAGONFLY: &str = r#"
+duration = "40 us"
+topology = { kind = "dragonfly", a = 3, p = 2, h = 1 }
+routing = { kind = "ugal" }
+lanes = { count = 4, assignment = "routing" }
+measure = { interval = "9 us" }
+[[traffic]]
+name = "all"
+pattern = { kind = "uniform" }
+"#;
+
+/// What each is there to try, and what it adds to the network.
+const CASES: [(&str, &str, &[(&str, &str)]); 14] = [
+    ("outputs apart", NETWORK, &[("congestion.mechanism", "ib-cc")]),
+    ("special queues, round robin", NETWORK, &[("congestion.mechanism", "ecocc")]),
+    ("special queues, rates of roots", NETWORK, &[
+        ("congestion.mechanism", "hfdi"),
+        ("congestion.isolation", r#"{ kind = "special-queues", arbitration = "weighted" }"#),
+    ]),
+    ("special queues, iSLIP", NETWORK, &[("congestion.mechanism", "fbicm")]),
+    ("special queues and throttling, iSLIP", NETWORK, &[("congestion.mechanism", "ccfit")]),
+    ("credits of destinations", NETWORK, &[
+        ("switch.queues", "per-destination"),
+        ("switch.queue_buffer", "8 KiB"),
+    ]),
+    ("receivers stop senders", NETWORK, &[("flow_control.kind", "on-off")]),
+    ("CIOQ and two marking bits", NETWORK, &[("congestion.mechanism", "mvcm")]),
+    ("reports to sources", NETWORK, &[("congestion.mechanism", "qcn")]),
+    ("announced flows, first come, first served", NETWORK, &[
+        ("adaptive_routing.heuristic", "flow-count"),
+        ("switch.arbitration", "fcfs"),
+    ]),
+    ("explicit rates", NETWORK, &[
+        ("congestion.reaction", r#"{ kind = "explicit-rate" }"#),
+        ("adaptive_routing.heuristic", "flow-count"),
+    ]),
+    ("packets that choose", NETWORK, &[("adaptive_routing.per", "packet")]),
+    ("lanes of the routing", TORUS, &[]),
+    ("detours", DRAGONFLY, &[]),
+];
+
+fn run(scenario: &Scenario, threads: u16, engine: Engine) -> Outcome {
+    let mut scenario = scenario.clone();
+    scenario.spec.threads = Threads::Count(threads);
+    let mut simulation = scenario.simulation_with(engine).unwrap();
+    let parts = simulation.partitions().unwrap();
+    assert_eq!(parts > 1, threads > 1, "{threads} threads, {parts} partitions");
+    while !simulation.advance(9_999).unwrap().done {}
+    simulation.finish().unwrap()
+}
+
+#[test]
+fn every_network_is_the_same_on_any_number_of_threads() {
+    for (what, network, keys) in CASES {
+        let keys: Vec<(String, String)> =
+            keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let scenario = Scenario::from_toml(network, "threads.toml", Path::new("."), &keys)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        let one = run(&scenario, 1, Engine::Fastest);
+        assert!(one.summary.packets_delivered > 100, "{what}: something happens");
+        for threads in [2, 3, 5, 7] {
+            assert!(run(&scenario, threads, Engine::Fastest) == one, "{what}: {threads} threads");
+        }
+    }
+}
