@@ -10,6 +10,7 @@ mod moment;
 mod roles;
 mod tables;
 mod verdict;
+mod ways;
 
 use silvan_engine::Time;
 

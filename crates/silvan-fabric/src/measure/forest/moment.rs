@@ -5,6 +5,7 @@
 
 use silvan_engine::{Rate, Time};
 
+use super::ways::Tables;
 use super::{NONE, Nodes};
 use crate::config::{Config, RoutePer};
 use crate::core::Core;
@@ -45,6 +46,8 @@ pub(super) struct Map {
     pub of_host: Vec<u32>,
     /// Link per channel, or [`NONE`].
     by_channel: Vec<u32>,
+    /// Where packets go, if forwarding tables alone say that.
+    pub tables: Option<Tables>,
     pub lanes: u8,
     /// Whether packets change lanes on their ways.
     pub changes_lanes: bool,
@@ -73,8 +76,19 @@ impl Map {
         let lanes = config.lanes.count.max(1);
         let (drain, changes_lanes) = (config.host.drain_rate, config.path_lanes.is_some());
         let has_choice = config.chosen_routes(RoutePer::Packet).is_some();
-        let of_host = Vec::new();
-        Self { links, outputs, of_host, by_channel, lanes, changes_lanes, has_choice, full_space, drain }
+        let (of_host, tables) = (Vec::new(), None);
+        Self {
+            links,
+            outputs,
+            of_host,
+            by_channel,
+            tables,
+            lanes,
+            changes_lanes,
+            has_choice,
+            full_space,
+            drain,
+        }
     }
 
     /// Learns which links hosts send and receive on; once, as hosts are not there from the start.
@@ -90,6 +104,7 @@ impl Map {
                 into.host = at as u32;
             }
         }
+        self.tables = Tables::new(nodes, &self.links);
     }
 
     /// The links on which a switch sends what it has for a host behind a root: that of its table, or, where
@@ -107,11 +122,16 @@ impl Map {
         outputs.filter(move |&(output, &link)| link != NONE && is_wanted(output, link)).map(|(_, &link)| link)
     }
 
-    /// The share of what it can carry, or its host can take, that a link carried since the last call.
-    fn utilisation(&mut self, core: &Core, at: usize, span: Time) -> f64 {
+    /// The bytes that a link carried since the last call.
+    fn carried(&mut self, core: &Core, at: usize) -> u64 {
         let link = &mut self.links[at];
         let sent = core.sent_by(link.channel);
-        let bytes = sent.saturating_sub(std::mem::replace(&mut link.sent_bytes, sent));
+        sent.saturating_sub(std::mem::replace(&mut link.sent_bytes, sent))
+    }
+
+    /// The share of what it can carry, or its host can take, that a link carried, if that is so many bytes.
+    fn utilisation(&self, core: &Core, at: usize, bytes: u64, span: Time) -> f64 {
+        let link = &self.links[at];
         let rate = core.links.rate(link.channel);
         let most = if link.host == NONE { rate } else { self.drain.map_or(rate, |drain| drain.min(rate)) };
         bytes as f64 * 8.0 / (most.0 as f64 * span.as_secs_f64())
@@ -163,8 +183,8 @@ pub(super) struct Moment {
     states: Vec<State>,
     /// Who waits for whom: `(a, b, vl, lane)` for link `b` that waits on a virtual lane for a lane of link `a`.
     waits: Vec<(u32, u32, u8, u8)>,
-    /// Who waits for anybody, in order.
-    waiting: Vec<u32>,
+    /// Per link: whether it waits for anybody.
+    waiting: Vec<bool>,
     /// Per link, so many words of bits: one for each root that it waits for, at once or in the end.
     sets: Vec<u64>,
     words: usize,
@@ -172,7 +192,7 @@ pub(super) struct Moment {
 
 impl Moment {
     pub fn new(links: usize) -> Self {
-        let (roots, order, waits, waiting) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (roots, order, waits, waiting) = (Vec::new(), Vec::new(), Vec::new(), vec![false; links]);
         let (members, states) = (vec![NOT_IN; links], vec![State::Free; links]);
         Self { members, roots, order, states, waits, waiting, sets: Vec::new(), words: 0 }
     }
@@ -212,14 +232,18 @@ impl Moment {
         self.roots.clear();
         self.order.clear();
         self.waits.clear();
-        self.waiting.clear();
+        self.waiting.fill(false);
         let is_some_loaded = self.look(core, nodes, map);
         if is_some_loaded {
             self.find_waits(core, nodes, map);
         }
         for at in 0..map.links.len() {
-            let is_busy = map.utilisation(core, at, span) >= BUSY;
-            if self.states[at] == State::Loaded && self.is_root(nodes, map, (at as u32, is_busy), &lives) {
+            let bytes = map.carried(core, at);
+            if self.states[at] != State::Loaded {
+                continue;
+            }
+            let is_busy = map.utilisation(core, at, bytes, span) >= BUSY;
+            if self.is_root(nodes, map, (at as u32, is_busy), &lives) {
                 let root = self.roots.len() as u32;
                 self.members[at] = Member { root, lanes: u16::MAX, ..NOT_IN };
                 self.roots.push(at as u32);
@@ -244,7 +268,7 @@ impl Moment {
         (at, is_busy): (u32, bool),
         lives: &impl Fn(u32) -> bool,
     ) -> bool {
-        if self.waiting.binary_search(&at).is_ok() {
+        if self.waiting[at as usize] {
             return false;
         }
         let first = self.waits.partition_point(|wait| wait.0 < at);
@@ -350,10 +374,12 @@ impl Moment {
             }
         }
         self.find_stopped(core, nodes, map);
-        self.waits.sort_unstable();
+        // As tuples sort, but in one comparison.
+        self.waits.sort_unstable_by_key(|&(link, waiting, vl, lane)| {
+            u128::from(link) << 48 | u128::from(waiting) << 16 | u128::from(vl) << 8 | u128::from(lane)
+        });
         self.waits.dedup();
-        self.waiting.extend(self.waits.iter().map(|wait| wait.1));
-        self.waiting.sort_unstable();
+        self.waits.iter().for_each(|wait| self.waiting[wait.1 as usize] = true);
     }
 
     /// Outputs that may not send to the host behind a root: the special queue for it at the next switch is

@@ -1,11 +1,12 @@
 //! Who feeds a tree, and who only suffers. What hosts behind roots take in tells who feeds (see
 //! [`crate::measure::deliveries`]); the packets inside the network and their ways tell who waits.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::growth::Growth;
 use super::moment::{Map, Member, Moment};
+use super::ways::{Meets, meets, pass};
 use super::{NONE, Nodes};
 use crate::config::Config;
 use crate::core::Core;
@@ -75,16 +76,6 @@ pub(super) struct Around {
     pub waiting: FxHashMap<Who, Waiting>,
 }
 
-/// What a packet's way meets first: a root, else a branch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meets {
-    Nothing,
-    /// Link.
-    Branch(u32),
-    /// Place of the root.
-    Root(u32),
-}
-
 /// A packet inside, or a message that waits to come in, which has no payload here.
 #[derive(Debug, Clone, Copy)]
 struct Met {
@@ -95,15 +86,14 @@ struct Met {
 }
 
 impl Met {
-    /// By sending host and class, then by what they meet.
-    fn order(&self) -> u128 {
+    /// By class, then by what they meet.
+    fn order(&self) -> u64 {
         let meets = match self.meets {
             Meets::Nothing => 0,
             Meets::Branch(link) => 1 << 32 | u64::from(link),
             Meets::Root(root) => 2 << 32 | u64::from(root),
         };
-        let who = u64::from(self.who.class) << 32 | u64::from(self.who.host);
-        u128::from(who) << 64 | u128::from(meets)
+        u64::from(self.who.class) << 34 | meets
     }
 }
 
@@ -175,9 +165,11 @@ impl Roles {
             self.feed(core, nodes, map, (numbers, &delivered), times);
             let met = meet(core, nodes, map, moment);
             self.count_inside(nodes, map, (moment, &met), numbers, times);
-            for group in met.chunk_by(|one, other| one.who == other.who) {
-                let load = self.load(core, nodes, group[0].who, span);
-                self.wait(group, (moment, numbers), &load, times);
+            for group in in_order(&met, nodes.hosts.len()).chunk_by(|one, other| one.who == other.who) {
+                if group.iter().any(|one| matches!(one.meets, Meets::Branch(_))) {
+                    let load = self.load(core, nodes, group[0].who, span);
+                    self.wait(group, (moment, numbers), &load, times);
+                }
             }
         }
         self.sent.clone_from(&core.meters.sent_bytes);
@@ -199,10 +191,12 @@ impl Roles {
         let watched: Vec<(u32, u32)> =
             self.watched.iter().copied().filter(|(_, tree)| numbers.contains(tree)).collect();
         let endpoint = |root: u32| map.links[root as usize].host;
-        let of_host: FxHashMap<u32, u32> =
-            watched.iter().map(|&(root, tree)| (endpoint(root), tree)).filter(|one| one.0 != NONE).collect();
-        let inner: FxHashMap<u32, u32> =
-            watched.iter().copied().filter(|&(root, _)| endpoint(root) == NONE).collect();
+        let ends = watched.iter().map(|&(root, tree)| (endpoint(root), tree));
+        let of_host = given(ends, nodes.hosts.len());
+        let is_inner = |&(root, _): &(u32, u32)| endpoint(root) == NONE;
+        let has_inner = watched.iter().any(is_inner);
+        let of_link = given(watched.iter().copied().filter(is_inner), map.links.len());
+        // A power of two: sums of bytes are the same in any order.
         let scale = (self.watch.mask + 1) as f64;
         for &(sender, bytes) in delivered {
             let who = Who { class: sender.class, host: sender.host };
@@ -214,14 +208,22 @@ impl Roles {
                 feeding.fed += u32::from(feeding.last_ns != now_ns);
                 feeding.see(now_ns, nodes.hosts[who.host as usize].throttled_flows() > 0);
             };
-            of_host.get(&sender.destination).into_iter().for_each(|&tree| add(tree));
-            if !inner.is_empty() {
+            let tree = of_host[sender.destination as usize];
+            if tree != NONE {
+                add(tree);
+            }
+            if has_inner {
                 let key = FlowKey {
                     source: sender.host,
                     destination: sender.destination,
                     connection: u32::from(sender.source),
                 };
-                way(key, nodes, map).filter_map(|link| inner.get(&link)).for_each(|&tree| add(tree));
+                pass(key, nodes, map, |link| {
+                    let tree = of_link[link as usize];
+                    if tree != NONE {
+                        add(tree);
+                    }
+                });
             }
         }
         for &tree in numbers {
@@ -242,12 +244,14 @@ impl Roles {
         (from_ns, now_ns): (u64, u64),
     ) {
         let roots = (0u32..).zip(&moment.roots);
-        let of_host: FxHashMap<u32, u32> =
-            roots.map(|(place, &root)| (map.links[root as usize].host, place)).collect();
-        let mut inside: FxHashMap<u32, u64> = FxHashMap::default();
+        let ends = roots.map(|(place, &root)| (map.links[root as usize].host, place));
+        let of_host = given(ends, nodes.hosts.len());
+        let is_watched = |tree: &u32| self.watched.iter().any(|watched| watched.1 == *tree);
+        let watched: Vec<bool> = numbers.iter().map(is_watched).collect();
+        let mut inside = vec![0; nodes.hosts.len()];
         for one in met {
-            *inside.entry(one.who.host).or_default() += 1;
-            let last = of_host.get(&one.destination).copied();
+            inside[one.who.host as usize] += 1;
+            let last = Some(of_host[one.destination as usize]).filter(|&root| root != NONE);
             let first = if let Meets::Root(root) = one.meets { Some(root) } else { None };
             for root in last.into_iter().chain(first.filter(|first| Some(*first) != last)) {
                 let tree = numbers[root as usize];
@@ -255,14 +259,14 @@ impl Roles {
                 let feeding = self.of[tree as usize].feeding.entry(one.who).or_insert(fresh);
                 feeding.see(now_ns, nodes.hosts[one.who.host as usize].throttled_flows() > 0);
                 feeding.own_packets += 1;
-                if !self.watched.iter().any(|watched| watched.1 == tree) {
+                if !watched[root as usize] {
                     feeding.inside_bytes += u64::from(one.payload);
                 }
             }
         }
         for &tree in numbers {
             for (who, feeding) in &mut self.of[tree as usize].feeding {
-                feeding.packets += inside.get(&who.host).copied().unwrap_or(0);
+                feeding.packets += inside[who.host as usize];
             }
         }
     }
@@ -287,9 +291,10 @@ impl Roles {
                     *is_watched = true;
                 } else if let Some((switch, output)) = link.switch {
                     let ports = nodes.switches[switch as usize].ports();
-                    for (host, is_watched) in (0u32..).zip(&mut self.watch.hosts) {
-                        // Where routes are not those of the table alone, any may come.
-                        *is_watched |= !ports.is_by_destination() || ports.route(host) == output;
+                    // Where routes are not those of the table alone, any may come.
+                    let takes_any = !ports.is_by_destination();
+                    for (&route, is_watched) in ports.table().iter().zip(&mut self.watch.hosts) {
+                        *is_watched |= takes_any || usize::from(route) == output;
                     }
                 }
             }
@@ -336,7 +341,7 @@ impl Roles {
         }
     }
 
-    /// Counts what of a host and class waits for trees, by what its packets met, in order.
+    /// Counts what of a host and class waits for trees, by what its packets on the way to trees met, in order.
     fn wait(
         &mut self,
         group: &[Met],
@@ -344,12 +349,11 @@ impl Roles {
         load: &Load,
         (from_ns, now_ns): (u64, u64),
     ) {
-        let on_the_way = group.iter().filter(|one| one.meets != Meets::Nothing).count();
         for same in group.chunk_by(|one, other| one.meets == other.meets) {
             let Meets::Branch(link) = same[0].meets else { continue };
             // Of what was held back, the part of those that wait; trees that do share it.
             let trees = moment.trees_of(link).count().max(1);
-            let share = same.len() as f64 / (on_the_way * trees) as f64;
+            let share = same.len() as f64 / (group.len() * trees) as f64;
             for root in moment.trees_of(link) {
                 let fresh = Waiting { first_ns: from_ns, ..Waiting::default() };
                 let around = &mut self.of[numbers[root as usize] as usize];
@@ -364,8 +368,39 @@ impl Roles {
     }
 }
 
-/// What packets inside, and messages that wait to come in, meet on their ways, by sending host and class. Of many packets, those are looked at that some
-/// of their bits say, which are the same however a run is done.
+/// For each of so many hosts or links the number that comes with it, or [`NONE`].
+fn given(pairs: impl Iterator<Item = (u32, u32)>, count: usize) -> Vec<u32> {
+    let mut numbers = vec![NONE; count];
+    for (at, number) in pairs.filter(|one| one.0 != NONE) {
+        numbers[at as usize] = number;
+    }
+    numbers
+}
+
+/// What meets trees, by sending host, of each by class, and then by what it meets.
+fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
+    let all = || met.iter().filter(|one| one.meets != Meets::Nothing);
+    // Hosts are many and have few packets each: they are counted, and packets put where theirs begin.
+    let mut places = vec![0; hosts];
+    all().for_each(|one| places[one.who.host as usize] += 1);
+    let mut sum = 0;
+    for place in &mut places {
+        sum += std::mem::replace(place, sum);
+    }
+    let mut sorted: Vec<Met> = met.iter().copied().take(sum).collect();
+    for one in all() {
+        let place = &mut places[one.who.host as usize];
+        sorted[*place] = *one;
+        *place += 1;
+    }
+    for of_host in sorted.chunk_by_mut(|one, other| one.who.host == other.who.host) {
+        of_host.sort_unstable_by_key(Met::order);
+    }
+    sorted
+}
+
+/// What packets inside, and messages that wait to come in, meet on their ways. Of many packets, those are looked at
+/// that some of their bits say, which are the same however a run is done.
 fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
     let mask = (core.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {
@@ -378,81 +413,22 @@ fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
         destination: key.destination,
         payload,
     };
-    let packets = core.packets().filter(is_looked_at).map(|packet| {
+    // Most are passed over: that is done in a loop of its own.
+    let mut packets: Vec<&Packet> = Vec::with_capacity(2 * Roles::MOST);
+    core.packets().filter(is_looked_at).for_each(|packet| packets.push(packet));
+    let mut all = Vec::with_capacity(2 * packets.len());
+    all.extend(packets.into_iter().map(|packet| {
         let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
         met(packet.class, (FlowKey { source, destination, connection }, packet.vl), packet.payload)
-    });
+    }));
     // Where a host's link waits, all that the host has to send does.
     let senders = nodes.hosts.iter().zip(&map.of_host);
     let held = senders.filter(|(_, link)| moment.members.get(**link as usize).is_some_and(Member::is_in));
-    let messages = held.flat_map(|(host, _)| {
-        host.wanted().take(Roles::MESSAGES).map(|(source, destination, vl)| {
+    for (host, _) in held {
+        for (source, destination, vl) in host.wanted().take(Roles::MESSAGES) {
             let key = FlowKey { source: host.id, destination, connection: u32::from(source) };
-            met(host.sources[usize::from(source)].class, (key, vl), 0)
-        })
-    });
-    let mut met: Vec<Met> = packets.chain(messages).collect();
-    met.sort_unstable_by_key(Met::order);
-    met
-}
-
-/// What a packet's way from its source to its destination meets first: a root, else a branch. Where packets choose,
-/// any of their ways counts.
-fn meets(of: (FlowKey, u8), nodes: Nodes, map: &Map, moment: &Moment) -> Meets {
-    if map.has_choice {
-        return first_met(ways(of.0, nodes, map).into_iter(), of.1, map, moment);
-    }
-    first_met(way(of.0, nodes, map), of.1, map, moment)
-}
-
-/// Of packets that change lanes it is not known which lane they have where.
-fn first_met(links: impl Iterator<Item = u32>, vl: u8, map: &Map, moment: &Moment) -> Meets {
-    let mut found = Meets::Nothing;
-    for link in links {
-        let member = moment.members[link as usize];
-        if member.holds(vl) || map.changes_lanes && member.is_in() {
-            if member.depth == 0 {
-                return Meets::Root(member.root);
-            }
-            if found == Meets::Nothing {
-                found = Meets::Branch(link);
-            }
+            all.push(met(host.sources[usize::from(source)].class, (key, vl), 0));
         }
     }
-    found
-}
-
-/// The links of all ways of a flow whose packets choose, the nearest to its source first.
-fn ways(key: FlowKey, nodes: Nodes, map: &Map) -> Vec<u32> {
-    let mut links = vec![map.of_host[key.source as usize]];
-    links.retain(|&link| link != NONE);
-    let (mut met, mut next) = (FxHashSet::default(), 0);
-    while let Some(&link) = links.get(next) {
-        next += 1;
-        let receiver = nodes.receiver[map.links[link as usize].channel as usize];
-        let Some((switch, _)) = receiver.filter(|&(switch, _)| met.insert(switch)) else { continue };
-        let Some(chooser) = nodes.switches[switch as usize].ports().chooser() else { continue };
-        let ports = chooser.choices.ports(key.destination as usize).iter();
-        let outputs = ports.filter_map(|&port| map.outputs[switch as usize].get(usize::from(port) - 1));
-        links.extend(outputs.filter(|&&link| link != NONE));
-    }
-    links
-}
-
-/// The links of a flow's way as routes are now, from its source on.
-fn way(key: FlowKey, nodes: Nodes, map: &Map) -> impl Iterator<Item = u32> {
-    // A way is no longer than the number of switches: tables are checked before the run.
-    let most = nodes.switches.len() + 1;
-    let first = Some(map.of_host[key.source as usize]).filter(|&link| link != NONE);
-    let next = move |&link: &u32| {
-        let (switch, input) = nodes.receiver[map.links[link as usize].channel as usize]?;
-        let ports = nodes.switches[switch as usize].ports();
-        let routes = ports.director().and_then(|director| director.routes.as_ref());
-        let output = routes.map_or_else(
-            || ports.output_of(key.source, key.destination),
-            |routes| usize::from(routes.state.forward(&routes.table, input as u16 + 1, key)).wrapping_sub(1),
-        );
-        map.outputs[switch as usize].get(output).copied().filter(|&link| link != NONE)
-    };
-    std::iter::successors(first, next).take(most)
+    all
 }
