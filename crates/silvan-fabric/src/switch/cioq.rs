@@ -24,68 +24,64 @@ use crate::packet::{Fifo, Kind, PacketId};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, QueueId, Stored};
 
-/// What is in use of a port's memory: per virtual lane, and for how long still by the packet that is
-/// leaving it.
+/// The packet that is leaving a port's memory: until when, on which of the switch's lanes, and its space.
 #[derive(Debug)]
-struct Used {
-    lanes: Box<[u32]>,
-    leaving: Option<(Time, usize, u32)>,
+struct Leaving {
+    end: Time,
+    lane: u32,
+    space: u32,
 }
 
-impl Used {
-    fn new(lanes: usize) -> Self {
-        Self { lanes: vec![0; lanes].into(), leaving: None }
-    }
+impl Leaving {
+    const NOTHING: Self = Self { end: Time::NEVER, lane: 0, space: 0 };
 
-    fn add(&mut self, vl: usize, space: u32) {
-        self.lanes[vl] += space;
-    }
-
-    /// A packet's tail will have left at `end`. The one before has left.
-    fn leaves(&mut self, end: Time, vl: usize, space: u32) {
-        self.expire(end);
-        self.leaving = Some((end, vl, space));
-    }
-
-    fn expire(&mut self, now: Time) {
-        if let Some((end, vl, space)) = self.leaving
-            && end <= now
-        {
-            self.lanes[vl] -= space;
-            self.leaving = None;
-        }
-    }
-
-    /// Bytes in use now.
-    fn now(&mut self, now: Time, vl: usize) -> u32 {
-        self.expire(now);
-        self.lanes[vl]
+    /// If its tail has left by now, its lane and the space that is free again.
+    #[inline]
+    fn left(&mut self, now: Time) -> Option<(usize, u32)> {
+        (self.end <= now).then(|| {
+            self.end = Time::NEVER;
+            (self.lane as usize, self.space)
+        })
     }
 }
 
 #[derive(Debug)]
 struct Input {
-    used: Used,
+    leaving: Leaving,
     /// When the read port is free.
     read_free: Time,
 }
 
+/// A virtual lane of an output.
+#[derive(Debug, Clone, Default)]
+struct Lane {
+    queue: Fifo,
+    /// Memory in use, by the packet that is leaving too.
+    used: u32,
+    /// Bytes on the wire of what waits in the queue.
+    bytes: u32,
+    /// The input to look at first.
+    turn: u16,
+}
+
 #[derive(Debug)]
 struct Output {
-    /// Per virtual lane.
-    queues: Box<[Fifo]>,
-    used: Used,
-    /// Bytes on the wire of what waits in the queues, per virtual lane.
-    bytes: Box<[u32]>,
+    leaving: Leaving,
     /// When the write port is free.
     write_free: Time,
-    /// Per virtual lane: the input to look at first.
-    turn: Box<[u16]>,
     /// The virtual lane to look at first, for the write port and for the link.
     write_turn: usize,
     link_turn: usize,
+    /// Packets in its queues.
+    held: u32,
     /// Whether it is settled at the end of this instant.
     dirty: bool,
+}
+
+/// What comes after one of so many, or a few places on: round.
+#[inline]
+fn round(at: usize, count: usize) -> usize {
+    if at < count { at } else { at - count }
 }
 
 /// See the module.
@@ -94,9 +90,13 @@ pub(crate) struct CioqSwitch<S> {
     pub ports: Ports,
     pub buffers: Buffers<S>,
     inputs: Box<[Input]>,
+    /// Memory in use per input and virtual lane, by packets that are leaving too.
+    used: Box<[u32]>,
     /// The inputs whose read port was not free when that was looked at last.
     busy: S,
     outputs: Box<[Output]>,
+    /// Per output and virtual lane.
+    lanes: Box<[Lane]>,
     rounds: Rounds<S>,
     crossbar: BytePace,
     /// Memory of an output per virtual lane.
@@ -106,21 +106,27 @@ pub(crate) struct CioqSwitch<S> {
 impl<S: PortSet> CioqSwitch<S> {
     pub fn new(ports: Ports, buffers: Buffers<S>, crossbar: BytePace, output_lane: u32) -> Self {
         let (count, lanes) = (ports.count(), ports.lanes);
-        let input = |_| Input { used: Used::new(lanes), read_free: Time::ZERO };
+        let input = |_| Input { leaving: Leaving::NOTHING, read_free: Time::ZERO };
         let output = |_| Output {
-            queues: vec![Fifo::default(); lanes].into(),
-            used: Used::new(lanes),
-            bytes: vec![0; lanes].into(),
+            leaving: Leaving::NOTHING,
             write_free: Time::ZERO,
-            turn: vec![0; lanes].into(),
             write_turn: 0,
             link_turn: 0,
+            held: 0,
             dirty: false,
         };
-        let rounds = Rounds::new(count * lanes, !buffers.is_fifo());
-        let inputs = (0..count).map(input).collect();
-        let outputs = (0..count).map(output).collect();
-        Self { ports, buffers, inputs, busy: S::default(), outputs, rounds, crossbar, output_lane }
+        Self {
+            inputs: (0..count).map(input).collect(),
+            used: vec![0; count * lanes].into(),
+            busy: S::default(),
+            outputs: (0..count).map(output).collect(),
+            lanes: vec![Lane::default(); count * lanes].into(),
+            rounds: Rounds::new(count * lanes, !buffers.is_fifo()),
+            ports,
+            buffers,
+            crossbar,
+            output_lane,
+        }
     }
 
     /// A packet's lag turns into the time at which its tail is in, which moving it must wait for.
@@ -132,20 +138,40 @@ impl<S: PortSet> CioqSwitch<S> {
         let packet = &core.packets[id];
         let (vl, space, dst) = (usize::from(packet.vl), packet.space, packet.dst);
         let output = self.ports.route_of(packet);
-        self.inputs[input].used.add(vl, space);
-        if self.buffers.store(&mut core.packets, core.now, (input, output), id) == Stored::First {
-            self.buffers.changes.asked.push((output * self.ports.lanes + vl, input));
+        self.used[input * self.ports.lanes + vl] += space;
+        let stored = self.buffers.store(&mut core.packets, core.now, (input, output), id);
+        if self.ports.marker.watches_buffers() {
+            self.arrived(core, (input, vl), id);
         }
-        self.arrived(core, (input, vl), id);
         let sum = self.waiting_bytes(output, vl);
         self.ports.arrived(core, (output, vl), sum, id);
         self.fill_changed(core, (output, vl), Some((input, dst)));
+        if stored == Stored::First {
+            self.ask(core, output, input);
+        }
         self.ask_all(core);
+    }
+
+    /// Bytes of an input's memory in use now.
+    fn used_of_input(&mut self, input: usize, vl: usize, now: Time) -> u32 {
+        if let Some((lane, space)) = self.inputs[input].leaving.left(now) {
+            self.used[lane] -= space;
+        }
+        self.used[input * self.ports.lanes + vl]
+    }
+
+    /// Frees what has left an output's memory by now.
+    #[inline]
+    fn expire(&mut self, output: usize, now: Time) {
+        if let Some((lane, space)) = self.outputs[output].leaving.left(now) {
+            self.lanes[lane].used -= space;
+        }
     }
 
     /// Marks by the fill of an input buffer that a packet came into.
     fn arrived(&mut self, core: &mut Core, (input, vl): (usize, usize), id: PacketId) {
-        match self.ports.marker.came_into_buffer(self.inputs[input].used.now(core.now, vl)) {
+        let used = self.used_of_input(input, vl, core.now);
+        match self.ports.marker.came_into_buffer(used) {
             Arrival::Nothing => {}
             Arrival::Marked => self.mark(core, id, 0),
             Arrival::Full => {
@@ -173,33 +199,55 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// What waits for a lane of an output, on both sides of the crossbar.
+    #[inline]
     fn waiting_bytes(&self, output: usize, vl: usize) -> u32 {
-        self.buffers.sum(output * self.ports.lanes + vl) + self.outputs[output].bytes[vl]
+        let lane = output * self.ports.lanes + vl;
+        self.buffers.sum(lane) + self.lanes[lane].bytes
     }
 
     /// Tells the marking rule that what waits for an output has changed, in a queue of an input (and there
     /// with this destination) or in the output's buffer.
+    #[inline]
     fn fill_changed(&mut self, core: &mut Core, (output, vl): (usize, usize), queue: Option<(usize, u32)>) {
-        let lane = output * self.ports.lanes + vl;
         let sum = self.waiting_bytes(output, vl);
-        if self.ports.is_concerned(lane, sum) {
-            let bytes = |(input, dst)| (input, self.buffers.telling_bytes(input, output, vl, dst));
-            let queue = queue.map(bytes);
-            let inputs = self.buffers.requests(lane).widen();
-            self.ports.fill_changed(core, output, vl, &Fill { queue, sum, inputs });
+        if self.ports.is_concerned(output * self.ports.lanes + vl, sum) {
+            self.tell_fill(core, (output, vl), queue, sum);
         }
     }
 
+    /// See [`Self::fill_changed`].
+    #[inline(never)]
+    fn tell_fill(
+        &mut self,
+        core: &mut Core,
+        (output, vl): (usize, usize),
+        queue: Option<(usize, u32)>,
+        sum: u32,
+    ) {
+        let bytes = |(input, dst)| (input, self.buffers.telling_bytes(input, output, vl, dst));
+        let queue = queue.map(bytes);
+        let inputs = self.buffers.requests(output * self.ports.lanes + vl).widen();
+        self.ports.fill_changed(core, output, vl, &Fill { queue, sum, inputs });
+    }
+
     /// Has the outputs asked that someone new waits for.
+    #[inline]
     fn ask_all(&mut self, core: &mut Core) {
         while let Some((lane, input)) = self.buffers.changes.asked.pop() {
             let output = lane / self.ports.lanes;
-            let free_at = self.inputs[input].read_free.max(self.outputs[output].write_free);
-            if free_at > core.now {
-                core.wake(self.ports.out(output), free_at);
-            } else if !std::mem::replace(&mut self.outputs[output].dirty, true) {
-                core.dirty_outputs.push((self.ports.place, output as u32));
-            }
+            self.ask(core, output, input);
+        }
+    }
+
+    /// Has an output asked that an input waits for.
+    #[inline]
+    fn ask(&mut self, core: &mut Core, output: usize, input: usize) {
+        let state = &mut self.outputs[output];
+        let free_at = self.inputs[input].read_free.max(state.write_free);
+        if free_at > core.now {
+            core.wake(self.ports.out(output), free_at);
+        } else if !std::mem::replace(&mut state.dirty, true) {
+            core.dirty_outputs.push((self.ports.place, output as u32));
         }
     }
 
@@ -213,9 +261,11 @@ impl<S: PortSet> CioqSwitch<S> {
     /// Lets an output send and take in what it can, and sees to it that it is asked again.
     pub fn settle(&mut self, core: &mut Core, output: usize) {
         self.outputs[output].dirty = false;
-        self.outputs[output].used.expire(core.now);
+        self.expire(output, core.now);
         self.refresh(core.now);
-        self.send(core, output);
+        if self.outputs[output].held > 0 {
+            self.send(core, output);
+        }
         if self.take_in(core, output) {
             self.send(core, output);
         }
@@ -239,23 +289,36 @@ impl<S: PortSet> CioqSwitch<S> {
             return;
         }
         let lanes = self.ports.lanes;
+        let first = self.outputs[output].link_turn;
         for step in 0..lanes {
-            let vl = (self.outputs[output].link_turn + step) % lanes;
-            let Some(id) = self.outputs[output].queues[vl].head() else { continue };
+            let vl = round(first + step, lanes);
+            let lane = output * lanes + vl;
+            let Some(id) = self.lanes[lane].queue.head() else { continue };
             let packet = &core.packets[id];
-            let (dst, space, size) = (packet.dst, packet.space, packet.size);
-            if !core.has_credit_or_wait((channel, vl as u8, dst), space) {
-                continue;
+            let (dst, space) = (packet.dst, packet.space);
+            if core.has_credit_or_wait((channel, vl as u8, dst), space) {
+                self.send_head(core, (output, vl), id);
+                return;
             }
-            let state = &mut self.outputs[output];
-            state.queues[vl].pop(&mut core.packets);
-            state.bytes[vl] -= size;
-            state.link_turn = (vl + 1) % lanes;
-            self.depart(core, output, vl, id);
-            let end = core.send(channel, id);
-            self.outputs[output].used.leaves(end, vl, space);
-            return;
         }
+    }
+
+    /// Puts the packet at the head of an output's lane on the link.
+    fn send_head(&mut self, core: &mut Core, (output, vl): (usize, usize), id: PacketId) {
+        let lanes = self.ports.lanes;
+        let (at, packet) = (output * lanes + vl, &core.packets[id]);
+        let (space, size) = (packet.space, packet.size);
+        let lane = &mut self.lanes[at];
+        lane.queue.pop(&mut core.packets);
+        lane.bytes -= size;
+        let state = &mut self.outputs[output];
+        state.held -= 1;
+        state.link_turn = round(vl + 1, lanes);
+        self.depart(core, output, vl, id);
+        let end = core.send(self.ports.out(output), id);
+        // The one before has left by then.
+        self.expire(output, end);
+        self.outputs[output].leaving = Leaving { end, lane: at as u32, space };
     }
 
     /// Marks a packet that leaves an output buffer.
@@ -269,10 +332,11 @@ impl<S: PortSet> CioqSwitch<S> {
             let severity = self.ports.severity(lane);
             self.mark(core, id, severity);
         }
-        if core.packets[id].kind != Kind::Data {
+        if !self.ports.marker.watches_buffers() || core.packets[id].kind != Kind::Data {
             return;
         }
-        let used = self.outputs[output].used.now(core.now, vl);
+        self.expire(output, core.now);
+        let used = self.lanes[lane].used;
         let (marks, validates) = self.ports.marker.leaves_buffer(used, is_marked);
         if marks {
             self.mark(core, id, 0);
@@ -291,9 +355,9 @@ impl<S: PortSet> CioqSwitch<S> {
         let lanes = self.ports.lanes;
         let first = self.outputs[output].write_turn;
         for step in 0..lanes {
-            let vl = (first + step) % lanes;
+            let vl = round(first + step, lanes);
             if let Some((input, queue)) = self.choose(core, output, vl) {
-                self.outputs[output].write_turn = (vl + 1) % lanes;
+                self.outputs[output].write_turn = round(vl + 1, lanes);
                 self.move_packet(core, (input, output, vl), queue);
                 return true;
             }
@@ -311,10 +375,11 @@ impl<S: PortSet> CioqSwitch<S> {
         let free_at = |input: usize| self.inputs[input].read_free;
         let asking = (asking, S::default());
         let choice = self.rounds.choice_of_free(lane, asking, self.busy, core.now, free_at);
-        let input = choice.next(self.outputs[output].turn[vl])?;
+        let input = choice.next(self.lanes[lane].turn)?;
         let queue = self.buffers.front(lane, input, core.now)?;
         let space = core.packets[self.buffers.head(queue)?].space;
-        let used = self.outputs[output].used.now(core.now, vl);
+        self.expire(output, core.now);
+        let used = self.lanes[lane].used;
         (used + space <= self.output_lane).then_some((input, queue))
     }
 
@@ -329,15 +394,22 @@ impl<S: PortSet> CioqSwitch<S> {
         if end > core.now {
             self.busy.insert(input);
         }
-        from.used.leaves(end, vl, space);
+        // The one before has left by then.
+        if let Some((lane, space)) = from.leaving.left(end) {
+            self.used[lane] -= space;
+        }
+        from.leaving = Leaving { end, lane: (input * self.ports.lanes + vl) as u32, space };
         core.release((self.ports.feeder(input), vl as u8, dst), space, end);
-        let to = &mut self.outputs[output];
-        to.write_free = end;
-        to.turn[vl] = ((input + 1) % self.inputs.len()) as u16;
-        to.queues[vl].push(id, &mut core.packets);
-        to.used.add(vl, space);
-        to.bytes[vl] += size;
-        self.rounds.served(output * self.ports.lanes + vl, input, (core.now, end));
+        let state = &mut self.outputs[output];
+        state.write_free = end;
+        state.held += 1;
+        let at = output * self.ports.lanes + vl;
+        let to = &mut self.lanes[at];
+        to.turn = round(input + 1, self.inputs.len()) as u16;
+        to.queue.push(id, &mut core.packets);
+        to.used += space;
+        to.bytes += size;
+        self.rounds.served(at, input, (core.now, end));
         self.fill_changed(core, (output, vl), Some((input, dst)));
     }
 
@@ -356,7 +428,7 @@ impl<S: PortSet> CioqSwitch<S> {
                 at = at.min(time);
             }
         };
-        if asked || state.queues.iter().any(|queue| !queue.is_empty()) {
+        if asked || state.held > 0 {
             consider(core.free_at(channel));
         }
         if asked {
@@ -372,7 +444,8 @@ impl<S: PortSet> CioqSwitch<S> {
     pub fn queued_bytes(&self, output: usize) -> u32 {
         let lanes = self.ports.lanes;
         let waiting: u32 = (output * lanes..(output + 1) * lanes).map(|lane| self.buffers.sum(lane)).sum();
-        waiting + self.outputs[output].bytes.iter().sum::<u32>()
+        let held = &self.lanes[output * lanes..(output + 1) * lanes];
+        waiting + held.iter().map(|lane| lane.bytes).sum::<u32>()
     }
 
     /// See [`super::Switch::buffered`].

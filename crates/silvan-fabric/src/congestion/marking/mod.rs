@@ -192,6 +192,12 @@ impl Marker {
         with_rule!(self, (rule, ports) => rule.severity(&mut ports[lane]), 0)
     }
 
+    /// Whether it marks by the memory in use of single buffers.
+    #[inline]
+    pub fn watches_buffers(&self) -> bool {
+        matches!(self, Self::Buffers(_))
+    }
+
     pub fn came_into_buffer(&self, used: u32) -> Arrival {
         with_rule!(self, (rule, _ports) => rule.came_into_buffer(used), Arrival::Nothing)
     }
