@@ -21,15 +21,23 @@ struct Lane {
     bytes: u32,
 }
 
+#[derive(Debug, Clone, Default)]
+struct Output {
+    /// The virtual lane to look at first.
+    turn: usize,
+    /// Bytes that wait, on all virtual lanes.
+    bytes: u32,
+    /// Whether it is settled at the end of this instant.
+    dirty: bool,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct FcfsSwitch {
     pub ports: Ports,
     /// Per output and virtual lane.
     lanes: Box<[Lane]>,
-    /// Per output: the virtual lane to look at first, and whether it is settled at the end of this
-    /// instant.
-    outputs: Box<[(usize, bool)]>,
+    outputs: Box<[Output]>,
     control_first: bool,
 }
 
@@ -37,7 +45,7 @@ impl FcfsSwitch {
     pub fn new(ports: Ports, control_first: bool) -> Self {
         let count = ports.count();
         let lanes = (0..count * ports.lanes).map(|_| Lane::default()).collect();
-        Self { lanes, outputs: vec![(0, false); count].into(), ports, control_first }
+        Self { lanes, outputs: vec![Output::default(); count].into(), ports, control_first }
     }
 
     pub fn enqueue(&mut self, core: &mut Core, input: usize, id: PacketId) {
@@ -50,16 +58,19 @@ impl FcfsSwitch {
         queue.push_back((id, input as u16));
         lane.bytes += size;
         let sum = lane.bytes;
+        self.outputs[output].bytes += size;
         self.ports.arrived(core, (output, vl), sum, id);
         self.fill_changed(core, output, vl, input);
         let channel = self.ports.out(output);
-        if core.free_at(channel) > core.now {
-            core.wake(channel, core.free_at(channel));
-        } else if !std::mem::replace(&mut self.outputs[output].1, true) {
+        let free_at = core.free_at(channel);
+        if free_at > core.now {
+            core.wake(channel, free_at);
+        } else if !std::mem::replace(&mut self.outputs[output].dirty, true) {
             core.dirty_outputs.push((self.ports.place, output as u32));
         }
     }
 
+    #[inline]
     fn fill_changed(&mut self, core: &mut Core, output: usize, vl: usize, input: usize) {
         let lane = output * self.ports.lanes + vl;
         let sum = self.lanes[lane].bytes;
@@ -71,22 +82,30 @@ impl FcfsSwitch {
 
     /// An output is free, or has credits.
     pub fn wake(&mut self, core: &mut Core, output: usize) {
-        if !self.outputs[output].1 {
+        if !self.outputs[output].dirty {
             self.settle(core, output);
         }
     }
 
     /// Lets an output send, if it can.
     pub fn settle(&mut self, core: &mut Core, output: usize) {
-        self.outputs[output].1 = false;
         let (channel, lanes) = (self.ports.out(output), self.ports.lanes);
-        if core.free_at(channel) > core.now {
-            core.wake(channel, core.free_at(channel));
+        let state = &mut self.outputs[output];
+        state.dirty = false;
+        let (first, waiting) = (state.turn, state.bytes);
+        let free_at = core.free_at(channel);
+        if free_at > core.now {
+            core.wake(channel, free_at);
             return;
         }
-        for step in 0..lanes {
-            let vl = (self.outputs[output].0 + step) % lanes;
+        if waiting == 0 {
+            return;
+        }
+        for vl in (first..lanes).chain(0..first) {
             let lane = &mut self.lanes[output * lanes + vl];
+            if lane.bytes == 0 {
+                continue;
+            }
             let queue = if lane.control.is_empty() { &mut lane.data } else { &mut lane.control };
             let Some(&(id, input)) = queue.front() else { continue };
             let packet = &core.packets[id];
@@ -96,10 +115,12 @@ impl FcfsSwitch {
             }
             queue.pop_front();
             lane.bytes -= size;
-            self.outputs[output].0 = (vl + 1) % lanes;
+            let state = &mut self.outputs[output];
+            state.turn = if vl + 1 == lanes { 0 } else { vl + 1 };
+            state.bytes -= size;
             self.fill_changed(core, output, vl, usize::from(input));
             let end = self.ports.transmit(core, (usize::from(input), output), id, None);
-            if self.queued_bytes(output) > 0 {
+            if waiting > size {
                 core.wake(channel, end);
             }
             return;
@@ -108,8 +129,7 @@ impl FcfsSwitch {
 
     /// See [`super::Switch::queued_bytes`].
     pub fn queued_bytes(&self, output: usize) -> u32 {
-        let lanes = self.ports.lanes;
-        self.lanes[output * lanes..(output + 1) * lanes].iter().map(|lane| lane.bytes).sum()
+        self.outputs[output].bytes
     }
 
     /// The packets of an input's lane, with the outputs they wait for.

@@ -85,6 +85,22 @@ impl Switch {
 
     /// As [`Self::accept`], where routes are chosen, packets wait for their tails, or queues are others.
     fn accept_any(&mut self, core: &mut Core, input: usize, packet: PacketId) {
+        // As most networks with these switches are.
+        match self {
+            Self::Cioq(switch) if switch.ports.is_plain() => {
+                switch.note_tail(core, packet);
+                switch.ports.landed(core, input, packet);
+                switch.enqueue(core, input, packet);
+                return;
+            }
+            Self::Fcfs(switch) if switch.ports.director().is_some() && !switch.ports.may_underrun => {
+                switch.ports.direct_flow(core, input, packet);
+                switch.ports.landed(core, input, packet);
+                switch.enqueue(core, input, packet);
+                return;
+            }
+            _ => {}
+        }
         if self.ports().steering.is_some() {
             self.steer(core, input, packet);
         }

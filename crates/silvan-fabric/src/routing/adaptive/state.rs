@@ -108,16 +108,17 @@ impl SwitchState {
 
     /// Routes a data packet: by the flow's entry, else by the default port.
     #[must_use]
+    #[inline]
     pub fn forward(&self, table: &ExtendedTable, input: u16, key: FlowKey) -> u16 {
         let cached = self.cache(input).and_then(|cache| cache.get(key));
-        cached.unwrap_or_else(|| table.candidates(input, key.destination).0)
+        cached.unwrap_or_else(|| table.default_port(key.destination))
     }
 
     /// Routes a tear-down packet, as data, and erases the flow behind it.
     pub fn tear_down(&mut self, table: &ExtendedTable, input: u16, flow: &Flow) -> u16 {
         let cache = self.caches.get_mut(usize::from(input).wrapping_sub(1));
         let cached = cache.and_then(|cache| cache.remove(flow.key));
-        let port = cached.unwrap_or_else(|| table.candidates(input, flow.key.destination).0);
+        let port = cached.unwrap_or_else(|| table.default_port(flow.key.destination));
         if let Some(load) = self.loads.get_mut(usize::from(port).wrapping_sub(1)) {
             load.flows = load.flows.saturating_sub(1);
             load.bytes = load.bytes.saturating_sub(flow.bytes);

@@ -62,6 +62,13 @@ impl ExtendedTable {
         self.entries.get(destination as usize).copied()
     }
 
+    /// The default port of a destination; [`Tables::NO_ROUTE`] without an entry.
+    #[must_use]
+    #[inline]
+    pub fn default_port(&self, destination: u32) -> u16 {
+        self.entries.get(destination as usize).map_or(Tables::NO_ROUTE, |entry| entry.default)
+    }
+
     /// Whether packets for a destination go up from here, by any port: it is not below.
     #[must_use]
     pub fn is_up(&self, destination: u32) -> bool {
