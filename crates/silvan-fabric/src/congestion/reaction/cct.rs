@@ -287,9 +287,10 @@ impl CctRule {
         u64::from(state.index).saturating_sub(expired).max(u64::from(level.min)) as u16
     }
 
+    #[inline]
     fn delay(&self, index: u16, size: u32) -> u64 {
         let full = self.delays_ps[usize::from(index).min(self.delays_ps.len() - 1)];
-        if u64::from(size) == self.full_size {
+        if full == 0 || u64::from(size) == self.full_size {
             full
         } else {
             (u128::from(full) * u128::from(size) / u128::from(self.full_size)) as u64

@@ -210,7 +210,7 @@ impl Rule {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn eligible_at(&self, state: &State, sl: u8, now: Time) -> Option<Time> {
         with_state!(self, state, (rule, state) => rule.eligible_at(state, sl, now), Some(now))
     }
