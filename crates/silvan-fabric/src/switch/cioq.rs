@@ -78,7 +78,7 @@ struct Output {
     dirty: bool,
 }
 
-/// What comes after one of so many, or a few places on: round.
+/// The place `at`, which is less than twice `count`, among so many that take turns.
 #[inline]
 fn round(at: usize, count: usize) -> usize {
     if at < count { at } else { at - count }

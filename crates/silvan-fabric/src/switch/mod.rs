@@ -85,7 +85,7 @@ impl Switch {
 
     /// As [`Self::accept`], where routes are chosen, packets wait for their tails, or queues are others.
     fn accept_any(&mut self, core: &mut Core, input: usize, packet: PacketId) {
-        // As most networks with these switches are.
+        // Where nothing else has a say, without asking more than once which switch it is.
         match self {
             Self::Cioq(switch) if switch.ports.is_plain() => {
                 switch.note_tail(core, packet);
