@@ -11,13 +11,11 @@
 use silvan_engine::Time;
 
 use super::Ports;
-use super::queued::{Arbiter, QueuedSwitch};
+use super::queued::{Arbiter, Head, QueuedSwitch};
 use super::rounds::Rounds;
 use crate::core::Core;
 use crate::link::ChannelId;
-use crate::packet::PacketId;
 use crate::port_set::PortSet;
-use crate::queueing::buffers::QueueId;
 
 /// The state of the matching.
 #[derive(Debug)]
@@ -43,8 +41,7 @@ pub(crate) struct Islip<S> {
 struct Match {
     input: usize,
     output: usize,
-    /// The queue, and the packet at its head.
-    head: (QueueId, PacketId),
+    head: Head,
     /// Whether it lets others pass.
     waits: bool,
 }
@@ -196,7 +193,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                 left.remove(input);
                 match self.candidate(core, (output, vl), input) {
                     Ok(head) => {
-                        let waits = self.buffers.lets_pass(head.0, core.now);
+                        let waits = self.buffers.lets_pass(head.queue, core.now);
                         return Some(Match { input, output, head, waits });
                     }
                     // It stands aside for want of credit: it is none of those to wait for.

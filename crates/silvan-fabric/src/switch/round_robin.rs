@@ -60,7 +60,7 @@ impl<S: PortSet> RoundRobin<S> {
 
     /// Someone new waits for an output's lane; its packet needs `space`, which is asked only when it
     /// matters.
-    #[inline]
+    #[inline(always)]
     pub fn ask(&mut self, core: &mut Core, ports: &Ports, lane: usize, space: impl FnOnce(&Core) -> u32) {
         let blocked = self.lanes[lane].blocked;
         if blocked > 0 && space(core) >= blocked {
@@ -77,8 +77,7 @@ impl<S: PortSet> RoundRobin<S> {
     }
 
     /// An output may send again; returns whether it is to be settled now.
-    pub fn wake(&mut self, output: usize) -> bool {
-        let lanes = self.lanes.len() / self.outputs.len();
+    pub fn wake(&mut self, output: usize, lanes: usize) -> bool {
         self.lanes[output * lanes..(output + 1) * lanes].iter_mut().for_each(|lane| lane.blocked = 0);
         !self.outputs[output].dirty
     }
@@ -97,17 +96,20 @@ impl<S: PortSet> QueuedSwitch<S> {
             core.wake(channel, free_at);
             return;
         }
-        for step in 0..lanes {
-            let vl = (first + step) % lanes;
+        let mut vl = first;
+        for _ in 0..lanes {
+            let next = if vl + 1 == lanes { 0 } else { vl + 1 };
             if self.settle_lane(core, output, vl) {
                 if let Arbiter::RoundRobin(state) = &mut self.arbiter {
-                    state.outputs[output].turn = ((vl + 1) % lanes) as u8;
+                    state.outputs[output].turn = next as u8;
                 }
                 return;
             }
+            vl = next;
         }
     }
 
+    #[inline(always)]
     fn settle_lane(&mut self, core: &mut Core, output: usize, vl: usize) -> bool {
         let lane = output * self.ports.lanes + vl;
         loop {
