@@ -464,6 +464,12 @@ impl Links {
         }
     }
 
+    /// Whether a channel's sender has asked to be woken at a time or before.
+    #[cfg(debug_assertions)]
+    pub fn is_woken_by(&self, id: ChannelId, time: Time) -> bool {
+        self.channels[id as usize].wake_at <= time
+    }
+
     /// Whether a wake-up counts: the sender asked for none that is earlier, or the credit that somebody waits for
     /// on a lane is back at this very instant. What is done then does not depend on when the sender learned
     /// that the credit was on its way.

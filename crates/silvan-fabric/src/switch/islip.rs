@@ -27,6 +27,12 @@ pub(crate) struct Islip<S> {
     busy: S,
     /// The outputs whose link was not free when that was looked at last.
     sending: S,
+    /// Of `sending`, those at whose end the switch has asked to be woken.
+    planned: S,
+    /// The same of `busy`.
+    planned_reads: S,
+    /// Per output: inputs whose `read_free` names its channel, and perhaps some others.
+    readers: Box<[S]>,
     grant: Box<[u16]>,
     rounds: Rounds<S>,
     accept: Box<[u16]>,
@@ -55,6 +61,9 @@ impl<S: PortSet> Islip<S> {
             read_free: vec![(Time::ZERO, 0); count].into(),
             busy: S::default(),
             sending: S::default(),
+            planned: S::default(),
+            planned_reads: S::default(),
+            readers: vec![S::default(); count].into(),
             grant: vec![0; count].into(),
             rounds: Rounds::new(count * ports.lanes, !is_fifo),
             accept: vec![0; count].into(),
@@ -112,6 +121,25 @@ impl<S: PortSet> Islip<S> {
     #[inline]
     pub fn sends(&mut self, output: usize) {
         self.sending.insert(output);
+        self.planned.remove(output);
+    }
+
+    /// An input's read port is in use until then, for an output that it sends to.
+    #[inline]
+    fn reads(&mut self, (input, output): (usize, usize), (until, channel): (Time, ChannelId), now: Time) {
+        self.read_free[input] = (until, channel);
+        self.planned_reads.remove(input);
+        self.readers[output] = self.readers[output].and(self.busy).or(S::of(input));
+        if until > now {
+            self.busy.insert(input);
+        }
+    }
+
+    /// The switch is woken on an output's channel: whatever else it has asked for there is forgotten.
+    #[inline]
+    pub fn woken(&mut self, output: usize) {
+        self.planned.remove(output);
+        self.planned_reads = self.planned_reads.without(self.readers[output]);
     }
 
     fn accepted(&mut self, pair: &Match) {
@@ -213,28 +241,34 @@ impl<S: PortSet> QueuedSwitch<S> {
         let channel = self.ports.out(output);
         let lane = output * self.ports.lanes + vl;
         if let Arbiter::Islip(state) = &mut self.arbiter {
-            state.read_free[input] = (read, channel);
             state.sends(output);
-            if read > core.now {
-                state.busy.insert(input);
-            }
+            state.reads((input, output), (read, channel), core.now);
             state.rounds.served(lane, input, (core.now, end));
         }
     }
 
     /// While anything waits, the switch is asked again when an input or an output becomes free.
     fn plan(&mut self, core: &mut Core) {
-        let Arbiter::Islip(state) = &self.arbiter else { return };
+        let Arbiter::Islip(state) = &mut self.arbiter else { return };
         let filled = self.buffers.filled();
-        for output in filled.and(state.sending).iter() {
+        if filled.is_empty() {
+            return;
+        }
+        let outputs = filled.and(state.sending);
+        for output in outputs.without(state.planned).iter() {
             let channel = self.ports.out(output);
             core.wake(channel, core.free_at(channel));
         }
-        if !filled.is_empty() {
-            for input in state.busy.iter() {
-                let (free_at, channel) = state.read_free[input];
-                core.wake(channel, free_at);
-            }
+        for input in state.busy.without(state.planned_reads).iter() {
+            let (free_at, channel) = state.read_free[input];
+            core.wake(channel, free_at);
+        }
+        (state.planned, state.planned_reads) = (state.planned.or(outputs), state.busy);
+        #[cfg(debug_assertions)]
+        {
+            let ends = outputs.iter().map(|output| self.ports.out(output)).map(|out| (core.free_at(out), out));
+            let mut all = ends.chain(state.busy.iter().map(|input| state.read_free[input]));
+            debug_assert!(all.all(|(time, out)| core.links.is_woken_by(out, time)), "the switch is woken");
         }
     }
 }

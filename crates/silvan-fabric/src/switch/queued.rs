@@ -221,6 +221,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         let settle = match &mut self.arbiter {
             Arbiter::RoundRobin(round_robin) => round_robin.wake(output, self.ports.lanes),
             Arbiter::Islip(islip) => {
+                islip.woken(output);
                 islip.mark(core, &self.ports);
                 false
             }
