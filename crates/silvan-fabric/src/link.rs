@@ -13,6 +13,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Event, EventQueue, Rate, Time};
 
 use crate::packet::{Packet, PacketId};
+use crate::pages::Pages;
 
 mod key;
 mod pause;
@@ -127,10 +128,8 @@ struct Divided {
     divisions: Vec<Division>,
     /// Per channel: index of its first lane; lanes per destination come into being later.
     first: Vec<u32>,
-    /// Lane of a channel, virtual lane and destination.
-    by_destination: FxHashMap<Way, u32>,
-    /// Which of them was asked for last, if one was: what has credit is sent next.
-    memo: Option<(Way, u32)>,
+    /// One more than the lane of a channel with its virtual lane (`channel * lanes + vl`), and a destination.
+    by_destination: Pages,
     /// Lanes that came into being, per channel and virtual lane.
     grown: FxHashMap<(ChannelId, u8), Vec<u32>>,
     /// Per channel.
@@ -294,17 +293,11 @@ impl Links {
             Division::Whole => first,
             Division::Table(part_of, _) => first + usize::from(part_of[dst as usize]) * self.lane_count,
             Division::PerDestination => {
-                if let Some((way, lane)) = divided.memo
-                    && way == (id, vl, dst)
-                {
-                    return lane as usize;
+                let row = id as usize * self.lane_count + usize::from(vl);
+                match divided.by_destination.get(row, dst) {
+                    0 => self.grow((id, vl, dst)),
+                    lane => lane as usize - 1,
                 }
-                let lane = match divided.by_destination.get(&(id, vl, dst)) {
-                    Some(&lane) => lane,
-                    None => return self.grow((id, vl, dst)),
-                };
-                divided.memo = Some(((id, vl, dst), lane));
-                lane as usize
             }
         }
     }
@@ -314,8 +307,9 @@ impl Links {
     fn grow(&mut self, way: Way) -> usize {
         let lane = self.lanes.len();
         if let Some(divided) = &mut self.divided {
-            let (id, vl, _) = way;
-            divided.by_destination.insert(way, lane as u32);
+            let (id, vl, dst) = way;
+            let row = id as usize * self.lane_count + usize::from(vl);
+            *divided.by_destination.get_mut(row, dst) = lane as u32 + 1;
             divided.grown.entry((id, vl)).or_default().push(lane as u32);
             let capacity = divided.capacities[id as usize];
             self.lanes.push(Lane::new(capacity));

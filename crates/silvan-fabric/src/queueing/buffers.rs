@@ -11,7 +11,6 @@ mod turns;
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
@@ -20,6 +19,7 @@ use super::arbitration::DueTimes;
 use super::isolation::{Cams, Notice};
 use super::rings::{Member, Place, Ring};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
+use crate::pages::Pages;
 use crate::port_set::PortSet;
 
 /// Index of a queue.
@@ -191,7 +191,8 @@ pub(crate) struct Buffers<S> {
     /// Of which so many are there per input from the start.
     per_input: usize,
     normal: usize,
-    by_destination: FxHashMap<(u32, u32), QueueId>,
+    /// Per input and destination: one more than the queue that such packets wait in, where each has its own.
+    by_destination: Pages,
     unused: Vec<QueueId>,
     /// `[output * ports + input port]`
     rings: Box<[Ring]>,
@@ -224,7 +225,7 @@ impl<S: PortSet> Buffers<S> {
             rings: vec![Ring::EMPTY; outputs * lanes * inputs].into(),
             per_input: 1 + normal + special,
             normal,
-            by_destination: FxHashMap::default(),
+            by_destination: Pages::default(),
             unused: Vec::new(),
             demand: vec![Demand::default(); outputs * lanes].into(),
             wanted: vec![Wanted::default(); lanes].into(),
@@ -285,6 +286,9 @@ impl<S: PortSet> Buffers<S> {
     /// Input ports of the queues that stand aside at an output.
     pub fn aside(&self, output: usize) -> S {
         let port = |&queue: &QueueId| usize::from(self.queues[queue as usize].port);
+        if self.parked[output].is_empty() {
+            return S::default();
+        }
         self.parked[output].iter().map(port).fold(S::default(), |all, port| all.or(S::of(port)))
     }
 
@@ -308,16 +312,22 @@ impl<S: PortSet> Buffers<S> {
     }
 
     fn queue_of_destination(&mut self, input: usize, dst: u32) -> QueueId {
-        let fresh = self.unused.last().copied().unwrap_or(self.queues.len() as QueueId);
-        let id = *self.by_destination.entry((input as u32, dst)).or_insert(fresh);
-        if id == fresh {
-            let queue = Queue::new(input, self.shape.lanes, Role::Destination);
-            if self.unused.pop().is_some() {
-                self.queues[id as usize] = queue;
-            } else {
-                self.queues.push(queue);
-            }
+        let known = self.by_destination.get_mut(input, dst);
+        if *known > 0 {
+            return *known - 1;
         }
+        let queue = Queue::new(input, self.shape.lanes, Role::Destination);
+        let id = match self.unused.pop() {
+            Some(id) => {
+                self.queues[id as usize] = queue;
+                id
+            }
+            None => {
+                self.queues.push(queue);
+                self.queues.len() as QueueId - 1
+            }
+        };
+        *known = id + 1;
         id
     }
 
@@ -445,8 +455,8 @@ impl<S: PortSet> Buffers<S> {
 
     /// The queue of a destination is empty.
     fn forget(&mut self, queue: QueueId, dst: u32) {
-        let input = u32::from(self.queues[queue as usize].input);
-        self.by_destination.remove(&(input, dst));
+        let input = usize::from(self.queues[queue as usize].input);
+        *self.by_destination.get_mut(input, dst) = 0;
         self.unused.push(queue);
     }
 
@@ -548,8 +558,8 @@ impl<S: PortSet> Buffers<S> {
                 root.map_or(0, |at| self.queues[base + self.normal + at].bytes)
             }
             _ if self.normal == 0 => {
-                let queue = self.by_destination.get(&(input as u32, dst));
-                queue.map_or(0, |&queue| self.queues[queue as usize].bytes)
+                let queue = self.by_destination.get(input, dst).checked_sub(1);
+                queue.map_or(0, |queue| self.queues[queue as usize].bytes)
             }
             _ => self.queues[base + self.shape.organisation.index(output, dst)].bytes,
         }

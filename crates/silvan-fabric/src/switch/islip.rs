@@ -102,19 +102,23 @@ impl<S: PortSet> Islip<S> {
         distance(grant) < distance(other)
     }
 
-    /// Looks which read ports and links are free by now.
+    /// Looks which read ports, and which links that packets wait for (`filled`), are free by now: not those
+    /// for whose end the switch has asked to be woken, as long as it was not.
     #[inline]
-    fn refresh(&mut self, core: &Core, ports: &Ports) {
-        for input in self.busy.iter() {
+    fn refresh(&mut self, core: &Core, ports: &Ports, filled: S) {
+        for input in self.busy.without(self.planned_reads).iter() {
             if self.read_free[input].0 <= core.now {
                 self.busy.remove(input);
             }
         }
-        for output in self.sending.iter() {
+        for output in filled.and(self.sending).without(self.planned).iter() {
             if core.free_at(ports.out(output)) <= core.now {
                 self.sending.remove(output);
             }
         }
+        debug_assert!(self.busy.iter().all(|input| self.read_free[input].0 > core.now), "a wake-up is missing");
+        let sends = |output| core.free_at(ports.out(output)) > core.now;
+        debug_assert!(filled.and(self.sending).iter().all(sends), "a wake-up is missing");
     }
 
     /// Something has been put on an output's link.
@@ -156,12 +160,12 @@ impl<S: PortSet> QueuedSwitch<S> {
         let lanes = self.ports.lanes;
         let Arbiter::Islip(state) = &mut self.arbiter else { return };
         state.dirty = false;
-        state.refresh(core, &self.ports);
+        state.refresh(core, &self.ports, self.buffers.filled());
         let (first, iterations) = (state.lane_turn, state.iterations.max(1));
         state.lane_turn = if first + 1 == lanes { 0 } else { first + 1 };
         let mut matches = std::mem::take(&mut state.matches);
         for step in 0..lanes {
-            let vl = (first + step) % lanes;
+            let vl = if first + step < lanes { first + step } else { first + step - lanes };
             for iteration in 0..iterations {
                 self.match_once(core, vl, iteration == 0, &mut matches);
                 if matches.is_empty() {

@@ -109,6 +109,12 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
+    /// Whether packets wait for an output.
+    #[inline(always)]
+    fn waits(&self, output: usize) -> bool {
+        if self.ports.lanes == 1 { self.buffers.sum(output) > 0 } else { self.queued_bytes(output) > 0 }
+    }
+
     #[inline(always)]
     fn settle_lane(&mut self, core: &mut Core, output: usize, vl: usize) -> bool {
         let lane = output * self.ports.lanes + vl;
@@ -130,7 +136,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                         }
                     }
                     let (_, end) = self.serve(core, (input, output, vl), head);
-                    if self.queued_bytes(output) > 0 {
+                    if self.waits(output) {
                         core.wake(self.ports.out(output), end);
                     }
                     return true;
