@@ -288,16 +288,18 @@ impl Links {
     #[inline(never)]
     fn divided_lane(&mut self, id: ChannelId, vl: u8, dst: u32) -> usize {
         let Some(divided) = &mut self.divided else { return 0 };
-        let first = divided.first[id as usize] as usize + usize::from(vl);
+        let first = |divided: &Divided| divided.first[id as usize] as usize + usize::from(vl);
         match &divided.divisions[id as usize] {
-            Division::Whole => first,
-            Division::Table(part_of, _) => first + usize::from(part_of[dst as usize]) * self.lane_count,
             Division::PerDestination => {
                 let row = id as usize * self.lane_count + usize::from(vl);
                 match divided.by_destination.get(row, dst) {
                     0 => self.grow((id, vl, dst)),
                     lane => lane as usize - 1,
                 }
+            }
+            Division::Whole => first(divided),
+            Division::Table(part_of, _) => {
+                first(divided) + usize::from(part_of[dst as usize]) * self.lane_count
             }
         }
     }

@@ -382,17 +382,19 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// Takes the packet at the head of a queue out, which leaves now for an output port. Where the next one
-    /// of the queue simply takes its place, [`Changes`] do not tell: that output is asked again anyway.
+    /// of the queue simply takes its place, [`Changes`] do not tell: that output is asked again anyway. Returns
+    /// how many bytes are left that wait for the output on that virtual lane.
     #[inline(always)]
-    pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, output: usize) {
+    pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, output: usize) -> u32 {
         let state = &mut self.queues[queue as usize];
-        let Some(id) = state.fifo.pop(packets) else { return };
+        let Some(id) = state.fifo.pop(packets) else { return 0 };
         let (dst, size) = (packets[id].dst, packets[id].size);
         state.bytes -= size;
         let (role, input, vl) = (state.role, usize::from(state.input), usize::from(state.vl));
         let sum = &mut self.demand[output * self.shape.lanes + vl].sum;
         *sum -= size;
-        if *sum == 0 {
+        let left = *sum;
+        if left == 0 {
             self.wanted[vl].filled.remove(output);
         }
         let is_isolated = match (&self.cams, role) {
@@ -405,6 +407,7 @@ impl<S: PortSet> Buffers<S> {
         } else {
             self.head_left(packets, now, queue, dst);
         }
+        left
     }
 
     #[inline]

@@ -98,7 +98,8 @@ impl<S: PortSet> Islip<S> {
     /// input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
         let (count, pointer) = (self.accept.len(), usize::from(self.accept[grant.input]));
-        let distance = |grant: &Match| (grant.waits, (grant.output + count - pointer) % count);
+        let ahead = |output: usize| if output < pointer { output + count - pointer } else { output - pointer };
+        let distance = |grant: &Match| (grant.waits, ahead(grant.output));
         distance(grant) < distance(other)
     }
 
@@ -148,8 +149,9 @@ impl<S: PortSet> Islip<S> {
 
     fn accepted(&mut self, pair: &Match) {
         let count = self.accept.len();
-        self.grant[pair.output] = ((pair.input + 1) % count) as u16;
-        self.accept[pair.input] = ((pair.output + 1) % count) as u16;
+        let after = |port: usize| if port + 1 == count { 0 } else { port as u16 + 1 };
+        self.grant[pair.output] = after(pair.input);
+        self.accept[pair.input] = after(pair.output);
     }
 }
 
@@ -221,9 +223,10 @@ impl<S: PortSet> QueuedSwitch<S> {
             let free_at = |input: usize| read_free[input].0;
             let mut left = state.rounds.choice_of_free(lane, (asking, aside), state.busy, core.now, free_at);
             let mut any_left = false;
+            let channel = self.ports.out(output);
             while let Some(input) = left.next(start) {
                 left.remove(input);
-                match self.candidate(core, (output, vl), input) {
+                match self.candidate(core, (lane, vl, channel), input) {
                     Ok(head) => {
                         let waits = self.buffers.lets_pass(head.queue, core.now);
                         return Some(Match { input, output, head, waits });
@@ -241,7 +244,7 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     fn send(&mut self, core: &mut Core, vl: usize, pair: Match) {
         let Match { input, output, head, .. } = pair;
-        let (read, end) = self.serve(core, (input, output, vl), head);
+        let (read, end, _) = self.serve(core, (input, output, vl), head);
         let channel = self.ports.out(output);
         let lane = output * self.ports.lanes + vl;
         if let Arbiter::Islip(state) = &mut self.arbiter {
