@@ -38,6 +38,13 @@ enum Role {
     Special(u8),
 }
 
+impl Role {
+    #[inline]
+    fn is_special(self) -> bool {
+        matches!(self, Self::Special(_))
+    }
+}
+
 /// Where a queue waits. Outputs fit: a switch has at most 256 ports with 16 virtual lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seat {
@@ -201,6 +208,8 @@ pub(crate) struct Buffers<S> {
     /// Per virtual lane.
     wanted: Box<[Wanted<S>]>,
     parked: Vec<Vec<QueueId>>,
+    /// Room for those that may go again.
+    unparked: Vec<QueueId>,
     /// Of special queues, unless they simply take turns with the others.
     due_times: Option<Box<DueTimes>>,
     pub cams: Option<Cams>,
@@ -230,6 +239,7 @@ impl<S: PortSet> Buffers<S> {
             demand: vec![Demand::default(); outputs * lanes].into(),
             wanted: vec![Wanted::default(); lanes].into(),
             parked: vec![Vec::new(); outputs * lanes],
+            unparked: Vec::new(),
             due_times: cams
                 .as_ref()
                 .and_then(|cams| DueTimes::new(cams.rule(), inputs * lanes))
@@ -437,11 +447,15 @@ impl<S: PortSet> Buffers<S> {
             return;
         };
         // Where the next packet waits for the same output, and no other queue of the input does, the ring
-        // stays as it is.
+        // stays as it is: also that of a special queue, which nothing is moved out of.
         if self.rings[output * self.shape.inputs + port].is_single() {
             let next = &packets[id];
             let to = self.routes.of(next) * self.shape.lanes + usize::from(state.vl);
-            if to == output && self.cams.as_ref().is_none_or(|cams| cams.is_quiet(input, output, next.dst)) {
+            let stays = |cams: &Cams| {
+                cams.is_quiet(input, output, next.dst)
+                    || state.role.is_special() && self.due_times.is_none() && !cams.stops(output, next.dst)
+            };
+            if to == output && self.cams.as_ref().is_none_or(stays) {
                 return;
             }
         }
@@ -544,10 +558,16 @@ impl<S: PortSet> Buffers<S> {
 
     /// Those that stood aside at an output may go again.
     pub fn unpark(&mut self, packets: &Pool, now: Time, output: usize) {
-        for queue in std::mem::take(&mut self.parked[output]) {
+        if self.parked[output].is_empty() {
+            return;
+        }
+        let room = std::mem::take(&mut self.unparked);
+        let mut unparked = std::mem::replace(&mut self.parked[output], room);
+        for queue in unparked.drain(..) {
             self.queues[queue as usize].seat = Seat::None;
             self.seat(packets, now, queue);
         }
+        self.unparked = unparked;
     }
 
     /// Bytes in the queue of an input port whose fill tells of an output's congestion: the special

@@ -254,9 +254,12 @@ struct InputCam {
 }
 
 /// Adds the destinations that a line does not list yet, as many as it has room for.
-fn extend(list: &mut Vec<u32>, waiting: Vec<u32>, room: usize) {
+fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) {
     for dst in waiting {
-        if list.len() < room && !list.contains(&dst) {
+        if list.len() >= room {
+            return;
+        }
+        if !list.contains(&dst) {
             list.push(dst);
         }
     }
@@ -371,8 +374,8 @@ impl Cams {
             return Some(at);
         }
         let listed = self.outputs[output].iter().find(|line| line.destinations.contains(&dst))?;
-        let cause = Cause::Branch(listed.line);
-        self.take(input, output, cause, now)
+        let line = listed.line;
+        self.take(input, output, || Cause::Branch(line), now)
     }
 
     /// The line of an output that the next node gave this number.
@@ -380,8 +383,14 @@ impl Cams {
         self.outputs[output].iter().find(|line| line.line == number)
     }
 
-    /// Takes a free special queue.
-    fn take(&mut self, input: usize, output: usize, cause: Cause, now: Time) -> Option<usize> {
+    /// Takes a free special queue; `cause` is asked only if there is one.
+    fn take(
+        &mut self,
+        input: usize,
+        output: usize,
+        cause: impl FnOnce() -> Cause,
+        now: Time,
+    ) -> Option<usize> {
         let cam = &mut self.inputs[input];
         let Some(at) = cam.special.iter().position(Option::is_none) else {
             cam.wanting = true;
@@ -391,7 +400,7 @@ impl Cams {
         self.ages += 1;
         cam.used += 1;
         self.tally.allocations += 1;
-        let (age, born) = (self.ages, now);
+        let (age, born, cause) = (self.ages, now, cause());
         if let Cause::Root(listed) = &cause {
             listed.iter().for_each(|&dst| cam.marks.insert(dst));
         }
@@ -408,7 +417,7 @@ impl Cams {
         (input, vl): (usize, u8),
         (output, port): (usize, usize),
         bytes: u32,
-        waiting: impl Fn() -> Vec<u32>,
+        waiting: impl Iterator<Item = u32>,
         now: Time,
     ) -> Option<Notice> {
         if !self.may_detect(bytes) {
@@ -416,7 +425,7 @@ impl Cams {
         }
         if self.rule.at_root {
             return if bytes > self.rule.detection {
-                self.root(input, vl, output, waiting(), now)
+                self.root(input, vl, output, waiting, now)
             } else {
                 None
             };
@@ -431,7 +440,7 @@ impl Cams {
             OwnLine::Free if bytes > self.rule.detection => {
                 *own = OwnLine::Going;
                 let mut list = Vec::new();
-                extend(&mut list, waiting(), self.rule.destinations);
+                extend(&mut list, waiting, self.rule.destinations);
                 Message::Allocate(list.into())
             }
             _ => return None,
@@ -442,7 +451,14 @@ impl Cams {
 
     /// A root was found that special queues are taken for in its own switch: the first destination
     /// goes to the line that the root has at this input, while it has room, else to one of its own.
-    fn root(&mut self, input: usize, vl: u8, output: usize, waiting: Vec<u32>, now: Time) -> Option<Notice> {
+    fn root(
+        &mut self,
+        input: usize,
+        vl: u8,
+        output: usize,
+        waiting: impl Iterator<Item = u32>,
+        now: Time,
+    ) -> Option<Notice> {
         let room = self.rule.destinations;
         let InputCam { special, marks, .. } = &mut self.inputs[input];
         let lines = special.iter_mut().enumerate();
@@ -453,15 +469,18 @@ impl Cams {
             _ => None,
         });
         if let Some((at, list, propagated)) = known.find(|(_, list, _)| list.len() < room) {
+            let before = list.len();
             extend(list, waiting, room);
-            list.iter().for_each(|&dst| marks.insert(dst));
-            let list = list.clone().into();
-            let message = propagated.then_some(Message::Allocate(list))?;
-            return self.say_special((input, vl), at, message);
+            list[before..].iter().for_each(|&dst| marks.insert(dst));
+            let list = propagated.then(|| list.clone().into())?;
+            return self.say_special((input, vl), at, Message::Allocate(list));
         }
-        let mut list = Vec::new();
-        extend(&mut list, waiting, room);
-        self.take(input, output, Cause::Root(list), now);
+        let cause = || {
+            let mut list = Vec::new();
+            extend(&mut list, waiting, room);
+            Cause::Root(list)
+        };
+        self.take(input, output, cause, now);
         None
     }
 

@@ -95,10 +95,8 @@ impl<S: PortSet> Buffers<S> {
         let (input, lanes) = (input as usize, self.shape.lanes);
         let (port, vl) = (self.route(&packets[head]), input % lanes);
         let (routes, pool) = (&self.routes, &*packets);
-        let waiting = || {
-            let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
-            fifo.iter(pool).map(|id| &pool[id]).filter(there).map(|packet| packet.dst).collect()
-        };
+        let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
+        let waiting = fifo.iter(pool).map(|id| &pool[id]).filter(there).map(|packet| packet.dst);
         let Some(cams) = &mut self.cams else { return };
         // A special queue is taken for a packet that can move there now.
         if cams.rule().at_root && !packets[head].kind.follows_data() {
