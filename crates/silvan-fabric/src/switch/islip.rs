@@ -98,7 +98,8 @@ impl<S: PortSet> Islip<S> {
     /// input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
         let (count, pointer) = (self.accept.len(), usize::from(self.accept[grant.input]));
-        let ahead = |output: usize| if output < pointer { output + count - pointer } else { output - pointer };
+        let ahead =
+            |output: usize| if output < pointer { output + count - pointer } else { output - pointer };
         let distance = |grant: &Match| (grant.waits, ahead(grant.output));
         distance(grant) < distance(other)
     }
@@ -117,7 +118,10 @@ impl<S: PortSet> Islip<S> {
                 self.sending.remove(output);
             }
         }
-        debug_assert!(self.busy.iter().all(|input| self.read_free[input].0 > core.now), "a wake-up is missing");
+        debug_assert!(
+            self.busy.iter().all(|input| self.read_free[input].0 > core.now),
+            "a wake-up is missing"
+        );
         let sends = |output| core.free_at(ports.out(output)) > core.now;
         debug_assert!(filled.and(self.sending).iter().all(sends), "a wake-up is missing");
     }
@@ -273,7 +277,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         (state.planned, state.planned_reads) = (state.planned.or(outputs), state.busy);
         #[cfg(debug_assertions)]
         {
-            let ends = outputs.iter().map(|output| self.ports.out(output)).map(|out| (core.free_at(out), out));
+            let ends =
+                outputs.iter().map(|output| self.ports.out(output)).map(|out| (core.free_at(out), out));
             let mut all = ends.chain(state.busy.iter().map(|input| state.read_free[input]));
             debug_assert!(all.all(|(time, out)| core.links.is_woken_by(out, time)), "the switch is woken");
         }
