@@ -30,7 +30,6 @@ mod measure;
 pub mod outcome;
 mod outputs;
 mod packet;
-mod pages;
 mod port_set;
 pub mod queueing;
 pub mod routing;

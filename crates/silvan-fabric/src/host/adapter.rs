@@ -9,10 +9,11 @@
 //! passed and whose destination no CAM line has stopped. The buffer is a node of one input and one
 //! output; see [`crate::queueing`].
 
+use rustc_hash::FxHashMap;
+
 use super::{Attempt, Host};
 use crate::core::{Core, Word};
 use crate::packet::Kind;
-use crate::pages::Pages;
 use crate::port_set::Ports64;
 use crate::queueing::Organisation;
 use crate::queueing::buffers::Buffers;
@@ -26,36 +27,43 @@ pub(crate) struct Adapter {
     /// Memory of each part: the whole, or that of one queue where it is divided.
     part: u32,
     /// Bytes in use per virtual lane and part.
-    used: Pages,
+    used: FxHashMap<(u8, u32), u32>,
     lane_turn: u8,
 }
 
 impl Adapter {
     pub fn new(buffers: Buffers<Ports64>, organisation: Organisation, part: u32) -> Self {
-        Self { buffers, organisation, part, used: Pages::default(), lane_turn: 0 }
+        Self { buffers, organisation, part, used: FxHashMap::default(), lane_turn: 0 }
     }
 
-    fn part_of(&self, dst: u32) -> u32 {
-        match self.organisation {
+    fn place(&self, vl: u8, dst: u32) -> (u8, u32) {
+        let part = match self.organisation {
             Organisation::PerDestination => dst,
             organisation => organisation.index(0, dst) as u32,
-        }
+        };
+        (vl, part)
     }
 
     /// Whether a packet for a destination may come into the buffer now.
     pub fn admits(&self, vl: u8, dst: u32, space: u32) -> bool {
-        let used = self.used.get(usize::from(vl), self.part_of(dst));
+        let used = self.used.get(&self.place(vl, dst)).copied().unwrap_or(0);
         let stopped = self.buffers.cams.as_ref().is_some_and(|cams| cams.stops(usize::from(vl), dst));
         used + space <= self.part && !stopped
     }
 
     /// Notes that a packet came in.
     pub fn admit(&mut self, vl: u8, dst: u32, space: u32) {
-        *self.used.get_mut(usize::from(vl), self.part_of(dst)) += space;
+        *self.used.entry(self.place(vl, dst)).or_default() += space;
     }
 
     fn left(&mut self, vl: u8, dst: u32, space: u32) {
-        *self.used.get_mut(usize::from(vl), self.part_of(dst)) -= space;
+        let place = self.place(vl, dst);
+        if let Some(used) = self.used.get_mut(&place) {
+            *used -= space;
+            if *used == 0 {
+                self.used.remove(&place);
+            }
+        }
     }
 }
 

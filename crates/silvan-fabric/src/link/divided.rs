@@ -4,7 +4,6 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::{ChannelId, Division, Lane, Links, Way};
-use crate::pages::Pages;
 
 /// The lanes of networks whose receive buffers are divided.
 #[derive(Debug, Default, Clone)]
@@ -13,8 +12,10 @@ pub(super) struct Divided {
     pub divisions: Vec<Division>,
     /// Per channel: index of its first lane; lanes per destination come into being later.
     pub first: Vec<u32>,
-    /// One more than the lane of a channel with its virtual lane (`channel * lanes + vl`), and a destination.
-    pub by_destination: Pages,
+    /// Lane of a channel, virtual lane and destination.
+    pub by_destination: FxHashMap<Way, u32>,
+    /// Which of them was asked for last, if one was: what has credit is sent next.
+    pub memo: Option<(Way, u32)>,
     /// Lanes that came into being, per channel and virtual lane.
     pub grown: FxHashMap<(ChannelId, u8), Vec<u32>>,
     /// Per channel.
@@ -28,11 +29,16 @@ impl Links {
         let first = |divided: &Divided| divided.first[id as usize] as usize + usize::from(vl);
         match &divided.divisions[id as usize] {
             Division::PerDestination => {
-                let row = id as usize * self.lane_count + usize::from(vl);
-                match divided.by_destination.get(row, dst) {
-                    0 => self.grow((id, vl, dst)),
-                    lane => lane as usize - 1,
+                if let Some((way, lane)) = divided.memo
+                    && way == (id, vl, dst)
+                {
+                    return lane as usize;
                 }
+                let Some(&lane) = divided.by_destination.get(&(id, vl, dst)) else {
+                    return self.grow((id, vl, dst));
+                };
+                divided.memo = Some(((id, vl, dst), lane));
+                lane as usize
             }
             Division::Whole => first(divided),
             Division::Table(part_of, _) => {
@@ -46,9 +52,8 @@ impl Links {
     fn grow(&mut self, way: Way) -> usize {
         let lane = self.lanes.len();
         if let Some(divided) = &mut self.divided {
-            let (id, vl, dst) = way;
-            let row = id as usize * self.lane_count + usize::from(vl);
-            *divided.by_destination.get_mut(row, dst) = lane as u32 + 1;
+            let (id, vl, _) = way;
+            divided.by_destination.insert(way, lane as u32);
             divided.grown.entry((id, vl)).or_default().push(lane as u32);
             let capacity = divided.capacities[id as usize];
             self.lanes.push(Lane::new(capacity));

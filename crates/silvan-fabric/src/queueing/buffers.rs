@@ -11,6 +11,7 @@ mod turns;
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
@@ -19,7 +20,6 @@ use super::arbitration::DueTimes;
 use super::isolation::{Cams, Notice};
 use super::rings::{Member, Place, Ring};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
-use crate::pages::Pages;
 use crate::port_set::PortSet;
 
 /// Index of a queue.
@@ -198,8 +198,7 @@ pub(crate) struct Buffers<S> {
     /// Of which so many are there per input from the start.
     per_input: usize,
     normal: usize,
-    /// Per input and destination: one more than the queue that such packets wait in, where each has its own.
-    by_destination: Pages,
+    by_destination: FxHashMap<(u32, u32), QueueId>,
     unused: Vec<QueueId>,
     /// `[output * ports + input port]`
     rings: Box<[Ring]>,
@@ -234,7 +233,7 @@ impl<S: PortSet> Buffers<S> {
             rings: vec![Ring::EMPTY; outputs * lanes * inputs].into(),
             per_input: 1 + normal + special,
             normal,
-            by_destination: Pages::default(),
+            by_destination: FxHashMap::default(),
             unused: Vec::new(),
             demand: vec![Demand::default(); outputs * lanes].into(),
             wanted: vec![Wanted::default(); lanes].into(),
@@ -322,22 +321,16 @@ impl<S: PortSet> Buffers<S> {
     }
 
     fn queue_of_destination(&mut self, input: usize, dst: u32) -> QueueId {
-        let known = self.by_destination.get_mut(input, dst);
-        if *known > 0 {
-            return *known - 1;
-        }
-        let queue = Queue::new(input, self.shape.lanes, Role::Destination);
-        let id = match self.unused.pop() {
-            Some(id) => {
+        let fresh = self.unused.last().copied().unwrap_or(self.queues.len() as QueueId);
+        let id = *self.by_destination.entry((input as u32, dst)).or_insert(fresh);
+        if id == fresh {
+            let queue = Queue::new(input, self.shape.lanes, Role::Destination);
+            if self.unused.pop().is_some() {
                 self.queues[id as usize] = queue;
-                id
-            }
-            None => {
+            } else {
                 self.queues.push(queue);
-                self.queues.len() as QueueId - 1
             }
-        };
-        *known = id + 1;
+        }
         id
     }
 
@@ -472,8 +465,8 @@ impl<S: PortSet> Buffers<S> {
 
     /// The queue of a destination is empty.
     fn forget(&mut self, queue: QueueId, dst: u32) {
-        let input = usize::from(self.queues[queue as usize].input);
-        *self.by_destination.get_mut(input, dst) = 0;
+        let input = u32::from(self.queues[queue as usize].input);
+        self.by_destination.remove(&(input, dst));
         self.unused.push(queue);
     }
 
@@ -581,8 +574,8 @@ impl<S: PortSet> Buffers<S> {
                 root.map_or(0, |at| self.queues[base + self.normal + at].bytes)
             }
             _ if self.normal == 0 => {
-                let queue = self.by_destination.get(input, dst).checked_sub(1);
-                queue.map_or(0, |queue| self.queues[queue as usize].bytes)
+                let queue = self.by_destination.get(&(input as u32, dst));
+                queue.map_or(0, |&queue| self.queues[queue as usize].bytes)
             }
             _ => self.queues[base + self.shape.organisation.index(output, dst)].bytes,
         }
