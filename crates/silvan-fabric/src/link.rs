@@ -14,10 +14,12 @@ use silvan_engine::{Event, EventQueue, Rate, Time};
 
 use crate::packet::{Packet, PacketId};
 
+mod divided;
 mod key;
 mod pause;
 mod returns;
 
+use divided::Divided;
 use pause::Pauses;
 
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
@@ -118,23 +120,6 @@ pub(crate) struct ChannelSpec {
     pub division: Division,
     /// Of each virtual lane, where the receiver stops its sender instead of giving credits.
     pub pause: Option<Thresholds>,
-}
-
-/// The lanes of networks whose receive buffers are divided.
-#[derive(Debug, Default, Clone)]
-struct Divided {
-    /// Per channel.
-    divisions: Vec<Division>,
-    /// Per channel: index of its first lane; lanes per destination come into being later.
-    first: Vec<u32>,
-    /// Lane of a channel, virtual lane and destination.
-    by_destination: FxHashMap<Way, u32>,
-    /// Which of them was asked for last, if one was: what has credit is sent next.
-    memo: Option<(Way, u32)>,
-    /// Lanes that came into being, per channel and virtual lane.
-    grown: FxHashMap<(ChannelId, u8), Vec<u32>>,
-    /// Per channel.
-    capacities: Vec<u32>,
 }
 
 /// All channels of the network.
@@ -286,65 +271,6 @@ impl Links {
         id as usize * self.lane_count + usize::from(vl)
     }
 
-    #[inline(never)]
-    fn divided_lane(&mut self, id: ChannelId, vl: u8, dst: u32) -> usize {
-        let Some(divided) = &mut self.divided else { return 0 };
-        let first = divided.first[id as usize] as usize + usize::from(vl);
-        match &divided.divisions[id as usize] {
-            Division::Whole => first,
-            Division::Table(part_of, _) => first + usize::from(part_of[dst as usize]) * self.lane_count,
-            Division::PerDestination => {
-                if let Some((way, lane)) = divided.memo
-                    && way == (id, vl, dst)
-                {
-                    return lane as usize;
-                }
-                let lane = match divided.by_destination.get(&(id, vl, dst)) {
-                    Some(&lane) => lane,
-                    None => return self.grow((id, vl, dst)),
-                };
-                divided.memo = Some(((id, vl, dst), lane));
-                lane as usize
-            }
-        }
-    }
-
-    /// Makes the lane of a destination on a channel's virtual lane.
-    #[cold]
-    fn grow(&mut self, way: Way) -> usize {
-        let lane = self.lanes.len();
-        if let Some(divided) = &mut self.divided {
-            let (id, vl, _) = way;
-            divided.by_destination.insert(way, lane as u32);
-            divided.grown.entry((id, vl)).or_default().push(lane as u32);
-            let capacity = divided.capacities[id as usize];
-            self.lanes.push(Lane::new(capacity));
-            self.ready.push(Time::NEVER);
-            self.capacities.push(capacity);
-            #[cfg(debug_assertions)]
-            self.in_flight.push(0);
-        }
-        lane
-    }
-
-    /// The indices of all lanes of a channel's virtual lane.
-    fn parts(&self, id: ChannelId, vl: u8) -> impl Iterator<Item = usize> {
-        let (first, parts, grown): (usize, usize, &[u32]) = match &self.divided {
-            None => (id as usize * self.lane_count, 1, &[]),
-            Some(divided) => {
-                let parts = match &divided.divisions[id as usize] {
-                    Division::Whole => 1,
-                    Division::Table(_, parts) => *parts as usize,
-                    Division::PerDestination => 0,
-                };
-                let grown = divided.grown.get(&(id, vl)).map_or(&[][..], Vec::as_slice);
-                (divided.first[id as usize] as usize, parts, grown)
-            }
-        };
-        let fixed = (0..parts).map(move |part| first + part * self.lane_count + usize::from(vl));
-        fixed.chain(grown.iter().map(|&lane| lane as usize))
-    }
-
     /// Whether a packet that lacks credit may be overtaken by one for another destination.
     pub fn is_divided(&self) -> bool {
         self.divided.is_some()
@@ -462,6 +388,12 @@ impl Links {
             channel.wake_at = time;
             queue.push(Event { time, key: channel.wake_key, data: id | ASKED });
         }
+    }
+
+    /// Whether a channel's sender has asked to be woken at a time or before.
+    #[cfg(debug_assertions)]
+    pub fn is_woken_by(&self, id: ChannelId, time: Time) -> bool {
+        self.channels[id as usize].wake_at <= time
     }
 
     /// Whether a wake-up counts: the sender asked for none that is earlier, or the credit that somebody waits for

@@ -6,6 +6,7 @@
 //!
 //! Inputs and outputs are numbered with their virtual lanes, `port * lanes + vl`.
 
+mod isolating;
 mod turns;
 
 use std::sync::Arc;
@@ -35,6 +36,13 @@ enum Role {
     Destination,
     /// One that congestion trees may take.
     Special(u8),
+}
+
+impl Role {
+    #[inline]
+    fn is_special(self) -> bool {
+        matches!(self, Self::Special(_))
+    }
 }
 
 /// Where a queue waits. Outputs fit: a switch has at most 256 ports with 16 virtual lanes.
@@ -199,6 +207,8 @@ pub(crate) struct Buffers<S> {
     /// Per virtual lane.
     wanted: Box<[Wanted<S>]>,
     parked: Vec<Vec<QueueId>>,
+    /// Room for those that may go again.
+    unparked: Vec<QueueId>,
     /// Of special queues, unless they simply take turns with the others.
     due_times: Option<Box<DueTimes>>,
     pub cams: Option<Cams>,
@@ -228,6 +238,7 @@ impl<S: PortSet> Buffers<S> {
             demand: vec![Demand::default(); outputs * lanes].into(),
             wanted: vec![Wanted::default(); lanes].into(),
             parked: vec![Vec::new(); outputs * lanes],
+            unparked: Vec::new(),
             due_times: cams
                 .as_ref()
                 .and_then(|cams| DueTimes::new(cams.rule(), inputs * lanes))
@@ -284,6 +295,9 @@ impl<S: PortSet> Buffers<S> {
     /// Input ports of the queues that stand aside at an output.
     pub fn aside(&self, output: usize) -> S {
         let port = |&queue: &QueueId| usize::from(self.queues[queue as usize].port);
+        if self.parked[output].is_empty() {
+            return S::default();
+        }
         self.parked[output].iter().map(port).fold(S::default(), |all, port| all.or(S::of(port)))
     }
 
@@ -294,14 +308,19 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// The queue that a packet is stored in.
+    #[inline(always)]
     fn queue_for(&mut self, input: usize, output: usize, dst: u32, kind: Kind) -> QueueId {
         let base = input * self.per_input;
         if self.shape.control_first && !kind.follows_data() {
             return base as QueueId;
         }
-        if self.shape.organisation != Organisation::PerDestination {
-            return (base + 1 + self.shape.organisation.index(output, dst)) as QueueId;
+        if self.shape.organisation == Organisation::PerDestination {
+            return self.queue_of_destination(input, dst);
         }
+        (base + 1 + self.shape.organisation.index(output, dst)) as QueueId
+    }
+
+    fn queue_of_destination(&mut self, input: usize, dst: u32) -> QueueId {
         let fresh = self.unused.last().copied().unwrap_or(self.queues.len() as QueueId);
         let id = *self.by_destination.entry((input as u32, dst)).or_insert(fresh);
         if id == fresh {
@@ -316,6 +335,7 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// Stores a packet that came in at an input port, for output port `to`.
+    #[inline(always)]
     pub fn store(
         &mut self,
         packets: &mut Pool,
@@ -334,71 +354,63 @@ impl<S: PortSet> Buffers<S> {
         let was_empty = state.fifo.is_empty();
         state.fifo.push(id, packets);
         state.bytes += size;
-        let (role, bytes) = (state.role, state.bytes);
-        let is_quiet = self.cams.as_ref().is_none_or(|cams| cams.is_quiet(input, output));
+        let bytes = state.bytes;
         // As things mostly are: no queue but this one changes.
-        let mut stored = if was_empty { Stored::First } else { Stored::Behind };
-        if was_empty && is_quiet {
-            self.sit(queue, output, port, now);
-        } else if was_empty {
-            stored = Stored::Otherwise;
-            self.head_changed(packets, now, queue);
+        if self.cams.is_some() && self.may_isolate(packets, queue, (input, bytes)) {
+            return self.store_isolating(packets, now, (port, output), (queue, was_empty));
         }
-        let Some(cams) = &self.cams else { return stored };
-        if role != Role::Normal {
-            return stored;
+        if was_empty {
+            self.sit(queue, (output, to), port, now);
+            return Stored::First;
         }
-        // The head is this packet, or an earlier one for whichever output.
-        let may_match = if was_empty { !is_quiet } else { cams.has_lines(input) };
-        let may_detect = cams.may_detect(bytes);
-        if !may_detect && !may_match {
-            return stored;
-        }
-        if stored == Stored::First {
-            self.changes.asked.push((output, port));
-        }
-        if may_detect {
-            self.detect(packets, now, queue);
-        } else {
-            self.reconsider(packets, now, queue);
-        }
-        Stored::Otherwise
+        Stored::Behind
+    }
+
+    /// Whether a queue that has grown to so many bytes may show a root, or its head match a CAM line.
+    #[inline(always)]
+    fn may_isolate(&self, packets: &Pool, queue: QueueId, (input, bytes): (usize, u32)) -> bool {
+        let Some(cams) = &self.cams else { return false };
+        cams.may_detect(bytes) || cams.has_lines(input) && !self.is_quiet(cams, packets, queue)
+    }
+
+    /// Whether the head of a queue matches no CAM line and is not stopped.
+    #[inline]
+    fn is_quiet(&self, cams: &Cams, packets: &Pool, queue: QueueId) -> bool {
+        let Queue { fifo, vl, input, .. } = &self.queues[queue as usize];
+        fifo.head().is_none_or(|id| {
+            let packet = &packets[id];
+            let output = self.routes.of(packet) * self.shape.lanes + usize::from(*vl);
+            cams.is_quiet(usize::from(*input), output, packet.dst)
+        })
     }
 
     /// Takes the packet at the head of a queue out, which leaves now for an output port. Where the next one
-    /// of the queue simply takes its place, [`Changes`] do not tell: that output is asked again anyway.
-    pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, output: usize) {
+    /// of the queue simply takes its place, [`Changes`] do not tell: that output is asked again anyway. Returns
+    /// how many bytes are left that wait for the output on that virtual lane.
+    #[inline(always)]
+    pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, output: usize) -> u32 {
         let state = &mut self.queues[queue as usize];
-        let Some(id) = state.fifo.pop(packets) else { return };
+        let Some(id) = state.fifo.pop(packets) else { return 0 };
         let (dst, size) = (packets[id].dst, packets[id].size);
         state.bytes -= size;
-        let (role, bytes, input, vl) = (state.role, state.bytes, state.input as usize, usize::from(state.vl));
+        let (role, input, vl) = (state.role, usize::from(state.input), usize::from(state.vl));
         let sum = &mut self.demand[output * self.shape.lanes + vl].sum;
         *sum -= size;
-        if *sum == 0 {
+        let left = *sum;
+        if left == 0 {
             self.wanted[vl].filled.remove(output);
         }
-        let Some(cams) = &mut self.cams else {
+        let is_isolated = match (&self.cams, role) {
+            (None, _) | (_, Role::Control | Role::Destination) => false,
+            (Some(cams), Role::Normal) => cams.has_own_line(input, output),
+            (Some(_), Role::Special(_)) => true,
+        };
+        if is_isolated {
+            self.take_isolated(packets, now, (queue, output), (dst, size));
+        } else {
             self.head_left(packets, now, queue, dst);
-            return;
-        };
-        if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, role) {
-            let at = usize::from(at);
-            due_times.served((input, at), size, || cams.share(input, at), now);
         }
-        let place = (input, vl as u8);
-        let notice = match role {
-            Role::Special(at) => cams.special_shrank(place, usize::from(at), dst, bytes),
-            Role::Normal => cams.normal_shrank(place, output, bytes),
-            Role::Control | Role::Destination => None,
-        };
-        self.tell(input, notice);
-        self.head_left(packets, now, queue, dst);
-        if let Role::Special(at) = role
-            && bytes == 0
-        {
-            self.release(packets, now, input, usize::from(at));
-        }
+        left
     }
 
     #[inline]
@@ -408,87 +420,8 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Has an empty special queue given back, and isolates whoever waited for one.
-    fn release(&mut self, packets: &mut Pool, now: Time, input: usize, at: usize) {
-        let vl = (input % self.shape.lanes) as u8;
-        let Some(cams) = &mut self.cams else { return };
-        let (released, notice) = cams.release((input, vl), at, now);
-        let wanted = released && cams.take_wanting(input);
-        if let (true, Some(due_times)) = (released, &mut self.due_times) {
-            due_times.forget(input, at);
-        }
-        self.tell(input, notice);
-        if wanted {
-            let first = (input * self.per_input + 1) as QueueId;
-            (first..first + self.normal as QueueId).for_each(|queue| self.reconsider(packets, now, queue));
-        }
-    }
-
-    /// Looks whether a normal queue that has grown shows a root.
-    fn detect(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
-        let Queue { fifo, bytes, input, .. } = self.queues[queue as usize];
-        let Some(head) = fifo.head() else { return };
-        let (input, lanes) = (input as usize, self.shape.lanes);
-        let (port, vl) = (self.route(&packets[head]), input % lanes);
-        let (routes, pool) = (&self.routes, &*packets);
-        let waiting = || {
-            let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
-            fifo.iter(pool).map(|id| &pool[id]).filter(there).map(|packet| packet.dst).collect()
-        };
-        let Some(cams) = &mut self.cams else { return };
-        // A special queue is taken for a packet that can move there now.
-        if cams.rule().at_root && !packets[head].kind.follows_data() {
-            return;
-        }
-        let place = (input, vl as u8);
-        let notice = cams.normal_grew(place, (port * lanes + vl, port), bytes, waiting, now);
-        self.tell(input, notice);
-        self.reconsider(packets, now, queue);
-    }
-
-    /// Moves packets at the head of a normal queue to special queues, as long as they match a CAM
-    /// line. Returns whether any did.
-    fn isolate(&mut self, packets: &mut Pool, now: Time, queue: QueueId) -> bool {
-        let mut any = false;
-        loop {
-            let Queue { fifo, input, role, .. } = self.queues[queue as usize];
-            let (Some(cams), Role::Normal, Some(id)) = (&mut self.cams, role, fifo.head()) else {
-                return any;
-            };
-            let (input, lanes) = (input as usize, self.shape.lanes);
-            if !cams.has_lines(input) {
-                return any;
-            }
-            let (dst, size, kind) = (packets[id].dst, packets[id].size, packets[id].kind);
-            if !kind.follows_data() {
-                return any;
-            }
-            let port = self.routes.of(&packets[id]);
-            let vl = input % lanes;
-            let Some(at) = cams.special_for(input, port * lanes + vl, dst, now) else { return any };
-            any = true;
-            let state = &mut self.queues[queue as usize];
-            state.fifo.pop(packets);
-            state.bytes -= size;
-            let left = state.bytes;
-            let special = (input * self.per_input + 1 + self.normal + at) as QueueId;
-            let state = &mut self.queues[special as usize];
-            let was_empty = state.fifo.is_empty();
-            state.fifo.push(id, packets);
-            state.bytes += size;
-            let place = (input, vl as u8);
-            let notices =
-                [cams.normal_shrank(place, port, left), cams.special_grew(place, at, dst, state.bytes)];
-            notices.into_iter().for_each(|notice| self.tell(input, notice));
-            self.changes.moved.push(Moved { input: input / lanes, output: port, vl, dst });
-            if was_empty {
-                self.seat(packets, now, special);
-            }
-        }
-    }
-
     /// The packet at the head of a queue has left, which was in its ring.
-    #[inline]
+    #[inline(always)]
     fn head_left(&mut self, packets: &mut Pool, now: Time, queue: QueueId, dst: u32) {
         let state = &mut self.queues[queue as usize];
         let (input, port) = (state.input as usize, usize::from(state.port));
@@ -507,10 +440,15 @@ impl<S: PortSet> Buffers<S> {
             return;
         };
         // Where the next packet waits for the same output, and no other queue of the input does, the ring
-        // stays as it is.
+        // stays as it is: also that of a special queue, which nothing is moved out of.
         if self.rings[output * self.shape.inputs + port].is_single() {
-            let to = self.routes.of(&packets[id]) * self.shape.lanes + usize::from(state.vl);
-            if to == output && self.cams.as_ref().is_none_or(|cams| cams.is_quiet(input, output)) {
+            let next = &packets[id];
+            let to = self.routes.of(next) * self.shape.lanes + usize::from(state.vl);
+            let stays = |cams: &Cams| {
+                cams.is_quiet(input, output, next.dst)
+                    || state.role.is_special() && self.due_times.is_none() && !cams.stops(output, next.dst)
+            };
+            if to == output && self.cams.as_ref().is_none_or(stays) {
                 return;
             }
         }
@@ -518,6 +456,7 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// A queue has another packet at its head, or none any more.
+    #[inline(never)]
     fn head_changed(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         self.unseat(queue);
         self.isolate(packets, now, queue);
@@ -529,14 +468,6 @@ impl<S: PortSet> Buffers<S> {
         let input = u32::from(self.queues[queue as usize].input);
         self.by_destination.remove(&(input, dst));
         self.unused.push(queue);
-    }
-
-    /// Isolates the head of a normal queue if it matches now.
-    fn reconsider(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
-        if self.isolate(packets, now, queue) {
-            self.unseat(queue);
-            self.seat(packets, now, queue);
-        }
     }
 
     /// Lets a queue wait in the ring of what its head asks for, unless it is empty or stopped.
@@ -551,13 +482,13 @@ impl<S: PortSet> Buffers<S> {
             self.parked[output].push(queue);
             return;
         }
-        self.sit(queue, output, port, now);
+        self.sit(queue, (output, to), port, now);
         self.changes.asked.push((output, port));
     }
 
     /// Adds a queue to the ring of its input port at an output.
-    #[inline]
-    fn sit(&mut self, queue: QueueId, output: usize, port: usize, now: Time) {
+    #[inline(always)]
+    fn sit(&mut self, queue: QueueId, (output, to): (usize, usize), port: usize, now: Time) {
         let state = &mut self.queues[queue as usize];
         state.seat = Seat::Ring(output as u16);
         if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, state.role) {
@@ -571,7 +502,6 @@ impl<S: PortSet> Buffers<S> {
             ring.push_back(&mut self.queues, queue);
         }
         self.demand[output].requests.insert(port);
-        let to = self.port_of(output);
         self.wanted[vl].asked_for.insert(to);
     }
 
@@ -597,7 +527,7 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave_ring(&mut self, queue: QueueId, output: usize, port: usize) {
         if self.rings[output * self.shape.inputs + port].remove(&mut self.queues, queue) {
             let requests = &mut self.demand[output].requests;
@@ -621,33 +551,16 @@ impl<S: PortSet> Buffers<S> {
 
     /// Those that stood aside at an output may go again.
     pub fn unpark(&mut self, packets: &Pool, now: Time, output: usize) {
-        for queue in std::mem::take(&mut self.parked[output]) {
+        if self.parked[output].is_empty() {
+            return;
+        }
+        let room = std::mem::take(&mut self.unparked);
+        let mut unparked = std::mem::replace(&mut self.parked[output], room);
+        for queue in unparked.drain(..) {
             self.queues[queue as usize].seat = Seat::None;
             self.seat(packets, now, queue);
         }
-    }
-
-    /// A notification of the next node about one of its lines came in at an output port.
-    pub fn received(&mut self, packets: &mut Pool, now: Time, port: usize, notice: Notice) {
-        let Some(cams) = &mut self.cams else { return };
-        let output = port * self.shape.lanes + usize::from(notice.vl);
-        for (input, at) in cams.received(output, notice) {
-            let queue = input * self.per_input + 1 + self.normal + at;
-            if self.queues[queue].fifo.is_empty() {
-                self.release(packets, now, input, at);
-            }
-        }
-        self.unpark(packets, now, output);
-        let rings = output * self.shape.inputs..(output + 1) * self.shape.inputs;
-        let waiting: Vec<QueueId> = rings.flat_map(|ring| self.rings[ring].iter(&self.queues)).collect();
-        for queue in waiting {
-            self.reconsider(packets, now, queue);
-            if let Queue { fifo, seat: Seat::Ring(_), .. } = self.queues[queue as usize]
-                && fifo.head().is_some_and(|id| self.is_stopped(&packets[id], output))
-            {
-                self.park(queue);
-            }
-        }
+        self.unparked = unparked;
     }
 
     /// Bytes in the queue of an input port whose fill tells of an output's congestion: the special

@@ -40,7 +40,9 @@
 //!   it holds packets for.
 //! - A host's own queue never finds a root: the host's link is not shared with anybody.
 
+mod marks;
 mod shares;
+mod views;
 
 use std::sync::Arc;
 
@@ -48,6 +50,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
 
+use self::marks::Marks;
 use super::SpecialArbitration;
 
 /// An isolation rule with its parameters.
@@ -246,12 +249,17 @@ struct InputCam {
     used: usize,
     /// Whether a packet could not be isolated since a queue was given back last.
     wanting: bool,
+    /// Those that its special queues hold or list as a root's, and perhaps some that they did.
+    marks: Marks,
 }
 
 /// Adds the destinations that a line does not list yet, as many as it has room for.
-fn extend(list: &mut Vec<u32>, waiting: Vec<u32>, room: usize) {
+fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) {
     for dst in waiting {
-        if list.len() < room && !list.contains(&dst) {
+        if list.len() >= room {
+            return;
+        }
+        if !list.contains(&dst) {
             list.push(dst);
         }
     }
@@ -273,6 +281,8 @@ pub(crate) struct Cams {
     /// Normal queues of an input that may have a line of their own.
     own_ports: usize,
     outputs: Box<[Vec<OutputLine>]>,
+    /// Per output: the destinations on its lines.
+    listed: Box<[Marks]>,
     /// Lines of all outputs.
     output_lines: usize,
     ages: u64,
@@ -294,6 +304,7 @@ impl Cams {
             own: vec![OwnLine::Free; inputs * lanes * own_ports].into(),
             own_ports,
             outputs: vec![Vec::new(); outputs * lanes].into(),
+            listed: vec![Marks::default(); outputs * lanes].into(),
             output_lines: 0,
             ages: 0,
             tally: Tally::default(),
@@ -315,18 +326,6 @@ impl Cams {
         self.inputs.len()
     }
 
-    /// CAM lines in use at an input, and how many of them have a special queue.
-    pub fn usage(&self, input: usize) -> (usize, usize) {
-        let cam = &self.inputs[input];
-        let own = &self.own[input * self.own_ports..(input + 1) * self.own_ports];
-        (cam.used + own.iter().filter(|line| **line != OwnLine::Free).count(), cam.used)
-    }
-
-    /// CAM lines in use at outputs.
-    pub fn output_lines(&self) -> usize {
-        self.output_lines
-    }
-
     /// Whether a normal queue that has grown to so many bytes may show a root; see
     /// [`Self::normal_grew`].
     #[inline]
@@ -340,15 +339,21 @@ impl Cams {
         self.output_lines > 0 || self.inputs[input].used > 0
     }
 
-    /// Whether a packet at an input for an output cannot match any line.
+    /// Whether a packet at an input for an output cannot match any line, and no line there stops it.
     #[inline]
-    pub fn is_quiet(&self, input: usize, output: usize) -> bool {
-        self.inputs[input].used == 0 && (self.output_lines == 0 || self.outputs[output].is_empty())
+    pub fn is_quiet(&self, input: usize, output: usize, dst: u32) -> bool {
+        !self.inputs[input].marks.or(self.listed[output]).may_contain(dst)
+    }
+
+    /// Whether the normal queue of an input has a line of its own for the output `port`.
+    #[inline]
+    pub fn has_own_line(&self, input: usize, port: usize) -> bool {
+        self.own.get(input * self.own_ports + port).is_some_and(|line| *line != OwnLine::Free)
     }
 
     /// The special queue that the packet at the head of a normal queue moves to, if any.
     pub fn special_for(&mut self, input: usize, output: usize, dst: u32, now: Time) -> Option<usize> {
-        if self.is_quiet(input, output) {
+        if self.is_quiet(input, output, dst) {
             return None;
         }
         let cam = &self.inputs[input];
@@ -369,8 +374,8 @@ impl Cams {
             return Some(at);
         }
         let listed = self.outputs[output].iter().find(|line| line.destinations.contains(&dst))?;
-        let cause = Cause::Branch(listed.line);
-        self.take(input, output, cause, now)
+        let line = listed.line;
+        self.take(input, output, || Cause::Branch(line), now)
     }
 
     /// The line of an output that the next node gave this number.
@@ -378,8 +383,14 @@ impl Cams {
         self.outputs[output].iter().find(|line| line.line == number)
     }
 
-    /// Takes a free special queue.
-    fn take(&mut self, input: usize, output: usize, cause: Cause, now: Time) -> Option<usize> {
+    /// Takes a free special queue; `cause` is asked only if there is one.
+    fn take(
+        &mut self,
+        input: usize,
+        output: usize,
+        cause: impl FnOnce() -> Cause,
+        now: Time,
+    ) -> Option<usize> {
         let cam = &mut self.inputs[input];
         let Some(at) = cam.special.iter().position(Option::is_none) else {
             cam.wanting = true;
@@ -389,7 +400,10 @@ impl Cams {
         self.ages += 1;
         cam.used += 1;
         self.tally.allocations += 1;
-        let (age, born) = (self.ages, now);
+        let (age, born, cause) = (self.ages, now, cause());
+        if let Cause::Root(listed) = &cause {
+            listed.iter().for_each(|&dst| cam.marks.insert(dst));
+        }
         let held = Vec::new();
         cam.special[at] = Some(Line { output, cause, age, born, propagated: false, sent_stop: false, held });
         Some(at)
@@ -403,7 +417,7 @@ impl Cams {
         (input, vl): (usize, u8),
         (output, port): (usize, usize),
         bytes: u32,
-        waiting: impl Fn() -> Vec<u32>,
+        waiting: impl Iterator<Item = u32>,
         now: Time,
     ) -> Option<Notice> {
         if !self.may_detect(bytes) {
@@ -411,7 +425,7 @@ impl Cams {
         }
         if self.rule.at_root {
             return if bytes > self.rule.detection {
-                self.root(input, vl, output, waiting(), now)
+                self.root(input, vl, output, waiting, now)
             } else {
                 None
             };
@@ -426,7 +440,7 @@ impl Cams {
             OwnLine::Free if bytes > self.rule.detection => {
                 *own = OwnLine::Going;
                 let mut list = Vec::new();
-                extend(&mut list, waiting(), self.rule.destinations);
+                extend(&mut list, waiting, self.rule.destinations);
                 Message::Allocate(list.into())
             }
             _ => return None,
@@ -437,9 +451,17 @@ impl Cams {
 
     /// A root was found that special queues are taken for in its own switch: the first destination
     /// goes to the line that the root has at this input, while it has room, else to one of its own.
-    fn root(&mut self, input: usize, vl: u8, output: usize, waiting: Vec<u32>, now: Time) -> Option<Notice> {
+    fn root(
+        &mut self,
+        input: usize,
+        vl: u8,
+        output: usize,
+        waiting: impl Iterator<Item = u32>,
+        now: Time,
+    ) -> Option<Notice> {
         let room = self.rule.destinations;
-        let lines = self.inputs[input].special.iter_mut().enumerate();
+        let InputCam { special, marks, .. } = &mut self.inputs[input];
+        let lines = special.iter_mut().enumerate();
         let mut known = lines.filter_map(|(at, line)| match line {
             Some(Line { output: of, cause: Cause::Root(list), propagated, .. }) if *of == output => {
                 Some((at, list, *propagated))
@@ -447,14 +469,18 @@ impl Cams {
             _ => None,
         });
         if let Some((at, list, propagated)) = known.find(|(_, list, _)| list.len() < room) {
+            let before = list.len();
             extend(list, waiting, room);
-            let list = list.clone().into();
-            let message = propagated.then_some(Message::Allocate(list))?;
-            return self.say_special((input, vl), at, message);
+            list[before..].iter().for_each(|&dst| marks.insert(dst));
+            let list = propagated.then(|| list.clone().into())?;
+            return self.say_special((input, vl), at, Message::Allocate(list));
         }
-        let mut list = Vec::new();
-        extend(&mut list, waiting, room);
-        self.take(input, output, Cause::Root(list), now);
+        let cause = || {
+            let mut list = Vec::new();
+            extend(&mut list, waiting, room);
+            Cause::Root(list)
+        };
+        self.take(input, output, cause, now);
         None
     }
 
@@ -501,10 +527,14 @@ impl Cams {
         bytes: u32,
     ) -> Option<Notice> {
         let stop = self.rule.stop;
-        let (outputs, line) = (&self.outputs, self.inputs[input].special[at].as_mut()?);
+        let InputCam { special, marks, .. } = &mut self.inputs[input];
+        let (outputs, line) = (&self.outputs, special[at].as_mut()?);
         match line.held.iter_mut().find(|held| held.0 == dst) {
             Some(held) => held.1 += 1,
-            None => line.held.push((dst, 1)),
+            None => {
+                line.held.push((dst, 1));
+                marks.insert(dst);
+            }
         }
         if bytes <= stop {
             return None;
@@ -561,6 +591,7 @@ impl Cams {
         let cam = &mut self.inputs[input];
         let Some(line) = cam.special[at].take() else { return (false, None) };
         cam.used -= 1;
+        cam.mark_again();
         self.tally.releases += 1;
         self.tally.life_ps += u128::from((now - line.born).0);
         (true, if line.propagated { self.say_special((input, vl), at, Message::Release) } else { None })
@@ -584,26 +615,11 @@ impl Cams {
     /// Whether the next node has stopped packets for a destination.
     #[inline]
     pub fn stops(&self, output: usize, dst: u32) -> bool {
-        self.output_lines > 0 && self.stops_one_of(output, dst)
+        self.listed[output].may_contain(dst) && self.stops_one_of(output, dst)
     }
 
     fn stops_one_of(&self, output: usize, dst: u32) -> bool {
         self.outputs[output].iter().any(|line| line.stopped && line.destinations.contains(&dst))
-    }
-
-    /// Whether a line lists a destination on a virtual lane: one of a special queue whose root is here, or one that
-    /// a next node has told of.
-    pub fn lists(&self, vl: usize, dst: u32) -> bool {
-        let of_lane = |at: &usize| at % self.lanes == vl;
-        let here = |line: &Line| matches!(&line.cause, Cause::Root(listed) if listed.contains(&dst));
-        let at_input = |input: usize| {
-            let cam = &self.inputs[input];
-            cam.used > 0 && cam.special.iter().flatten().any(here)
-        };
-        let at_output =
-            |output: usize| self.outputs[output].iter().any(|line| line.destinations.contains(&dst));
-        (0..self.inputs.len()).filter(of_lane).any(at_input)
-            || self.output_lines > 0 && (0..self.outputs.len()).filter(of_lane).any(at_output)
     }
 
     /// The special queue of a root at this node's output, if the input has one.
@@ -614,18 +630,15 @@ impl Cams {
         self.inputs[input].special.iter().position(is_root)
     }
 
-    /// Whether an output port is a root as far as this node knows: some input has a line for it.
-    pub fn is_root(&self, port: usize, lanes: usize) -> bool {
-        let own = |input: usize| self.own.get(input * self.own_ports + port);
-        (0..self.inputs.len()).any(|input| {
-            port < self.own_ports && own(input).is_some_and(|line| *line != OwnLine::Free)
-                || (0..lanes).any(|vl| self.root_queue(input, port * lanes + vl).is_some())
-        })
-    }
-
     /// A notification of the next node. Returns the special queues that it concerns, as input and
     /// number.
     pub fn received(&mut self, output: usize, notice: Notice) -> Vec<(usize, usize)> {
+        let found = self.note(output, notice);
+        self.listed[output] = Marks::of(self.outputs[output].iter().flat_map(|line| &line.destinations));
+        found
+    }
+
+    fn note(&mut self, output: usize, notice: Notice) -> Vec<(usize, usize)> {
         let Notice { line, rate, message, .. } = notice;
         let lines = &mut self.outputs[output];
         let place = lines.iter().position(|known| known.line == line);

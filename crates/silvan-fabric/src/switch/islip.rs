@@ -11,13 +11,11 @@
 use silvan_engine::Time;
 
 use super::Ports;
-use super::queued::{Arbiter, QueuedSwitch};
+use super::queued::{Arbiter, Head, QueuedSwitch};
 use super::rounds::Rounds;
 use crate::core::Core;
 use crate::link::ChannelId;
-use crate::packet::PacketId;
 use crate::port_set::PortSet;
-use crate::queueing::buffers::QueueId;
 
 /// The state of the matching.
 #[derive(Debug)]
@@ -29,6 +27,12 @@ pub(crate) struct Islip<S> {
     busy: S,
     /// The outputs whose link was not free when that was looked at last.
     sending: S,
+    /// Of `sending`, those at whose end the switch has asked to be woken.
+    planned: S,
+    /// The same of `busy`.
+    planned_reads: S,
+    /// Per output: inputs whose `read_free` names its channel, and perhaps some others.
+    readers: Box<[S]>,
     grant: Box<[u16]>,
     rounds: Rounds<S>,
     accept: Box<[u16]>,
@@ -43,8 +47,7 @@ pub(crate) struct Islip<S> {
 struct Match {
     input: usize,
     output: usize,
-    /// The queue, and the packet at its head.
-    head: (QueueId, PacketId),
+    head: Head,
     /// Whether it lets others pass.
     waits: bool,
 }
@@ -58,6 +61,9 @@ impl<S: PortSet> Islip<S> {
             read_free: vec![(Time::ZERO, 0); count].into(),
             busy: S::default(),
             sending: S::default(),
+            planned: S::default(),
+            planned_reads: S::default(),
+            readers: vec![S::default(); count].into(),
             grant: vec![0; count].into(),
             rounds: Rounds::new(count * ports.lanes, !is_fifo),
             accept: vec![0; count].into(),
@@ -92,35 +98,64 @@ impl<S: PortSet> Islip<S> {
     /// input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
         let (count, pointer) = (self.accept.len(), usize::from(self.accept[grant.input]));
-        let distance = |grant: &Match| (grant.waits, (grant.output + count - pointer) % count);
+        let ahead =
+            |output: usize| if output < pointer { output + count - pointer } else { output - pointer };
+        let distance = |grant: &Match| (grant.waits, ahead(grant.output));
         distance(grant) < distance(other)
     }
 
-    /// Looks which read ports and links are free by now.
+    /// Looks which read ports, and which links that packets wait for (`filled`), are free by now: not those
+    /// for whose end the switch has asked to be woken, as long as it was not.
     #[inline]
-    fn refresh(&mut self, core: &Core, ports: &Ports) {
-        for input in self.busy.iter() {
+    fn refresh(&mut self, core: &Core, ports: &Ports, filled: S) {
+        for input in self.busy.without(self.planned_reads).iter() {
             if self.read_free[input].0 <= core.now {
                 self.busy.remove(input);
             }
         }
-        for output in self.sending.iter() {
+        for output in filled.and(self.sending).without(self.planned).iter() {
             if core.free_at(ports.out(output)) <= core.now {
                 self.sending.remove(output);
             }
         }
+        debug_assert!(
+            self.busy.iter().all(|input| self.read_free[input].0 > core.now),
+            "a wake-up is missing"
+        );
+        let sends = |output| core.free_at(ports.out(output)) > core.now;
+        debug_assert!(filled.and(self.sending).iter().all(sends), "a wake-up is missing");
     }
 
     /// Something has been put on an output's link.
     #[inline]
     pub fn sends(&mut self, output: usize) {
         self.sending.insert(output);
+        self.planned.remove(output);
+    }
+
+    /// An input's read port is in use until then, for an output that it sends to.
+    #[inline]
+    fn reads(&mut self, (input, output): (usize, usize), (until, channel): (Time, ChannelId), now: Time) {
+        self.read_free[input] = (until, channel);
+        self.planned_reads.remove(input);
+        self.readers[output] = self.readers[output].and(self.busy).or(S::of(input));
+        if until > now {
+            self.busy.insert(input);
+        }
+    }
+
+    /// The switch is woken on an output's channel: whatever else it has asked for there is forgotten.
+    #[inline]
+    pub fn woken(&mut self, output: usize) {
+        self.planned.remove(output);
+        self.planned_reads = self.planned_reads.without(self.readers[output]);
     }
 
     fn accepted(&mut self, pair: &Match) {
         let count = self.accept.len();
-        self.grant[pair.output] = ((pair.input + 1) % count) as u16;
-        self.accept[pair.input] = ((pair.output + 1) % count) as u16;
+        let after = |port: usize| if port + 1 == count { 0 } else { port as u16 + 1 };
+        self.grant[pair.output] = after(pair.input);
+        self.accept[pair.input] = after(pair.output);
     }
 }
 
@@ -131,12 +166,12 @@ impl<S: PortSet> QueuedSwitch<S> {
         let lanes = self.ports.lanes;
         let Arbiter::Islip(state) = &mut self.arbiter else { return };
         state.dirty = false;
-        state.refresh(core, &self.ports);
+        state.refresh(core, &self.ports, self.buffers.filled());
         let (first, iterations) = (state.lane_turn, state.iterations.max(1));
         state.lane_turn = if first + 1 == lanes { 0 } else { first + 1 };
         let mut matches = std::mem::take(&mut state.matches);
         for step in 0..lanes {
-            let vl = (first + step) % lanes;
+            let vl = if first + step < lanes { first + step } else { first + step - lanes };
             for iteration in 0..iterations {
                 self.match_once(core, vl, iteration == 0, &mut matches);
                 if matches.is_empty() {
@@ -192,11 +227,12 @@ impl<S: PortSet> QueuedSwitch<S> {
             let free_at = |input: usize| read_free[input].0;
             let mut left = state.rounds.choice_of_free(lane, (asking, aside), state.busy, core.now, free_at);
             let mut any_left = false;
+            let channel = self.ports.out(output);
             while let Some(input) = left.next(start) {
                 left.remove(input);
-                match self.candidate(core, (output, vl), input) {
+                match self.candidate(core, (lane, vl, channel), input) {
                     Ok(head) => {
-                        let waits = self.buffers.lets_pass(head.0, core.now);
+                        let waits = self.buffers.lets_pass(head.queue, core.now);
                         return Some(Match { input, output, head, waits });
                     }
                     // It stands aside for want of credit: it is none of those to wait for.
@@ -212,32 +248,39 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     fn send(&mut self, core: &mut Core, vl: usize, pair: Match) {
         let Match { input, output, head, .. } = pair;
-        let (read, end) = self.serve(core, (input, output, vl), head);
+        let (read, end, _) = self.serve(core, (input, output, vl), head);
         let channel = self.ports.out(output);
         let lane = output * self.ports.lanes + vl;
         if let Arbiter::Islip(state) = &mut self.arbiter {
-            state.read_free[input] = (read, channel);
             state.sends(output);
-            if read > core.now {
-                state.busy.insert(input);
-            }
+            state.reads((input, output), (read, channel), core.now);
             state.rounds.served(lane, input, (core.now, end));
         }
     }
 
     /// While anything waits, the switch is asked again when an input or an output becomes free.
     fn plan(&mut self, core: &mut Core) {
-        let Arbiter::Islip(state) = &self.arbiter else { return };
+        let Arbiter::Islip(state) = &mut self.arbiter else { return };
         let filled = self.buffers.filled();
-        for output in filled.and(state.sending).iter() {
+        if filled.is_empty() {
+            return;
+        }
+        let outputs = filled.and(state.sending);
+        for output in outputs.without(state.planned).iter() {
             let channel = self.ports.out(output);
             core.wake(channel, core.free_at(channel));
         }
-        if !filled.is_empty() {
-            for input in state.busy.iter() {
-                let (free_at, channel) = state.read_free[input];
-                core.wake(channel, free_at);
-            }
+        for input in state.busy.without(state.planned_reads).iter() {
+            let (free_at, channel) = state.read_free[input];
+            core.wake(channel, free_at);
+        }
+        (state.planned, state.planned_reads) = (state.planned.or(outputs), state.busy);
+        #[cfg(debug_assertions)]
+        {
+            let ends =
+                outputs.iter().map(|output| self.ports.out(output)).map(|out| (core.free_at(out), out));
+            let mut all = ends.chain(state.busy.iter().map(|input| state.read_free[input]));
+            debug_assert!(all.all(|(time, out)| core.links.is_woken_by(out, time)), "the switch is woken");
         }
     }
 }

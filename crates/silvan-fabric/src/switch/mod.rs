@@ -73,13 +73,16 @@ impl Switch {
     /// A packet's head has passed the switch's pipeline and is ready for arbitration.
     #[inline]
     pub fn accept(&mut self, core: &mut Core, input: usize, packet: PacketId) {
-        if let Self::Voq(switch) = self
-            && switch.ports.is_plain()
-        {
-            switch.ports.landed(core, input, packet);
-            switch.enqueue(core, input, packet);
-        } else {
-            self.accept_any(core, input, packet);
+        match self {
+            Self::Voq(switch) if switch.ports.is_plain() => {
+                switch.ports.landed(core, input, packet);
+                switch.enqueue(core, input, packet);
+            }
+            Self::Queued(switch) if switch.is_plain() => {
+                switch.ports.landed(core, input, packet);
+                switch.enqueue(core, input, packet);
+            }
+            _ => self.accept_any(core, input, packet),
         }
     }
 

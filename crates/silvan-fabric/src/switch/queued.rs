@@ -17,8 +17,8 @@ use super::islip::Islip;
 use super::round_robin::RoundRobin;
 use crate::congestion::marking::Fill;
 use crate::core::{Core, Word};
-use crate::link::Class;
-use crate::packet::PacketId;
+use crate::link::{ChannelId, Class};
+use crate::packet::{Packet, PacketId};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Moved, QueueId, Stored};
 use crate::queueing::isolation::Notice;
@@ -30,6 +30,15 @@ pub(crate) enum Arbiter<S> {
     RoundRobin(RoundRobin<S>),
     /// One read port per input.
     Islip(Islip<S>),
+}
+
+/// What an output may send: the packet at the head of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    pub queue: QueueId,
+    id: PacketId,
+    dst: u32,
+    size: u32,
 }
 
 /// See the module.
@@ -47,14 +56,24 @@ impl<S: PortSet> QueuedSwitch<S> {
         Self { ports, buffers, arbiter, crossbar }
     }
 
+    /// Whether a packet's output is that of the table, and nothing is to be noted of it or waited for.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.ports.is_plain() && self.crossbar.is_none()
+    }
+
+    #[inline(never)]
     pub fn enqueue(&mut self, core: &mut Core, input: usize, id: PacketId) {
         let packet = &core.packets[id];
         let (vl, dst) = (usize::from(packet.vl), packet.dst);
         let output = self.ports.route_of(packet);
         let stored = self.buffers.store(&mut core.packets, core.now, (input, output), id);
         let lane = output * self.ports.lanes + vl;
-        self.ports.arrived(core, (output, vl), self.buffers.sum(lane), id);
-        self.fill_changed(core, Moved { input, output, vl, dst });
+        let sum = self.buffers.sum(lane);
+        self.ports.arrived(core, (output, vl), sum, id);
+        if self.ports.is_concerned(lane, sum) {
+            self.fill_matters(core, Moved { input, output, vl, dst }, sum);
+        }
         match stored {
             Stored::Behind => {}
             Stored::First => self.ask(core, lane, input),
@@ -74,7 +93,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         self.buffers.foresee((input, vl), output, packet.dst);
         self.ports.marker.foresee(lane);
         if let Arbiter::RoundRobin(state) = &self.arbiter {
-            state.foresee(output, lane);
+            state.foresee(lane);
         }
         let channel = self.ports.out(output);
         core.links.foresee_channel(channel);
@@ -127,7 +146,11 @@ impl<S: PortSet> QueuedSwitch<S> {
     #[inline]
     pub(super) fn mark_moved(&mut self, core: &mut Core) {
         while let Some(moved) = self.buffers.changes.moved.pop() {
-            self.fill_changed(core, moved);
+            let lane = moved.output * self.ports.lanes + moved.vl;
+            let sum = self.buffers.sum(lane);
+            if self.ports.is_concerned(lane, sum) {
+                self.fill_matters(core, moved, sum);
+            }
         }
     }
 
@@ -160,24 +183,18 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Tells the marking rule that a queue grew or shrank.
-    #[inline(always)]
-    fn fill_changed(&mut self, core: &mut Core, changed: Moved) {
-        let lane = changed.output * self.ports.lanes + changed.vl;
-        let sum = self.buffers.sum(lane);
-        if self.ports.is_concerned(lane, sum) {
-            self.fill_matters(core, changed, sum);
-        }
-    }
-
+    /// Tells the marking rule, which is concerned, that a queue grew or shrank.
+    #[inline(never)]
     fn fill_matters(&mut self, core: &mut Core, changed: Moved, sum: u32) {
         let Moved { input, output, vl, dst } = changed;
-        let queue = self.buffers.telling_bytes(input, output, vl, dst);
+        let bytes = || (input, self.buffers.telling_bytes(input, output, vl, dst));
+        let queue = self.ports.marker.needs_queues().then(bytes);
         let inputs = self.buffers.requests(output * self.ports.lanes + vl).widen();
-        self.ports.fill_changed(core, output, vl, &Fill { queue: Some((input, queue)), sum, inputs });
+        self.ports.fill_changed(core, output, vl, &Fill { queue, sum, inputs });
     }
 
     /// Someone new waits at an input for an output (numbered with its virtual lane).
+    #[inline(always)]
     fn ask(&mut self, core: &mut Core, lane: usize, input: usize) {
         match &mut self.arbiter {
             Arbiter::RoundRobin(round_robin) => {
@@ -200,8 +217,9 @@ impl<S: PortSet> QueuedSwitch<S> {
             self.buffers.changes.asked.clear();
         }
         let settle = match &mut self.arbiter {
-            Arbiter::RoundRobin(round_robin) => round_robin.wake(output),
+            Arbiter::RoundRobin(round_robin) => round_robin.wake(output, self.ports.lanes),
             Arbiter::Islip(islip) => {
+                islip.woken(output);
                 islip.mark(core, &self.ports);
                 false
             }
@@ -219,23 +237,21 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Which queue an output (with virtual lane) may serve of an input's, if there is credit.
+    /// Which queue an output's virtual lane may serve of an input's, if there is credit on its channel.
     /// Where memory is divided, those that lack credit stand aside for others.
-    #[inline]
+    #[inline(always)]
     pub(super) fn candidate(
         &mut self,
         core: &mut Core,
-        (output, vl): (usize, usize),
+        (lane, vl, channel): (usize, usize, ChannelId),
         input: usize,
-    ) -> Result<(QueueId, PacketId), u32> {
-        let lane = output * self.ports.lanes + vl;
-        let channel = self.ports.out(output);
+    ) -> Result<Head, u32> {
         loop {
             let queue = self.buffers.front(lane, input, core.now).ok_or(0u32)?;
             let id = self.buffers.head(queue).ok_or(0u32)?;
-            let (dst, space) = (core.packets[id].dst, core.packets[id].space);
+            let Packet { dst, size, space, .. } = core.packets[id];
             if core.has_credit_or_wait((channel, vl as u8, dst), space) {
-                return Ok((queue, id));
+                return Ok(Head { queue, id, dst, size });
             }
             if !core.links.is_divided() {
                 return Err(space);
@@ -245,22 +261,24 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     /// Sends the packet at the head of a queue. Returns when its input may be read again and when
-    /// its output is free.
+    /// its output is free, and how many bytes wait for that on this lane.
+    #[inline(always)]
     pub(super) fn serve(
         &mut self,
         core: &mut Core,
         (input, output, vl): (usize, usize, usize),
-        (queue, id): (QueueId, PacketId),
-    ) -> (Time, Time) {
-        let (dst, size, tail) = (core.packets[id].dst, core.packets[id].size, core.packets[id].tail_lag);
-        self.buffers.take(&mut core.packets, core.now, queue, output);
-        self.fill_changed(core, Moved { input, output, vl, dst });
-        let read = self.crossbar.map(|pace| (core.now + pace.time(size)).max(tail));
+        Head { queue, id, dst, size }: Head,
+    ) -> (Time, Time, u32) {
+        let left = self.buffers.take(&mut core.packets, core.now, queue, output);
+        if self.ports.is_concerned(output * self.ports.lanes + vl, left) {
+            self.fill_matters(core, Moved { input, output, vl, dst }, left);
+        }
+        let read = self.crossbar.map(|pace| (core.now + pace.time(size)).max(core.packets[id].tail_lag));
         let end = self.ports.transmit(core, (input, output), id, read);
         if matches!(self.arbiter, Arbiter::RoundRobin(_)) {
             self.spread(core);
         }
-        (read.unwrap_or(end), end)
+        (read.unwrap_or(end), end, left)
     }
 
     /// A notification of the next node about one of its CAM lines.

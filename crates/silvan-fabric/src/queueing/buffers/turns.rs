@@ -158,6 +158,20 @@ mod tests {
     }
 
     #[test]
+    fn a_special_queue_keeps_its_place_until_it_is_stopped() {
+        let (mut buffers, mut packets) = node(SpecialArbitration::RoundRobin, 0);
+        let queue = buffers.front(0, 0, Time::ZERO).unwrap();
+        buffers.changes.clear();
+        assert_eq!(buffers.take(&mut packets, Time::ZERO, queue, 0), 39_000, "of two times 20 packets");
+        assert_eq!(buffers.front(0, 0, Time::ZERO), Some(queue));
+        assert!(buffers.changes.asked.is_empty(), "nobody new waits");
+        let stop = Notice { vl: 0, line: 0, rate: None, message: Message::Stop };
+        buffers.received(&mut packets, Time::ZERO, 0, stop);
+        assert_eq!(buffers.front(0, 0, Time::ZERO), None);
+        assert_eq!(buffers.aside(0), [0, 1].into_iter().collect::<Ports64>());
+    }
+
+    #[test]
     fn inputs_that_are_busy_do_not_make_others_wait() {
         let (buffers, _) = node(SpecialArbitration::Strict, 1);
         let ports = |ports: &[usize]| ports.iter().copied().collect::<Ports64>();

@@ -72,7 +72,7 @@ mod tests {
 
     /// What an input says when its normal queue grows to so many bytes, for output 0.
     fn grown(cams: &mut Cams, input: usize, bytes: u32) -> Option<Notice> {
-        cams.normal_grew((input, 0), (0, 0), bytes, || vec![7], Time::ZERO)
+        cams.normal_grew((input, 0), (0, 0), bytes, [7].into_iter(), Time::ZERO)
     }
 
     fn gbit(notice: Option<Notice>) -> Option<u64> {

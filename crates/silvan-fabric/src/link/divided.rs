@@ -1,0 +1,85 @@
+//! Which lane's credits a packet needs, where receive buffers are divided.
+
+use rustc_hash::FxHashMap;
+use silvan_engine::Time;
+
+use super::{ChannelId, Division, Lane, Links, Way};
+
+/// The lanes of networks whose receive buffers are divided.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Divided {
+    /// Per channel.
+    pub divisions: Vec<Division>,
+    /// Per channel: index of its first lane; lanes per destination come into being later.
+    pub first: Vec<u32>,
+    /// Lane of a channel, virtual lane and destination.
+    pub by_destination: FxHashMap<Way, u32>,
+    /// Which of them was asked for last, if one was: what has credit is sent next.
+    pub memo: Option<(Way, u32)>,
+    /// Lanes that came into being, per channel and virtual lane.
+    pub grown: FxHashMap<(ChannelId, u8), Vec<u32>>,
+    /// Per channel.
+    pub capacities: Vec<u32>,
+}
+
+impl Links {
+    #[inline(never)]
+    pub(super) fn divided_lane(&mut self, id: ChannelId, vl: u8, dst: u32) -> usize {
+        let Some(divided) = &mut self.divided else { return 0 };
+        let first = |divided: &Divided| divided.first[id as usize] as usize + usize::from(vl);
+        match &divided.divisions[id as usize] {
+            Division::PerDestination => {
+                if let Some((way, lane)) = divided.memo
+                    && way == (id, vl, dst)
+                {
+                    return lane as usize;
+                }
+                let Some(&lane) = divided.by_destination.get(&(id, vl, dst)) else {
+                    return self.grow((id, vl, dst));
+                };
+                divided.memo = Some(((id, vl, dst), lane));
+                lane as usize
+            }
+            Division::Whole => first(divided),
+            Division::Table(part_of, _) => {
+                first(divided) + usize::from(part_of[dst as usize]) * self.lane_count
+            }
+        }
+    }
+
+    /// Makes the lane of a destination on a channel's virtual lane.
+    #[cold]
+    fn grow(&mut self, way: Way) -> usize {
+        let lane = self.lanes.len();
+        if let Some(divided) = &mut self.divided {
+            let (id, vl, _) = way;
+            divided.by_destination.insert(way, lane as u32);
+            divided.grown.entry((id, vl)).or_default().push(lane as u32);
+            let capacity = divided.capacities[id as usize];
+            self.lanes.push(Lane::new(capacity));
+            self.ready.push(Time::NEVER);
+            self.capacities.push(capacity);
+            #[cfg(debug_assertions)]
+            self.in_flight.push(0);
+        }
+        lane
+    }
+
+    /// The indices of all lanes of a channel's virtual lane.
+    pub(super) fn parts(&self, id: ChannelId, vl: u8) -> impl Iterator<Item = usize> {
+        let (first, parts, grown): (usize, usize, &[u32]) = match &self.divided {
+            None => (id as usize * self.lane_count, 1, &[]),
+            Some(divided) => {
+                let parts = match &divided.divisions[id as usize] {
+                    Division::Whole => 1,
+                    Division::Table(_, parts) => *parts as usize,
+                    Division::PerDestination => 0,
+                };
+                let grown = divided.grown.get(&(id, vl)).map_or(&[][..], Vec::as_slice);
+                (divided.first[id as usize] as usize, parts, grown)
+            }
+        };
+        let fixed = (0..parts).map(move |part| first + part * self.lane_count + usize::from(vl));
+        fixed.chain(grown.iter().map(|&lane| lane as usize))
+    }
+}

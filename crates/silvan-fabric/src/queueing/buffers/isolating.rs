@@ -1,0 +1,179 @@
+//! What happens in a node's buffers where packets may match CAM lines: apart from what is done for every packet.
+
+use silvan_engine::Time;
+
+use super::super::isolation::Notice;
+use super::{Buffers, Moved, Queue, QueueId, Role, Seat, Stored};
+use crate::packet::{Packet, Pool};
+use crate::port_set::PortSet;
+
+impl<S: PortSet> Buffers<S> {
+    /// What is left to do where [`Self::may_isolate`] says so.
+    #[inline(never)]
+    pub(super) fn store_isolating(
+        &mut self,
+        packets: &mut Pool,
+        now: Time,
+        (port, output): (usize, usize),
+        (queue, was_empty): (QueueId, bool),
+    ) -> Stored {
+        let Some(cams) = &self.cams else { return Stored::Behind };
+        let Queue { role, bytes, .. } = self.queues[queue as usize];
+        let may_match = !self.is_quiet(cams, packets, queue);
+        let may_detect = role == Role::Normal && cams.may_detect(bytes);
+        let mut stored = if was_empty { Stored::First } else { Stored::Behind };
+        if was_empty && !may_match {
+            self.sit(queue, (output, self.port_of(output)), port, now);
+        } else if was_empty {
+            stored = Stored::Otherwise;
+            self.head_changed(packets, now, queue);
+        }
+        if role != Role::Normal || !may_detect && !may_match {
+            return stored;
+        }
+        if stored == Stored::First {
+            self.changes.asked.push((output, port));
+        }
+        if may_detect {
+            self.detect(packets, now, queue);
+        } else {
+            self.reconsider(packets, now, queue);
+        }
+        Stored::Otherwise
+    }
+
+    /// What is left to do when a packet of `size` for `dst` leaves a queue that has a CAM line.
+    #[inline(never)]
+    pub(super) fn take_isolated(
+        &mut self,
+        packets: &mut Pool,
+        now: Time,
+        (queue, output): (QueueId, usize),
+        (dst, size): (u32, u32),
+    ) {
+        let Queue { role, bytes, input, vl, .. } = self.queues[queue as usize];
+        let input = usize::from(input);
+        let Some(cams) = &mut self.cams else { return };
+        if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, role) {
+            let at = usize::from(at);
+            due_times.served((input, at), size, || cams.share(input, at), now);
+        }
+        let notice = match role {
+            Role::Special(at) => cams.special_shrank((input, vl), usize::from(at), dst, bytes),
+            Role::Normal => cams.normal_shrank((input, vl), output, bytes),
+            Role::Control | Role::Destination => None,
+        };
+        self.tell(input, notice);
+        self.head_left(packets, now, queue, dst);
+        if let Role::Special(at) = role
+            && bytes == 0
+        {
+            self.release(packets, now, input, usize::from(at));
+        }
+    }
+
+    /// Has an empty special queue given back, and isolates whoever waited for one.
+    fn release(&mut self, packets: &mut Pool, now: Time, input: usize, at: usize) {
+        let vl = (input % self.shape.lanes) as u8;
+        let Some(cams) = &mut self.cams else { return };
+        let (released, notice) = cams.release((input, vl), at, now);
+        let wanted = released && cams.take_wanting(input);
+        if let (true, Some(due_times)) = (released, &mut self.due_times) {
+            due_times.forget(input, at);
+        }
+        self.tell(input, notice);
+        if wanted {
+            let first = (input * self.per_input + 1) as QueueId;
+            (first..first + self.normal as QueueId).for_each(|queue| self.reconsider(packets, now, queue));
+        }
+    }
+
+    /// Looks whether a normal queue that has grown shows a root.
+    fn detect(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
+        let Queue { fifo, bytes, input, .. } = self.queues[queue as usize];
+        let Some(head) = fifo.head() else { return };
+        let (input, lanes) = (input as usize, self.shape.lanes);
+        let (port, vl) = (self.route(&packets[head]), input % lanes);
+        let (routes, pool) = (&self.routes, &*packets);
+        let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
+        let waiting = fifo.iter(pool).map(|id| &pool[id]).filter(there).map(|packet| packet.dst);
+        let Some(cams) = &mut self.cams else { return };
+        // A special queue is taken for a packet that can move there now.
+        if cams.rule().at_root && !packets[head].kind.follows_data() {
+            return;
+        }
+        let place = (input, vl as u8);
+        let notice = cams.normal_grew(place, (port * lanes + vl, port), bytes, waiting, now);
+        self.tell(input, notice);
+        self.reconsider(packets, now, queue);
+    }
+
+    /// Moves packets at the head of a normal queue to special queues, as long as they match a CAM
+    /// line. Returns whether any did.
+    pub(super) fn isolate(&mut self, packets: &mut Pool, now: Time, queue: QueueId) -> bool {
+        let mut any = false;
+        loop {
+            let Queue { fifo, input, role, .. } = self.queues[queue as usize];
+            let (Some(cams), Role::Normal, Some(id)) = (&mut self.cams, role, fifo.head()) else {
+                return any;
+            };
+            let (input, lanes) = (input as usize, self.shape.lanes);
+            let (dst, size, kind) = (packets[id].dst, packets[id].size, packets[id].kind);
+            if !kind.follows_data() {
+                return any;
+            }
+            let port = self.routes.of(&packets[id]);
+            let vl = input % lanes;
+            let Some(at) = cams.special_for(input, port * lanes + vl, dst, now) else { return any };
+            any = true;
+            let state = &mut self.queues[queue as usize];
+            state.fifo.pop(packets);
+            state.bytes -= size;
+            let left = state.bytes;
+            let special = (input * self.per_input + 1 + self.normal + at) as QueueId;
+            let state = &mut self.queues[special as usize];
+            let was_empty = state.fifo.is_empty();
+            state.fifo.push(id, packets);
+            state.bytes += size;
+            let place = (input, vl as u8);
+            let notices =
+                [cams.normal_shrank(place, port, left), cams.special_grew(place, at, dst, state.bytes)];
+            notices.into_iter().for_each(|notice| self.tell(input, notice));
+            self.changes.moved.push(Moved { input: input / lanes, output: port, vl, dst });
+            if was_empty {
+                self.seat(packets, now, special);
+            }
+        }
+    }
+
+    /// Isolates the head of a normal queue if it matches now.
+    fn reconsider(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
+        if self.isolate(packets, now, queue) {
+            self.unseat(queue);
+            self.seat(packets, now, queue);
+        }
+    }
+
+    /// A notification of the next node about one of its lines came in at an output port.
+    pub fn received(&mut self, packets: &mut Pool, now: Time, port: usize, notice: Notice) {
+        let Some(cams) = &mut self.cams else { return };
+        let output = port * self.shape.lanes + usize::from(notice.vl);
+        for (input, at) in cams.received(output, notice) {
+            let queue = input * self.per_input + 1 + self.normal + at;
+            if self.queues[queue].fifo.is_empty() {
+                self.release(packets, now, input, at);
+            }
+        }
+        self.unpark(packets, now, output);
+        let rings = output * self.shape.inputs..(output + 1) * self.shape.inputs;
+        let waiting: Vec<QueueId> = rings.flat_map(|ring| self.rings[ring].iter(&self.queues)).collect();
+        for queue in waiting {
+            self.reconsider(packets, now, queue);
+            if let Queue { fifo, seat: Seat::Ring(_), .. } = self.queues[queue as usize]
+                && fifo.head().is_some_and(|id| self.is_stopped(&packets[id], output))
+            {
+                self.park(queue);
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Which destinations CAM lines may be about: a look at one word in place of all lines, as most packets match none.
+
+use super::{Cause, InputCam};
+
+/// A set of destinations, of which some share a mark: one that is not in it is found quickly, most times.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Marks(u64);
+
+impl Marks {
+    #[inline]
+    pub fn insert(&mut self, dst: u32) {
+        self.0 |= 1 << (dst % 64);
+    }
+
+    #[inline]
+    pub fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[inline]
+    pub fn may_contain(self, dst: u32) -> bool {
+        self.0 >> (dst % 64) & 1 == 1
+    }
+
+    pub fn of<'d>(destinations: impl Iterator<Item = &'d u32>) -> Self {
+        let mut marks = Self::default();
+        destinations.for_each(|&dst| marks.insert(dst));
+        marks
+    }
+}
+
+impl InputCam {
+    /// Looks at all lines, once one was given back.
+    pub(super) fn mark_again(&mut self) {
+        let lines = self.special.iter().flatten();
+        let here = lines.flat_map(|line| {
+            let listed = if let Cause::Root(listed) = &line.cause { &listed[..] } else { &[] };
+            line.held.iter().map(|(dst, _)| dst).chain(listed)
+        });
+        self.marks = Marks::of(here);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_in_it_is_never_missed() {
+        let mut marks = Marks::of([3, 70].iter());
+        assert_eq!([3, 70, 67, 4].map(|dst| marks.may_contain(dst)), [true, true, true, false]);
+        marks.insert(4);
+        assert!(marks.may_contain(4));
+        assert!(!Marks::default().may_contain(0));
+        assert_eq!(Marks::of([3].iter()).or(Marks::of([70].iter())), Marks::of([70, 3].iter()));
+    }
+}
