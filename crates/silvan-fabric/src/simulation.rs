@@ -468,6 +468,6 @@ pub fn jain(shares: &[f64]) -> f64 {
 }
 
 mod part;
-mod threads;
 #[cfg(test)]
 mod tests;
+mod threads;

@@ -44,27 +44,37 @@ pattern = { kind = "uniform" }
 const CASES: [(&str, &str, &[(&str, &str)]); 14] = [
     ("outputs apart", NETWORK, &[("congestion.mechanism", "ib-cc")]),
     ("special queues, round robin", NETWORK, &[("congestion.mechanism", "ecocc")]),
-    ("special queues, rates of roots", NETWORK, &[
-        ("congestion.mechanism", "hfdi"),
-        ("congestion.isolation", r#"{ kind = "special-queues", arbitration = "weighted" }"#),
-    ]),
+    (
+        "special queues, rates of roots",
+        NETWORK,
+        &[
+            ("congestion.mechanism", "hfdi"),
+            ("congestion.isolation", r#"{ kind = "special-queues", arbitration = "weighted" }"#),
+        ],
+    ),
     ("special queues, iSLIP", NETWORK, &[("congestion.mechanism", "fbicm")]),
     ("special queues and throttling, iSLIP", NETWORK, &[("congestion.mechanism", "ccfit")]),
-    ("credits of destinations", NETWORK, &[
-        ("switch.queues", "per-destination"),
-        ("switch.queue_buffer", "8 KiB"),
-    ]),
+    (
+        "credits of destinations",
+        NETWORK,
+        &[("switch.queues", "per-destination"), ("switch.queue_buffer", "8 KiB")],
+    ),
     ("receivers stop senders", NETWORK, &[("flow_control.kind", "on-off")]),
     ("CIOQ and two marking bits", NETWORK, &[("congestion.mechanism", "mvcm")]),
     ("reports to sources", NETWORK, &[("congestion.mechanism", "qcn")]),
-    ("announced flows, first come, first served", NETWORK, &[
-        ("adaptive_routing.heuristic", "flow-count"),
-        ("switch.arbitration", "fcfs"),
-    ]),
-    ("explicit rates", NETWORK, &[
-        ("congestion.reaction", r#"{ kind = "explicit-rate" }"#),
-        ("adaptive_routing.heuristic", "flow-count"),
-    ]),
+    (
+        "announced flows, first come, first served",
+        NETWORK,
+        &[("adaptive_routing.heuristic", "flow-count"), ("switch.arbitration", "fcfs")],
+    ),
+    (
+        "explicit rates",
+        NETWORK,
+        &[
+            ("congestion.reaction", r#"{ kind = "explicit-rate" }"#),
+            ("adaptive_routing.heuristic", "flow-count"),
+        ],
+    ),
     ("packets that choose", NETWORK, &[("adaptive_routing.per", "packet")]),
     ("lanes of the routing", TORUS, &[]),
     ("detours", DRAGONFLY, &[]),
