@@ -2,7 +2,6 @@
 
 use silvan_engine::{Event, Time};
 
-use crate::build::{Network, build};
 use crate::config::{Config, RoutePer};
 use crate::congestion::reaction::Reaction;
 use crate::jobs::{Closed, Jobs, into_tables};
@@ -15,14 +14,15 @@ use crate::outcome::{
 use crate::outcome::{latency_table, rate_gbit_s};
 use crate::queueing::Isolation;
 use crate::routing::Tables;
+use crate::setup::{Network, SetupError, build};
 use crate::topology::Topology;
 
 /// Why a run could not be built or go on, with its context.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// The configuration cannot be run as it stands.
-    #[error("{0}")]
-    Configuration(String),
+    #[error(transparent)]
+    Configuration(#[from] SetupError),
     /// Packets wait for each other in a circle.
     #[error(
         "deadlock at {now}: each of these outputs waits for buffer space that only the next can free: {cycle}"
@@ -468,6 +468,6 @@ pub fn jain(shares: &[f64]) -> f64 {
 }
 
 mod part;
-mod threads;
 #[cfg(test)]
 mod tests;
+mod threads;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{Builder, wrong};
+use super::{Builder, Reason};
 use crate::config::{Architecture, Pinned, RoutePer};
 use crate::congestion::marking::{self, BufferRule, FecnRule, Marker, Marking, Ruled, SampledRule};
 use crate::congestion::reaction::{
@@ -53,13 +53,13 @@ impl Builder<'_> {
         let marking = config.parts().marking;
         let architecture = config.switch.architecture(config.congestion.mechanism);
         if marking.needs_output_buffers() && architecture != Architecture::Cioq {
-            return Err(wrong("congestion.marking looks at output buffers, which only `cioq` switches have"));
+            return Err(Reason::NoOutputBuffers.at("congestion.marking.kind"));
         }
         Ok(match marking {
             Marking::None => MarkingRule::None,
             Marking::Fecn(fecn) => {
                 let rule = fecn.rule(Bytes(u64::from(self.switch_lane)), self.queues_have_one_output());
-                let rule = rule.map_err(|what| wrong(format!("congestion.marking: {what}")))?;
+                let rule = rule.map_err(|what| Reason::Thresholds(what).at("congestion.marking.lower"))?;
                 MarkingRule::Fecn(Arc::new(rule))
             }
             Marking::Sampled(sampled) => MarkingRule::Sampled(Arc::new(sampled.rule())),
@@ -128,7 +128,10 @@ impl Builder<'_> {
         let mut tables = match adaptive {
             None => None,
             Some(_) => {
-                Some(AdaptiveTables::new(self.topology).map_err(Self::routing_error)?.switches.into_iter())
+                let tables = AdaptiveTables::new(self.topology);
+                let tables =
+                    tables.map_err(|error| Reason::NotAdaptive(error.to_string()).at("adaptive_routing"))?;
+                Some(tables.switches.into_iter())
             }
         };
         let director = |rates: Vec<Rate>| {
@@ -182,9 +185,7 @@ impl Builder<'_> {
         let parts = self.config.parts();
         let reaction = parts.reaction;
         if reaction.needs_acknowledgements() && parts.notification != Notification::AckEach {
-            return Err(wrong(
-                "congestion.reaction counts acknowledgements: notification must be `ack-each`",
-            ));
+            return Err(Reason::NoAcknowledgements.at("congestion.notification"));
         }
         let round_trip =
             reaction.needs_round_trip().then(|| RoundTrip::of(self.topology, self.tables, self.config));

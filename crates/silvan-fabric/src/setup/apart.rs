@@ -115,12 +115,7 @@ impl Builder<'_> {
     }
 
     /// What decides how the run is done.
-    fn plan<'p>(
-        &self,
-        links: &'p Links,
-        receivers: &'p [Receiver],
-        hosts: &[Host],
-    ) -> Plan<'p> {
+    fn plan<'p>(&self, links: &'p Links, receivers: &'p [Receiver], hosts: &[Host]) -> Plan<'p> {
         let host_at = |(channel, _, _, to): (u32, &Link, End, End)| match to.node {
             NodeRef::Host(host) => Some((channel, host)),
             NodeRef::Switch(_) => None,

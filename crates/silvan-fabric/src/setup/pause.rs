@@ -2,7 +2,7 @@
 
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{Builder, small, wrong};
+use super::{Builder, Reason, small};
 use crate::config::FlowControl;
 use crate::link::{Division, Thresholds};
 use crate::simulation::ModelError;
@@ -24,10 +24,7 @@ impl Builder<'_> {
     ) -> Result<Option<Thresholds>, ModelError> {
         let FlowControl::OnOff(given) = &self.config.flow_control else { return Ok(None) };
         if *division != Division::Whole {
-            return Err(wrong(
-                "flow_control.kind = on-off: stops whole virtual lanes, so the queues of an input have to share \
-                 its memory; set switch.memory = \"shared\", or give credits",
-            ));
+            return Err(Reason::DividedMemory.of("flow_control.kind", "on-off"));
         }
         let full = self.full_space();
         // A packet counts from its head's time at a switch, from its tail's at a host.
@@ -43,30 +40,16 @@ impl Builder<'_> {
             None => u32::try_from(most).unwrap_or(u32::MAX),
         };
         if u64::from(xoff) > most || capacity as u64 <= room {
-            let at = if given.xoff.is_some() {
-                format!("flow_control.xoff = {}", Bytes(xoff.into()))
-            } else {
-                "flow_control.kind = on-off".into()
-            };
-            return Err(wrong(format!(
-                "{at}: the receiver of a link of {} with a delay of {} has {capacity} bytes for a virtual lane, \
-                 and needs {room} above the threshold for what is on its way when it stops its sender; {}",
-                link.rate,
-                link.delay,
-                if u64::from(capacity) <= room {
-                    "give it a larger buffer".to_owned()
-                } else {
-                    format!("choose at most {most} B, or a larger buffer")
-                }
-            )));
+            let reason = Reason::NoRoomAboveThreshold { rate: link.rate, delay: link.delay, capacity, room };
+            return Err(match given.xoff {
+                Some(xoff) => reason.of("flow_control.xoff", xoff),
+                None => reason.of("flow_control.kind", "on-off"),
+            });
         }
         let usual = xoff.saturating_sub(2 * full).max(xoff / 2);
         let xon = given.xon.map_or(Ok(usual), |xon| small(xon, "flow_control.xon"))?;
         if xon > xoff {
-            return Err(wrong(format!(
-                "flow_control.xon = {}: must be at most the threshold at which the sender is stopped, {xoff} B here",
-                Bytes(xon.into())
-            )));
+            return Err(Reason::XonAboveXoff { xoff }.of("flow_control.xon", Bytes(xon.into())));
         }
         Ok(Some(Thresholds { xoff, xon }))
     }

@@ -6,7 +6,7 @@ use silvan_engine::random::Stream;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{Builder, Group, small, wrong};
+use super::{Builder, Group, Reason, small, wrong};
 use crate::host::Host;
 use crate::measure::{ClassMeter, FlowName};
 use crate::simulation::ModelError;
@@ -38,12 +38,12 @@ impl Builder<'_> {
         for (number, traffic) in self.config.traffic.iter().enumerate() {
             let name = self.traffic_name(number);
             if let (Pattern::Forest(forest), Some(placement)) = (&traffic.pattern, &self.forests[number]) {
-                self.add_forest((traffic, forest, placement), &name, hosts, classes)?;
+                self.add_forest((number, traffic), (forest, placement), &name, hosts, classes)?;
                 is_destination.fill(true);
                 continue;
             }
             let class = self.add_class(classes, &name)?;
-            let waiting = self.add_pattern(traffic, class, hosts, is_destination)?;
+            let waiting = self.add_pattern((number, traffic), class, hosts, is_destination)?;
             if let Some(after_packets) = traffic.start_after_packets {
                 triggers.push(Trigger { class, after_packets, started: None, waiting });
             }
@@ -61,8 +61,8 @@ impl Builder<'_> {
         triggers: &mut Vec<Trigger>,
     ) -> Result<Vec<(String, FlowName)>, ModelError> {
         let mut named = Vec::new();
-        for flow in &self.config.flows {
-            let (host, destination) = (self.host(&flow.from)?, self.host(&flow.to)?);
+        for (at, flow) in self.config.flows.iter().enumerate() {
+            let (host, destination) = self.ends(at, flow)?;
             let name = flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to));
             let class = self.add_class(classes, &name)?;
             is_destination[destination as usize] = true;
@@ -78,7 +78,7 @@ impl Builder<'_> {
             let (flow, (name, place)) = (&self.config.flows[at], &mut named[at]);
             let host = &mut hosts[place.host as usize];
             place.source = host.sources.len() as u16;
-            host.sources.push(self.flow_source(flow, name, place)?);
+            host.sources.push(self.flow_source((at, flow), name, place)?);
             if let Some(after_packets) = flow.start_after_packets {
                 let waiting = vec![hold(&mut host.sources, place.host)];
                 triggers.push(Trigger { class: place.class, after_packets, started: None, waiting });
@@ -88,15 +88,14 @@ impl Builder<'_> {
     }
 
     pub(super) fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, ModelError> {
-        let class = u16::try_from(classes.len())
-            .map_err(|_| wrong("there may be up to 65,535 flows and patterns"))?;
+        let class = u16::try_from(classes.len()).map_err(|_| Reason::TooManyClasses.at("traffic"))?;
         let meter = ClassMeter::new(name.to_string()).ok_or_else(|| wrong("no histogram could be made"))?;
         classes.push(meter);
         Ok(class)
     }
 
-    fn message_size(&self, message: Option<Bytes>) -> Result<u32, ModelError> {
-        small(message.unwrap_or(self.config.packet.mtu), "message").map(|bytes| bytes.max(1))
+    fn message_size(&self, message: Option<Bytes>, key: &str) -> Result<u32, ModelError> {
+        small(message.unwrap_or(self.config.packet.mtu), key).map(|bytes| bytes.max(1))
     }
 
     /// The clock of messages of some size and up to `spread` larger, drawn evenly.
@@ -114,11 +113,10 @@ impl Builder<'_> {
     }
 
     /// By how much messages of a pattern may be larger than the smallest.
-    fn spread(traffic: &Traffic, message: u32) -> Result<u32, ModelError> {
-        let most = traffic.message_max.map_or(Ok(message), |most| small(most, "message_max"))?;
-        most.checked_sub(message).ok_or_else(|| {
-            wrong(format!("message_max = {}: must be at least the smallest message", Bytes(most.into())))
-        })
+    fn spread(traffic: &Traffic, number: usize, message: u32) -> Result<u32, ModelError> {
+        let key = format!("traffic.{number}.message_max");
+        let most = traffic.message_max.map_or(Ok(message), |most| small(most, &key))?;
+        most.checked_sub(message).ok_or_else(|| Reason::LargestBelowSmallest.of(key, Bytes(most.into())))
     }
 
     /// What a source of a pattern needs for messages of different sizes or a number of packets.
@@ -133,11 +131,11 @@ impl Builder<'_> {
 
     fn flow_source(
         &self,
-        flow: &Flow,
+        (at, flow): (usize, &Flow),
         name: &str,
         &FlowName { class, host, destination, .. }: &FlowName,
     ) -> Result<Source, ModelError> {
-        let message = self.message_size(flow.message)?;
+        let message = self.message_size(flow.message, &format!("flow.{at}.message"))?;
         let arrivals = Stream::new(self.config.seed, &format!("arrivals of flow {name}"), u64::from(host));
         Ok(Source {
             class,
@@ -159,15 +157,15 @@ impl Builder<'_> {
 
     fn add_pattern(
         &self,
-        traffic: &Traffic,
+        (number, traffic): (usize, &Traffic),
         class: u16,
         hosts: &mut [Host],
         is_destination: &mut [bool],
     ) -> Result<Vec<Waiting>, ModelError> {
-        let senders = self.senders(traffic)?;
-        let targets = self.targets(&traffic.pattern, class, hosts.len())?;
-        let message = self.message_size(traffic.message)?;
-        let spread = Self::spread(traffic, message)?;
+        let senders = self.senders(traffic, number)?;
+        let targets = self.targets((number, &traffic.pattern), class, hosts.len())?;
+        let message = self.message_size(traffic.message, &format!("traffic.{number}.message"))?;
+        let spread = Self::spread(traffic, number, message)?;
         let mut waiting = Vec::new();
         for (position, &sender) in senders.iter().enumerate() {
             let Some(chooser) = chooser(&traffic.pattern, &targets, position, sender, hosts.len()) else {
@@ -217,9 +215,9 @@ impl Builder<'_> {
         name.unwrap_or_else(|| format!("traffic {}", number + 1))
     }
 
-    fn senders(&self, traffic: &Traffic) -> Result<Vec<u32>, ModelError> {
+    fn senders(&self, traffic: &Traffic, number: usize) -> Result<Vec<u32>, ModelError> {
         match &traffic.hosts {
-            Some(names) => names.iter().map(|name| self.host(name)).collect(),
+            Some(names) => self.hosts_named(names, &format!("traffic.{number}.hosts")),
             None => Ok((0..self.topology.hosts.len() as u32).collect()),
         }
     }
@@ -232,9 +230,9 @@ impl Builder<'_> {
     ) -> Result<Placement, ModelError> {
         let hosts = self.topology.hosts.len() as u32;
         if forest.hotspots == 0 || hosts < 2 {
-            return Err(wrong("a forest needs a hotspot and two hosts"));
+            return Err(Reason::NoForest.at(format!("traffic.{number}.pattern.hotspots")));
         }
-        let senders = self.senders(traffic)?;
+        let senders = self.senders(traffic, number)?;
         let end = traffic.stop.unwrap_or(Time::NEVER).min(self.config.duration);
         let owner = (self.config.seed, number as u64);
         Ok(Placement::draw(forest, (&senders, hosts), owner, (traffic.start, end)))
@@ -243,7 +241,8 @@ impl Builder<'_> {
     /// Gives the hosts of a forest their sources; each role is a class.
     fn add_forest(
         &self,
-        (traffic, forest, placement): (&Traffic, &Forest, &Placement),
+        (number, traffic): (usize, &Traffic),
+        (forest, placement): (&Forest, &Placement),
         name: &str,
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
@@ -281,7 +280,7 @@ impl Builder<'_> {
                 vl: self.vl(traffic.sl),
                 chooser: Chooser::Forest(Box::new(Generator::new(spec))),
                 clock: Clock::Saturating,
-                message: self.message_size(traffic.message)?,
+                message: self.message_size(traffic.message, &format!("traffic.{number}.message"))?,
                 varied: None,
                 next_at: traffic.start,
                 stop: traffic.stop.unwrap_or(Time::NEVER),
@@ -339,9 +338,14 @@ impl Builder<'_> {
     }
 
     /// The hosts a pattern is about: its hotspots, or a permutation's images.
-    fn targets(&self, pattern: &Pattern, class: u16, hosts: usize) -> Result<Vec<u32>, ModelError> {
+    fn targets(
+        &self,
+        (number, pattern): (usize, &Pattern),
+        class: u16,
+        hosts: usize,
+    ) -> Result<Vec<u32>, ModelError> {
         match pattern {
-            Pattern::Hotspots { to } => to.iter().map(|name| self.host(name)).collect(),
+            Pattern::Hotspots { to } => self.hosts_named(to, &format!("traffic.{number}.pattern.to")),
             Pattern::Permutation => Ok(permutation(self.config.seed, class, hosts as u32)),
             _ => Ok(Vec::new()),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use silvan_engine::{Bytes, Rate};
 
-use super::{Builder, lane_share, small, wrong};
+use super::{Builder, Reason, lane_share, small};
 use crate::config::{Arbitration, Architecture, Assignment};
 use crate::congestion::Mechanism;
 use crate::host::{Adapter, Paths};
@@ -64,10 +64,8 @@ impl Builder<'_> {
         let size = small(given, "switch.queue_buffer")? / self.sizes.credit_block * self.sizes.credit_block;
         let needed = self.full_space();
         if size < needed {
-            return Err(wrong(format!(
-                "each of {parts} queues per input has {given}, less than a packet's {needed} bytes; give \
-                 switch.queue_buffer, or a larger switch.buffer"
-            )));
+            let reason = Reason::QueueTooSmall { queues: parts, size: given, needed };
+            return Err(reason.at("switch.queue_buffer"));
         }
         Ok((division, size))
     }
@@ -159,9 +157,9 @@ impl Builder<'_> {
     pub(super) fn check_crossbar(&self) -> Result<(), ModelError> {
         let fastest = self.fastest();
         match self.config.switch.crossbar {
-            Some(crossbar) if crossbar < fastest => Err(wrong(format!(
-                "switch.crossbar = {crossbar}: must be at least the rate of the fastest link, {fastest}"
-            ))),
+            Some(crossbar) if crossbar < fastest => {
+                Err(Reason::SlowCrossbar { fastest }.of("switch.crossbar", crossbar))
+            }
             _ => Ok(()),
         }
     }
@@ -169,11 +167,10 @@ impl Builder<'_> {
     /// Special queues tell the node that a packet came from, over the link that it came by.
     pub(super) fn check_ways(&self) -> Result<(), ModelError> {
         match self.config.parts().isolation {
-            Isolation::SpecialQueues(_) if self.topology.has_one_way_links() => Err(wrong(format!(
-                "congestion.isolation: special queues notify over the link that a packet came by, and {} has \
-                 one-way links",
-                self.topology.name
-            ))),
+            Isolation::SpecialQueues(_) if self.topology.has_one_way_links() => {
+                let topology = self.topology.name.clone();
+                Err(Reason::OneWayLinks { topology }.at("congestion.isolation"))
+            }
             _ => Ok(()),
         }
     }
@@ -196,11 +193,10 @@ impl Builder<'_> {
         let part = small(config.output_buffer, "host.output_buffer")? / parts as u32;
         let needed = self.full_space();
         if part < needed {
-            return Err(wrong(format!(
-                "host.output_buffer = {}: leaves {part} bytes per queue and virtual lane, less than a packet's \
-                 {needed}",
-                config.output_buffer
-            )));
+            let of = "per queue and virtual lane";
+            return Err(
+                Reason::TooSmall { share: part, of, needed }.of("host.output_buffer", config.output_buffer)
+            );
         }
         let cams = special
             .filter(|_| organisation == Organisation::Single)

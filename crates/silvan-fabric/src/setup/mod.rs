@@ -2,12 +2,14 @@
 
 mod apart;
 mod control;
+mod error;
 mod jobs;
 mod pause;
 mod queues;
 mod sources;
 
 pub(crate) use apart::Lookahead;
+pub use error::{Reason, SetupError};
 pub use sources::permutation;
 
 use std::sync::Arc;
@@ -29,9 +31,9 @@ use crate::routing::{self, Tables};
 use crate::simulation::{Engine, ModelError};
 use crate::switch::{PortWiring, Ports, Steering, Switch};
 use crate::topology::{End, Link, MAX_SWITCH_PORTS, NodeRef, Topology};
-use crate::traffic::Pattern;
 use crate::traffic::forest::Placement;
 use crate::traffic::trigger::Triggers;
+use crate::traffic::{Flow, Pattern};
 
 /// A network ready to run.
 pub(crate) struct Network {
@@ -98,26 +100,25 @@ struct Builder<'a> {
     forests: Vec<Option<Placement>>,
 }
 
-fn wrong(text: impl Into<String>) -> ModelError {
-    ModelError::Configuration(text.into())
+/// Counters that could not be made.
+fn wrong(what: &'static str) -> ModelError {
+    Reason::NoCounters(what).at("measure")
 }
 
-fn small(bytes: Bytes, what: &str) -> Result<u32, ModelError> {
+fn small(bytes: Bytes, key: &str) -> Result<u32, ModelError> {
     u32::try_from(bytes.0)
         .ok()
         .filter(|&bytes| bytes <= 1 << 30)
-        .ok_or_else(|| wrong(format!("{what} = {bytes}: must be at most 1 GiB")))
+        .ok_or_else(|| Reason::TooLarge.of(key, bytes))
 }
 
 /// What a virtual lane has of a port's memory, in whole credit blocks.
-fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, what: &str) -> Result<u32, ModelError> {
-    let per_lane = small(buffer, what)? / u32::from(config.lanes.count.max(1));
+fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, key: &str) -> Result<u32, ModelError> {
+    let per_lane = small(buffer, key)? / u32::from(config.lanes.count.max(1));
     let whole = per_lane / sizes.credit_block * sizes.credit_block;
     let needed = sizes.space(sizes.mtu + sizes.header).max(sizes.space(sizes.control));
     if whole < needed {
-        return Err(wrong(format!(
-            "{what} = {buffer}: leaves {whole} bytes per virtual lane, less than a packet's {needed}"
-        )));
+        return Err(Reason::TooSmall { share: whole, of: "per virtual lane", needed }.of(key, buffer));
     }
     Ok(whole)
 }
@@ -183,13 +184,11 @@ impl<'a> Builder<'a> {
         if topology.hosts.len() as u64 >= u64::from(MAX_NODES)
             || topology.switches.len() as u64 >= u64::from(MAX_NODES)
         {
-            return Err(wrong(format!("a network may have up to {MAX_NODES} hosts and as many switches")));
+            return Err(Reason::TooManyNodes.at("topology"));
         }
         if let Some(switch) = topology.switches.iter().find(|switch| u32::from(switch.ports) > MAX_PORTS) {
-            let (name, ports) = (&switch.name, switch.ports);
-            return Err(wrong(format!(
-                "switch {name} has {ports} ports; a switch may have up to {MAX_PORTS}"
-            )));
+            let reason = Reason::TooManyPorts { switch: switch.name.clone(), ports: switch.ports };
+            return Err(reason.at("topology"));
         }
         let packet = &config.packet;
         let sizes = Sizes {
@@ -248,27 +247,24 @@ impl<'a> Builder<'a> {
         Time(span.0 / (8 * self.topology.hosts.len().max(1) as u64))
     }
 
-    fn routing_error(error: impl std::fmt::Display) -> ModelError {
-        wrong(error.to_string())
-    }
-
     /// Every pair of hosts that may exchange packets has a route, there and back.
     fn check_routes(&self) -> Result<(), ModelError> {
         if !self.config.traffic.is_empty() {
             let analysis = routing::analyse(self.topology, self.tables);
             if analysis.unroutable > 0 {
                 let first = analysis.problems.first().cloned().unwrap_or_default();
-                return Err(wrong(format!("{} pairs of hosts have no route: {first}", analysis.unroutable)));
+                return Err(Reason::Unroutable { pairs: analysis.unroutable, first }.at("routing.kind"));
             }
         }
         if self.config.parts().notification == Notification::Backward {
             self.check_ways_back()?;
         }
         let wiring = self.topology.wiring();
-        for flow in &self.config.flows {
-            let (from, to) = (self.host(&flow.from)?, self.host(&flow.to)?);
+        for (at, flow) in self.config.flows.iter().enumerate() {
+            let (from, to) = self.ends(at, flow)?;
             for (a, b) in [(from, to), (to, from)] {
-                routing::trace(self.topology, &wiring, self.tables, a, b).map_err(Self::routing_error)?;
+                let route = routing::trace(self.topology, &wiring, self.tables, a, b);
+                route.map_err(|error| Reason::NoRoute(error.to_string()).at(format!("flow.{at}.to")))?;
             }
         }
         Ok(())
@@ -278,18 +274,26 @@ impl<'a> Builder<'a> {
     fn check_ways_back(&self) -> Result<(), ModelError> {
         for (table, switch) in self.tables.out.iter().zip(&self.topology.switches) {
             if let Some(host) = table.iter().position(|port| !(1..=switch.ports).contains(port)) {
-                let (switch, host) = (&switch.name, &self.topology.hosts[host].name);
-                return Err(wrong(format!(
-                    "switch {switch} has no route to host {host}, whose packets it may have to notify it of: \
-                     congestion.notification cannot be \"backward\" here"
-                )));
+                let (switch, host) = (switch.name.clone(), self.topology.hosts[host].name.clone());
+                return Err(Reason::NoWayBack { switch, host }.at("congestion.notification"));
             }
         }
         Ok(())
     }
 
-    fn host(&self, name: &str) -> Result<u32, ModelError> {
-        self.topology.host_named(name).ok_or_else(|| wrong(format!("there is no host named `{name}`")))
+    fn host(&self, name: &str, key: impl FnOnce() -> String) -> Result<u32, ModelError> {
+        self.topology.host_named(name).ok_or_else(|| Reason::NoSuchHost(name.to_owned()).at(key()))
+    }
+
+    /// The hosts of a list, which stands at `key`.
+    fn hosts_named(&self, names: &[String], key: &str) -> Result<Vec<u32>, ModelError> {
+        names.iter().enumerate().map(|(at, name)| self.host(name, || format!("{key}.{at}"))).collect()
+    }
+
+    /// The hosts that a flow goes from and to.
+    fn ends(&self, at: usize, flow: &Flow) -> Result<(u32, u32), ModelError> {
+        let from = self.host(&flow.from, || format!("flow.{at}.from"))?;
+        Ok((from, self.host(&flow.to, || format!("flow.{at}.to"))?))
     }
 
     /// All channels in the order of the links: of each the one from its end a, then, unless it is
@@ -332,7 +336,8 @@ impl<'a> Builder<'a> {
                 })
             })
             .collect::<Result<_, ModelError>>()?;
-        let links = Links::new(&specs, self.config.lanes.count).map_err(wrong)?;
+        let links = Links::new(&specs, self.config.lanes.count)
+            .map_err(|what| Reason::TooManyKindsOfLinks(what).at("topology"))?;
         Ok((links, receiver))
     }
 
@@ -413,7 +418,7 @@ impl<'a> Builder<'a> {
         let mut hosts = Vec::with_capacity(channels.len());
         for (index, channel) in channels.into_iter().enumerate() {
             let name = &self.topology.hosts[index].name;
-            let (out, rate) = channel.ok_or_else(|| wrong(format!("host {name} has no link")))?;
+            let (out, rate) = channel.ok_or_else(|| Reason::NoLink(name.clone()).at("topology"))?;
             let reaction = reactions.rule(index as u32, rate);
             let switch = first_switches[index];
             let lane_of = lanes.entry(switch).or_insert_with(|| self.destination_lanes(switch)).clone();

@@ -8,7 +8,7 @@ use silvan_engine::{Rate, Time};
 use silvan_trace::Kind;
 use silvan_trace::execute::{Crossbar, Execution, Ranks};
 
-use super::{Builder, wrong};
+use super::{Builder, Reason, wrong};
 use crate::host::Host;
 use crate::jobs::{Ideal, Jobs, Place, Setup, Way};
 use crate::measure::ClassMeter;
@@ -30,8 +30,8 @@ impl Builder<'_> {
         is_destination: &mut [bool],
     ) -> Result<Option<Jobs>, ModelError> {
         let mut setups = Vec::new();
-        for job in &self.config.jobs {
-            setups.push(self.job(job, hosts, classes, is_destination)?);
+        for (at, job) in self.config.jobs.iter().enumerate() {
+            setups.push(self.job((at, job), hosts, classes, is_destination)?);
         }
         if setups.is_empty() {
             return Ok(None);
@@ -41,12 +41,12 @@ impl Builder<'_> {
 
     fn job(
         &self,
-        job: &Job,
+        (at, job): (usize, &Job),
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
         is_destination: &mut [bool],
     ) -> Result<Setup, ModelError> {
-        let in_job = |what: String| wrong(format!("job `{}`: {what}", job.name));
+        let in_job = |what: String| Reason::Job { name: job.name.clone(), what }.at(format!("job.{at}"));
         let (ranks, count) = (job.trace.ranks() as usize, hosts.len());
         if job.hosts.len() != ranks || job.hosts.iter().any(|&host| host as usize >= count) {
             let places = job.hosts.len();
