@@ -349,8 +349,8 @@ impl Simulation {
     }
 
     fn isolation(&self) -> Option<IsolationSummary> {
-        let Isolation::SpecialQueues(special) = self.config.parts().isolation else { return None };
-        isolation_summary(&special, &self.network.hosts, &self.network.switches)
+        let Isolation::SpecialQueues(special) = &self.network.parts.isolation else { return None };
+        isolation_summary(special, &self.network.hosts, &self.network.switches)
     }
 
     fn groups(&self, hosts: &[HostSummary]) -> Vec<GroupSummary> {
@@ -406,7 +406,7 @@ impl Simulation {
 
     fn announced(&self) -> Option<AnnouncedSummary> {
         let meters = &self.network.core.meters;
-        let explicit = matches!(self.config.parts().reaction, Reaction::ExplicitRate(_));
+        let explicit = matches!(self.network.parts.reaction, Reaction::ExplicitRate(_));
         (explicit || self.config.chosen_routes(RoutePer::Flow).is_some()).then_some(AnnouncedSummary {
             flows: meters.announced,
             probes: meters.probes,

@@ -34,7 +34,7 @@ fn what_is_found_on_the_network_points_at_its_key() {
         ),
         (
             "architecture = \"iq\"\ncrossbar = \"1 Gbit/s\"",
-            "a.toml:7: switch.crossbar = \"1 Gbit/s\": must be at least the rate of the fastest link, 16 Gbit/s",
+            "a.toml:7: switch.crossbar = \"1 Gbit/s\": must be at least the rate of the fastest link, 32 Gbit/s",
         ),
         (
             "[flow_control]\nkind = \"on-off\"\nxoff = \"20000 B\"\nxon = \"20001 B\"",
