@@ -14,11 +14,11 @@
 //! | `outputs` | VOQ switches run output by output, in bins of time |
 //! | [`queueing`] | how buffers are divided into queues, and the isolation of congested flows |
 //! | `measure` | meters, time series, trees, the watchdog, invariants |
-//! | [`simulation`] | the run, built by `build` |
+//! | `setup` | from configuration, topology and tables to a network that can run |
+//! | [`simulation`] | the run |
 //! | [`outcome`] | what it leaves behind |
 //! | [`fluid`] | rates of flows as fluids: optima, and where back pressure settles |
 
-mod build;
 pub mod config;
 pub mod congestion;
 mod core;
@@ -33,10 +33,11 @@ mod packet;
 mod port_set;
 pub mod queueing;
 pub mod routing;
+mod setup;
 pub mod simulation;
 mod switch;
 pub mod topology;
 pub mod traffic;
 
-pub use build::permutation;
 pub use measure::MOST_TREE_ROWS;
+pub use setup::{Reason, SetupError, permutation};

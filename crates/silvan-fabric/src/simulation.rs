@@ -2,7 +2,6 @@
 
 use silvan_engine::{Event, Time};
 
-use crate::build::{Network, build};
 use crate::config::{Config, RoutePer};
 use crate::congestion::reaction::Reaction;
 use crate::jobs::{Closed, Jobs, into_tables};
@@ -15,14 +14,15 @@ use crate::outcome::{
 use crate::outcome::{latency_table, rate_gbit_s};
 use crate::queueing::Isolation;
 use crate::routing::Tables;
+use crate::setup::{Network, SetupError, build};
 use crate::topology::Topology;
 
 /// Why a run could not be built or go on, with its context.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// The configuration cannot be run as it stands.
-    #[error("{0}")]
-    Configuration(String),
+    #[error(transparent)]
+    Configuration(#[from] SetupError),
     /// Packets wait for each other in a circle.
     #[error(
         "deadlock at {now}: each of these outputs waits for buffer space that only the next can free: {cycle}"
@@ -349,8 +349,8 @@ impl Simulation {
     }
 
     fn isolation(&self) -> Option<IsolationSummary> {
-        let Isolation::SpecialQueues(special) = self.config.parts().isolation else { return None };
-        isolation_summary(&special, &self.network.hosts, &self.network.switches)
+        let Isolation::SpecialQueues(special) = &self.network.parts.isolation else { return None };
+        isolation_summary(special, &self.network.hosts, &self.network.switches)
     }
 
     fn groups(&self, hosts: &[HostSummary]) -> Vec<GroupSummary> {
@@ -406,7 +406,7 @@ impl Simulation {
 
     fn announced(&self) -> Option<AnnouncedSummary> {
         let meters = &self.network.core.meters;
-        let explicit = matches!(self.config.parts().reaction, Reaction::ExplicitRate(_));
+        let explicit = matches!(self.network.parts.reaction, Reaction::ExplicitRate(_));
         (explicit || self.config.chosen_routes(RoutePer::Flow).is_some()).then_some(AnnouncedSummary {
             flows: meters.announced,
             probes: meters.probes,

@@ -206,7 +206,7 @@ fn a_run_that_cannot_be_is_refused_with_the_reason() {
         change(&mut config);
         try_run(&topology, &config).err().map(|error| error.to_string()).unwrap_or_default()
     };
-    assert_eq!(message(|c| c.flows[0].to = "H9".into()), "there is no host named `H9`");
+    assert_eq!(message(|c| c.flows[0].to = "H9".into()), "flow.0.to: there is no host named `H9`");
     assert_eq!(
         message(|c| c.switch.buffer = Bytes(2000)),
         "switch.buffer = 2 KB: leaves 1984 bytes per virtual lane, less than a packet's 2048"
@@ -216,6 +216,6 @@ fn a_run_that_cannot_be_is_refused_with_the_reason() {
             let fecn = Fecn { upper: Some(Bytes(1)), lower: Some(Bytes(2)), ..Fecn::default() };
             c.congestion.marking = Some(Marking::Fecn(fecn));
         }),
-        "congestion.marking: lower threshold 2 B is above the upper one, 1 B"
+        "congestion.marking.lower: lower threshold 2 B is above the upper one, 1 B"
     );
 }

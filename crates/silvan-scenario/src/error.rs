@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use silvan_fabric::SetupError;
+
 /// A scenario that cannot be used. Reads like
 /// `testbed.toml:12: congestion.marking.threshold = 99: must be 0 to 15`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +53,13 @@ pub(crate) struct Fault {
 impl Fault {
     pub(crate) fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { path: path.into(), what: what.into() }
+    }
+}
+
+/// The key is the same; its value is shown as it was written.
+impl From<SetupError> for Fault {
+    fn from(error: SetupError) -> Self {
+        Self::new(error.key, error.reason.to_string())
     }
 }
 

@@ -7,7 +7,7 @@ use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::congestion::Parts;
 use silvan_fabric::routing::Tables;
 use silvan_fabric::routing::adaptive::AdaptiveTables;
-use silvan_fabric::simulation::{Engine, Simulation};
+use silvan_fabric::simulation::{Engine, ModelError, Simulation};
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::Job;
 use toml::Table;
@@ -188,8 +188,10 @@ impl Scenario {
             );
             return Err(self.locate(Fault::new("routing.kind", what)));
         }
-        Simulation::with_engine(&topology, &tables, &config, engine)
-            .map_err(|error| ScenarioError::of_file(self.origin(), error.to_string()))
+        Simulation::with_engine(&topology, &tables, &config, engine).map_err(|error| match error {
+            ModelError::Configuration(error) => self.locate(error.into()),
+            other => ScenarioError::of_file(self.origin(), other.to_string()),
+        })
     }
 
     /// What keeps packets from waiting for each other.

@@ -12,10 +12,10 @@ use silvan_engine::barrier::Barrier;
 
 use super::part::{NEVER, Part, Whole};
 use super::{ModelError, Simulation};
-use crate::build::Network;
 use crate::core::{Core, Mail};
 use crate::host::Host;
 use crate::outputs;
+use crate::setup::Network;
 use crate::switch::Switch;
 
 /// What a partition has for another one.

@@ -8,7 +8,7 @@ use silvan_engine::{Rate, Time};
 use silvan_trace::Kind;
 use silvan_trace::execute::{Crossbar, Execution, Ranks};
 
-use super::{Builder, wrong};
+use super::{Builder, Reason, wrong};
 use crate::host::Host;
 use crate::jobs::{Ideal, Jobs, Place, Setup, Way};
 use crate::measure::ClassMeter;
@@ -30,8 +30,8 @@ impl Builder<'_> {
         is_destination: &mut [bool],
     ) -> Result<Option<Jobs>, ModelError> {
         let mut setups = Vec::new();
-        for job in &self.config.jobs {
-            setups.push(self.job(job, hosts, classes, is_destination)?);
+        for (at, job) in self.model.jobs.iter().enumerate() {
+            setups.push(self.job((at, job), hosts, classes, is_destination)?);
         }
         if setups.is_empty() {
             return Ok(None);
@@ -41,12 +41,12 @@ impl Builder<'_> {
 
     fn job(
         &self,
-        job: &Job,
+        (at, job): (usize, &Job),
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
         is_destination: &mut [bool],
     ) -> Result<Setup, ModelError> {
-        let in_job = |what: String| wrong(format!("job `{}`: {what}", job.name));
+        let in_job = |what: String| Reason::Job { name: job.name.clone(), what }.at(format!("job.{at}"));
         let (ranks, count) = (job.trace.ranks() as usize, hosts.len());
         if job.hosts.len() != ranks || job.hosts.iter().any(|&host| host as usize >= count) {
             let places = job.hosts.len();
@@ -92,14 +92,14 @@ impl Builder<'_> {
     }
 
     fn fed_source(&self, job: &Job, class: u16, host: u32) -> Source {
-        let seed = self.config.seed;
+        let seed = self.model.seed;
         Source {
             class,
             sl: job.sl,
-            vl: self.vl(job.sl),
+            vl: self.model.lanes.of(job.sl),
             chooser: Chooser::Fixed(host),
             clock: Clock::Fed,
-            message: self.sizes.mtu,
+            message: self.model.sizes.mtu,
             varied: None,
             next_at: Time::NEVER,
             stop: Time::NEVER,
@@ -113,12 +113,12 @@ impl Builder<'_> {
 
     /// The payload of a message of no bytes: with its header a control packet's size.
     fn least_message(&self) -> u64 {
-        u64::from(self.sizes.control.saturating_sub(self.sizes.header).max(1))
+        u64::from(self.model.sizes.control.saturating_sub(self.model.sizes.header).max(1))
     }
 
     /// The payload of the smallest packet of any job.
     pub(super) fn least_of_jobs(&self) -> Option<u32> {
-        let (mtu, least) = (u64::from(self.sizes.mtu), self.least_message());
+        let (mtu, least) = (u64::from(self.model.sizes.mtu), self.least_message());
         let last = |bytes: u64| match bytes.max(least) % mtu {
             0 => mtu,
             rest => rest,
@@ -129,7 +129,7 @@ impl Builder<'_> {
         };
         // Requests and permissions are messages of no bytes.
         let empty = last(0);
-        self.config.jobs.iter().map(|job| of(job).map_or(empty, |least| least.min(empty)) as u32).min()
+        self.model.jobs.iter().map(|job| of(job).map_or(empty, |least| least.min(empty)) as u32).min()
     }
 
     /// The ways between all hosts of a job whose ranks send each other something, there and back.
@@ -145,7 +145,7 @@ impl Builder<'_> {
                 let (from, to) = (job.hosts[rank as usize], job.hosts[operation.peer as usize]);
                 for pair in [(from, to), (to, from)] {
                     if from != to && !ways.contains_key(&pair) {
-                        let routes = (self.tables, self.config.path_lanes.as_deref());
+                        let routes = (self.tables, self.model.path_lanes.as_deref());
                         let path = routing::trace_lanes(self.topology, &wiring, routes, pair.0, pair.1);
                         ways.insert(pair, self.way(&path.map_err(|error| error.to_string())?));
                     }
@@ -155,24 +155,23 @@ impl Builder<'_> {
         Ok(Ideal {
             ways,
             hosts: job.hosts.clone(),
-            mtu: self.sizes.mtu.into(),
-            header: self.sizes.header.into(),
+            mtu: self.model.sizes.mtu.into(),
+            header: self.model.sizes.header.into(),
             least: self.least_message(),
         })
     }
 
     /// What a route takes without congestion.
     fn way(&self, path: &routing::Path) -> Way {
-        let host = &self.config.host;
+        let host = &self.model.host;
         let (mut latency, mut slowest) = (Time::ZERO, Rate(u64::MAX));
         for channel in &path.channels {
             let link = &self.topology.links[channel.link];
             let inside = matches!(channel.to.node, NodeRef::Switch(_));
-            latency += link.delay + if inside { self.config.switch.latency } else { Time::ZERO };
+            latency += link.delay + if inside { self.model.switch.latency } else { Time::ZERO };
             slowest = slowest.min(link.rate);
         }
-        let limited = |rate: Option<Rate>| rate.map_or(slowest, |rate| rate.min(slowest));
-        Way { latency, spacing: limited(host.injection_rate), drain: limited(host.drain_rate) }
+        Way { latency, spacing: host.injection_rate(slowest), drain: host.drain_rate(slowest) }
     }
 }
 

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{Builder, wrong};
-use crate::config::{Architecture, Pinned, RoutePer};
+use super::model::PacketChoice;
+use super::{Builder, Reason};
+use crate::config::Architecture;
 use crate::congestion::marking::{self, BufferRule, FecnRule, Marker, Marking, Ruled, SampledRule};
 use crate::congestion::reaction::{
     Cct, ExplicitRate, Function, MvcmRule, RateRule, Reaction, Rule, WindowRule,
 };
 use crate::congestion::round_trip::RoundTrip;
-use crate::congestion::{Feedback, Notification};
+use crate::congestion::{Feedback, Notification, Parts};
 use crate::host::Announcer;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};
 use crate::routing::port_groups::PortGroups;
@@ -47,37 +48,35 @@ fn ruled<R: marking::Rule>(rule: &Arc<R>, lanes: Range<usize>, port: impl Fn(usi
 }
 
 impl Builder<'_> {
-    /// The rule, with `output_lane` bytes per output and lane where outputs have buffers.
-    pub(super) fn marking_rule(&self, output_lane: u32) -> Result<MarkingRule, ModelError> {
-        let config = self.config;
-        let marking = config.parts().marking;
-        let architecture = config.switch.architecture(config.congestion.mechanism);
-        if marking.needs_output_buffers() && architecture != Architecture::Cioq {
-            return Err(wrong("congestion.marking looks at output buffers, which only `cioq` switches have"));
+    /// The rule, on the buffers of switches.
+    pub(super) fn marking_rule(&self) -> Result<MarkingRule, ModelError> {
+        let (marking, switch) = (&self.model.parts.marking, &self.model.switch);
+        if marking.needs_output_buffers() && switch.architecture != Architecture::Cioq {
+            return Err(Reason::NoOutputBuffers.at("congestion.marking.kind"));
         }
         Ok(match marking {
             Marking::None => MarkingRule::None,
             Marking::Fecn(fecn) => {
-                let rule = fecn.rule(Bytes(u64::from(self.switch_lane)), self.queues_have_one_output());
-                let rule = rule.map_err(|what| wrong(format!("congestion.marking: {what}")))?;
+                let rule = fecn.rule(Bytes(u64::from(switch.lane)), self.queues_have_one_output());
+                let rule = rule.map_err(|what| Reason::Thresholds(what).at("congestion.marking.lower"))?;
                 MarkingRule::Fecn(Arc::new(rule))
             }
             Marking::Sampled(sampled) => MarkingRule::Sampled(Arc::new(sampled.rule())),
             Marking::Ipm => {
-                MarkingRule::Buffers(Arc::new(BufferRule::ipm(self.switch_lane, self.full_space())))
+                MarkingRule::Buffers(Arc::new(BufferRule::ipm(switch.lane, self.model.full_space)))
             }
-            Marking::Opm(opm) => MarkingRule::Buffers(Arc::new(BufferRule::opm(&opm, output_lane))),
+            Marking::Opm(opm) => MarkingRule::Buffers(Arc::new(BufferRule::opm(opm, switch.output_lane))),
             Marking::Mvpm(mvpm) => {
-                MarkingRule::Buffers(Arc::new(BufferRule::mvpm(&mvpm, (self.switch_lane, output_lane))))
+                MarkingRule::Buffers(Arc::new(BufferRule::mvpm(mvpm, (switch.lane, switch.output_lane))))
             }
         })
     }
 
     pub(super) fn marker(&self, rule: &MarkingRule, switch: usize, wiring: &[Option<PortWiring>]) -> Marker {
-        let lanes = usize::from(self.config.lanes.count);
+        let lanes = usize::from(self.model.lanes.count);
         let all = 0..wiring.len() * lanes;
         let random =
-            |lane: usize| Stream::new(self.config.seed, "marking", (switch as u64) << 16 | lane as u64);
+            |lane: usize| Stream::new(self.model.seed, "marking", (switch as u64) << 16 | lane as u64);
         match rule {
             MarkingRule::None => Marker::None,
             MarkingRule::Buffers(rule) => Marker::Buffers(ruled(rule, all, |_| ())),
@@ -92,15 +91,15 @@ impl Builder<'_> {
 
     /// Tells a switch how its marks reach sources.
     pub(super) fn set_way_back(&self, ports: &mut Ports) {
-        let parts = self.config.parts();
+        let parts = &self.model.parts;
         let is_told = parts.notification == Notification::Backward;
-        ports.report = NonZeroU32::new(self.sizes.control).filter(|_| is_told);
+        ports.report = NonZeroU32::new(self.model.sizes.control).filter(|_| is_told);
         ports.is_quantized = parts.feedback == Feedback::Quantized;
     }
 
     fn explicit_rates(&self) -> Option<ExplicitRate> {
-        match self.config.parts().reaction {
-            Reaction::ExplicitRate(rates) => Some(rates),
+        match &self.model.parts.reaction {
+            Reaction::ExplicitRate(rates) => Some(rates.clone()),
             _ => None,
         }
     }
@@ -108,13 +107,13 @@ impl Builder<'_> {
     /// What announces the flows of a host, where flows are announced.
     pub(super) fn announcer(&self, rate: Rate) -> Option<Box<Announcer>> {
         let rates = self.explicit_rates();
-        let announces = rates.is_some() || self.config.chosen_routes(RoutePer::Flow).is_some();
+        let announces = rates.is_some() || self.model.flow_routes.is_some();
         announces.then(|| Box::new(Announcer::new(rates, rate)))
     }
 
     /// One director per switch, where flows are announced.
     pub(super) fn directors(&self) -> Result<Option<Vec<Director>>, ModelError> {
-        let adaptive = self.config.chosen_routes(RoutePer::Flow);
+        let adaptive = self.model.flow_routes;
         if adaptive.is_none() && self.explicit_rates().is_none() {
             return Ok(None);
         }
@@ -128,13 +127,16 @@ impl Builder<'_> {
         let mut tables = match adaptive {
             None => None,
             Some(_) => {
-                Some(AdaptiveTables::new(self.topology).map_err(Self::routing_error)?.switches.into_iter())
+                let tables = AdaptiveTables::new(self.topology);
+                let tables =
+                    tables.map_err(|error| Reason::NotAdaptive(error.to_string()).at("adaptive_routing"))?;
+                Some(tables.switches.into_iter())
             }
         };
         let director = |rates: Vec<Rate>| {
             let routes = tables.as_mut().and_then(Iterator::next).zip(adaptive).map(|(table, adaptive)| {
                 let state = SwitchState::new(&table, adaptive.cache);
-                FlowRoutes { table, state, heuristic: adaptive.heuristic.unwrap_or_default() }
+                FlowRoutes { table, state, heuristic: adaptive.heuristic }
             });
             Director::new(routes, rates.into_iter())
         };
@@ -143,19 +145,18 @@ impl Builder<'_> {
 
     /// What each switch chooses the ports of packets by, where packets choose.
     pub(super) fn choosers(&self) -> Option<Vec<Chooser>> {
-        let adaptive = self.config.chosen_routes(RoutePer::Packet)?;
-        let full = Bytes(u64::from(self.sizes.mtu + self.sizes.header));
-        let grade = u32::try_from(adaptive.grade.unwrap_or(full).0).unwrap_or(u32::MAX);
-        let bit = |levels: u16, &level: &u8| levels | 1 << (level & 15);
-        let levels = adaptive.levels.as_ref().map_or(u16::MAX, |levels| levels.iter().fold(0, bit));
-        let pins = adaptive.pins(Pinned::Isolated);
+        let PacketChoice { grade, levels, pins_isolated, .. } = *self.model.packet_routes.as_ref()?;
         let groups = PortGroups::new(self.topology, self.tables).switches.into_iter();
-        Some(groups.map(|choices| Chooser::new(choices, grade, levels, pins, self.config.seed)).collect())
+        Some(
+            groups
+                .map(|choices| Chooser::new(choices, grade, levels, pins_isolated, self.model.seed))
+                .collect(),
+        )
     }
 
     /// The switches at the ends of ports, where detours are decided by how long they are.
     pub(super) fn neighbours(&self) -> Neighbours {
-        if self.config.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
+        if self.model.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
             return Neighbours::from([]);
         }
         let wiring = self.topology.wiring();
@@ -168,36 +169,37 @@ impl Builder<'_> {
 
     /// How a switch steers where packets change lanes on their way.
     pub(super) fn steering_by_lanes(&self, neighbours: &Neighbours) -> Option<Steering> {
-        let lanes = self.config.path_lanes.clone()?;
+        let lanes = self.model.path_lanes.clone()?;
         Some(match lanes.bias() {
             None => Steering::Lanes(lanes),
             Some(bias) => Steering::Detours(
                 lanes,
-                Detourer::new(Neighbours::clone(neighbours), bias.0, self.config.seed),
+                Detourer::new(Neighbours::clone(neighbours), bias.0, self.model.seed),
             ),
         })
     }
 
     pub(super) fn reactions(&self) -> Result<Reactions, ModelError> {
-        let parts = self.config.parts();
-        let reaction = parts.reaction;
-        if reaction.needs_acknowledgements() && parts.notification != Notification::AckEach {
-            return Err(wrong(
-                "congestion.reaction counts acknowledgements: notification must be `ack-each`",
-            ));
+        let Parts { reaction, notification, .. } = &self.model.parts;
+        if reaction.needs_acknowledgements() && *notification != Notification::AckEach {
+            return Err(Reason::NoAcknowledgements.at("congestion.notification"));
         }
-        let round_trip =
-            reaction.needs_round_trip().then(|| RoundTrip::of(self.topology, self.tables, self.config));
-        let full_size = self.sizes.mtu + self.sizes.header;
+        let full_size = self.model.sizes.mtu + self.model.sizes.header;
         let mut tables: Vec<(Rate, Arc<[u64]>)> = Vec::new();
-        if let Reaction::Cct(cct) = &reaction {
+        if let Reaction::Cct(cct) = reaction {
             for rate in self.topology.links.iter().map(|link| link.rate) {
                 if !tables.iter().any(|(known, _)| *known == rate) {
                     tables.push((rate, cct.table.delays_ps(rate.pace().time(full_size)).into()));
                 }
             }
         }
-        Ok(Reactions { reaction, round_trip, seed: self.config.seed, full_size, tables })
+        Ok(Reactions {
+            reaction: reaction.clone(),
+            round_trip: self.model.round_trip,
+            seed: self.model.seed,
+            full_size,
+            tables,
+        })
     }
 }
 

@@ -2,25 +2,30 @@
 
 mod apart;
 mod control;
+mod error;
 mod jobs;
+mod model;
+mod offered;
 mod pause;
 mod queues;
 mod sources;
 
 pub(crate) use apart::Lookahead;
+pub use error::{Reason, SetupError};
 pub use sources::permutation;
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, EventQueue, Rate, Time};
 
-use crate::config::{Config, Pinned, RoutePer};
-use crate::congestion::Notification;
+use self::model::Model;
+use self::sources::placement;
+use crate::config::Config;
 use crate::congestion::reaction::Rule;
+use crate::congestion::{Notification, Parts};
 use crate::core::{Announcements, Core, Notices};
-use crate::host::{Adapter, Host, HostSpec, Order, Sizes};
+use crate::host::{Adapter, Host, HostSpec, Order};
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, key};
 use crate::measure::{Forest, LinkName, Meters, Series};
@@ -29,7 +34,6 @@ use crate::routing::{self, Tables};
 use crate::simulation::{Engine, ModelError};
 use crate::switch::{PortWiring, Ports, Steering, Switch};
 use crate::topology::{End, Link, MAX_SWITCH_PORTS, NodeRef, Topology};
-use crate::traffic::Pattern;
 use crate::traffic::forest::Placement;
 use crate::traffic::trigger::Triggers;
 
@@ -53,6 +57,8 @@ pub(crate) struct Network {
     /// Parallel applications, if there are any.
     pub jobs: Option<Jobs>,
     pub lookahead: Lookahead,
+    /// The parts of congestion management in force.
+    pub parts: Parts,
 }
 
 /// Hosts with something in common.
@@ -89,37 +95,21 @@ impl Network {
 struct Builder<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
-    config: &'a Config,
-    sizes: Sizes,
-    /// Receive buffer per virtual lane of a switch and of a host.
-    switch_lane: u32,
-    host_lane: u32,
+    model: Model<'a>,
     /// Of each traffic pattern that is a forest, who is what.
     forests: Vec<Option<Placement>>,
 }
 
-fn wrong(text: impl Into<String>) -> ModelError {
-    ModelError::Configuration(text.into())
+/// Counters that could not be made.
+fn wrong(what: &'static str) -> ModelError {
+    Reason::NoCounters(what).at("measure")
 }
 
-fn small(bytes: Bytes, what: &str) -> Result<u32, ModelError> {
+fn small(bytes: Bytes, key: &str) -> Result<u32, ModelError> {
     u32::try_from(bytes.0)
         .ok()
         .filter(|&bytes| bytes <= 1 << 30)
-        .ok_or_else(|| wrong(format!("{what} = {bytes}: must be at most 1 GiB")))
-}
-
-/// What a virtual lane has of a port's memory, in whole credit blocks.
-fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, what: &str) -> Result<u32, ModelError> {
-    let per_lane = small(buffer, what)? / u32::from(config.lanes.count.max(1));
-    let whole = per_lane / sizes.credit_block * sizes.credit_block;
-    let needed = sizes.space(sizes.mtu + sizes.header).max(sizes.space(sizes.control));
-    if whole < needed {
-        return Err(wrong(format!(
-            "{what} = {buffer}: leaves {whole} bytes per virtual lane, less than a packet's {needed}"
-        )));
-    }
-    Ok(whole)
+        .ok_or_else(|| Reason::TooLarge.of(key, bytes))
 }
 
 /// Builds the network; see [`crate::simulation::Simulation::new`].
@@ -131,7 +121,6 @@ pub(crate) fn build(
 ) -> Result<Network, ModelError> {
     let builder = Builder::new(topology, tables, config)?;
     builder.check_routes()?;
-    builder.check_crossbar()?;
     builder.check_ways()?;
     let (links, receiver) = builder.links()?;
     let mut switches = builder.switches()?;
@@ -143,18 +132,18 @@ pub(crate) fn build(
     let names = builder.link_names();
     let link_names: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
     let link_list: Vec<LinkName> = names.iter().map(|(_, link)| link.clone()).collect();
-    let forest = config
-        .measure
-        .forest
-        .then(|| Box::new(Forest::new((config, topology), builder.full_space(), &link_list, &switches)));
+    let forest =
+        builder.model.measure.forest.then(|| {
+            Box::new(Forest::new((config, topology), builder.model.full_space, &link_list, &switches))
+        });
     let host_names = topology.hosts.iter().map(|host| host.name.clone()).collect();
-    let measure = &config.measure;
+    let measure = builder.model.measure;
     let class_names = measure.classes.then(|| classes.iter().map(|class| class.name.clone()).collect());
     let recorded = (measure.hosts, measure.links);
     let series = Series::new(measure.interval, recorded, host_names, class_names, flows, names);
     let mut meters = Meters::new(classes, hosts.len());
     meters.is_awaited = triggers.next < u64::MAX;
-    meters.warmup = config.warmup;
+    meters.warmup = builder.model.warmup;
     let mut core = builder.core(links, meters);
     let nodes = (hosts.as_mut_slice(), &mut switches);
     let lookahead = builder.partition(&mut core, nodes, &receiver, engine)?;
@@ -162,7 +151,9 @@ pub(crate) fn build(
         jobs.start(&mut core, &mut hosts);
     }
     let groups = builder.groups();
+    let parts = builder.model.parts;
     Ok(Network {
+        parts,
         core,
         hosts,
         switches,
@@ -183,33 +174,16 @@ impl<'a> Builder<'a> {
         if topology.hosts.len() as u64 >= u64::from(MAX_NODES)
             || topology.switches.len() as u64 >= u64::from(MAX_NODES)
         {
-            return Err(wrong(format!("a network may have up to {MAX_NODES} hosts and as many switches")));
+            return Err(Reason::TooManyNodes.at("topology"));
         }
         if let Some(switch) = topology.switches.iter().find(|switch| u32::from(switch.ports) > MAX_PORTS) {
-            let (name, ports) = (&switch.name, switch.ports);
-            return Err(wrong(format!(
-                "switch {name} has {ports} ports; a switch may have up to {MAX_PORTS}"
-            )));
+            let reason = Reason::TooManyPorts { switch: switch.name.clone(), ports: switch.ports };
+            return Err(reason.at("topology"));
         }
-        let packet = &config.packet;
-        let sizes = Sizes {
-            mtu: small(packet.mtu, "packet.mtu")?,
-            header: small(packet.header, "packet.header")?,
-            control: small(packet.control, "packet.control")?,
-            credit_block: small(packet.credit_block, "packet.credit_block")?.max(1),
-        };
-        let switch_lane = lane_share(config, sizes, config.switch.buffer, "switch.buffer")?;
-        let host_lane = lane_share(config, sizes, config.host.buffer, "host.buffer")?;
-        let mut builder =
-            Self { topology, tables, config, sizes, switch_lane, host_lane, forests: Vec::new() };
-        for (number, traffic) in config.traffic.iter().enumerate() {
-            let forest = match &traffic.pattern {
-                Pattern::Forest(forest) => Some(builder.placement(forest, traffic, number)?),
-                _ => None,
-            };
-            builder.forests.push(forest);
-        }
-        Ok(builder)
+        let model = Model::new(topology, tables, config)?;
+        let forests = model.traffic.iter().enumerate().map(|traffic| placement(&model, traffic, topology));
+        let forests = forests.collect();
+        Ok(Self { topology, tables, model, forests })
     }
 
     fn core(&self, links: Links, meters: Meters) -> Core {
@@ -236,39 +210,32 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn full_space(&self) -> u32 {
-        self.sizes.space(self.sizes.mtu + self.sizes.header)
-    }
-
     /// A guess at the time between events, for the queue's geometry: every host busy, some eight
     /// events per packet.
     fn event_spacing(&self) -> Time {
         let rates = self.topology.links.iter().map(|link| link.rate).max();
-        let span = rates.unwrap_or(Rate::from_gbit(1)).pace().time(self.sizes.mtu + self.sizes.header);
+        let span =
+            rates.unwrap_or(Rate::from_gbit(1)).pace().time(self.model.sizes.mtu + self.model.sizes.header);
         Time(span.0 / (8 * self.topology.hosts.len().max(1) as u64))
-    }
-
-    fn routing_error(error: impl std::fmt::Display) -> ModelError {
-        wrong(error.to_string())
     }
 
     /// Every pair of hosts that may exchange packets has a route, there and back.
     fn check_routes(&self) -> Result<(), ModelError> {
-        if !self.config.traffic.is_empty() {
+        if !self.model.traffic.is_empty() {
             let analysis = routing::analyse(self.topology, self.tables);
             if analysis.unroutable > 0 {
                 let first = analysis.problems.first().cloned().unwrap_or_default();
-                return Err(wrong(format!("{} pairs of hosts have no route: {first}", analysis.unroutable)));
+                return Err(Reason::Unroutable { pairs: analysis.unroutable, first }.at("routing.kind"));
             }
         }
-        if self.config.parts().notification == Notification::Backward {
+        if self.model.parts.notification == Notification::Backward {
             self.check_ways_back()?;
         }
         let wiring = self.topology.wiring();
-        for flow in &self.config.flows {
-            let (from, to) = (self.host(&flow.from)?, self.host(&flow.to)?);
-            for (a, b) in [(from, to), (to, from)] {
-                routing::trace(self.topology, &wiring, self.tables, a, b).map_err(Self::routing_error)?;
+        for (at, flow) in self.model.flows.iter().enumerate() {
+            for (a, b) in [(flow.from, flow.to), (flow.to, flow.from)] {
+                let route = routing::trace(self.topology, &wiring, self.tables, a, b);
+                route.map_err(|error| Reason::NoRoute(error.to_string()).at(format!("flow.{at}.to")))?;
             }
         }
         Ok(())
@@ -278,18 +245,11 @@ impl<'a> Builder<'a> {
     fn check_ways_back(&self) -> Result<(), ModelError> {
         for (table, switch) in self.tables.out.iter().zip(&self.topology.switches) {
             if let Some(host) = table.iter().position(|port| !(1..=switch.ports).contains(port)) {
-                let (switch, host) = (&switch.name, &self.topology.hosts[host].name);
-                return Err(wrong(format!(
-                    "switch {switch} has no route to host {host}, whose packets it may have to notify it of: \
-                     congestion.notification cannot be \"backward\" here"
-                )));
+                let (switch, host) = (switch.name.clone(), self.topology.hosts[host].name.clone());
+                return Err(Reason::NoWayBack { switch, host }.at("congestion.notification"));
             }
         }
         Ok(())
-    }
-
-    fn host(&self, name: &str) -> Result<u32, ModelError> {
-        self.topology.host_named(name).ok_or_else(|| wrong(format!("there is no host named `{name}`")))
     }
 
     /// All channels in the order of the links: of each the one from its end a, then, unless it is
@@ -315,14 +275,14 @@ impl<'a> Builder<'a> {
                 receiver.push((!to_host).then_some((to_node, to_port as usize)));
                 let arrival = if to_host { Class::HostArrival } else { Class::SwitchArrival };
                 let wake = if from_host { Class::HostWake } else { Class::SwitchWake };
-                let whole = || (Division::Whole, self.host_lane);
+                let whole = || (Division::Whole, self.model.host.lane);
                 let (division, part_capacity) =
                     if to_host { whole() } else { divisions[to_node as usize].clone() };
                 let pause = self.pause(link, to_host, &division, part_capacity)?;
                 Ok(ChannelSpec {
                     rate: link.rate,
                     delay: link.delay,
-                    receiver_latency: self.config.switch.latency,
+                    receiver_latency: self.model.switch.latency,
                     to_host,
                     arrival_key: key(arrival, to_node, to_port),
                     wake_key: key(wake, from_node, from_port),
@@ -332,7 +292,8 @@ impl<'a> Builder<'a> {
                 })
             })
             .collect::<Result<_, ModelError>>()?;
-        let links = Links::new(&specs, self.config.lanes.count).map_err(wrong)?;
+        let links = Links::new(&specs, self.model.lanes.count)
+            .map_err(|what| Reason::TooManyKindsOfLinks(what).at("topology"))?;
         Ok((links, receiver))
     }
 
@@ -363,9 +324,7 @@ impl<'a> Builder<'a> {
                 port.into = id;
             }
         }
-        let output_lane = self.output_lane()?;
-        let rule = self.marking_rule(output_lane)?;
-        let special = self.special_queues();
+        let rule = self.marking_rule()?;
         let mut directors = self.directors()?.map(Vec::into_iter);
         let mut choosers = self.choosers().map(Vec::into_iter);
         let neighbours = self.neighbours();
@@ -376,12 +335,12 @@ impl<'a> Builder<'a> {
             let chooser = choosers.as_mut().and_then(|choosers| choosers.next()).map(Steering::Packets);
             let lanes_of_paths = || self.steering_by_lanes(&neighbours);
             let steering = director.or(chooser).or_else(lanes_of_paths).map(Box::new);
-            let lanes = usize::from(self.config.lanes.count);
+            let lanes = usize::from(self.model.lanes.count);
             let table = self.shared_table(index, &mut tables);
             let mut ports =
-                Ports::new(index as u32, lanes, wiring, table, (marker, steering), self.full_space());
+                Ports::new(index as u32, lanes, wiring, table, (marker, steering), self.model.full_space);
             self.set_way_back(&mut ports);
-            self.switch(ports, special.as_ref(), output_lane)
+            self.switch(ports)
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())
     }
@@ -397,7 +356,6 @@ impl<'a> Builder<'a> {
 
     fn hosts(&self) -> Result<Vec<Host>, ModelError> {
         let reactions = self.reactions()?;
-        let special = self.special_queues();
         let first_switches = self.first_switches();
         let paths = self.paths();
         let mut lanes: FxHashMap<usize, Option<Arc<[u8]>>> = FxHashMap::default();
@@ -413,11 +371,11 @@ impl<'a> Builder<'a> {
         let mut hosts = Vec::with_capacity(channels.len());
         for (index, channel) in channels.into_iter().enumerate() {
             let name = &self.topology.hosts[index].name;
-            let (out, rate) = channel.ok_or_else(|| wrong(format!("host {name} has no link")))?;
+            let (out, rate) = channel.ok_or_else(|| Reason::NoLink(name.clone()).at("topology"))?;
             let reaction = reactions.rule(index as u32, rate);
             let switch = first_switches[index];
             let lane_of = lanes.entry(switch).or_insert_with(|| self.destination_lanes(switch)).clone();
-            let adapter = self.adapter(special.as_ref())?;
+            let adapter = self.adapter();
             let at = (out, into[index], rate);
             let spec = self.host_spec(index as u32, at, reaction, lane_of, adapter);
             hosts.push(Host::new(HostSpec { paths: paths.clone(), ..spec }));
@@ -433,26 +391,21 @@ impl<'a> Builder<'a> {
         lane_of: Option<Arc<[u8]>>,
         adapter: Option<Box<Adapter>>,
     ) -> HostSpec {
-        let config = &self.config.host;
-        // The overhead comes on top of sending, so that has to take its time.
-        let overhead = config.message_overhead > Time::ZERO;
-        // So does moving packets into an output buffer.
-        let limited = config.injection_rate.map(|most| most.min(rate));
-        let injection = limited.or((overhead || adapter.is_some()).then_some(rate));
+        let Model { host, lanes, parts, .. } = &self.model;
         HostSpec {
             id,
             out,
             into,
-            injection: injection.map_or(BytePace::INSTANT, Rate::pace),
-            drain: config.drain_rate.map_or(BytePace::INSTANT, Rate::pace),
-            message_overhead: config.message_overhead,
-            sizes: self.sizes,
-            lanes: self.config.lanes.count,
-            control_lane: self.config.lanes.control.map(|lane| lane.min(self.config.lanes.count - 1)),
-            notification: self.config.parts().notification,
-            coalescing: self.config.parts().coalescing,
+            injection: host.injection(rate),
+            drain: host.drain(),
+            message_overhead: host.message_overhead,
+            sizes: self.model.sizes,
+            lanes: lanes.count,
+            control_lane: lanes.control,
+            notification: parts.notification,
+            coalescing: parts.coalescing,
             reaction,
-            validates: self.config.parts().marking.validates(),
+            validates: parts.marking.validates(),
             lane_of,
             paths: None,
             adapter,
@@ -463,9 +416,8 @@ impl<'a> Builder<'a> {
 
     /// The order of a host's packets, where they may overtake each other.
     fn order(&self) -> Option<Box<Order>> {
-        let adaptive = self.config.chosen_routes(RoutePer::Packet);
-        let pins = adaptive.is_some_and(|adaptive| adaptive.pins(Pinned::Throttled));
-        self.config.may_reorder().then(|| Box::new(Order::new(pins)))
+        let pins = self.model.packet_routes.as_ref().is_some_and(|choice| choice.pins_throttled);
+        self.model.may_reorder.then(|| Box::new(Order::new(pins)))
     }
 
     /// Names of all channels out of switches and hosts: "S1:3->H4".

@@ -4,27 +4,21 @@ use std::sync::Arc;
 
 use silvan_engine::random::Stream;
 use silvan_engine::units::BytePace;
-use silvan_engine::{Bytes, Rate, Time};
+use silvan_engine::{Rate, Time};
 
-use super::{Builder, Group, small, wrong};
+use super::model::Model;
+use super::offered::{Offered, Sender};
+use super::{Builder, Group, Reason, wrong};
 use crate::host::Host;
 use crate::measure::{ClassMeter, FlowName};
 use crate::simulation::ModelError;
-use crate::topology::NodeRef;
+use crate::topology::{NodeRef, Topology};
 use crate::traffic::forest::{Generator, GeneratorSpec, Placement, Role};
 use crate::traffic::source::{Chooser, Clock, Source, Varied};
 use crate::traffic::trigger::{Trigger, Triggers, Waiting};
-use crate::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
+use crate::traffic::{Arrivals, Forest, Pattern};
 
 impl Builder<'_> {
-    pub(super) fn vl(&self, sl: u8) -> u8 {
-        let count = self.config.lanes.count.max(1);
-        match &self.config.lanes.sl_to_vl {
-            Some(map) => map.get(usize::from(sl)).copied().unwrap_or(0).min(count - 1),
-            None => sl % count,
-        }
-    }
-
     /// Gives every host its sources and every flow or pattern its class. Returns the named flows,
     /// and what waits for its trigger.
     pub(super) fn add_sources(
@@ -35,14 +29,13 @@ impl Builder<'_> {
     ) -> Result<(Vec<(String, FlowName)>, Triggers), ModelError> {
         let mut triggers = Vec::new();
         let named = self.add_flows(hosts, classes, is_destination, &mut triggers)?;
-        for (number, traffic) in self.config.traffic.iter().enumerate() {
-            let name = self.traffic_name(number);
-            if let (Pattern::Forest(forest), Some(placement)) = (&traffic.pattern, &self.forests[number]) {
-                self.add_forest((traffic, forest, placement), &name, hosts, classes)?;
+        for (traffic, placement) in self.model.traffic.iter().zip(&self.forests) {
+            if let (Pattern::Forest(forest), Some(placement)) = (traffic.pattern, placement) {
+                self.add_forest(traffic, (forest, placement), hosts, classes)?;
                 is_destination.fill(true);
                 continue;
             }
-            let class = self.add_class(classes, &name)?;
+            let class = self.add_class(classes, &traffic.name)?;
             let waiting = self.add_pattern(traffic, class, hosts, is_destination)?;
             if let Some(after_packets) = traffic.start_after_packets {
                 triggers.push(Trigger { class, after_packets, started: None, waiting });
@@ -61,24 +54,25 @@ impl Builder<'_> {
         triggers: &mut Vec<Trigger>,
     ) -> Result<Vec<(String, FlowName)>, ModelError> {
         let mut named = Vec::new();
-        for flow in &self.config.flows {
-            let (host, destination) = (self.host(&flow.from)?, self.host(&flow.to)?);
-            let name = flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to));
-            let class = self.add_class(classes, &name)?;
-            is_destination[destination as usize] = true;
-            named.push((name, FlowName { class, host, source: 0, destination }));
+        for flow in &self.model.flows {
+            let class = self.add_class(classes, &flow.name)?;
+            is_destination[flow.to as usize] = true;
+            named.push((
+                flow.name.clone(),
+                FlowName { class, host: flow.from, source: 0, destination: flow.to },
+            ));
         }
         let mut order: Vec<usize> = (0..named.len()).collect();
         order.sort_by_key(|&at| {
-            let (flow, name) = (&self.config.flows[at], named[at].0.as_str());
+            let flow = &self.model.flows[at];
             let size = (flow.message, flow.total, flow.rate, flow.sl);
-            (name, named[at].1.destination, flow.start, flow.stop, flow.start_after_packets, size)
+            (flow.name.as_str(), flow.to, flow.start, flow.stop, flow.start_after_packets, size)
         });
         for at in order {
-            let (flow, (name, place)) = (&self.config.flows[at], &mut named[at]);
+            let (flow, (_, place)) = (&self.model.flows[at], &mut named[at]);
             let host = &mut hosts[place.host as usize];
             place.source = host.sources.len() as u16;
-            host.sources.push(self.flow_source(flow, name, place)?);
+            host.sources.push(self.flow_source(flow, place.class));
             if let Some(after_packets) = flow.start_after_packets {
                 let waiting = vec![hold(&mut host.sources, place.host)];
                 triggers.push(Trigger { class: place.class, after_packets, started: None, waiting });
@@ -88,15 +82,10 @@ impl Builder<'_> {
     }
 
     pub(super) fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, ModelError> {
-        let class = u16::try_from(classes.len())
-            .map_err(|_| wrong("there may be up to 65,535 flows and patterns"))?;
+        let class = u16::try_from(classes.len()).map_err(|_| Reason::TooManyClasses.at("traffic"))?;
         let meter = ClassMeter::new(name.to_string()).ok_or_else(|| wrong("no histogram could be made"))?;
         classes.push(meter);
         Ok(class)
-    }
-
-    fn message_size(&self, message: Option<Bytes>) -> Result<u32, ModelError> {
-        small(message.unwrap_or(self.config.packet.mtu), "message").map(|bytes| bytes.max(1))
     }
 
     /// The clock of messages of some size and up to `spread` larger, drawn evenly.
@@ -113,64 +102,50 @@ impl Builder<'_> {
         }
     }
 
-    /// By how much messages of a pattern may be larger than the smallest.
-    fn spread(traffic: &Traffic, message: u32) -> Result<u32, ModelError> {
-        let most = traffic.message_max.map_or(Ok(message), |most| small(most, "message_max"))?;
-        most.checked_sub(message).ok_or_else(|| {
-            wrong(format!("message_max = {}: must be at least the smallest message", Bytes(most.into())))
-        })
-    }
-
     /// What a source of a pattern needs for messages of different sizes or a number of packets.
-    fn varied(&self, traffic: &Traffic, spread: u32, owner: u64) -> Option<Box<Varied>> {
+    fn varied(&self, traffic: &Offered, owner: u64) -> Option<Box<Varied>> {
+        let spread = traffic.spread;
         if spread == 0 && traffic.packets_per_host.is_none() {
             return None;
         }
-        let sizes = Stream::new(self.config.seed, "message sizes", owner);
+        let sizes = Stream::new(self.model.seed, "message sizes", owner);
         let packets = traffic.packets_per_host.unwrap_or(u64::MAX);
-        Some(Box::new(Varied { spread, packets, mtu: self.sizes.mtu, sizes }))
+        Some(Box::new(Varied { spread, packets, mtu: self.model.sizes.mtu, sizes }))
     }
 
-    fn flow_source(
-        &self,
-        flow: &Flow,
-        name: &str,
-        &FlowName { class, host, destination, .. }: &FlowName,
-    ) -> Result<Source, ModelError> {
-        let message = self.message_size(flow.message)?;
-        let arrivals = Stream::new(self.config.seed, &format!("arrivals of flow {name}"), u64::from(host));
-        Ok(Source {
+    fn flow_source(&self, flow: &Sender, class: u16) -> Source {
+        let seed = self.model.seed;
+        let owner = u64::from(flow.from);
+        Source {
             class,
             sl: flow.sl,
-            vl: self.vl(flow.sl),
-            chooser: Chooser::Fixed(destination),
-            clock: Self::clock(flow.rate, flow.arrivals, message, 0),
-            message,
+            vl: self.model.lanes.of(flow.sl),
+            chooser: Chooser::Fixed(flow.to),
+            clock: Self::clock(flow.rate, flow.arrivals, flow.message, 0),
+            message: flow.message,
             varied: None,
             next_at: flow.start,
-            stop: flow.stop.unwrap_or(Time::NEVER),
-            left: flow.total.map_or(u64::MAX, |total| total.0),
-            destinations: Stream::new(self.config.seed, "destinations", u64::from(host)),
-            arrivals,
+            stop: flow.stop,
+            left: flow.total,
+            destinations: Stream::new(seed, "destinations", owner),
+            arrivals: Stream::new(seed, &format!("arrivals of flow {}", flow.name), owner),
             backlog: 0,
             ready: 0,
-        })
+        }
     }
 
     fn add_pattern(
         &self,
-        traffic: &Traffic,
+        traffic: &Offered,
         class: u16,
         hosts: &mut [Host],
         is_destination: &mut [bool],
     ) -> Result<Vec<Waiting>, ModelError> {
-        let senders = self.senders(traffic)?;
-        let targets = self.targets(&traffic.pattern, class, hosts.len())?;
-        let message = self.message_size(traffic.message)?;
-        let spread = Self::spread(traffic, message)?;
+        let targets = self.targets(traffic, class, hosts.len());
+        let (message, spread) = (traffic.message, traffic.spread);
         let mut waiting = Vec::new();
-        for (position, &sender) in senders.iter().enumerate() {
-            let Some(chooser) = chooser(&traffic.pattern, &targets, position, sender, hosts.len()) else {
+        for (position, &sender) in traffic.senders.iter().enumerate() {
+            let Some(chooser) = chooser(traffic.pattern, &targets, position, sender, hosts.len()) else {
                 continue;
             };
             match &chooser {
@@ -178,8 +153,8 @@ impl Builder<'_> {
                 _ => is_destination.fill(true),
             }
             let host = &mut hosts[sender as usize];
-            let owner = owner(sender, &host.sources, self.config.flows.len());
-            let mut arrivals = Stream::new(self.config.seed, "arrivals", owner);
+            let owner = owner(sender, &host.sources, self.model.flows.len());
+            let mut arrivals = Stream::new(self.model.seed, "arrivals", owner);
             let clock = Self::clock(traffic.rate, traffic.arrivals, message, spread);
             let phase = match &clock {
                 Clock::Saturating | Clock::Fed => 0,
@@ -192,15 +167,15 @@ impl Builder<'_> {
             host.sources.push(Source {
                 class,
                 sl: traffic.sl,
-                vl: self.vl(traffic.sl),
+                vl: self.model.lanes.of(traffic.sl),
                 chooser,
                 clock,
                 message,
-                varied: self.varied(traffic, spread, owner),
+                varied: self.varied(traffic, owner),
                 next_at: traffic.start + Time(phase),
-                stop: traffic.stop.unwrap_or(Time::NEVER),
+                stop: traffic.stop,
                 left: u64::MAX,
-                destinations: Stream::new(self.config.seed, "destinations", owner),
+                destinations: Stream::new(self.model.seed, "destinations", owner),
                 arrivals,
                 backlog: 0,
                 ready: 0,
@@ -212,39 +187,11 @@ impl Builder<'_> {
         Ok(waiting)
     }
 
-    fn traffic_name(&self, number: usize) -> String {
-        let name = self.config.traffic[number].name.clone();
-        name.unwrap_or_else(|| format!("traffic {}", number + 1))
-    }
-
-    fn senders(&self, traffic: &Traffic) -> Result<Vec<u32>, ModelError> {
-        match &traffic.hosts {
-            Some(names) => names.iter().map(|name| self.host(name)).collect(),
-            None => Ok((0..self.topology.hosts.len() as u32).collect()),
-        }
-    }
-
-    pub(super) fn placement(
-        &self,
-        forest: &Forest,
-        traffic: &Traffic,
-        number: usize,
-    ) -> Result<Placement, ModelError> {
-        let hosts = self.topology.hosts.len() as u32;
-        if forest.hotspots == 0 || hosts < 2 {
-            return Err(wrong("a forest needs a hotspot and two hosts"));
-        }
-        let senders = self.senders(traffic)?;
-        let end = traffic.stop.unwrap_or(Time::NEVER).min(self.config.duration);
-        let owner = (self.config.seed, number as u64);
-        Ok(Placement::draw(forest, (&senders, hosts), owner, (traffic.start, end)))
-    }
-
     /// Gives the hosts of a forest their sources; each role is a class.
     fn add_forest(
         &self,
-        (traffic, forest, placement): (&Traffic, &Forest, &Placement),
-        name: &str,
+        traffic: &Offered,
+        (forest, placement): (&Forest, &Placement),
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
     ) -> Result<(), ModelError> {
@@ -259,13 +206,13 @@ impl Builder<'_> {
             let class = match known.iter().find(|(known, _)| *known == kind) {
                 Some((_, class)) => *class,
                 None => {
-                    let class = self.add_class(classes, &format!("{name}: {kind}"))?;
+                    let class = self.add_class(classes, &format!("{}: {kind}", traffic.name))?;
                     known.push((kind, class));
                     class
                 }
             };
             let host = &mut hosts[sender as usize];
-            let owner = owner(sender, &host.sources, self.config.flows.len());
+            let owner = owner(sender, &host.sources, self.model.flows.len());
             let spec = GeneratorSpec {
                 me: sender,
                 hosts: self.topology.hosts.len() as u32,
@@ -278,16 +225,16 @@ impl Builder<'_> {
             host.sources.push(Source {
                 class,
                 sl: traffic.sl,
-                vl: self.vl(traffic.sl),
+                vl: self.model.lanes.of(traffic.sl),
                 chooser: Chooser::Forest(Box::new(Generator::new(spec))),
                 clock: Clock::Saturating,
-                message: self.message_size(traffic.message)?,
+                message: traffic.message,
                 varied: None,
                 next_at: traffic.start,
-                stop: traffic.stop.unwrap_or(Time::NEVER),
+                stop: traffic.stop,
                 left: u64::MAX,
-                destinations: Stream::new(self.config.seed, "destinations", owner),
-                arrivals: Stream::new(self.config.seed, "arrivals", owner),
+                destinations: Stream::new(self.model.seed, "destinations", owner),
+                arrivals: Stream::new(self.model.seed, "arrivals", owner),
                 backlog: 0,
                 ready: 0,
             });
@@ -297,7 +244,7 @@ impl Builder<'_> {
 
     /// The pace of a share, in percent, of what a host sends; all of what it can is no bound.
     fn share_pace(&self, offered: Option<Rate>, link: Rate, share: u8) -> BytePace {
-        let most = self.config.host.injection_rate.map_or(link, |rate| rate.min(link));
+        let most = self.model.host.injection_rate(link);
         match (offered, share) {
             (None, 100) => BytePace::INSTANT,
             (rate, _) => Rate(rate.unwrap_or(most).0.saturating_mul(share.into()) / 100).pace(),
@@ -318,11 +265,11 @@ impl Builder<'_> {
     /// What the hosts of each forest are. Hotspots that move are nobody in particular.
     pub(super) fn groups(&self) -> Vec<Group> {
         let mut groups = Vec::new();
-        for (number, placement) in self.forests.iter().enumerate() {
+        for (traffic, placement) in self.model.traffic.iter().zip(&self.forests) {
             let Some(placement) = placement else { continue };
             let mut add = |name, hosts: Vec<u32>| {
                 if !hosts.is_empty() {
-                    groups.push(Group { traffic: self.traffic_name(number), name, hosts });
+                    groups.push(Group { traffic: traffic.name.clone(), name, hosts });
                 }
             };
             if placement.hotspots.periods() == 1 {
@@ -339,16 +286,26 @@ impl Builder<'_> {
     }
 
     /// The hosts a pattern is about: its hotspots, or a permutation's images.
-    fn targets(&self, pattern: &Pattern, class: u16, hosts: usize) -> Result<Vec<u32>, ModelError> {
-        match pattern {
-            Pattern::Hotspots { to } => to.iter().map(|name| self.host(name)).collect(),
-            Pattern::Permutation => Ok(permutation(self.config.seed, class, hosts as u32)),
-            _ => Ok(Vec::new()),
+    fn targets(&self, traffic: &Offered, class: u16, hosts: usize) -> Vec<u32> {
+        match traffic.pattern {
+            Pattern::Permutation => permutation(self.model.seed, class, hosts as u32),
+            _ => traffic.named.clone(),
         }
     }
 }
 
-/// Lets the last source of a host wait for its trigger.
+/// Who is what in a pattern that is a forest.
+pub(super) fn placement(
+    model: &Model,
+    (number, traffic): (usize, &Offered),
+    topology: &Topology,
+) -> Option<Placement> {
+    let Pattern::Forest(forest) = traffic.pattern else { return None };
+    let owner = (model.seed, number as u64);
+    let span = (traffic.start, traffic.stop.min(model.duration));
+    Some(Placement::draw(forest, (&traffic.senders, topology.hosts.len() as u32), owner, span))
+}
+
 /// The number that a pattern's random streams at a host have: which of the host's patterns it is. Flows
 /// do not count, of which there are so many in all (their classes come first).
 fn owner(host: u32, sources: &[Source], flows: usize) -> u64 {

@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use silvan_engine::Rate;
-use silvan_engine::units::BytePace;
 use silvan_engine::{EventQueue, Time};
 
 use super::{Builder, Receiver, wrong};
-use crate::config::Architecture;
 use crate::congestion::Notification;
 use crate::congestion::marking::Marking;
 use crate::core::{Core, Far};
@@ -39,7 +36,7 @@ impl Builder<'_> {
         }
         let plan = self.plan(&core.links, receivers, hosts);
         let is_apart = engine == Engine::Fastest && plan.fits(switches).is_ok();
-        let threads = if self.config.jobs.is_empty() { usize::from(self.config.threads.max(1)) } else { 1 };
+        let threads = if self.model.jobs.is_empty() { self.model.threads } else { 1 };
         let mut partition = Partition::new(threads, &plan, switches, hosts.len());
         let acts_at_once = partition.lookahead == Time::ZERO;
         if acts_at_once {
@@ -57,7 +54,7 @@ impl Builder<'_> {
             *next += 1;
         }
         let outputs = if is_apart { Outputs::new(&plan, &partition, switches) } else { Vec::new() };
-        let lookahead = if !self.config.jobs.is_empty() {
+        let lookahead = if !self.model.jobs.is_empty() {
             Err("ranks of jobs act at once on what arrives")
         } else if acts_at_once {
             Err("a switch acts on the next one at once")
@@ -123,50 +120,43 @@ impl Builder<'_> {
         let sources = hosts.iter().flat_map(|host| &host.sources);
         let drawn = sources.filter(|source| !matches!(source.clock, Clock::Fed));
         let payloads = drawn.map(|source| self.least_payload(source));
-        let data = payloads.chain(self.least_of_jobs()).min().unwrap_or(self.sizes.mtu) + self.sizes.header;
+        let data = payloads.chain(self.least_of_jobs()).min().unwrap_or(self.model.sizes.mtu)
+            + self.model.sizes.header;
         // Without marks there are notifications only of what is acknowledged anyway.
-        let parts = self.config.parts();
+        let parts = &self.model.parts;
         let quiet = matches!(parts.marking, Marking::None) && matches!(parts.notification, Notification::Cnp);
         Plan {
             links,
             receivers,
-            drain: self.config.host.drain_rate.map_or(BytePace::INSTANT, Rate::pace),
+            drain: self.model.host.drain(),
             acknowledges: parts.notification != Notification::Cnp,
             hosts_from: hosts.iter().map(|host| (host.out, host.id)).collect(),
             hosts_at: self.directed().filter_map(host_at).collect(),
-            lanes: self.config.lanes.count,
-            full_space: self.full_space(),
-            control_space: self.sizes.space(self.sizes.control),
+            lanes: self.model.lanes.count,
+            full_space: self.model.full_space,
+            control_space: self.model.sizes.space(self.model.sizes.control),
             have_adapters: hosts.iter().any(|host| host.adapter.is_some()),
-            smallest: if quiet { data } else { data.min(self.sizes.control) }.max(1),
-            credit_block: self.sizes.credit_block,
-            crossbar: self.fastest_crossbar(),
+            smallest: if quiet { data } else { data.min(self.model.sizes.control) }.max(1),
+            credit_block: self.model.sizes.credit_block,
+            crossbar: self.model.switch.crossbar,
             least_notice: self.least_notice(),
         }
     }
 
-    /// How fast a switch may free a packet's space, if that is faster than its links.
-    fn fastest_crossbar(&self) -> Option<BytePace> {
-        let config = &self.config.switch;
-        let is_cioq = config.architecture(self.config.congestion.mechanism) == Architecture::Cioq;
-        let usual = is_cioq.then(|| Rate(2 * self.fastest().0));
-        config.crossbar.or(usual).map(Rate::pace)
-    }
-
     /// Bytes of the smallest notification that switches send to the next node, if they send any.
     fn least_notice(&self) -> Option<u32> {
-        let parts = self.config.parts();
-        let lines = match parts.isolation {
+        let parts = &self.model.parts;
+        let lines = match &parts.isolation {
             Isolation::None => None,
             Isolation::SpecialQueues(special) => Some(u32::try_from(special.message.0).unwrap_or(u32::MAX)),
         };
-        let reports = (parts.notification == Notification::Backward).then_some(self.sizes.control);
+        let reports = (parts.notification == Notification::Backward).then_some(self.model.sizes.control);
         lines.into_iter().chain(reports).min()
     }
 
     /// The payload of a source's smallest packet, or less.
     fn least_payload(&self, source: &Source) -> u32 {
-        let mtu = self.sizes.mtu;
+        let mtu = self.model.sizes.mtu;
         // The last packet of a message has what is left.
         let of = |message: u64| match (message / u64::from(mtu), (message % u64::from(mtu)) as u32) {
             (0, rest) => rest,

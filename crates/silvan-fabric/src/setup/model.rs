@@ -1,0 +1,330 @@
+//! The configuration resolved: each preset and default looked up once, on its network; sizes in bytes, buffers
+//! in whole credit blocks. What builds switches, hosts and sources reads this and no option.
+
+use std::sync::Arc;
+
+use silvan_engine::units::BytePace;
+use silvan_engine::{Bytes, Rate, Time};
+
+use super::offered::{self, Offered, Sender};
+use super::{Reason, small};
+use crate::config::{
+    AdaptiveRouting, Arbitration, Architecture, Assignment, Config, FlowControl, Measure, Pinned, RoutePer,
+};
+use crate::congestion::Parts;
+use crate::congestion::round_trip::RoundTrip;
+use crate::host::Sizes;
+use crate::queueing::isolation::Rule;
+use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};
+use crate::routing::adaptive::Heuristic;
+use crate::routing::{self, Tables};
+use crate::simulation::ModelError;
+use crate::topology::Topology;
+use crate::traffic::Job;
+
+/// A rate that bounds nothing.
+const UNLIMITED: Rate = Rate(u64::MAX);
+
+/// Everything that is built from, with no option left that has a default.
+pub(super) struct Model<'a> {
+    pub seed: u64,
+    pub duration: Time,
+    pub warmup: Time,
+    /// Threads that may work at the run, at least one.
+    pub threads: usize,
+    pub measure: &'a Measure,
+    pub sizes: Sizes,
+    /// What a full packet takes of a buffer.
+    pub full_space: u32,
+    pub lanes: LaneModel,
+    pub switch: SwitchModel,
+    pub host: HostModel,
+    /// Thresholds of on/off flow control, none where there are credits.
+    pub on_off: Option<OnOffModel>,
+    /// The parts of congestion management in force.
+    pub parts: Parts,
+    /// The rule of special queues, if there are any.
+    pub special: Option<Arc<Rule>>,
+    /// The shortest round trip, where the reaction needs it.
+    pub round_trip: Option<RoundTrip>,
+    /// How routes are chosen for flows, if they are.
+    pub flow_routes: Option<FlowChoice>,
+    /// How routes are chosen for packets, if they are.
+    pub packet_routes: Option<PacketChoice>,
+    /// Service levels of paths and lanes of switches, where those decide.
+    pub path_lanes: Option<Arc<routing::Lanes>>,
+    /// Whether packets of a flow may overtake each other.
+    pub may_reorder: bool,
+    pub flows: Vec<Sender>,
+    pub traffic: Vec<Offered<'a>>,
+    pub jobs: &'a [Job],
+}
+
+/// Virtual lanes.
+pub(super) struct LaneModel {
+    pub count: u8,
+    /// That of control packets; none for that of the packet they answer.
+    pub control: Option<u8>,
+    /// Those of data, where destinations decide.
+    pub data: Vec<u8>,
+    pub assignment: Assignment,
+    /// That of each service level.
+    of_level: [u8; 16],
+}
+
+/// What all switches have in common.
+pub(super) struct SwitchModel {
+    pub architecture: Architecture,
+    pub arbitration: Arbitration,
+    pub queues: Queues,
+    pub organisation: Organisation,
+    /// Whether the queues of an input share its memory.
+    pub shared: bool,
+    /// Memory of each queue in bytes, where it is divided and this was given; else equal parts.
+    pub queue_buffer: Option<Bytes>,
+    /// Memory of an input and of an output, bytes per virtual lane.
+    pub lane: u32,
+    pub output_lane: u32,
+    pub latency: Time,
+    /// The pace at which an input is read; none for that of the link that a packet leaves on.
+    pub crossbar: Option<BytePace>,
+    pub islip_iterations: u8,
+    pub control_first: bool,
+}
+
+/// What all hosts have in common.
+pub(super) struct HostModel {
+    /// Memory of the input, bytes per virtual lane.
+    pub lane: u32,
+    injection: Rate,
+    drain: Rate,
+    pub message_overhead: Time,
+    /// How the buffer between queues and link is divided, and bytes of each part; none for no such buffer.
+    pub output: Option<(Organisation, u32)>,
+}
+
+/// Thresholds in bytes; those that are not given follow from the link.
+pub(super) struct OnOffModel {
+    pub xoff: Option<u32>,
+    pub xon: Option<u32>,
+}
+
+/// How routes are chosen for flows.
+#[derive(Clone, Copy)]
+pub(super) struct FlowChoice {
+    pub heuristic: Heuristic,
+    /// Flows that the route cache of an input port holds; none for all.
+    pub cache: Option<u32>,
+}
+
+/// How routes are chosen for packets.
+pub(super) struct PacketChoice {
+    /// Loads that differ by less bytes are alike.
+    pub grade: u32,
+    /// Service levels whose data choose, one bit each.
+    pub levels: u16,
+    pub pins_throttled: bool,
+    pub pins_isolated: bool,
+}
+
+impl<'a> Model<'a> {
+    /// Resolves a configuration on its network.
+    pub fn new(topology: &Topology, tables: &Tables, config: &'a Config) -> Result<Self, ModelError> {
+        let packet = &config.packet;
+        let sizes = Sizes {
+            mtu: small(packet.mtu, "packet.mtu")?,
+            header: small(packet.header, "packet.header")?,
+            control: small(packet.control, "packet.control")?,
+            credit_block: small(packet.credit_block, "packet.credit_block")?.max(1),
+        };
+        let lanes = LaneModel::new(config);
+        let parts = config.parts();
+        let special = match &parts.isolation {
+            Isolation::None => None,
+            Isolation::SpecialQueues(special) => Some(Arc::new(special.rule(sizes.mtu + sizes.header))),
+        };
+        let trip = || RoundTrip::of(topology, tables, config);
+        let on_off = match &config.flow_control {
+            FlowControl::Credits => None,
+            FlowControl::OnOff(given) => Some(OnOffModel {
+                xoff: given.xoff.map(|xoff| small(xoff, "flow_control.xoff")).transpose()?,
+                xon: given.xon.map(|xon| small(xon, "flow_control.xon")).transpose()?,
+            }),
+        };
+        let packet_routes = config.chosen_routes(RoutePer::Packet);
+        let flow_routes = config.chosen_routes(RoutePer::Flow).map(|adaptive| FlowChoice {
+            heuristic: adaptive.heuristic.unwrap_or_default(),
+            cache: adaptive.cache,
+        });
+        Ok(Self {
+            seed: config.seed,
+            duration: config.duration,
+            warmup: config.warmup,
+            threads: usize::from(config.threads.max(1)),
+            measure: &config.measure,
+            sizes,
+            full_space: sizes.space(sizes.mtu + sizes.header),
+            switch: SwitchModel::new(config, sizes, topology)?,
+            host: HostModel::new(config, sizes, usize::from(lanes.count), special.is_some())?,
+            on_off,
+            round_trip: parts.reaction.needs_round_trip().then(trip),
+            parts,
+            special,
+            flow_routes,
+            packet_routes: packet_routes.map(|adaptive| PacketChoice::new(adaptive, sizes)),
+            path_lanes: config.path_lanes.clone(),
+            may_reorder: config.may_reorder(),
+            flows: offered::flows(config, topology)?,
+            traffic: offered::patterns(config, topology)?,
+            jobs: &config.jobs,
+            lanes,
+        })
+    }
+}
+
+impl LaneModel {
+    fn new(config: &Config) -> Self {
+        let given = &config.lanes;
+        let count = given.count.max(1);
+        let of_level = |level: u8| match &given.sl_to_vl {
+            Some(map) => map.get(usize::from(level)).copied().unwrap_or(0).min(count - 1),
+            None => level % count,
+        };
+        let data: Vec<u8> = (0..count).filter(|&vl| given.control != Some(vl)).collect();
+        Self {
+            count,
+            control: given.control.map(|lane| lane.min(count - 1)),
+            data: if data.is_empty() { vec![0] } else { data },
+            assignment: given.assignment,
+            of_level: std::array::from_fn(|level| of_level(level as u8)),
+        }
+    }
+
+    /// The virtual lane of a service level, 0 to 15.
+    pub fn of(&self, level: u8) -> u8 {
+        self.of_level[usize::from(level & 15)]
+    }
+
+    /// That of every service level.
+    pub fn of_levels(&self) -> [u8; 16] {
+        self.of_level
+    }
+}
+
+/// What a virtual lane has of a port's memory, in whole credit blocks.
+fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, key: &str) -> Result<u32, ModelError> {
+    let per_lane = small(buffer, key)? / u32::from(config.lanes.count.max(1));
+    let whole = per_lane / sizes.credit_block * sizes.credit_block;
+    let needed = sizes.space(sizes.mtu + sizes.header).max(sizes.space(sizes.control));
+    if whole < needed {
+        return Err(Reason::TooSmall { share: whole, of: "per virtual lane", needed }.of(key, buffer));
+    }
+    Ok(whole)
+}
+
+impl SwitchModel {
+    fn new(config: &Config, sizes: Sizes, topology: &Topology) -> Result<Self, ModelError> {
+        let (given, mechanism) = (&config.switch, config.congestion.mechanism);
+        let (architecture, queues) = (given.architecture(mechanism), given.queues(mechanism));
+        let fastest = topology.links.iter().map(|link| link.rate).max().unwrap_or_default();
+        if let Some(crossbar) = given.crossbar
+            && crossbar < fastest
+        {
+            return Err(Reason::SlowCrossbar { fastest }.of("switch.crossbar", crossbar));
+        }
+        let usual = (architecture == Architecture::Cioq).then(|| Rate(2 * fastest.0));
+        let output_buffer = given.output_buffer.unwrap_or(given.buffer);
+        if let Some(size) = given.queue_buffer {
+            small(size, "switch.queue_buffer")?;
+        }
+        Ok(Self {
+            architecture,
+            arbitration: given.arbitration,
+            queues,
+            organisation: Organisation::new(queues, given.queue_count),
+            shared: given.memory(mechanism) == Memory::Shared,
+            queue_buffer: given.queue_buffer,
+            lane: lane_share(config, sizes, given.buffer, "switch.buffer")?,
+            output_lane: lane_share(config, sizes, output_buffer, "switch.output_buffer")?,
+            latency: given.latency,
+            crossbar: given.crossbar.or(usual).map(Rate::pace),
+            islip_iterations: given.islip_iterations,
+            control_first: given.control_first(mechanism),
+        })
+    }
+}
+
+impl HostModel {
+    fn new(config: &Config, sizes: Sizes, lanes: usize, has_special: bool) -> Result<Self, ModelError> {
+        let given = &config.host;
+        let preset = if has_special { HostQueues::Single } else { HostQueues::None };
+        let organisation = match given.queues.unwrap_or(preset) {
+            HostQueues::None => None,
+            HostQueues::Single => Some(Organisation::Single),
+            HostQueues::PerDestination => Some(Organisation::PerDestination),
+            HostQueues::DestinationModulo => {
+                Some(Organisation::new(Queues::DestinationModulo, config.switch.queue_count))
+            }
+        };
+        let lane = lane_share(config, sizes, given.buffer, "host.buffer")?;
+        let mut output = None;
+        if let Some(organisation) = organisation {
+            const KEY: &str = "host.output_buffer";
+            let parts = organisation.fixed(1).max(1) * lanes;
+            let share = small(given.output_buffer, KEY)? / parts as u32;
+            let needed = sizes.space(sizes.mtu + sizes.header);
+            if share < needed {
+                let of = "per queue and virtual lane";
+                return Err(Reason::TooSmall { share, of, needed }.of(KEY, given.output_buffer));
+            }
+            output = Some((organisation, share));
+        }
+        Ok(Self {
+            lane,
+            injection: given.injection_rate.unwrap_or(UNLIMITED),
+            drain: given.drain_rate.unwrap_or(UNLIMITED),
+            message_overhead: given.message_overhead,
+            output,
+        })
+    }
+
+    /// The most that a host injects by a way of a rate.
+    pub fn injection_rate(&self, way: Rate) -> Rate {
+        self.injection.min(way)
+    }
+
+    /// The most that a host takes in by a way of a rate.
+    pub fn drain_rate(&self, way: Rate) -> Rate {
+        self.drain.min(way)
+    }
+
+    /// The pace at which a host puts packets on a link of a rate; what is instant takes the link's time.
+    pub fn injection(&self, link: Rate) -> BytePace {
+        // The overhead comes on top of sending, so that has to take its time. So does moving packets into an
+        // output buffer.
+        let takes_time = self.message_overhead > Time::ZERO || self.output.is_some();
+        if self.injection == UNLIMITED && !takes_time {
+            BytePace::INSTANT
+        } else {
+            self.injection_rate(link).pace()
+        }
+    }
+
+    /// The pace at which a host empties its input buffer.
+    pub fn drain(&self) -> BytePace {
+        if self.drain == UNLIMITED { BytePace::INSTANT } else { self.drain.pace() }
+    }
+}
+
+impl PacketChoice {
+    fn new(given: &AdaptiveRouting, sizes: Sizes) -> Self {
+        let full = Bytes(u64::from(sizes.mtu + sizes.header));
+        let bit = |levels: u16, &level: &u8| levels | 1 << (level & 15);
+        Self {
+            grade: u32::try_from(given.grade.unwrap_or(full).0).unwrap_or(u32::MAX),
+            levels: given.levels.as_ref().map_or(u16::MAX, |levels| levels.iter().fold(0, bit)),
+            pins_throttled: given.pins(Pinned::Throttled),
+            pins_isolated: given.pins(Pinned::Isolated),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What is sent, resolved: hosts by number, names and sizes where none were given.
+
+use silvan_engine::{Bytes, Rate, Time};
+
+use super::{Reason, small};
+use crate::config::Config;
+use crate::simulation::ModelError;
+use crate::topology::Topology;
+use crate::traffic::{Arrivals, Pattern, Traffic};
+
+/// A flow.
+pub(super) struct Sender {
+    pub name: String,
+    pub from: u32,
+    pub to: u32,
+    /// Bytes of a message, at least one.
+    pub message: u32,
+    /// Payload offered per time; none for as much as the host can inject.
+    pub rate: Option<Rate>,
+    pub arrivals: Arrivals,
+    pub sl: u8,
+    pub start: Time,
+    /// Packets delivered in the network at which it starts, if that is what starts it.
+    pub start_after_packets: Option<u64>,
+    pub stop: Time,
+    /// Payload in all; the largest number for no end.
+    pub total: u64,
+}
+
+/// A pattern of traffic.
+pub(super) struct Offered<'a> {
+    pub name: String,
+    /// The hosts that send.
+    pub senders: Vec<u32>,
+    pub pattern: &'a Pattern,
+    /// The hosts that a pattern names.
+    pub named: Vec<u32>,
+    /// Bytes of the smallest message, at least one, and by how much others may be larger.
+    pub message: u32,
+    pub spread: u32,
+    /// Whether a largest size was given.
+    pub is_varied: bool,
+    /// As of [`Sender::rate`].
+    pub rate: Option<Rate>,
+    pub arrivals: Arrivals,
+    pub sl: u8,
+    pub start: Time,
+    /// As of [`Sender::start_after_packets`].
+    pub start_after_packets: Option<u64>,
+    pub stop: Time,
+    /// Data packets of each host, if there is an end to them.
+    pub packets_per_host: Option<u64>,
+}
+
+/// The flows, with their hosts.
+pub(super) fn flows(config: &Config, topology: &Topology) -> Result<Vec<Sender>, ModelError> {
+    let flow = |(at, flow): (usize, &crate::traffic::Flow)| {
+        Ok(Sender {
+            name: flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to)),
+            from: host(topology, &flow.from, || format!("flow.{at}.from"))?,
+            to: host(topology, &flow.to, || format!("flow.{at}.to"))?,
+            message: message(config, flow.message, || format!("flow.{at}.message"))?,
+            rate: flow.rate,
+            arrivals: flow.arrivals,
+            sl: flow.sl,
+            start: flow.start,
+            start_after_packets: flow.start_after_packets,
+            stop: flow.stop.unwrap_or(Time::NEVER),
+            total: flow.total.map_or(u64::MAX, |total| total.0),
+        })
+    };
+    config.flows.iter().enumerate().map(flow).collect()
+}
+
+/// The patterns, with their hosts.
+pub(super) fn patterns<'a>(config: &'a Config, topology: &Topology) -> Result<Vec<Offered<'a>>, ModelError> {
+    config.traffic.iter().enumerate().map(|traffic| pattern(traffic, config, topology)).collect()
+}
+
+fn pattern<'a>(
+    (at, traffic): (usize, &'a Traffic),
+    config: &Config,
+    topology: &Topology,
+) -> Result<Offered<'a>, ModelError> {
+    let senders = match &traffic.hosts {
+        Some(names) => hosts(topology, names, &format!("traffic.{at}.hosts"))?,
+        None => (0..topology.hosts.len() as u32).collect(),
+    };
+    let named = match &traffic.pattern {
+        Pattern::Hotspots { to } => hosts(topology, to, &format!("traffic.{at}.pattern.to"))?,
+        Pattern::Forest(forest) if forest.hotspots == 0 || topology.hosts.len() < 2 => {
+            return Err(Reason::NoForest.at(format!("traffic.{at}.pattern.hotspots")));
+        }
+        _ => Vec::new(),
+    };
+    let message = message(config, traffic.message, || format!("traffic.{at}.message"))?;
+    let key = format!("traffic.{at}.message_max");
+    let most = traffic.message_max.map_or(Ok(message), |most| small(most, &key))?;
+    let spread = most.checked_sub(message);
+    Ok(Offered {
+        name: traffic.name.clone().unwrap_or_else(|| format!("traffic {}", at + 1)),
+        senders,
+        pattern: &traffic.pattern,
+        named,
+        message,
+        spread: spread.ok_or_else(|| Reason::LargestBelowSmallest.of(key, Bytes(most.into())))?,
+        is_varied: traffic.message_max.is_some(),
+        rate: traffic.rate,
+        arrivals: traffic.arrivals,
+        sl: traffic.sl,
+        start: traffic.start,
+        start_after_packets: traffic.start_after_packets,
+        stop: traffic.stop.unwrap_or(Time::NEVER),
+        packets_per_host: traffic.packets_per_host,
+    })
+}
+
+/// Bytes of a message, by default a packet's payload.
+fn message(config: &Config, given: Option<Bytes>, key: impl FnOnce() -> String) -> Result<u32, ModelError> {
+    small(given.unwrap_or(config.packet.mtu), &key()).map(|bytes| bytes.max(1))
+}
+
+fn host(topology: &Topology, name: &str, key: impl FnOnce() -> String) -> Result<u32, ModelError> {
+    topology.host_named(name).ok_or_else(|| Reason::NoSuchHost(name.to_owned()).at(key()))
+}
+
+/// The hosts of a list, which stands at `key`.
+fn hosts(topology: &Topology, names: &[String], key: &str) -> Result<Vec<u32>, ModelError> {
+    names.iter().enumerate().map(|(at, name)| host(topology, name, || format!("{key}.{at}"))).collect()
+}

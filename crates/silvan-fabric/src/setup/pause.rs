@@ -1,0 +1,86 @@
+//! Thresholds of on/off flow control, and the room that they need above them.
+
+use silvan_engine::{Bytes, Rate, Time};
+
+use super::{Builder, Reason};
+use crate::link::{Division, Thresholds};
+use crate::simulation::ModelError;
+use crate::topology::Link;
+
+impl Builder<'_> {
+    /// The thresholds of a virtual lane at a link's receiver, which has `capacity` bytes for it; none where
+    /// there are credits.
+    ///
+    /// The message to stop takes a link's delay from the arrival that exceeds the threshold. The buffer must
+    /// hold the packets that were on their way then, and those that the sender begins before it receives the
+    /// message.
+    pub(super) fn pause(
+        &self,
+        link: &Link,
+        to_host: bool,
+        division: &Division,
+        capacity: u32,
+    ) -> Result<Option<Thresholds>, ModelError> {
+        let Some(given) = &self.model.on_off else { return Ok(None) };
+        if *division != Division::Whole {
+            return Err(Reason::DividedMemory.of("flow_control.kind", "on-off"));
+        }
+        let full = self.model.full_space;
+        // A packet counts from its head's time at a switch, from its tail's at a host.
+        let on_its_way = if to_host {
+            link.delay + link.rate.pace().time(self.model.sizes.mtu + self.model.sizes.header)
+        } else {
+            link.delay + self.model.switch.latency
+        };
+        let room = u64::from(2 * full) + self.space_in(on_its_way + link.delay, link.rate);
+        let most = u64::from(capacity).saturating_sub(room);
+        let xoff = given.xoff.unwrap_or_else(|| u32::try_from(most).unwrap_or(u32::MAX));
+        if u64::from(xoff) > most || capacity as u64 <= room {
+            let reason = Reason::NoRoomAboveThreshold { rate: link.rate, delay: link.delay, capacity, room };
+            return Err(match given.xoff {
+                Some(xoff) => reason.of("flow_control.xoff", Bytes(xoff.into())),
+                None => reason.of("flow_control.kind", "on-off"),
+            });
+        }
+        let usual = xoff.saturating_sub(2 * full).max(xoff / 2);
+        let xon = given.xon.unwrap_or(usual);
+        if xon > xoff {
+            return Err(Reason::XonAboveXoff { xoff }.of("flow_control.xon", Bytes(xon.into())));
+        }
+        Ok(Some(Thresholds { xoff, xon }))
+    }
+
+    /// The most buffer space that packets sent within a time can need, in bytes.
+    fn space_in(&self, span: Time, rate: Rate) -> u64 {
+        let bytes = u128::from(rate.bytes_in(span));
+        // Small packets need more space for their size: the smallest one, or the first of a further block.
+        let block = self.model.sizes.credit_block;
+        let least = self.least_packet();
+        let next = least.div_ceil(block) * block + 1;
+        let share = [least, next.min(self.model.sizes.mtu + self.model.sizes.header).max(least)]
+            .map(|size| (u128::from(self.model.sizes.space(size)), u128::from(size)));
+        share.map(|(space, size)| (bytes * space).div_ceil(size)).into_iter().max().unwrap_or(0) as u64
+    }
+
+    /// The size of the smallest packet that a scenario's traffic can make.
+    fn least_packet(&self) -> u32 {
+        let mtu = u64::from(self.model.sizes.mtu);
+        // The last piece of what is cut into pieces of a size.
+        let last = |bytes: u64, piece: u64| match bytes % piece.max(1) {
+            0 => piece,
+            rest => rest,
+        };
+        let flows = self.model.flows.iter().map(|flow| {
+            let message = u64::from(flow.message);
+            let end = if flow.total == u64::MAX { message } else { last(flow.total, message) };
+            last(message, mtu).min(last(end, mtu))
+        });
+        let traffic = self.model.traffic.iter().map(|traffic| match u64::from(traffic.message) {
+            message if traffic.is_varied && message + u64::from(traffic.spread) > mtu => 1,
+            // The last packets that a host may generate are a message cut short at whole packets.
+            message => last(message, mtu),
+        });
+        let payload = flows.chain(traffic).min().unwrap_or(mtu).clamp(1, mtu) as u32;
+        (payload + self.model.sizes.header).min(self.model.sizes.control).max(1)
+    }
+}

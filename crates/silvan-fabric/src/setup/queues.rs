@@ -1,0 +1,179 @@
+//! Queues: how switches and host adapters are divided, and the virtual lanes of destinations.
+
+use std::sync::Arc;
+
+use silvan_engine::units::BytePace;
+use silvan_engine::{Bytes, Rate};
+
+use super::model::{Model, SwitchModel};
+use super::{Builder, Reason, small};
+use crate::config::{Arbitration, Architecture, Assignment};
+use crate::host::{Adapter, Paths};
+use crate::link::Division;
+use crate::port_set::PortSet;
+use crate::queueing::buffers::{Buffers, Routes, Shape};
+use crate::queueing::isolation::Cams;
+use crate::queueing::{Isolation, Organisation, Queues};
+use crate::simulation::ModelError;
+use crate::switch::{
+    Arbiter, CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch,
+};
+use crate::topology::NodeRef;
+
+impl Builder<'_> {
+    /// Whether the queues whose fill marking rules are told hold packets for one output alone.
+    pub(super) fn queues_have_one_output(&self) -> bool {
+        let Model { switch, flow_routes, packet_routes, .. } = &self.model;
+        if switch.arbitration == Arbitration::Fcfs {
+            return true;
+        }
+        match &self.model.parts.isolation {
+            // A destination has one output, unless routes are chosen.
+            Isolation::SpecialQueues(special) if special.at_root => {
+                flow_routes.is_none() && packet_routes.is_none()
+            }
+            _ => switch.queues == Queues::PerOutput,
+        }
+    }
+
+    /// How the input buffers of a switch are divided for those who send to it, and the size of a
+    /// part.
+    pub(super) fn division(&self, switch: usize) -> Result<(Division, u32), ModelError> {
+        let SwitchModel { queues, organisation, shared, lane, queue_buffer, .. } = self.model.switch;
+        if shared || queues == Queues::Single {
+            return Ok((Division::Whole, lane));
+        }
+        let table = &self.tables.out[switch];
+        let (division, parts) = if queues == Queues::PerDestination {
+            (Division::PerDestination, table.len() as u32)
+        } else {
+            // A part per queue of the receiver.
+            let parts = organisation.fixed(usize::from(self.topology.switches[switch].ports)) as u32;
+            let output = |port: u16| usize::from(port.wrapping_sub(1));
+            let part = |(dst, &port): (usize, &u16)| organisation.index(output(port), dst as u32) as u16;
+            (Division::Table(table.iter().enumerate().map(part).collect(), parts), parts)
+        };
+        let given = queue_buffer.unwrap_or(Bytes(u64::from(lane / parts.max(1))));
+        let block = self.model.sizes.credit_block;
+        let size = small(given, "switch.queue_buffer")? / block * block;
+        let needed = self.model.full_space;
+        if size < needed {
+            let reason = Reason::QueueTooSmall { queues: parts, size: given, needed };
+            return Err(reason.at("switch.queue_buffer"));
+        }
+        Ok((division, size))
+    }
+
+    /// The switch with these ports.
+    pub(super) fn switch(&self, ports: Ports) -> Switch {
+        let SwitchModel { architecture, arbitration, queues, shared, control_first, .. } = self.model.switch;
+        if arbitration == Arbitration::Fcfs {
+            return Switch::Fcfs(Box::new(FcfsSwitch::new(ports, control_first)));
+        }
+        let is_special = self.model.special.is_some();
+        let plain = queues == Queues::PerOutput && shared && !is_special && !control_first;
+        if architecture == Architecture::Voq && plain {
+            return Switch::Voq(VoqSwitch::new(ports));
+        }
+        match (architecture, ports.count() <= 64) {
+            (Architecture::Cioq, true) => Switch::Cioq(self.cioq(ports)),
+            (Architecture::Cioq, false) => Switch::LargeCioq(self.cioq(ports)),
+            (_, true) => Switch::Queued(self.queued(ports)),
+            (_, false) => Switch::LargeQueued(self.queued(ports)),
+        }
+    }
+
+    /// The queues of a switch.
+    fn buffers<S: PortSet>(&self, ports: &Ports) -> Buffers<S> {
+        let SwitchModel { organisation, control_first, .. } = self.model.switch;
+        let (count, lanes) = (ports.count(), ports.lanes);
+        let rates =
+            || ports.wiring.iter().map(|port| port.map_or(Rate::default(), |port| port.rate)).collect();
+        let special = self.model.special.as_ref();
+        let cams = special.map(|rule| Cams::new(Arc::clone(rule), count, rates(), lanes, true));
+        let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
+        let routes =
+            if ports.steering.is_some() { Routes::Packet } else { Routes::Table(Arc::clone(ports.table())) };
+        Buffers::new(shape, routes, cams)
+    }
+
+    /// A switch with buffers at inputs and outputs.
+    fn cioq<S: PortSet>(&self, ports: Ports) -> Box<CioqSwitch<S>> {
+        let buffers = self.buffers(&ports);
+        let crossbar = self.model.switch.crossbar.unwrap_or(BytePace::INSTANT);
+        Box::new(CioqSwitch::new(ports, buffers, crossbar, self.model.switch.output_lane))
+    }
+
+    /// A switch with buffers at inputs alone, in any queues.
+    fn queued<S: PortSet>(&self, ports: Ports) -> Box<QueuedSwitch<S>> {
+        let SwitchModel { architecture, shared, islip_iterations, crossbar, .. } = self.model.switch;
+        let buffers = self.buffers(&ports);
+        let arbiter = if architecture == Architecture::Iq {
+            Arbiter::Islip(Islip::new(&ports, islip_iterations, buffers.is_fifo()))
+        } else {
+            Arbiter::RoundRobin(RoundRobin::new(&ports, !shared))
+        };
+        Box::new(QueuedSwitch::new(ports, buffers, arbiter, crossbar))
+    }
+
+    /// Special queues tell the node that a packet came from, over the link that it came by.
+    pub(super) fn check_ways(&self) -> Result<(), ModelError> {
+        match &self.model.parts.isolation {
+            Isolation::SpecialQueues(_) if self.topology.has_one_way_links() => {
+                let topology = self.topology.name.clone();
+                Err(Reason::OneWayLinks { topology }.at("congestion.isolation"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The output buffer of a host, if it has one.
+    pub(super) fn adapter(&self) -> Option<Box<Adapter>> {
+        let (organisation, part) = self.model.host.output?;
+        let lanes = usize::from(self.model.lanes.count);
+        let special = self.model.special.as_ref();
+        let cams = special
+            .filter(|_| organisation == Organisation::Single)
+            .map(|rule| Cams::new(Arc::clone(rule), 1, [Rate::default()].into(), lanes, false));
+        let shape = Shape { inputs: 1, outputs: 1, lanes, organisation, control_first: false };
+        let buffers = Buffers::new(shape, Routes::None, cams);
+        Some(Box::new(Adapter::new(buffers, organisation, part)))
+    }
+
+    /// The virtual lane of every destination for the hosts of each switch, where service levels do
+    /// not decide it.
+    pub(super) fn destination_lanes(&self, switch: usize) -> Option<Arc<[u8]>> {
+        let data = &self.model.lanes.data;
+        let hosts = self.topology.hosts.len();
+        match self.model.lanes.assignment {
+            Assignment::ServiceLevel | Assignment::Paths | Assignment::Routing => None,
+            Assignment::Destination => Some((0..hosts).map(|dst| data[dst % data.len()]).collect()),
+            Assignment::Vftree => {
+                let mut shared = vec![0; usize::from(u16::MAX) + 1];
+                let lane = |port: &u16| {
+                    let place: &mut usize = &mut shared[usize::from(*port)];
+                    *place += 1;
+                    data[(*place - 1) % data.len()]
+                };
+                Some(self.tables.out[switch].iter().map(lane).collect())
+            }
+        }
+    }
+
+    /// Service levels of paths, and the lane of each on hosts' links.
+    pub(super) fn paths(&self) -> Option<Arc<Paths>> {
+        let lanes = self.model.path_lanes.clone()?;
+        Some(Arc::new(Paths { lanes, of_level: self.model.lanes.of_levels() }))
+    }
+
+    /// The switch that each host's link leads to.
+    pub(super) fn first_switches(&self) -> Vec<usize> {
+        let mut first = vec![0; self.topology.hosts.len()];
+        for (_, _, from, to) in self.directed() {
+            if let (NodeRef::Host(host), NodeRef::Switch(switch)) = (from.node, to.node) {
+                first[host as usize] = switch as usize;
+            }
+        }
+        first
+    }
+}

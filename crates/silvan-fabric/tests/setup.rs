@@ -1,0 +1,278 @@
+//! What cannot be set up is refused at its key, with a reason of its own kind.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{config, flow, pattern, run_with, tables, topology, us};
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::config::{AdaptiveRouting, Architecture, Config, FlowControl, OnOff};
+use silvan_fabric::congestion::marking::{Fecn, Marking};
+use silvan_fabric::congestion::reaction::{Reaction, StaticWindow};
+use silvan_fabric::congestion::{Mechanism, Notification};
+use silvan_fabric::queueing::{HostQueues, Memory, Queues};
+use silvan_fabric::routing::Tables;
+use silvan_fabric::simulation::ModelError;
+use silvan_fabric::topology::{End, Host, Link, NodeRef, Switch, Topology};
+use silvan_fabric::traffic::{Forest, Job, Pattern};
+use silvan_fabric::{Reason, SetupError};
+use silvan_trace::TraceBuilder;
+use silvan_trace::execute::Parameters;
+
+fn refused(topology: &Topology, tables: &Tables, config: &Config) -> SetupError {
+    match run_with(topology, tables, config) {
+        Err(ModelError::Configuration(error)) => error,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it ran"),
+    }
+}
+
+/// What is said of the testbed with one flow and a change.
+fn changed(change: impl FnOnce(&mut Topology, &mut Tables, &mut Config)) -> SetupError {
+    let mut network = topology(r#"{"kind": "dumbbell"}"#);
+    let (mut routes, mut settings) = (tables(&network), config(us(10)));
+    settings.flows = vec![flow("H1", "H4")];
+    change(&mut network, &mut routes, &mut settings);
+    refused(&network, &routes, &settings)
+}
+
+/// The same, where only the configuration changes.
+fn with(change: impl FnOnce(&mut Config)) -> SetupError {
+    changed(|_, _, config| change(config))
+}
+
+macro_rules! assert_refused {
+    ($error:expr, $key:expr, $reason:pat) => {
+        let error = $error;
+        assert_eq!(error.key, $key, "{error}");
+        assert!(matches!(error.reason, $reason), "{:?}", error.reason);
+    };
+}
+
+#[test]
+fn a_network_has_bounds() {
+    let host = |name: &str| Host { name: name.into(), lid: None, guid: None };
+    assert_refused!(
+        changed(|network, _, _| network.hosts.resize(1 << 20, host(""))),
+        "topology",
+        Reason::TooManyNodes
+    );
+    assert_refused!(
+        changed(|network, _, _| network.switches[1].ports = 257),
+        "topology",
+        Reason::TooManyPorts { ports: 257, .. }
+    );
+    assert_refused!(
+        changed(|network, _, config| {
+            network.hosts.push(host("alone"));
+            config.measure.forest = false;
+        }),
+        "topology",
+        Reason::NoLink(_)
+    );
+    // Each link has another delay, there and back.
+    let (switches, ports) = (129_u32, 256_u32);
+    let link = |number: u32| Link {
+        a: End { node: NodeRef::Host(number), port: 1 },
+        b: End { node: NodeRef::Switch(number / ports), port: (number % ports) as u16 + 1 },
+        rate: Rate::from_gbit(1),
+        delay: Time(u64::from(number) + 1),
+        one_way: false,
+    };
+    let hosts = switches * ports;
+    let many = Topology {
+        name: "many".into(),
+        hosts: vec![host(""); hosts as usize],
+        switches: vec![
+            Switch { name: "S".into(), ports: ports as u16, lid: None, guid: None };
+            switches as usize
+        ],
+        links: (0..hosts).map(link).collect(),
+        shape: Default::default(),
+    };
+    let nowhere = Tables { out: vec![vec![Tables::NO_ROUTE; hosts as usize]; switches as usize] };
+    assert_refused!(refused(&many, &nowhere, &config(us(1))), "topology", Reason::TooManyKindsOfLinks(_));
+}
+
+#[test]
+fn packets_need_routes() {
+    assert_refused!(with(|config| config.flows[0].from = "H99".into()), "flow.0.from", Reason::NoSuchHost(_));
+    assert_refused!(with(|config| config.flows[0].to = "H99".into()), "flow.0.to", Reason::NoSuchHost(_));
+    let senders = |config: &mut Config| {
+        config.traffic = vec![pattern(Pattern::Uniform { include_self: false })];
+        config.traffic[0].hosts = Some(vec!["H1".into(), "S1".into()]);
+    };
+    assert_refused!(with(senders), "traffic.0.hosts.1", Reason::NoSuchHost(_));
+    let hotspot = |config: &mut Config| {
+        config.traffic = vec![pattern(Pattern::Hotspots { to: vec!["X".into()] })];
+    };
+    assert_refused!(with(hotspot), "traffic.0.pattern.to.0", Reason::NoSuchHost(_));
+    let hole = |tables: &mut Tables, host: usize| {
+        tables.out.iter_mut().for_each(|table| table[host] = Tables::NO_ROUTE);
+    };
+    assert_refused!(changed(|_, tables, _| hole(tables, 3)), "flow.0.to", Reason::NoRoute(_));
+    let unroutable = changed(|_, tables, config| {
+        hole(tables, 6);
+        config.traffic = vec![pattern(Pattern::Uniform { include_self: false })];
+    });
+    assert_refused!(unroutable, "routing.kind", Reason::Unroutable { .. });
+    let no_way_back = changed(|_, tables, config| {
+        hole(tables, 6);
+        config.congestion = common::ib_cc();
+        config.congestion.notification = Some(Notification::Backward);
+    });
+    assert_refused!(no_way_back, "congestion.notification", Reason::NoWayBack { .. });
+    let network = topology(r#"{"kind": "torus", "sizes": [4, 4]}"#);
+    let mut settings = config(us(10));
+    settings.flows = vec![flow("H1", "H2")];
+    settings.adaptive_routing = Some(AdaptiveRouting::default());
+    let error = refused(&network, &tables(&network), &settings);
+    assert_refused!(error, "adaptive_routing", Reason::NotAdaptive(_));
+}
+
+#[test]
+fn sizes_have_bounds() {
+    let large = Bytes(1 << 31);
+    for (key, change) in [
+        ("packet.mtu", (|config, size| config.packet.mtu = size) as fn(&mut Config, Bytes)),
+        ("packet.header", |config, size| config.packet.header = size),
+        ("packet.control", |config, size| config.packet.control = size),
+        ("packet.credit_block", |config, size| config.packet.credit_block = size),
+        ("switch.buffer", |config, size| config.switch.buffer = size),
+        ("host.buffer", |config, size| config.host.buffer = size),
+        ("switch.output_buffer", |config, size| config.switch.output_buffer = Some(size)),
+        ("switch.queue_buffer", |config, size| {
+            config.switch.memory = Some(Memory::Divided);
+            config.switch.queue_buffer = Some(size);
+        }),
+        ("host.output_buffer", |config, size| {
+            config.host.queues = Some(HostQueues::Single);
+            config.host.output_buffer = size;
+        }),
+        ("flow_control.xoff", |config, size| {
+            config.flow_control = FlowControl::OnOff(OnOff { xoff: Some(size), xon: None });
+        }),
+        ("flow_control.xon", |config, size| {
+            config.flow_control = FlowControl::OnOff(OnOff { xoff: None, xon: Some(size) });
+        }),
+        ("flow.0.message", |config, size| config.flows[0].message = Some(size)),
+        ("traffic.0.message", |config, size| {
+            config.traffic = vec![pattern(Pattern::Uniform { include_self: false })];
+            config.traffic[0].message = Some(size);
+        }),
+        ("traffic.0.message_max", |config, size| {
+            config.traffic = vec![pattern(Pattern::Uniform { include_self: false })];
+            config.traffic[0].message_max = Some(size);
+        }),
+    ] {
+        let error = with(|config| change(config, large));
+        assert_refused!(error.clone(), key, Reason::TooLarge);
+        assert_eq!(error.to_string(), format!("{key} = 2 GiB: must be at most 1 GiB"));
+    }
+}
+
+#[test]
+fn buffers_hold_a_packet() {
+    assert_refused!(
+        with(|config| config.switch.buffer = Bytes(2_047)),
+        "switch.buffer",
+        Reason::TooSmall { share: 1_984, needed: 2_048, .. }
+    );
+    let in_lanes = with(|config| {
+        config.lanes.count = 4;
+        config.host.buffer = Bytes(4 * 2_047);
+    });
+    assert_refused!(in_lanes, "host.buffer", Reason::TooSmall { share: 1_984, .. });
+    let adapter = with(|config| {
+        config.host.queues = Some(HostQueues::DestinationModulo);
+        config.host.output_buffer = Bytes(8 * 2_047);
+    });
+    assert_refused!(adapter, "host.output_buffer", Reason::TooSmall { share: 2_047, .. });
+    let divided = with(|config| {
+        config.switch.memory = Some(Memory::Divided);
+        config.switch.buffer = Bytes(2_048);
+    });
+    assert_refused!(divided, "switch.queue_buffer", Reason::QueueTooSmall { .. });
+    let slow = with(|config| {
+        config.switch.architecture = Some(Architecture::Iq);
+        config.switch.crossbar = Some(Rate::from_gbit(1));
+    });
+    assert_refused!(slow, "switch.crossbar", Reason::SlowCrossbar { .. });
+}
+
+#[test]
+fn on_off_flow_control_needs_room() {
+    let on_off = |xoff, xon| FlowControl::OnOff(OnOff { xoff, xon });
+    let divided = with(|config| {
+        config.flow_control = on_off(None, None);
+        config.switch.queues = Some(Queues::PerDestination);
+        config.switch.queue_buffer = Some(Bytes(8_192));
+    });
+    assert_refused!(divided, "flow_control.kind", Reason::DividedMemory);
+    let high = with(|config| config.flow_control = on_off(Some(Bytes(131_072)), None));
+    assert_refused!(high, "flow_control.xoff", Reason::NoRoomAboveThreshold { .. });
+    let small = with(|config| {
+        config.flow_control = on_off(None, None);
+        config.switch.buffer = Bytes(4_096);
+    });
+    assert_refused!(small, "flow_control.kind", Reason::NoRoomAboveThreshold { .. });
+    let above = with(|config| config.flow_control = on_off(Some(Bytes(20_000)), Some(Bytes(20_001))));
+    assert_refused!(above, "flow_control.xon", Reason::XonAboveXoff { xoff: 20_000 });
+}
+
+#[test]
+fn parts_of_congestion_management_go_together() {
+    let no_outputs = with(|config| config.congestion.marking = Some(Marking::Ipm));
+    assert_refused!(no_outputs, "congestion.marking.kind", Reason::NoOutputBuffers);
+    let order = with(|config| {
+        let fecn = Fecn { upper: Some(Bytes(100)), lower: Some(Bytes(200)), ..Fecn::default() };
+        config.congestion.marking = Some(Marking::Fecn(fecn));
+    });
+    assert_refused!(order, "congestion.marking.lower", Reason::Thresholds(_));
+    let unanswered = with(|config| {
+        config.congestion = common::ib_cc();
+        config.congestion.reaction = Some(Reaction::StaticWindow(StaticWindow { packets: 2 }));
+    });
+    assert_refused!(unanswered, "congestion.notification", Reason::NoAcknowledgements);
+    let network = topology(r#"{"kind": "k-ary-n-fly", "k": 2, "n": 3}"#);
+    let mut settings = config(us(10));
+    settings.flows = vec![flow("H1", "H8")];
+    settings.congestion.mechanism = Mechanism::Fbicm;
+    let error = refused(&network, &tables(&network), &settings);
+    assert_refused!(error, "congestion.isolation", Reason::OneWayLinks { .. });
+}
+
+#[test]
+fn what_sends_makes_sense() {
+    let sizes = with(|config| {
+        config.traffic = vec![pattern(Pattern::Uniform { include_self: false })];
+        config.traffic[0].message = Some(Bytes(2_000));
+        config.traffic[0].message_max = Some(Bytes(1_000));
+    });
+    assert_refused!(sizes, "traffic.0.message_max", Reason::LargestBelowSmallest);
+    let forest = with(|config| {
+        config.traffic = vec![pattern(Pattern::Forest(Forest {
+            hotspots: 0,
+            contributors: 100,
+            victims: 0,
+            mixed: 0,
+            p: 0,
+            lifetime: None,
+        }))];
+    });
+    assert_refused!(forest, "traffic.0.pattern.hotspots", Reason::NoForest);
+    let job = with(|config| {
+        let trace = TraceBuilder::new(2, 1 << 20).unwrap().finish().unwrap();
+        config.jobs = vec![Job {
+            name: "lost".into(),
+            trace: Arc::new(trace),
+            hosts: vec![0],
+            parameters: Parameters::default(),
+            start: Time::ZERO,
+            sl: 0,
+        }];
+    });
+    assert_eq!(job.to_string(), "job.0: job `lost`: 2 ranks, 1 places on 7 hosts");
+    assert_refused!(job, "job.0", Reason::Job { .. });
+}
