@@ -40,8 +40,11 @@ name = "all"
 pattern = { kind = "uniform" }
 "#;
 
-/// What each is there to try, and what it adds to the network.
-const CASES: [(&str, &str, &[(&str, &str)]); 14] = [
+/// A key and its value.
+type Setting = (&'static str, &'static str);
+
+/// What each is there to try, and what it adds to which network.
+const CASES: [(&str, &str, &[Setting]); 14] = [
     ("outputs apart", NETWORK, &[("congestion.mechanism", "ib-cc")]),
     ("special queues, round robin", NETWORK, &[("congestion.mechanism", "ecocc")]),
     (

@@ -58,13 +58,13 @@ impl Far {
     }
 
     /// What there is for the partition that a channel leads to, if it is another one.
-    fn to_receiver(&mut self, channel: ChannelId) -> Option<&mut Mail> {
+    fn for_receiver(&mut self, channel: ChannelId) -> Option<&mut Mail> {
         let there = self.ends[channel as usize].1;
         (there != self.me).then(|| &mut self.mail[usize::from(there)])
     }
 
     /// The same for the partition that sends on a channel.
-    fn to_sender(&mut self, channel: ChannelId) -> Option<&mut Mail> {
+    fn for_sender(&mut self, channel: ChannelId) -> Option<&mut Mail> {
         let there = self.ends[channel as usize].0;
         (there != self.me).then(|| &mut self.mail[usize::from(there)])
     }
@@ -90,7 +90,7 @@ impl Core {
         if let Some(outputs) = &mut self.outputs {
             return outputs.enter(channel, id, &self.packets, arrival.time);
         }
-        let Some(mail) = self.far.as_mut().and_then(|far| far.to_receiver(channel)) else {
+        let Some(mail) = self.far.as_mut().and_then(|far| far.for_receiver(channel)) else {
             return self.queue.push(arrival);
         };
         let packet = self.packets[id];
@@ -106,7 +106,7 @@ impl Core {
     /// The receiver on a channel frees space at a time; its sender is of another partition. False if it is not.
     #[inline(never)]
     pub(super) fn release_otherwise(&mut self, way: Way, space: u32, time: Time) -> bool {
-        let Some(mail) = self.far.as_mut().and_then(|far| far.to_sender(way.0)) else { return false };
+        let Some(mail) = self.far.as_mut().and_then(|far| far.for_sender(way.0)) else { return false };
         mail.credits.push((way, space, time));
         // When the sender learns of it; the link's delay may be nothing.
         mail.earliest = mail.earliest.min(time + self.links.delay(way.0));
@@ -115,7 +115,7 @@ impl Core {
 
     /// Puts a notification on the wire of a channel.
     pub(super) fn tell(&mut self, channel: ChannelId, (time, key): (Time, u32), word: Word) {
-        match self.far.as_mut().and_then(|far| far.to_receiver(channel)) {
+        match self.far.as_mut().and_then(|far| far.for_receiver(channel)) {
             Some(mail) => {
                 mail.words.push((time, key, word));
                 mail.earliest = mail.earliest.min(time);

@@ -73,7 +73,7 @@ impl Builder<'_> {
         let is_special = self.model.special.is_some();
         let plain = queues == Queues::PerOutput && shared && !is_special && !control_first;
         if architecture == Architecture::Voq && plain {
-            return Switch::Voq(VoqSwitch::new(ports));
+            return Switch::Voq(Box::new(VoqSwitch::new(ports)));
         }
         match (architecture, ports.count() <= 64) {
             (Architecture::Cioq, true) => Switch::Cioq(self.cioq(ports)),

@@ -39,8 +39,8 @@ pub(crate) use voq::VoqSwitch;
 /// A switch of some architecture.
 #[derive(Debug)]
 pub(crate) enum Switch {
-    Voq(VoqSwitch),
-    /// Boxed, as it is so much larger that the others would lie far apart. Up to 64 ports, or more.
+    Voq(Box<VoqSwitch>),
+    /// Up to 64 ports, or more.
     Queued(Box<QueuedSwitch<Ports64>>),
     LargeQueued(Box<QueuedSwitch<Ports256>>),
     Cioq(Box<CioqSwitch<Ports64>>),
