@@ -40,4 +40,4 @@ pub mod topology;
 pub mod traffic;
 
 pub use measure::MOST_TREE_ROWS;
-pub use setup::{Reason, SetupError, permutation};
+pub use setup::{Reason, SetupError, check, permutation};

@@ -261,11 +261,12 @@ impl Simulation {
         let jobs = jobs.take().map(|jobs| jobs.close(hosts, core.now)).unwrap_or_default();
         let mut summary = self.summary();
         summary.jobs = jobs.iter().map(Closed::summary).collect();
-        let Network { core, switches, hosts, receiver, link_names, series, forest, .. } = self.network;
+        let Network { core, switches, hosts, receiver, link_names, series, forest, parts, .. } = self.network;
         let nodes = Nodes { switches: &switches, hosts: &hosts, receiver: &receiver };
         let forest = forest.map(|forest| forest.judge(nodes));
         let (mut account, mut warnings) = tell(&Story {
             config: &self.config,
+            parts: &parts,
             core: &core,
             forest: forest.as_ref(),
             link_names: &link_names,

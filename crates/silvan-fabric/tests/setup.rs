@@ -142,10 +142,6 @@ fn sizes_have_bounds() {
         ("switch.buffer", |config, size| config.switch.buffer = size),
         ("host.buffer", |config, size| config.host.buffer = size),
         ("switch.output_buffer", |config, size| config.switch.output_buffer = Some(size)),
-        ("switch.queue_buffer", |config, size| {
-            config.switch.memory = Some(Memory::Divided);
-            config.switch.queue_buffer = Some(size);
-        }),
         ("host.output_buffer", |config, size| {
             config.host.queues = Some(HostQueues::Single);
             config.host.output_buffer = size;
@@ -177,23 +173,25 @@ fn buffers_hold_a_packet() {
     assert_refused!(
         with(|config| config.switch.buffer = Bytes(2_047)),
         "switch.buffer",
-        Reason::TooSmall { share: 1_984, needed: 2_048, .. }
+        Reason::TooSmall { share: 2_047, lanes: 1, queues: 1, needed: 2_048 }
     );
     let in_lanes = with(|config| {
         config.lanes.count = 4;
         config.host.buffer = Bytes(4 * 2_047);
     });
-    assert_refused!(in_lanes, "host.buffer", Reason::TooSmall { share: 1_984, .. });
+    assert_refused!(in_lanes, "host.buffer", Reason::TooSmall { share: 2_047, lanes: 4, .. });
     let adapter = with(|config| {
         config.host.queues = Some(HostQueues::DestinationModulo);
         config.host.output_buffer = Bytes(8 * 2_047);
     });
-    assert_refused!(adapter, "host.output_buffer", Reason::TooSmall { share: 2_047, .. });
+    assert_refused!(adapter, "host.output_buffer", Reason::TooSmall { share: 2_047, queues: 8, .. });
     let divided = with(|config| {
         config.switch.memory = Some(Memory::Divided);
         config.switch.buffer = Bytes(2_048);
     });
     assert_refused!(divided, "switch.queue_buffer", Reason::QueueTooSmall { .. });
+    let queue = with(|config| config.switch.queue_buffer = Some(Bytes(2_047)));
+    assert_refused!(queue, "switch.queue_buffer", Reason::QueueBuffer { needed: 2_048 });
     let slow = with(|config| {
         config.switch.architecture = Some(Architecture::Iq);
         config.switch.crossbar = Some(Rate::from_gbit(1));
@@ -229,7 +227,7 @@ fn parts_of_congestion_management_go_together() {
         let fecn = Fecn { upper: Some(Bytes(100)), lower: Some(Bytes(200)), ..Fecn::default() };
         config.congestion.marking = Some(Marking::Fecn(fecn));
     });
-    assert_refused!(order, "congestion.marking.lower", Reason::Thresholds(_));
+    assert_refused!(order, "congestion.marking.lower", Reason::LowerAboveUpper { upper: Bytes(100) });
     let unanswered = with(|config| {
         config.congestion = common::ib_cc();
         config.congestion.reaction = Some(Reaction::StaticWindow(StaticWindow { packets: 2 }));

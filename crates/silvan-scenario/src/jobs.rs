@@ -292,9 +292,6 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
         let at = format!("job.{index}");
         let name = name(job, index);
         ensure(names.insert(name), &format!("{at}.name"), || "is another job's too".to_owned())?;
-        ensure((1..=64).contains(&job.ranks_per_host), &format!("{at}.ranks_per_host"), || {
-            "must be 1 to 64".to_owned()
-        })?;
         ensure(job.ranks_per_host > 1 || job.sharing == Sharing::Block, &format!("{at}.sharing"), || {
             "has no effect with one rank on a host; give ranks_per_host".to_owned()
         })?;

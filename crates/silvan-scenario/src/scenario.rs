@@ -221,26 +221,8 @@ impl Scenario {
     }
 
     fn config(&self, jobs: Vec<Job>) -> Config {
-        let spec = self.spec.clone();
-        Config {
-            seed: spec.seed,
-            duration: spec.duration,
-            warmup: spec.warmup,
-            packet: spec.packet,
-            lanes: spec.lanes,
-            flow_control: spec.flow_control,
-            switch: spec.switch,
-            host: spec.host,
-            congestion: spec.congestion,
-            adaptive_routing: spec.adaptive_routing.filter(|adaptive| adaptive.enabled),
-            flows: spec.flow,
-            traffic: spec.traffic,
-            jobs,
-            ends_with_jobs: spec.end_with_jobs,
-            path_lanes: None,
-            measure: spec.measure,
-            threads: spec.threads.count(),
-        }
+        let spec = &self.spec;
+        Config { flows: spec.flow.clone(), traffic: spec.traffic.clone(), jobs, ..settings(spec) }
     }
 
     fn topology(&self) -> Result<Topology, Fault> {
@@ -277,6 +259,29 @@ impl Scenario {
 
     pub(crate) fn locate(&self, fault: Fault) -> ScenarioError {
         self.source.locate(fault, &self.table)
+    }
+}
+
+/// All but what sends.
+pub(crate) fn settings(spec: &Spec) -> Config {
+    Config {
+        seed: spec.seed,
+        duration: spec.duration,
+        warmup: spec.warmup,
+        packet: spec.packet.clone(),
+        lanes: spec.lanes.clone(),
+        flow_control: spec.flow_control.clone(),
+        switch: spec.switch.clone(),
+        host: spec.host.clone(),
+        congestion: spec.congestion.clone(),
+        adaptive_routing: spec.adaptive_routing.clone().filter(|adaptive| adaptive.enabled),
+        flows: Vec::new(),
+        traffic: Vec::new(),
+        jobs: Vec::new(),
+        ends_with_jobs: spec.end_with_jobs,
+        path_lanes: None,
+        measure: spec.measure.clone(),
+        threads: spec.threads.count(),
     }
 }
 

@@ -11,6 +11,7 @@ use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
 use crate::error::Fault;
 use crate::jobs;
+use crate::scenario::settings;
 use crate::spec::{RoutingSource, Spec};
 
 mod adaptive;
@@ -43,6 +44,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
     })?;
     packet(&spec.packet)?;
     lanes(spec)?;
+    silvan_fabric::check(&settings(spec))?;
     switch(spec)?;
     host(spec)?;
     congestion::check(spec)?;
@@ -152,25 +154,8 @@ fn path_lanes(spec: &Spec) -> Check {
     })
 }
 
-/// A buffer must hold at least one packet per virtual lane, or nothing could ever move.
-fn buffer(path: &str, size: Bytes, spec: &Spec) -> Check {
-    let need = full_space(&spec.packet);
-    let count = u64::from(spec.lanes.count);
-    ensure(size.0 / count >= need, path, || {
-        let lanes = if count == 1 { "the lane".to_owned() } else { format!("each of {count} lanes") };
-        format!(
-            "leaves {} B for {lanes}, less than one packet of {need} B (packet.mtu + packet.header, in blocks of \
-             packet.credit_block); must be at least {}",
-            size.0 / count,
-            Bytes(need * count)
-        )
-    })?;
-    ensure(size <= LARGEST_BUFFER, path, || format!("must be at most {LARGEST_BUFFER}"))
-}
-
 fn switch(spec: &Spec) -> Check {
     let switch = &spec.switch;
-    buffer("switch.buffer", switch.buffer, spec)?;
     delay("switch.latency", switch.latency, LONGEST_DELAY)?;
     let mechanism = spec.congestion.mechanism;
     let architecture = switch.architecture(mechanism);
@@ -191,14 +176,6 @@ fn switch(spec: &Spec) -> Check {
         "has no effect where queues share the memory of their input; give switch.memory = \"divided\""
             .to_owned()
     })?;
-    if let Some(size) = switch.queue_buffer {
-        let need = full_space(&spec.packet);
-        ensure(size.0 >= need && size <= LARGEST_BUFFER, "switch.queue_buffer", || {
-            format!(
-                "must hold a packet of {need} B (packet.mtu + packet.header, in blocks of packet.credit_block), and be at most {LARGEST_BUFFER}"
-            )
-        })?;
-    }
     let host_modulo = spec.host.queues == Some(HostQueues::DestinationModulo);
     let usual = silvan_fabric::config::SwitchConfig::default().queue_count;
     ensure(modulo || host_modulo || switch.queue_count == usual, "switch.queue_count", || {
@@ -210,11 +187,10 @@ fn switch(spec: &Spec) -> Check {
          architecture \"iq\" or \"cioq\""
             .to_owned()
     })?;
-    if let Some(size) = switch.output_buffer {
+    if switch.output_buffer.is_some() {
         ensure(architecture == Architecture::Cioq, "switch.output_buffer", || {
             "has no effect: only switches of architecture \"cioq\" have buffers at outputs".to_owned()
         })?;
-        buffer("switch.output_buffer", size, spec)?;
     }
     rate("switch.crossbar", switch.crossbar)?;
     ensure(iq || switch.islip_iterations == 1, "switch.islip_iterations", || {
@@ -226,7 +202,6 @@ fn host(spec: &Spec) -> Check {
     let host = &spec.host;
     rate("host.injection_rate", host.injection_rate)?;
     rate("host.drain_rate", host.drain_rate)?;
-    buffer("host.buffer", host.buffer, spec)?;
     delay("host.message_overhead", host.message_overhead, LONGEST_DELAY)?;
     let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
     let buffered = match host.queues {
@@ -237,14 +212,7 @@ fn host(spec: &Spec) -> Check {
         buffered || host.output_buffer == silvan_fabric::config::HostConfig::default().output_buffer,
         "host.output_buffer",
         || "has no effect: hosts have no output buffer; give host.queues".to_owned(),
-    )?;
-    if buffered { buffer("host.output_buffer", host.output_buffer, spec) } else { Ok(()) }
-}
-
-/// What a full packet takes of a buffer.
-fn full_space(packet: &Packet) -> u64 {
-    let block = packet.credit_block.0.max(1);
-    (packet.mtu.0 + packet.header.0).max(packet.control.0).div_ceil(block) * block
+    )
 }
 
 /// The name of a flow in results.

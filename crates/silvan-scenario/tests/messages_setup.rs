@@ -56,6 +56,7 @@ fn what_is_found_on_the_network_points_at_its_key() {
     }
     assert_eq!(
         message(&base, &[("host.queues", "destination-modulo"), ("host.output_buffer", "16 KB")]),
-        "--set host.output_buffer = \"16 KB\": leaves 2000 bytes per queue and virtual lane, less than a packet's 2048"
+        "--set host.output_buffer = \"16 KB\": leaves 2000 B for each of 8 queues, less than \
+         one packet of 2048 B (packet.mtu + packet.header, in blocks of packet.credit_block); must be at least 16 KiB"
     );
 }

@@ -19,6 +19,8 @@ const WORTH_NAMING: f64 = 0.05;
 /// Everything the account draws on.
 pub(crate) struct Story<'a> {
     pub config: &'a Config,
+    /// The parts of congestion management in force.
+    pub parts: &'a Parts,
     pub core: &'a Core,
     /// Congestion trees, if they were recorded.
     pub forest: Option<&'a Judged>,
@@ -152,11 +154,11 @@ fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a Verdict>) -> Vec<Str
 
 fn control(story: &Story) -> Vec<String> {
     let meters = &story.core.meters;
-    if story.config.parts().marking == Marking::None {
+    if story.parts.marking == Marking::None {
         return Vec::new();
     }
     let percent = |packets: u64| 100.0 * packets as f64 / meters.packets_delivered.max(1) as f64;
-    let validated = if story.config.parts().marking.validates() {
+    let validated = if story.parts.marking.validates() {
         format!(" and validated {} of them ({:.2} %)", meters.validations, percent(meters.validations))
     } else {
         String::new()
@@ -201,7 +203,7 @@ fn reordering(story: &Story) -> Option<String> {
 
 fn warnings(story: &Story) -> Vec<String> {
     let meters = &story.core.meters;
-    let Parts { marking, reaction, .. } = story.config.parts();
+    let Parts { marking, reaction, .. } = story.parts;
     let mut warnings = Vec::new();
     if story.stopped_early {
         warnings.push(format!(
@@ -209,7 +211,7 @@ fn warnings(story: &Story) -> Vec<String> {
             story.core.now, story.config.duration
         ));
     }
-    match (&marking, &reaction) {
+    match (marking, reaction) {
         (Marking::None, Reaction::None) => {}
         // Windows hold back without marks.
         (Marking::None, Reaction::Cct(_) | Reaction::Qcn(_)) => {
@@ -223,7 +225,7 @@ fn warnings(story: &Story) -> Vec<String> {
         }
         _ => {}
     }
-    if marking != Marking::None && meters.fecn_marks == 0 {
+    if *marking != Marking::None && meters.fecn_marks == 0 {
         warnings.push("Congestion control had no effect: no packet was marked.".into());
     } else if meters.fecn_marks > 0 && meters.becn_received == 0 {
         warnings.push("No notification reached its source before the end of the run.".into());

@@ -138,7 +138,7 @@ impl Builder<'_> {
             have_adapters: hosts.iter().any(|host| host.adapter.is_some()),
             smallest: if quiet { data } else { data.min(self.model.sizes.control) }.max(1),
             credit_block: self.model.sizes.credit_block,
-            crossbar: self.model.switch.crossbar,
+            crossbar: self.model.crossbar,
             least_notice: self.least_notice(),
         }
     }

@@ -8,18 +8,16 @@ use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::model::PacketChoice;
-use super::{Builder, Reason};
-use crate::config::Architecture;
+use super::{Builder, Reason, SetupError};
 use crate::congestion::marking::{self, BufferRule, FecnRule, Marker, Marking, Ruled, SampledRule};
 use crate::congestion::reaction::{
     Cct, ExplicitRate, Function, MvcmRule, RateRule, Reaction, Rule, WindowRule,
 };
 use crate::congestion::round_trip::RoundTrip;
-use crate::congestion::{Feedback, Notification, Parts};
+use crate::congestion::{Feedback, Notification};
 use crate::host::Announcer;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};
 use crate::routing::port_groups::PortGroups;
-use crate::simulation::ModelError;
 use crate::switch::{Chooser, Detourer, Director, FlowRoutes, Neighbours, PortWiring, Ports, Steering};
 use crate::topology::{End, NodeRef};
 
@@ -49,16 +47,14 @@ fn ruled<R: marking::Rule>(rule: &Arc<R>, lanes: Range<usize>, port: impl Fn(usi
 
 impl Builder<'_> {
     /// The rule, on the buffers of switches.
-    pub(super) fn marking_rule(&self) -> Result<MarkingRule, ModelError> {
+    pub(super) fn marking_rule(&self) -> Result<MarkingRule, SetupError> {
         let (marking, switch) = (&self.model.parts.marking, &self.model.switch);
-        if marking.needs_output_buffers() && switch.architecture != Architecture::Cioq {
-            return Err(Reason::NoOutputBuffers.at("congestion.marking.kind"));
-        }
         Ok(match marking {
             Marking::None => MarkingRule::None,
             Marking::Fecn(fecn) => {
                 let rule = fecn.rule(Bytes(u64::from(switch.lane)), self.queues_have_one_output());
-                let rule = rule.map_err(|what| Reason::Thresholds(what).at("congestion.marking.lower"))?;
+                let rule =
+                    rule.map_err(|upper| Reason::LowerAboveUpper { upper }.at("congestion.marking.lower"))?;
                 MarkingRule::Fecn(Arc::new(rule))
             }
             Marking::Sampled(sampled) => MarkingRule::Sampled(Arc::new(sampled.rule())),
@@ -112,7 +108,7 @@ impl Builder<'_> {
     }
 
     /// One director per switch, where flows are announced.
-    pub(super) fn directors(&self) -> Result<Option<Vec<Director>>, ModelError> {
+    pub(super) fn directors(&self) -> Result<Option<Vec<Director>>, SetupError> {
         let adaptive = self.model.flow_routes;
         if adaptive.is_none() && self.explicit_rates().is_none() {
             return Ok(None);
@@ -179,11 +175,8 @@ impl Builder<'_> {
         })
     }
 
-    pub(super) fn reactions(&self) -> Result<Reactions, ModelError> {
-        let Parts { reaction, notification, .. } = &self.model.parts;
-        if reaction.needs_acknowledgements() && *notification != Notification::AckEach {
-            return Err(Reason::NoAcknowledgements.at("congestion.notification"));
-        }
+    pub(super) fn reactions(&self) -> Reactions {
+        let reaction = &self.model.parts.reaction;
         let full_size = self.model.sizes.mtu + self.model.sizes.header;
         let mut tables: Vec<(Rate, Arc<[u64]>)> = Vec::new();
         if let Reaction::Cct(cct) = reaction {
@@ -193,13 +186,13 @@ impl Builder<'_> {
                 }
             }
         }
-        Ok(Reactions {
+        Reactions {
             reaction: reaction.clone(),
             round_trip: self.model.round_trip,
             seed: self.model.seed,
             full_size,
             tables,
-        })
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::fmt;
 use silvan_engine::{Bytes, Rate, Time};
 
 use crate::link::{MAX_NODES, MAX_PORTS};
-use crate::simulation::ModelError;
 
 /// A configuration that cannot be set up on its network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,12 +79,25 @@ pub enum Reason {
     #[error("must be at most 1 GiB")]
     TooLarge,
     /// A buffer in which a packet has no room.
-    #[error("leaves {share} bytes {of}, less than a packet's {needed}")]
+    #[error("leaves {share} B for {}, less than one packet of {needed} B (packet.mtu + packet.header, in blocks of \
+             packet.credit_block); must be at least {}", parts_named(*lanes, *queues),
+             Bytes(u64::from(*needed) * u64::from(*lanes) * u64::from(*queues)))]
     TooSmall {
-        /// What it leaves, in bytes.
-        share: u32,
-        /// For what: "per virtual lane".
-        of: &'static str,
+        /// Bytes that it leaves for each part.
+        share: u64,
+        /// Virtual lanes that share it.
+        lanes: u32,
+        /// Queues of each lane that share it.
+        queues: u32,
+        /// Bytes that a packet needs, in whole credit blocks.
+        needed: u32,
+    },
+    /// Memory of a queue in which a packet has no room.
+    #[error(
+        "must hold a packet of {needed} B (packet.mtu + packet.header, in blocks of packet.credit_block), and be \
+             at most 1 GiB"
+    )]
+    QueueBuffer {
         /// Bytes that a packet needs, in whole credit blocks.
         needed: u32,
     },
@@ -141,13 +153,18 @@ pub enum Reason {
         xoff: u32,
     },
     /// Marks by the fill of buffers that the switches do not have.
-    #[error("looks at output buffers, which only `cioq` switches have")]
+    #[error("looks at buffers at inputs and outputs; use switch.architecture = \"cioq\", which has both")]
     NoOutputBuffers,
-    /// Thresholds of marking in the wrong order, in words.
-    #[error("{0}")]
-    Thresholds(String),
+    /// A lower threshold of marking that is above the upper one.
+    #[error("must be at most the upper threshold, {upper}")]
+    LowerAboveUpper {
+        /// The upper threshold.
+        upper: Bytes,
+    },
     /// A reaction that is not told what it counts.
-    #[error("congestion.reaction counts acknowledgements: notification must be `ack-each`")]
+    #[error(
+        "must be \"ack-each\" with this congestion.reaction, which counts the acknowledgements of single packets"
+    )]
     NoAcknowledgements,
     /// Flows, patterns and jobs beyond what packets can name.
     #[error("there may be up to 65,535 flows and patterns")]
@@ -171,6 +188,15 @@ pub enum Reason {
     NoCounters(&'static str),
 }
 
+fn parts_named(lanes: u32, queues: u32) -> String {
+    match (lanes, queues) {
+        (1, 1) => "the lane".to_owned(),
+        (_, 1) => format!("each of {lanes} lanes"),
+        (1, _) => format!("each of {queues} queues"),
+        _ => format!("each of {queues} queues of {lanes} lanes"),
+    }
+}
+
 fn way_out(capacity: u32, room: u64) -> String {
     match u64::from(capacity).checked_sub(room) {
         None | Some(0) => "give it a larger buffer".to_owned(),
@@ -180,13 +206,13 @@ fn way_out(capacity: u32, room: u64) -> String {
 
 impl Reason {
     /// This, as of a key.
-    pub(crate) fn at(self, key: impl Into<String>) -> ModelError {
-        ModelError::Configuration(SetupError { key: key.into(), value: None, reason: self })
+    pub(crate) fn at(self, key: impl Into<String>) -> SetupError {
+        SetupError { key: key.into(), value: None, reason: self }
     }
 
     /// This, as of a key and its value.
-    pub(crate) fn of(self, key: impl Into<String>, value: impl fmt::Display) -> ModelError {
+    pub(crate) fn of(self, key: impl Into<String>, value: impl fmt::Display) -> SetupError {
         let value = Some(value.to_string());
-        ModelError::Configuration(SetupError { key: key.into(), value, reason: self })
+        SetupError { key: key.into(), value, reason: self }
     }
 }

@@ -8,12 +8,11 @@ use silvan_engine::{Rate, Time};
 use silvan_trace::Kind;
 use silvan_trace::execute::{Crossbar, Execution, Ranks};
 
-use super::{Builder, Reason, wrong};
+use super::{Builder, Reason, SetupError, wrong};
 use crate::host::Host;
 use crate::jobs::{Ideal, Jobs, Place, Setup, Way};
 use crate::measure::ClassMeter;
 use crate::routing;
-use crate::simulation::ModelError;
 use crate::topology::NodeRef;
 use crate::traffic::Job;
 use crate::traffic::source::{Chooser, Clock, Source};
@@ -28,7 +27,7 @@ impl Builder<'_> {
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
         is_destination: &mut [bool],
-    ) -> Result<Option<Jobs>, ModelError> {
+    ) -> Result<Option<Jobs>, SetupError> {
         let mut setups = Vec::new();
         for (at, job) in self.model.jobs.iter().enumerate() {
             setups.push(self.job((at, job), hosts, classes, is_destination)?);
@@ -45,7 +44,7 @@ impl Builder<'_> {
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
         is_destination: &mut [bool],
-    ) -> Result<Setup, ModelError> {
+    ) -> Result<Setup, SetupError> {
         let in_job = |what: String| Reason::Job { name: job.name.clone(), what }.at(format!("job.{at}"));
         let (ranks, count) = (job.trace.ranks() as usize, hosts.len());
         if job.hosts.len() != ranks || job.hosts.iter().any(|&host| host as usize >= count) {

@@ -12,6 +12,7 @@ mod sources;
 
 pub(crate) use apart::Lookahead;
 pub use error::{Reason, SetupError};
+pub use model::check;
 pub use sources::permutation;
 
 use std::sync::Arc;
@@ -101,11 +102,11 @@ struct Builder<'a> {
 }
 
 /// Counters that could not be made.
-fn wrong(what: &'static str) -> ModelError {
+fn wrong(what: &'static str) -> SetupError {
     Reason::NoCounters(what).at("measure")
 }
 
-fn small(bytes: Bytes, key: &str) -> Result<u32, ModelError> {
+fn small(bytes: Bytes, key: &str) -> Result<u32, SetupError> {
     u32::try_from(bytes.0)
         .ok()
         .filter(|&bytes| bytes <= 1 << 30)
@@ -170,7 +171,7 @@ pub(crate) fn build(
 }
 
 impl<'a> Builder<'a> {
-    fn new(topology: &'a Topology, tables: &'a Tables, config: &'a Config) -> Result<Self, ModelError> {
+    fn new(topology: &'a Topology, tables: &'a Tables, config: &'a Config) -> Result<Self, SetupError> {
         if topology.hosts.len() as u64 >= u64::from(MAX_NODES)
             || topology.switches.len() as u64 >= u64::from(MAX_NODES)
         {
@@ -220,7 +221,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Every pair of hosts that may exchange packets has a route, there and back.
-    fn check_routes(&self) -> Result<(), ModelError> {
+    fn check_routes(&self) -> Result<(), SetupError> {
         if !self.model.traffic.is_empty() {
             let analysis = routing::analyse(self.topology, self.tables);
             if analysis.unroutable > 0 {
@@ -242,7 +243,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Every switch has a route to every host, which it may have to notify.
-    fn check_ways_back(&self) -> Result<(), ModelError> {
+    fn check_ways_back(&self) -> Result<(), SetupError> {
         for (table, switch) in self.tables.out.iter().zip(&self.topology.switches) {
             if let Some(host) = table.iter().position(|port| !(1..=switch.ports).contains(port)) {
                 let (switch, host) = (switch.name.clone(), self.topology.hosts[host].name.clone());
@@ -259,7 +260,7 @@ impl<'a> Builder<'a> {
         (0..).zip(ways).map(|(id, (link, (from, to)))| (id, link, from, to))
     }
 
-    fn links(&self) -> Result<(Links, Vec<Receiver>), ModelError> {
+    fn links(&self) -> Result<(Links, Vec<Receiver>), SetupError> {
         let node = |end: End| match end.node {
             NodeRef::Host(index) => (true, index, 0),
             NodeRef::Switch(index) => (false, index, u32::from(end.port) - 1),
@@ -291,13 +292,13 @@ impl<'a> Builder<'a> {
                     pause,
                 })
             })
-            .collect::<Result<_, ModelError>>()?;
+            .collect::<Result<_, SetupError>>()?;
         let links = Links::new(&specs, self.model.lanes.count)
             .map_err(|what| Reason::TooManyKindsOfLinks(what).at("topology"))?;
         Ok((links, receiver))
     }
 
-    fn switches(&self) -> Result<Vec<Switch>, ModelError> {
+    fn switches(&self) -> Result<Vec<Switch>, SetupError> {
         let mut wiring: Vec<Box<[Option<PortWiring>]>> = self
             .topology
             .switches
@@ -354,8 +355,8 @@ impl<'a> Builder<'a> {
         Arc::clone(known.entry(table).or_insert_with(fresh))
     }
 
-    fn hosts(&self) -> Result<Vec<Host>, ModelError> {
-        let reactions = self.reactions()?;
+    fn hosts(&self) -> Result<Vec<Host>, SetupError> {
+        let reactions = self.reactions();
         let first_switches = self.first_switches();
         let paths = self.paths();
         let mut lanes: FxHashMap<usize, Option<Arc<[u8]>>> = FxHashMap::default();

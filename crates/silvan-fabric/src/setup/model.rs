@@ -7,18 +7,18 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::offered::{self, Offered, Sender};
-use super::{Reason, small};
+use super::{Reason, SetupError, small};
 use crate::config::{
     AdaptiveRouting, Arbitration, Architecture, Assignment, Config, FlowControl, Measure, Pinned, RoutePer,
 };
-use crate::congestion::Parts;
+use crate::congestion::marking::Marking;
 use crate::congestion::round_trip::RoundTrip;
+use crate::congestion::{Notification, Parts};
 use crate::host::Sizes;
 use crate::queueing::isolation::Rule;
 use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};
 use crate::routing::adaptive::Heuristic;
 use crate::routing::{self, Tables};
-use crate::simulation::ModelError;
 use crate::topology::Topology;
 use crate::traffic::Job;
 
@@ -38,6 +38,9 @@ pub(super) struct Model<'a> {
     pub full_space: u32,
     pub lanes: LaneModel,
     pub switch: SwitchModel,
+    /// The pace at which a switch's input is read, always there with buffers at outputs; none for that of the link
+    /// that a packet leaves on.
+    pub crossbar: Option<BytePace>,
     pub host: HostModel,
     /// Thresholds of on/off flow control, none where there are credits.
     pub on_off: Option<OnOffModel>,
@@ -86,8 +89,6 @@ pub(super) struct SwitchModel {
     pub lane: u32,
     pub output_lane: u32,
     pub latency: Time,
-    /// The pace at which an input is read; none for that of the link that a packet leaves on.
-    pub crossbar: Option<BytePace>,
     pub islip_iterations: u8,
     pub control_first: bool,
 }
@@ -127,18 +128,68 @@ pub(super) struct PacketChoice {
     pub pins_isolated: bool,
 }
 
+/// Checks what needs no network: sizes of packets and buffers, and whether the parts of congestion management have
+/// what they look at.
+///
+/// # Errors
+/// The first of a configuration's keys that cannot be set up.
+pub fn check(config: &Config) -> Result<(), SetupError> {
+    let sizes = packet_sizes(config)?;
+    let switch = SwitchModel::new(config, sizes)?;
+    let parts = config.parts();
+    HostModel::new(config, sizes, parts.isolation != Isolation::None)?;
+    check_parts(&parts, &switch)
+}
+
+fn packet_sizes(config: &Config) -> Result<Sizes, SetupError> {
+    let packet = &config.packet;
+    Ok(Sizes {
+        mtu: small(packet.mtu, "packet.mtu")?,
+        header: small(packet.header, "packet.header")?,
+        control: small(packet.control, "packet.control")?,
+        credit_block: small(packet.credit_block, "packet.credit_block")?.max(1),
+    })
+}
+
+/// Whether marking has the buffers that it looks at, and the reaction the acknowledgements that it counts.
+fn check_parts(parts: &Parts, switch: &SwitchModel) -> Result<(), SetupError> {
+    if parts.marking.needs_output_buffers() && switch.architecture != Architecture::Cioq {
+        return Err(Reason::NoOutputBuffers.at("congestion.marking.kind"));
+    }
+    if let Marking::Fecn(fecn) = &parts.marking {
+        let thresholds = fecn.thresholds(Bytes(u64::from(switch.lane)));
+        thresholds.map_err(|upper| Reason::LowerAboveUpper { upper }.at("congestion.marking.lower"))?;
+    }
+    if parts.reaction.needs_acknowledgements() && parts.notification != Notification::AckEach {
+        return Err(Reason::NoAcknowledgements.at("congestion.notification"));
+    }
+    Ok(())
+}
+
+/// The pace of a crossbar on its network, which must keep up with the links; see [`Model::crossbar`].
+fn crossbar(
+    config: &Config,
+    topology: &Topology,
+    architecture: Architecture,
+) -> Result<Option<BytePace>, SetupError> {
+    let fastest = topology.links.iter().map(|link| link.rate).max().unwrap_or_default();
+    match config.switch.crossbar {
+        Some(crossbar) if crossbar < fastest => {
+            Err(Reason::SlowCrossbar { fastest }.of("switch.crossbar", crossbar))
+        }
+        None if architecture == Architecture::Cioq => Ok(Some(Rate(2 * fastest.0).pace())),
+        given => Ok(given.map(Rate::pace)),
+    }
+}
+
 impl<'a> Model<'a> {
     /// Resolves a configuration on its network.
-    pub fn new(topology: &Topology, tables: &Tables, config: &'a Config) -> Result<Self, ModelError> {
-        let packet = &config.packet;
-        let sizes = Sizes {
-            mtu: small(packet.mtu, "packet.mtu")?,
-            header: small(packet.header, "packet.header")?,
-            control: small(packet.control, "packet.control")?,
-            credit_block: small(packet.credit_block, "packet.credit_block")?.max(1),
-        };
+    pub fn new(topology: &Topology, tables: &Tables, config: &'a Config) -> Result<Self, SetupError> {
+        let sizes = packet_sizes(config)?;
         let lanes = LaneModel::new(config);
         let parts = config.parts();
+        let switch = SwitchModel::new(config, sizes)?;
+        check_parts(&parts, &switch)?;
         let special = match &parts.isolation {
             Isolation::None => None,
             Isolation::SpecialQueues(special) => Some(Arc::new(special.rule(sizes.mtu + sizes.header))),
@@ -164,8 +215,9 @@ impl<'a> Model<'a> {
             measure: &config.measure,
             sizes,
             full_space: sizes.space(sizes.mtu + sizes.header),
-            switch: SwitchModel::new(config, sizes, topology)?,
-            host: HostModel::new(config, sizes, usize::from(lanes.count), special.is_some())?,
+            crossbar: crossbar(config, topology, switch.architecture)?,
+            switch,
+            host: HostModel::new(config, sizes, special.is_some())?,
             on_off,
             round_trip: parts.reaction.needs_round_trip().then(trip),
             parts,
@@ -212,30 +264,28 @@ impl LaneModel {
 }
 
 /// What a virtual lane has of a port's memory, in whole credit blocks.
-fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, key: &str) -> Result<u32, ModelError> {
-    let per_lane = small(buffer, key)? / u32::from(config.lanes.count.max(1));
+fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, key: &str) -> Result<u32, SetupError> {
+    let lanes = u32::from(config.lanes.count.max(1));
+    let per_lane = small(buffer, key)? / lanes;
     let whole = per_lane / sizes.credit_block * sizes.credit_block;
     let needed = sizes.space(sizes.mtu + sizes.header).max(sizes.space(sizes.control));
     if whole < needed {
-        return Err(Reason::TooSmall { share: whole, of: "per virtual lane", needed }.of(key, buffer));
+        let share = buffer.0 / u64::from(lanes);
+        return Err(Reason::TooSmall { share, lanes, queues: 1, needed }.of(key, buffer));
     }
     Ok(whole)
 }
 
 impl SwitchModel {
-    fn new(config: &Config, sizes: Sizes, topology: &Topology) -> Result<Self, ModelError> {
+    fn new(config: &Config, sizes: Sizes) -> Result<Self, SetupError> {
         let (given, mechanism) = (&config.switch, config.congestion.mechanism);
         let (architecture, queues) = (given.architecture(mechanism), given.queues(mechanism));
-        let fastest = topology.links.iter().map(|link| link.rate).max().unwrap_or_default();
-        if let Some(crossbar) = given.crossbar
-            && crossbar < fastest
-        {
-            return Err(Reason::SlowCrossbar { fastest }.of("switch.crossbar", crossbar));
-        }
-        let usual = (architecture == Architecture::Cioq).then(|| Rate(2 * fastest.0));
         let output_buffer = given.output_buffer.unwrap_or(given.buffer);
-        if let Some(size) = given.queue_buffer {
-            small(size, "switch.queue_buffer")?;
+        let needed = sizes.space(sizes.mtu + sizes.header);
+        if let Some(size) = given.queue_buffer
+            && !(u64::from(needed)..=1 << 30).contains(&size.0)
+        {
+            return Err(Reason::QueueBuffer { needed }.of("switch.queue_buffer", size));
         }
         Ok(Self {
             architecture,
@@ -247,7 +297,6 @@ impl SwitchModel {
             lane: lane_share(config, sizes, given.buffer, "switch.buffer")?,
             output_lane: lane_share(config, sizes, output_buffer, "switch.output_buffer")?,
             latency: given.latency,
-            crossbar: given.crossbar.or(usual).map(Rate::pace),
             islip_iterations: given.islip_iterations,
             control_first: given.control_first(mechanism),
         })
@@ -255,7 +304,7 @@ impl SwitchModel {
 }
 
 impl HostModel {
-    fn new(config: &Config, sizes: Sizes, lanes: usize, has_special: bool) -> Result<Self, ModelError> {
+    fn new(config: &Config, sizes: Sizes, has_special: bool) -> Result<Self, SetupError> {
         let given = &config.host;
         let preset = if has_special { HostQueues::Single } else { HostQueues::None };
         let organisation = match given.queues.unwrap_or(preset) {
@@ -270,12 +319,12 @@ impl HostModel {
         let mut output = None;
         if let Some(organisation) = organisation {
             const KEY: &str = "host.output_buffer";
-            let parts = organisation.fixed(1).max(1) * lanes;
-            let share = small(given.output_buffer, KEY)? / parts as u32;
+            let (queues, lanes) = (organisation.fixed(1).max(1) as u32, u32::from(config.lanes.count.max(1)));
+            let share = small(given.output_buffer, KEY)? / (queues * lanes);
             let needed = sizes.space(sizes.mtu + sizes.header);
             if share < needed {
-                let of = "per queue and virtual lane";
-                return Err(Reason::TooSmall { share, of, needed }.of(KEY, given.output_buffer));
+                let reason = Reason::TooSmall { share: share.into(), lanes, queues, needed };
+                return Err(reason.of(KEY, given.output_buffer));
             }
             output = Some((organisation, share));
         }

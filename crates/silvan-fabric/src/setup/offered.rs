@@ -2,9 +2,8 @@
 
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{Reason, small};
+use super::{Reason, SetupError, small};
 use crate::config::Config;
-use crate::simulation::ModelError;
 use crate::topology::Topology;
 use crate::traffic::{Arrivals, Pattern, Traffic};
 
@@ -53,7 +52,7 @@ pub(super) struct Offered<'a> {
 }
 
 /// The flows, with their hosts.
-pub(super) fn flows(config: &Config, topology: &Topology) -> Result<Vec<Sender>, ModelError> {
+pub(super) fn flows(config: &Config, topology: &Topology) -> Result<Vec<Sender>, SetupError> {
     let flow = |(at, flow): (usize, &crate::traffic::Flow)| {
         Ok(Sender {
             name: flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to)),
@@ -73,7 +72,7 @@ pub(super) fn flows(config: &Config, topology: &Topology) -> Result<Vec<Sender>,
 }
 
 /// The patterns, with their hosts.
-pub(super) fn patterns<'a>(config: &'a Config, topology: &Topology) -> Result<Vec<Offered<'a>>, ModelError> {
+pub(super) fn patterns<'a>(config: &'a Config, topology: &Topology) -> Result<Vec<Offered<'a>>, SetupError> {
     config.traffic.iter().enumerate().map(|traffic| pattern(traffic, config, topology)).collect()
 }
 
@@ -81,7 +80,7 @@ fn pattern<'a>(
     (at, traffic): (usize, &'a Traffic),
     config: &Config,
     topology: &Topology,
-) -> Result<Offered<'a>, ModelError> {
+) -> Result<Offered<'a>, SetupError> {
     let senders = match &traffic.hosts {
         Some(names) => hosts(topology, names, &format!("traffic.{at}.hosts"))?,
         None => (0..topology.hosts.len() as u32).collect(),
@@ -116,15 +115,15 @@ fn pattern<'a>(
 }
 
 /// Bytes of a message, by default a packet's payload.
-fn message(config: &Config, given: Option<Bytes>, key: impl FnOnce() -> String) -> Result<u32, ModelError> {
+fn message(config: &Config, given: Option<Bytes>, key: impl FnOnce() -> String) -> Result<u32, SetupError> {
     small(given.unwrap_or(config.packet.mtu), &key()).map(|bytes| bytes.max(1))
 }
 
-fn host(topology: &Topology, name: &str, key: impl FnOnce() -> String) -> Result<u32, ModelError> {
+fn host(topology: &Topology, name: &str, key: impl FnOnce() -> String) -> Result<u32, SetupError> {
     topology.host_named(name).ok_or_else(|| Reason::NoSuchHost(name.to_owned()).at(key()))
 }
 
 /// The hosts of a list, which stands at `key`.
-fn hosts(topology: &Topology, names: &[String], key: &str) -> Result<Vec<u32>, ModelError> {
+fn hosts(topology: &Topology, names: &[String], key: &str) -> Result<Vec<u32>, SetupError> {
     names.iter().enumerate().map(|(at, name)| host(topology, name, || format!("{key}.{at}"))).collect()
 }

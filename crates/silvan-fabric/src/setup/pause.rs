@@ -2,9 +2,8 @@
 
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{Builder, Reason};
+use super::{Builder, Reason, SetupError};
 use crate::link::{Division, Thresholds};
-use crate::simulation::ModelError;
 use crate::topology::Link;
 
 impl Builder<'_> {
@@ -20,7 +19,7 @@ impl Builder<'_> {
         to_host: bool,
         division: &Division,
         capacity: u32,
-    ) -> Result<Option<Thresholds>, ModelError> {
+    ) -> Result<Option<Thresholds>, SetupError> {
         let Some(given) = &self.model.on_off else { return Ok(None) };
         if *division != Division::Whole {
             return Err(Reason::DividedMemory.of("flow_control.kind", "on-off"));

@@ -6,7 +6,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate};
 
 use super::model::{Model, SwitchModel};
-use super::{Builder, Reason, small};
+use super::{Builder, Reason, SetupError, small};
 use crate::config::{Arbitration, Architecture, Assignment};
 use crate::host::{Adapter, Paths};
 use crate::link::Division;
@@ -14,7 +14,6 @@ use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Routes, Shape};
 use crate::queueing::isolation::Cams;
 use crate::queueing::{Isolation, Organisation, Queues};
-use crate::simulation::ModelError;
 use crate::switch::{
     Arbiter, CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch,
 };
@@ -38,7 +37,7 @@ impl Builder<'_> {
 
     /// How the input buffers of a switch are divided for those who send to it, and the size of a
     /// part.
-    pub(super) fn division(&self, switch: usize) -> Result<(Division, u32), ModelError> {
+    pub(super) fn division(&self, switch: usize) -> Result<(Division, u32), SetupError> {
         let SwitchModel { queues, organisation, shared, lane, queue_buffer, .. } = self.model.switch;
         if shared || queues == Queues::Single {
             return Ok((Division::Whole, lane));
@@ -100,24 +99,24 @@ impl Builder<'_> {
     /// A switch with buffers at inputs and outputs.
     fn cioq<S: PortSet>(&self, ports: Ports) -> Box<CioqSwitch<S>> {
         let buffers = self.buffers(&ports);
-        let crossbar = self.model.switch.crossbar.unwrap_or(BytePace::INSTANT);
+        let crossbar = self.model.crossbar.unwrap_or(BytePace::INSTANT);
         Box::new(CioqSwitch::new(ports, buffers, crossbar, self.model.switch.output_lane))
     }
 
     /// A switch with buffers at inputs alone, in any queues.
     fn queued<S: PortSet>(&self, ports: Ports) -> Box<QueuedSwitch<S>> {
-        let SwitchModel { architecture, shared, islip_iterations, crossbar, .. } = self.model.switch;
+        let SwitchModel { architecture, shared, islip_iterations, .. } = self.model.switch;
         let buffers = self.buffers(&ports);
         let arbiter = if architecture == Architecture::Iq {
             Arbiter::Islip(Islip::new(&ports, islip_iterations, buffers.is_fifo()))
         } else {
             Arbiter::RoundRobin(RoundRobin::new(&ports, !shared))
         };
-        Box::new(QueuedSwitch::new(ports, buffers, arbiter, crossbar))
+        Box::new(QueuedSwitch::new(ports, buffers, arbiter, self.model.crossbar))
     }
 
     /// Special queues tell the node that a packet came from, over the link that it came by.
-    pub(super) fn check_ways(&self) -> Result<(), ModelError> {
+    pub(super) fn check_ways(&self) -> Result<(), SetupError> {
         match &self.model.parts.isolation {
             Isolation::SpecialQueues(_) if self.topology.has_one_way_links() => {
                 let topology = self.topology.name.clone();

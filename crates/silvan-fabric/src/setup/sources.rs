@@ -8,10 +8,9 @@ use silvan_engine::{Rate, Time};
 
 use super::model::Model;
 use super::offered::{Offered, Sender};
-use super::{Builder, Group, Reason, wrong};
+use super::{Builder, Group, Reason, SetupError, wrong};
 use crate::host::Host;
 use crate::measure::{ClassMeter, FlowName};
-use crate::simulation::ModelError;
 use crate::topology::{NodeRef, Topology};
 use crate::traffic::forest::{Generator, GeneratorSpec, Placement, Role};
 use crate::traffic::source::{Chooser, Clock, Source, Varied};
@@ -26,7 +25,7 @@ impl Builder<'_> {
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
         is_destination: &mut [bool],
-    ) -> Result<(Vec<(String, FlowName)>, Triggers), ModelError> {
+    ) -> Result<(Vec<(String, FlowName)>, Triggers), SetupError> {
         let mut triggers = Vec::new();
         let named = self.add_flows(hosts, classes, is_destination, &mut triggers)?;
         for (traffic, placement) in self.model.traffic.iter().zip(&self.forests) {
@@ -52,7 +51,7 @@ impl Builder<'_> {
         classes: &mut Vec<ClassMeter>,
         is_destination: &mut [bool],
         triggers: &mut Vec<Trigger>,
-    ) -> Result<Vec<(String, FlowName)>, ModelError> {
+    ) -> Result<Vec<(String, FlowName)>, SetupError> {
         let mut named = Vec::new();
         for flow in &self.model.flows {
             let class = self.add_class(classes, &flow.name)?;
@@ -81,7 +80,7 @@ impl Builder<'_> {
         Ok(named)
     }
 
-    pub(super) fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, ModelError> {
+    pub(super) fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, SetupError> {
         let class = u16::try_from(classes.len()).map_err(|_| Reason::TooManyClasses.at("traffic"))?;
         let meter = ClassMeter::new(name.to_string()).ok_or_else(|| wrong("no histogram could be made"))?;
         classes.push(meter);
@@ -140,7 +139,7 @@ impl Builder<'_> {
         class: u16,
         hosts: &mut [Host],
         is_destination: &mut [bool],
-    ) -> Result<Vec<Waiting>, ModelError> {
+    ) -> Result<Vec<Waiting>, SetupError> {
         let targets = self.targets(traffic, class, hosts.len());
         let (message, spread) = (traffic.message, traffic.spread);
         let mut waiting = Vec::new();
@@ -194,7 +193,7 @@ impl Builder<'_> {
         (forest, placement): (&Forest, &Placement),
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
-    ) -> Result<(), ModelError> {
+    ) -> Result<(), SetupError> {
         let rates = self.link_rates();
         let mut known: Vec<(&str, u16)> = Vec::new();
         for &(sender, role) in &placement.roles {

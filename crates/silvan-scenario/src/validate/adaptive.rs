@@ -48,9 +48,6 @@ fn of_packets(adaptive: &AdaptiveRouting, spec: &Spec) -> Check {
             "names no service level; leave it out for all, or give adaptive_routing.enabled = false"
                 .to_owned()
         })?;
-        for (at, level) in levels.iter().enumerate() {
-            ensure(*level < 16, &format!("adaptive_routing.levels.{at}"), || "must be 0 to 15".to_owned())?;
-        }
     }
     let parts = spec.congestion.parts(&spec.packet);
     if adaptive.enabled { goes_with(adaptive, spec, &parts) } else { Ok(()) }

@@ -150,20 +150,20 @@ impl Fecn {
     /// it leaves, for a given share of the input buffer per virtual lane, in bytes.
     ///
     /// # Errors
-    /// A sentence, where the lower threshold lies above the upper.
-    pub fn thresholds(&self, lane_capacity: Bytes) -> Result<(Bytes, Bytes), String> {
+    /// The upper threshold, where the lower one lies above it.
+    pub fn thresholds(&self, lane_capacity: Bytes) -> Result<(Bytes, Bytes), Bytes> {
         let steps = 16 - u64::from(self.threshold.min(15));
         let upper = self.upper.unwrap_or(Bytes(lane_capacity.0 * steps / 16));
         let lower = self.lower.unwrap_or(Bytes(upper.0.saturating_sub(self.hysteresis.0)));
         if lower > upper {
-            return Err(format!("lower threshold {lower} is above the upper one, {upper}"));
+            return Err(upper);
         }
         Ok((upper, lower))
     }
 
     /// The rule for a share of the input buffer. `bounded` says whether the queues whose fill it is told
     /// hold packets for one output alone, so that none has more bytes than all that feed the output.
-    pub(crate) fn rule(&self, lane_capacity: Bytes, bounded: bool) -> Result<FecnRule, String> {
+    pub(crate) fn rule(&self, lane_capacity: Bytes, bounded: bool) -> Result<FecnRule, Bytes> {
         let (upper, lower) = self.thresholds(lane_capacity)?;
         let upper = u32::try_from(upper.0).unwrap_or(u32::MAX);
         Ok(FecnRule {
@@ -325,10 +325,7 @@ mod tests {
         let upper = |threshold| Fecn { threshold, ..Fecn::default() }.thresholds(Bytes(65_536)).unwrap().0.0;
         assert_eq!((upper(1), upper(8), upper(15)), (61_440, 32_768, 4_096));
         let error = Fecn { upper: Some(Bytes(10)), lower: Some(Bytes(20)), ..Fecn::default() };
-        assert_eq!(
-            error.thresholds(Bytes(1)),
-            Err("lower threshold 20 B is above the upper one, 10 B".into())
-        );
+        assert_eq!(error.thresholds(Bytes(1)), Err(Bytes(10)));
     }
 
     #[test]
