@@ -209,13 +209,14 @@ fn a_run_that_cannot_be_is_refused_with_the_reason() {
     assert_eq!(message(|c| c.flows[0].to = "H9".into()), "flow.0.to: there is no host named `H9`");
     assert_eq!(
         message(|c| c.switch.buffer = Bytes(2000)),
-        "switch.buffer = 2 KB: leaves 1984 bytes per virtual lane, less than a packet's 2048"
+        "switch.buffer = 2 KB: leaves 2000 B for the lane, less than one packet of 2048 B (packet.mtu + packet.header, in \
+         blocks of packet.credit_block); must be at least 2 KiB"
     );
     assert_eq!(
         message(|c| {
             let fecn = Fecn { upper: Some(Bytes(1)), lower: Some(Bytes(2)), ..Fecn::default() };
             c.congestion.marking = Some(Marking::Fecn(fecn));
         }),
-        "congestion.marking.lower: lower threshold 2 B is above the upper one, 1 B"
+        "congestion.marking.lower: must be at most the upper threshold, 1 B"
     );
 }
