@@ -105,8 +105,8 @@ pub enum CctTable {
     },
     /// The delays one by one, in nanoseconds for a full packet.
     List {
-        /// 128 or more delays.
-        #[schemars(length(min = 128, max = 16_384))]
+        /// 128 or more delays, of at most a second.
+        #[schemars(length(min = 128, max = 16_384), inner(range(max = 1_000_000_000)))]
         delays_ns: Vec<u64>,
     },
     /// As IBA encodes them: bits 15..14 shift, bits 13..0 multiplier; the delay is the packet's

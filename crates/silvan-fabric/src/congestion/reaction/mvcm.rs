@@ -29,7 +29,7 @@ pub struct Mvcm {
     pub slot: Option<Time>,
     /// What each further hot acknowledgement multiplies the number of slots by; by default the
     /// largest number of hosts of a switch, k.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1))]
     pub factor: Option<u16>,
     /// How often the number of slots may be raised; by default the number of stages, n.
     #[schemars(extend("exclusiveMinimum" = 0))]
