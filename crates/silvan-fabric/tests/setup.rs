@@ -260,6 +260,8 @@ fn what_sends_makes_sense() {
         }))];
     });
     assert_refused!(forest, "traffic.0.pattern.hotspots", Reason::NoForest);
+    let many = with(|config| config.flows = vec![flow("H1", "H4"); 1 << 16]);
+    assert_refused!(many, "traffic", Reason::TooManyClasses);
     let job = with(|config| {
         let trace = TraceBuilder::new(2, 1 << 20).unwrap().finish().unwrap();
         config.jobs = vec![Job {

@@ -20,7 +20,7 @@ use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};
 use crate::routing::adaptive::Heuristic;
 use crate::routing::{self, Tables};
 use crate::topology::Topology;
-use crate::traffic::Job;
+use crate::traffic::{Job, Pattern, Traffic};
 
 /// A rate that bounds nothing.
 const UNLIMITED: Rate = Rate(u64::MAX);
@@ -166,6 +166,16 @@ fn check_parts(parts: &Parts, switch: &SwitchModel) -> Result<(), SetupError> {
     Ok(())
 }
 
+/// Whether packets can name what they belong to. The roles of a forest are three classes.
+fn check_classes(config: &Config) -> Result<(), SetupError> {
+    let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };
+    let patterns: usize = config.traffic.iter().map(of_pattern).sum();
+    if config.flows.len() + patterns + config.jobs.len() > usize::from(u16::MAX) {
+        return Err(Reason::TooManyClasses.at("traffic"));
+    }
+    Ok(())
+}
+
 /// The pace of a crossbar on its network, which must keep up with the links; see [`Model::crossbar`].
 fn crossbar(
     config: &Config,
@@ -185,6 +195,7 @@ fn crossbar(
 impl<'a> Model<'a> {
     /// Resolves a configuration on its network.
     pub fn new(topology: &Topology, tables: &Tables, config: &'a Config) -> Result<Self, SetupError> {
+        check_classes(config)?;
         let sizes = packet_sizes(config)?;
         let lanes = LaneModel::new(config);
         let parts = config.parts();
