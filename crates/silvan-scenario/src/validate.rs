@@ -11,7 +11,6 @@ use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
 use crate::error::Fault;
 use crate::jobs;
-use crate::scenario::settings;
 use crate::spec::{RoutingSource, Spec};
 
 mod adaptive;
@@ -44,7 +43,6 @@ pub(crate) fn check(spec: &Spec) -> Check {
     })?;
     packet(&spec.packet)?;
     lanes(spec)?;
-    silvan_fabric::check(&settings(spec))?;
     switch(spec)?;
     host(spec)?;
     congestion::check(spec)?;

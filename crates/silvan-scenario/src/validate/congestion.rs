@@ -9,6 +9,7 @@ use silvan_fabric::queueing::{Isolation, Memory, Queues, SpecialArbitration, Spe
 
 use super::{Check, LONGEST_DELAY, delay, ensure};
 use crate::error::Fault;
+use crate::scenario::settings;
 use crate::spec::Spec;
 
 /// Entries of a congestion control table.
@@ -18,6 +19,8 @@ const CCT_ENTRIES: std::ops::RangeInclusive<usize> = 128..=16_384;
 pub(super) fn check(spec: &Spec) -> Check {
     let parts = spec.congestion.parts(&spec.packet);
     pairs(spec, &parts)?;
+    // What parts need of switches and of each other to run at all, and the room in buffers.
+    silvan_fabric::check(&settings(spec))?;
     match &parts.marking {
         Marking::None | Marking::Ipm | Marking::Opm(_) | Marking::Mvpm(_) => {}
         Marking::Fecn(fecn) => check_fecn(fecn, spec)?,
