@@ -82,23 +82,22 @@ def test_threads_change_nothing_but_the_time(tree, tmp_path):
 
 
 def test_check_says_why_threads_have_nothing_to_do(tree):
-    def warnings(*settings):
+    def warnings(*settings, scenario=tree):
         words = [word for setting in settings for word in ("--set", setting)]
-        return json.loads(invoke("check", tree, "--json", *words).output)["warnings"]
+        return json.loads(invoke("check", scenario, "--json", *words).output)["warnings"]
 
     assert not warnings("threads=4")
     assert warnings("threads=5") == [
         "threads = 5: 4 work at this run; its network has no more parts that hosts share"
     ]
-    assert warnings("threads=2", "switch.architecture=iq") == [
-        "threads = 2: one thread works at this run, as its switches decide as a whole"
-    ]
-    assert warnings("threads=2", "host.queues=single") == [
-        "threads = 2: one thread works at this run, as its hosts have output buffers"
-    ]
-    assert warnings("threads=2", "lanes.count=4") == [
-        "threads = 2: one thread works at this run, as it has more than two virtual lanes"
-    ]
+    for other in ("switch.architecture=iq", "host.queues=single", "lanes.count=4"):
+        assert not warnings("threads=2", other)
+    for name, why in (
+        ("mvcm-hot-phase", "traffic waits for packets to be delivered"),
+        ("job-collective", "ranks of jobs act at once on what arrives"),
+    ):
+        shown = warnings("threads=2", scenario=ROOT / "scenarios" / f"{name}.toml")
+        assert f"threads = 2: one thread works at this run, as {why}" in shown
 
 
 def test_a_run_is_written_and_drawn(small, tmp_path):
