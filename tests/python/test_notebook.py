@@ -121,14 +121,18 @@ def test_a_report_lives_in_a_frame(off, tmp_path):
         f"<!doctype html><meta charset=utf-8><title>notebook</title>{frame}", encoding="utf-8"
     )
     with browser(tmp_path / "profile") as page:
-        # All in sight: a picture of what is beyond makes the browser draw anew, and again with the next one.
-        page.size(1000, 900)
-        page.call("Page.navigate", url=notebook.as_uri())
-        page.wait("document.querySelector('iframe')?.getBoundingClientRect().height === 640")
-        # The frame is another world: what it draws can be seen, not asked for. Empty, it is of one colour.
-        end = time.monotonic() + 30
-        while len(page.picture("iframe")) < 20_000 and time.monotonic() < end:
-            time.sleep(1)
-        assert len(page.picture("iframe")) > 20_000
+        page.call("Page.bringToFront")
+        # The frame is another world: what it draws can be seen, not asked for. Empty, it is of one colour. Where
+        # nobody watches, a browser that has just started may leave it so, until the page is loaded anew.
+        seen = b""
+        for _ in range(3):
+            page.call("Page.navigate", url=notebook.as_uri())
+            page.wait("document.querySelector('iframe')?.getBoundingClientRect().height === 640")
+            end = time.monotonic() + 20
+            while len(seen) <= 20_000 and time.monotonic() < end:
+                page.settle()
+                time.sleep(0.2)
+                seen = page.picture("iframe")
+        assert len(seen) > 20_000
         assert page.complaints == []
         assert {url.partition(":")[0] for url in page.requests} <= {"file", "about", "data"}
