@@ -307,10 +307,10 @@ pub struct SwitchConfig {
     /// default that of the link it leaves on (`iq`), or twice that of the fastest link (`cioq`). With a
     /// faster crossbar the port is free before the packet has left, which waits at its output.
     pub crossbar: Option<Rate>,
-    /// Iterations of iSLIP per matching (`iq` architecture). Matchings are made when something changes at the switch: a
-    /// packet comes, a port becomes free, credit returns. A pair that an iteration leaves unmatched waits for the
-    /// next change, though both its ports are free; a switch that matches anew in each of many cells per packet
-    /// does so one cell later, and 4 iterations stand for that (saturated VOQs of 8 ports carry 0.954, with 1 0.86).
+    /// Iterations of iSLIP per matching (`iq` architecture). A matching is made when something changes at the switch: a
+    /// packet comes, a port is free, credit is back. A pair that it leaves unmatched waits for the next change,
+    /// though both its ports are free. Switches that match anew in each of many cells of a packet find it a cell
+    /// later; 4 iterations come near that.
     #[schemars(range(min = 1, max = 16))]
     pub islip_iterations: u8,
     /// Whether control packets (notifications, acknowledgements) go ahead of the data of their

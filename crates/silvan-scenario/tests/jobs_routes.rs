@@ -1,5 +1,5 @@
 //! Messages of jobs where routes are chosen: what they take alone is by the best route that they may take.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
 

@@ -9,8 +9,8 @@
 //! that were busy when it was their turn come first when they are free, others are served meanwhile.
 //!
 //! Without slots there is no next slot either: what the iterations leave unmatched waits until something changes at
-//! the switch. A hardware switch finds it a cell time later, which none of the modelled switches' sources gives; more
-//! iterations stand for the matchings of the cells of a packet. `docs/witness.md` has both beside BookSim.
+//! the switch. A switch that matches in each cell finds it a cell later. The papers give no such time, so there is
+//! none here: more iterations stand for the cells of a packet (`docs/witness.md` has both beside BookSim).
 
 use silvan_engine::Time;
 
