@@ -9,6 +9,7 @@ mod offered;
 mod pause;
 mod queues;
 mod sources;
+mod ways;
 
 pub(crate) use apart::Lookahead;
 pub use error::{Reason, SetupError};
