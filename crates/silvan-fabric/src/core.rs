@@ -130,6 +130,8 @@ pub(crate) struct Core {
     pub next_look: Time,
     /// Where somebody looked: nobody has decided yet at that time.
     pub rest: Option<Time>,
+    /// What happened in other partitions before this time is known, where there are any.
+    pub exchanged: Time,
     /// Where there are other partitions and switches have events of their own.
     pub far: Option<Box<Far>>,
     /// Whether all nodes are of this partition and have events of their own.

@@ -184,7 +184,7 @@ impl Simulation {
         self.look_for_stall()?;
         self.network.count_drained();
         let Network { core, hosts, switches, series, forest, receiver, jobs, .. } = &mut self.network;
-        if self.config.ends_with_jobs && jobs.as_ref().is_some_and(Jobs::are_over) {
+        if self.config.ends_with_jobs && Jobs::are_over(jobs) {
             self.config.duration = core.now;
         }
         series.sample(core, hosts, switches);
@@ -258,7 +258,7 @@ impl Simulation {
             check_traffic(core, hosts).map_err(|what| ModelError::Broken { now: core.now, what })?;
         }
         let Network { core, hosts, jobs, .. } = &mut self.network;
-        let jobs = jobs.take().map(|jobs| jobs.close(hosts, core.now)).unwrap_or_default();
+        let jobs = Jobs::close(std::mem::take(jobs), hosts, core.now);
         let mut summary = self.summary();
         summary.jobs = jobs.iter().map(Closed::summary).collect();
         let Network { core, switches, hosts, receiver, link_names, series, forest, parts, .. } = self.network;

@@ -40,11 +40,36 @@ name = "all"
 pattern = { kind = "uniform" }
 "#;
 
+/// Two jobs that share hosts with each other and with other traffic, one of which ends before the run does.
+const JOBS: &str = r#"
+duration = "120 us"
+end_with_jobs = false
+topology = { kind = "k-ary-n-tree", k = 4, n = 2, link_rate = "40 Gbit/s", link_delay = "6 ns" }
+measure = { interval = "9 us" }
+[[traffic]]
+name = "all"
+rate = "6 Gbit/s"
+pattern = { kind = "uniform" }
+[[job]]
+name = "short"
+placement = "round-robin"
+program = { kind = "collective", operation = "all-to-all", ranks = 12, bytes = "6 KiB", iterations = 2 }
+overhead = "300 ns"
+rendezvous_above = "4 KiB"
+[[job]]
+name = "long"
+hosts = ["H3", "H9", "H14", "H6", "H16"]
+ranks_per_host = 3
+sharing = "cyclic"
+start = "1500 ns"
+program = { kind = "collective", operation = "all-reduce", ranks = 15, bytes = "90 KiB", iterations = 40 }
+"#;
+
 /// A key and its value.
 type Setting = (&'static str, &'static str);
 
 /// What each is there to try, and what it adds to which network.
-const CASES: [(&str, &str, &[Setting]); 14] = [
+const CASES: [(&str, &str, &[Setting]); 20] = [
     ("outputs apart", NETWORK, &[("congestion.mechanism", "ib-cc")]),
     ("special queues, round robin", NETWORK, &[("congestion.mechanism", "ecocc")]),
     (
@@ -81,6 +106,12 @@ const CASES: [(&str, &str, &[Setting]); 14] = [
     ("packets that choose", NETWORK, &[("adaptive_routing.per", "packet")]),
     ("lanes of the routing", TORUS, &[]),
     ("detours", DRAGONFLY, &[]),
+    ("jobs, outputs apart", JOBS, &[("congestion.mechanism", "ib-cc")]),
+    ("jobs that end the run", JOBS, &[("end_with_jobs", "true"), ("duration", "2 ms")]),
+    ("jobs and special queues", JOBS, &[("congestion.mechanism", "ecocc")]),
+    ("jobs, host buffers and two marking bits", JOBS, &[("congestion.mechanism", "mvcm")]),
+    ("jobs and packets that choose", JOBS, &[("adaptive_routing.per", "packet")]),
+    ("jobs and hosts that drain slowly", JOBS, &[("host.drain_rate", "20 Gbit/s")]),
 ];
 
 fn run(scenario: &Scenario, threads: u16, engine: Engine) -> Outcome {

@@ -29,8 +29,8 @@ pub(crate) struct Spent {
 }
 
 /// What a host does since its last look, and what it spent its time with before.
-#[derive(Debug, Default)]
-pub(crate) struct Hours {
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
     since: Time,
     /// Until then it sends.
     busy_until: Time,
@@ -39,9 +39,38 @@ pub(crate) struct Hours {
     spent: Spent,
 }
 
+/// How a host spends its time.
+#[derive(Debug, Default)]
+pub(crate) struct Hours {
+    now: State,
+    /// What it did before, from the last exchange between partitions on: when a job has finished, which is when its
+    /// last rank has, other partitions learn at the next one.
+    past: Vec<State>,
+}
+
 impl Hours {
+    /// Time spent until some time: now, or one since the last exchange between partitions.
+    pub fn until(&self, time: Time) -> Spent {
+        let past = self.past.iter().rev();
+        let state = std::iter::once(&self.now).chain(past).find(|state| state.since <= time);
+        state.unwrap_or(&self.now).until(time)
+    }
+
+    /// The host does something else from a time on; partitions know of each other what was before another time.
+    fn change(&mut self, state: State, exchanged: Time) {
+        if self.now.since < exchanged {
+            self.past.clear();
+        }
+        if exchanged < Time::NEVER {
+            self.past.push(self.now);
+        }
+        self.now = State { spent: self.now.until(state.since), ..state };
+    }
+}
+
+impl State {
     /// Time spent until now.
-    pub fn until(&self, now: Time) -> Spent {
+    fn until(&self, now: Time) -> Spent {
         let mut spent = self.spent;
         let sent = self.busy_until.min(now).max(self.since);
         spent.sending += sent - self.since;
@@ -71,7 +100,7 @@ impl Host {
             Wait::Traffic
         };
         let Some(hours) = &mut self.hours else { return };
-        hours.spent = hours.until(now);
-        (hours.since, hours.busy_until, hours.then) = (now, busy_until, then);
+        let state = State { since: now, busy_until, then, spent: Spent::default() };
+        hours.change(state, core.exchanged);
     }
 }

@@ -36,8 +36,7 @@ impl Builder<'_> {
         }
         let plan = self.plan(&core.links, receivers, hosts);
         let is_apart = engine == Engine::Fastest && plan.fits(switches).is_ok();
-        let threads = if self.model.jobs.is_empty() { self.model.threads } else { 1 };
-        let mut partition = Partition::new(threads, &plan, switches, hosts.len());
+        let mut partition = Partition::new(self.model.threads, &plan, switches, hosts.len());
         let acts_at_once = partition.lookahead == Time::ZERO;
         if acts_at_once {
             partition = Partition::new(1, &plan, switches, hosts.len());
@@ -54,9 +53,7 @@ impl Builder<'_> {
             *next += 1;
         }
         let outputs = if is_apart { Outputs::new(&plan, &partition, switches) } else { Vec::new() };
-        let lookahead = if !self.model.jobs.is_empty() {
-            Err("ranks of jobs act at once on what arrives")
-        } else if acts_at_once {
+        let lookahead = if acts_at_once {
             Err("a switch acts on the next one at once")
         } else {
             Ok(partition.lookahead)

@@ -20,20 +20,16 @@ use crate::traffic::trigger::{Triggers, Waiting};
 /// Nothing happens any more.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// What acts on all hosts at once, so that a run with it has one partition.
-pub(super) struct Whole<'a> {
-    pub jobs: Option<&'a mut Jobs>,
-    pub triggers: &'a mut Triggers,
-}
-
 /// See the module. Time is counted in ticks: bins where outputs are run apart, else picoseconds.
 pub(super) struct Part<'a, H, S> {
     pub core: &'a mut Core,
     /// By their places.
     pub hosts: &'a mut [H],
     pub switches: &'a mut [S],
-    /// Where this is the only partition.
-    pub whole: Option<Whole<'a>>,
+    /// The ranks of jobs that are on these hosts.
+    pub jobs: Option<&'a mut Jobs>,
+    /// What acts on all hosts at once, where this is the only partition.
+    pub triggers: Option<&'a mut Triggers>,
     /// Whether the network is too large for the cache that is close to a core.
     pub looks_ahead: bool,
 }
@@ -160,7 +156,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
             self.hosts[host as usize].borrow_mut().settle(self.core);
         }
         self.core.dirty_hosts.clear();
-        if let Some(Whole { jobs: Some(jobs), .. }) = &mut self.whole {
+        if let Some(jobs) = &mut self.jobs {
             jobs.note(self.core);
         }
         events
@@ -190,13 +186,13 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     /// What ranks do, after all that arrives.
     #[inline]
     fn step_jobs(&mut self) {
-        if let Some(Whole { jobs: Some(jobs), .. }) = &mut self.whole {
+        if let Some(jobs) = &mut self.jobs {
             jobs.step(self.core, self.hosts);
         }
     }
 
     /// Returns how much was done. The end of the warm-up, which all partitions have, does not count, nor do
-    /// wake-ups: some find nothing to do, and how many there are depends on how the run is done.
+    /// wake-ups and what ranks do: how many such events there are depends on how the run is done.
     #[inline(always)]
     fn handle(&mut self, event: Event) -> u64 {
         let (class, node, port) = unkey(event.key);
@@ -235,7 +231,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
                 return 0;
             }
             // See `step_jobs`.
-            Class::Job => {}
+            Class::Job => return 0,
             Class::Look => debug_assert!(false, "there are no such events"),
         }
         self.check_event(class, node, port);
@@ -244,7 +240,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
 
     #[inline]
     fn look_at_triggers(&mut self) {
-        if let Some(Whole { triggers, .. }) = &self.whole
+        if let Some(triggers) = &self.triggers
             && self.core.meters.packets_delivered >= triggers.next
         {
             self.pull_triggers();
@@ -254,7 +250,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     /// Starts the traffic that waited for the packet just delivered, at this very instant.
     #[cold]
     fn pull_triggers(&mut self) {
-        let Self { core, hosts, whole: Some(Whole { triggers, .. }), .. } = self else { return };
+        let Self { core, hosts, triggers: Some(triggers), .. } = self else { return };
         while let Some(waiting) = triggers.pull(core.meters.packets_delivered, core.now) {
             for &Waiting { host, source, phase } in waiting {
                 let at = core.now + phase;
@@ -303,7 +299,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     #[cfg(debug_assertions)]
     fn check_event(&mut self, class: Class, node: usize, port: usize) {
         let arrives = matches!(class, Class::SwitchArrival | Class::SwitchReady);
-        if !arrives || self.whole.is_none() || self.core.broken.is_some() {
+        if !arrives || self.triggers.is_none() || self.core.broken.is_some() {
             return;
         }
         let Some(wiring) = self.switches[node].borrow().ports().wiring[port] else { return };

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use silvan_engine::Time;
 use silvan_engine::barrier::Barrier;
 
-use super::part::{NEVER, Part, Whole};
+use super::part::{NEVER, Part};
 use super::{ModelError, Simulation};
 use crate::core::{Core, Mail};
 use crate::host::Host;
+use crate::jobs::{self, Jobs};
 use crate::outputs;
 use crate::setup::Network;
 use crate::switch::Switch;
@@ -23,6 +24,7 @@ use crate::switch::Switch;
 struct Letters {
     of_nodes: Mail,
     of_outputs: outputs::Mail,
+    of_jobs: jobs::Mail,
 }
 
 /// What threads tell each other between two steps.
@@ -50,7 +52,8 @@ impl Board {
 
     /// Puts what a partition has for others where they find it. Returns the earliest time at which any of it
     /// matters.
-    fn post(&self, turn: usize, me: usize, core: &mut Core) -> Time {
+    fn post<H, S>(&self, turn: usize, me: usize, part: &mut Part<H, S>) -> Time {
+        let Part { core, jobs, .. } = part;
         let parts = self.next[turn].len();
         let mut earliest = Time::NEVER;
         for other in 0..parts {
@@ -68,12 +71,19 @@ impl Board {
                 earliest = earliest.min(own.earliest);
                 std::mem::swap(&mut place.of_outputs, own);
             }
+            let own = jobs.as_mut().map(|jobs| jobs.mail_mut(other));
+            if let Some(own) = own.filter(|own| !own.is_empty())
+                && let Ok(mut place) = place()
+            {
+                std::mem::swap(&mut place.of_jobs, own);
+            }
         }
         earliest
     }
 
     /// Takes in what others have put there for a partition.
-    fn collect(&self, turn: usize, me: usize, core: &mut Core) {
+    fn collect<H: BorrowMut<Host>, S>(&self, turn: usize, me: usize, part: &mut Part<H, S>) {
+        let Part { core, hosts, jobs, .. } = part;
         let parts = self.next[turn].len();
         for other in 0..parts {
             let Ok(mut letters) = self.mail[turn][other * parts + me].lock() else { continue };
@@ -84,6 +94,9 @@ impl Board {
                 && !letters.of_outputs.is_empty()
             {
                 outputs.collect(&mut letters.of_outputs, packets);
+            }
+            if let Some(jobs) = jobs {
+                jobs.collect(&mut letters.of_jobs, hosts);
             }
         }
     }
@@ -123,7 +136,8 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
             |numbers: &[AtomicU64]| numbers.iter().map(|number| number.load(Ordering::Relaxed)).sum::<u64>();
         let next =
             board.next[turn].iter().map(|number| number.load(Ordering::Relaxed)).min().unwrap_or(NEVER);
-        board.collect(turn, me, part.core);
+        board.collect(turn, me, &mut part);
+        part.core.exchanged = part.core.now;
         let is_last = next >= last;
         if !is_last && sum(&board.done[turn]) >= goal.events {
             return (false, done);
@@ -133,9 +147,9 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
             // The last tick is cut, so it is a step of its own; all are there at its end. Its mail is delivered
             // at once: somebody looks.
             done += part.run_to_look(goal.cut);
-            board.post(turn, me, part.core);
+            board.post(turn, me, &mut part);
             let is_there = board.barrier.wait().is_ok();
-            board.collect(turn, me, part.core);
+            board.collect(turn, me, &mut part);
             return (is_there, done);
         }
         let end = next.saturating_add(step).min(last);
@@ -144,7 +158,7 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
             // All that was to be done before has been, so mail may come for any bin from here on.
             outputs.begin(end);
         }
-        let by_mail = board.post(turn, me, part.core);
+        let by_mail = board.post(turn, me, &mut part);
         earliest = part.next_tick().min(part.tick_of(by_mail));
     }
 }
@@ -156,9 +170,9 @@ impl Simulation {
         let cut = self.next_sample.map_or(duration, |time| time.min(duration));
         let Network { core, hosts, switches, jobs, triggers, lookahead, .. } = &mut self.network;
         let is_there = if core.parts.is_empty() {
-            let whole = Some(Whole { jobs: jobs.as_mut(), triggers });
+            let (jobs, triggers) = (jobs.first_mut(), Some(triggers));
             let looks_ahead = self.is_large && core.is_whole;
-            let mut part = Part { core, hosts, switches, whole, looks_ahead };
+            let mut part = Part { core, hosts, switches, jobs, triggers, looks_ahead };
             let last = part.tick_of(cut);
             self.events += part.run(last, target.saturating_sub(self.events));
             let is_there = part.next_tick() >= last;
@@ -170,7 +184,7 @@ impl Simulation {
             let events = target.saturating_sub(self.events);
             let lookahead = lookahead.unwrap_or(Time::ZERO);
             let goal = Goal { cut, events, lookahead };
-            let (is_there, done) = run_threads(core, (hosts, switches), goal, self.is_large);
+            let (is_there, done) = run_threads(core, (hosts, switches, jobs), goal, self.is_large);
             self.events += done;
             core.now = core.parts.iter().map(|part| part.now).max().unwrap_or(core.now);
             is_there
@@ -203,7 +217,7 @@ impl Simulation {
 /// was done.
 fn run_threads(
     core: &mut Core,
-    (hosts, switches): (&mut [Host], &mut [Switch]),
+    (hosts, switches, jobs): (&mut [Host], &mut [Switch], &mut [Jobs]),
     goal: Goal,
     is_large: bool,
 ) -> (bool, u64) {
@@ -222,15 +236,17 @@ fn run_threads(
         // Where the system allows no more threads, those that are there must not wait for ever.
         let _guard = board.barrier.guard();
         let nodes = hosts_of.iter_mut().zip(&mut switches_of);
+        let jobs = jobs.iter_mut().map(Some).chain(std::iter::repeat_with(|| None));
         let threads: Vec<_> = core
             .parts
             .iter_mut()
             .zip(nodes)
+            .zip(jobs)
             .enumerate()
-            .map(|(me, (core, (hosts, switches)))| {
+            .map(|(me, ((core, (hosts, switches)), jobs))| {
                 let board = &board;
                 let looks_ahead = is_large && core.outputs.is_none();
-                let part = Part { core, hosts, switches, whole: None, looks_ahead };
+                let part = Part { core, hosts, switches, jobs, triggers: None, looks_ahead };
                 scope.spawn(move || work(part, me, board, goal))
             })
             .collect();
