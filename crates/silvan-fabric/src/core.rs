@@ -1,6 +1,7 @@
 //! What every node of a partition works with while it handles an event: the clock, the queue, the packets, the
 //! links and the meters. Nodes reach each other only through the links; see [`mail`] for those of other partitions.
 
+mod ahead;
 mod mail;
 
 use silvan_engine::{Event, EventQueue, Time};
@@ -10,6 +11,7 @@ use crate::measure::{Meters, Watch};
 use crate::outputs::{Around, Outputs};
 use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::queueing::isolation::Notice;
+pub(crate) use ahead::Ahead;
 pub(crate) use mail::{Far, Mail};
 
 /// What a switch tells the source of a packet that it marks: which flow of which host, and how severe
@@ -132,6 +134,8 @@ pub(crate) struct Core {
     pub rest: Option<Time>,
     /// What happened in other partitions before this time is known, where there are any.
     pub exchanged: Time,
+    /// Where there are any, and traffic waits for deliveries.
+    pub ahead: Option<Box<Ahead>>,
     /// Where there are other partitions and switches have events of their own.
     pub far: Option<Box<Far>>,
     /// Whether all nodes are of this partition and have events of their own.

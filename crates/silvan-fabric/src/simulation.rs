@@ -16,6 +16,7 @@ use crate::queueing::Isolation;
 use crate::routing::Tables;
 use crate::setup::{Network, SetupError, build};
 use crate::topology::Topology;
+use crate::traffic::trigger::Triggers;
 
 /// Why a run could not be built or go on, with its context.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -430,7 +431,9 @@ impl Simulation {
 
     fn triggers(&self) -> Vec<TriggerSummary> {
         let classes = &self.network.core.meters.classes;
-        let triggers = self.network.triggers.iter();
+        // All partitions know of the same.
+        let triggers = self.network.triggers.first();
+        let triggers = triggers.into_iter().flat_map(Triggers::iter);
         triggers
             .map(|trigger| TriggerSummary {
                 class: classes[usize::from(trigger.class)].name.clone(),

@@ -53,8 +53,8 @@ pub(crate) struct Network {
     pub is_destination: Vec<bool>,
     /// Hosts with something in common, for the summary.
     pub groups: Vec<Group>,
-    /// Traffic that waits for packets to be delivered.
-    pub triggers: Triggers,
+    /// Traffic that waits for packets to be delivered, per partition.
+    pub triggers: Vec<Triggers>,
     /// Parallel applications, if there are any.
     pub jobs: Vec<Jobs>,
     pub lookahead: Lookahead,
@@ -149,7 +149,11 @@ pub(crate) fn build(
     let mut core = builder.core(links, meters);
     let nodes = (hosts.as_mut_slice(), &mut switches);
     let lookahead = builder.partition(&mut core, nodes, &receiver, engine)?;
-    let jobs = Jobs::start(jobs, &mut core, &mut hosts).ok_or_else(|| wrong("slowdowns cannot be counted"))?;
+    let jobs =
+        Jobs::start(jobs, &mut core, &mut hosts).ok_or_else(|| wrong("slowdowns cannot be counted"))?;
+    let place = |host: u32| (hosts[host as usize].part, hosts[host as usize].place);
+    let parts = core.parts.len().max(1) as u16;
+    let triggers = (0..parts).map(|part| triggers.of_part(part, place)).collect();
     let groups = builder.groups();
     let parts = builder.model.parts;
     Ok(Network {
@@ -202,6 +206,7 @@ impl<'a> Builder<'a> {
             next_look: Time::ZERO,
             rest: None,
             exchanged: Time::NEVER,
+            ahead: None,
             far: None,
             is_whole: true,
             #[cfg(debug_assertions)]

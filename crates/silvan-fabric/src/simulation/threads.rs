@@ -1,23 +1,26 @@
 //! How a run goes on: from look to look, by one thread or by several.
 //!
 //! Partitions act on each other only after their lookahead: a thread has one, does all that is to be done in less
-//! time than that together with the others, and exchanges mail with them.
+//! time than that together with the others, and exchanges mail with them. Where traffic waits for deliveries, those of
+//! that time are known before, so threads agree on when it begins.
 
 use std::borrow::BorrowMut;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use silvan_engine::Time;
 use silvan_engine::barrier::Barrier;
+use silvan_engine::{Event, Time};
 
 use super::part::{NEVER, Part};
 use super::{ModelError, Simulation};
 use crate::core::{Core, Mail};
 use crate::host::Host;
 use crate::jobs::{self, Jobs};
+use crate::link::{Class, key};
 use crate::outputs;
 use crate::setup::Network;
 use crate::switch::Switch;
+use crate::traffic::trigger::Triggers;
 
 /// What a partition has for another one.
 #[derive(Default)]
@@ -35,6 +38,10 @@ struct Board {
     done: [Vec<AtomicU64>; 2],
     /// Mail from each partition to each.
     mail: [Vec<Mutex<Letters>>; 2],
+    /// Per partition, where traffic waits for deliveries: those that are known, twice again.
+    known: [Vec<AtomicU64>; 2],
+    /// How many of them are past, and when those of the step to come are.
+    due: Vec<Mutex<(u64, Vec<Time>)>>,
     barrier: Barrier,
 }
 
@@ -46,6 +53,8 @@ impl Board {
             next: [numbers(), numbers()],
             done: [numbers(), numbers()],
             mail: [mail(), mail()],
+            known: [numbers(), numbers()],
+            due: (0..parts).map(|_| Mutex::default()).collect(),
             barrier: Barrier::new(parts),
         }
     }
@@ -102,6 +111,36 @@ impl Board {
     }
 }
 
+impl Board {
+    /// Finds out together with the others which traffic begins before a time, and plans it. False if another
+    /// partition has given up.
+    fn foresee<H, S>(&self, me: usize, part: &mut Part<H, S>, end: Time) -> bool {
+        if let Some(ahead) = &part.core.ahead
+            && let Ok(mut place) = self.due[me].lock()
+        {
+            *place = ahead.before(end);
+        }
+        if self.barrier.wait().is_err() {
+            return false;
+        }
+        let (mut past, mut times) = (0, Vec::new());
+        for place in &self.due {
+            let Ok(place) = place.lock() else { return false };
+            past += place.0;
+            times.extend_from_slice(&place.1);
+        }
+        times.sort_unstable();
+        while let Some((time, trigger)) = part.triggers.foresee(past, &times) {
+            let event = Event { time, key: key(Class::Trigger, 0, 0), data: trigger as u32 };
+            part.core.queue.push(event);
+        }
+        if part.triggers.next == u64::MAX {
+            part.core.ahead = None;
+        }
+        true
+    }
+}
+
 /// How far a partition goes.
 #[derive(Clone, Copy)]
 struct Goal {
@@ -129,6 +168,8 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
     loop {
         board.next[turn][me].store(earliest, Ordering::Relaxed);
         board.done[turn][me].store(done, Ordering::Relaxed);
+        let known = part.core.ahead.as_ref().map_or(0, |ahead| ahead.known());
+        board.known[turn][me].store(known, Ordering::Relaxed);
         if board.barrier.wait().is_err() {
             return (false, done);
         }
@@ -142,18 +183,24 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
         if !is_last && sum(&board.done[turn]) >= goal.events {
             return (false, done);
         }
+        let end = if is_last { last + 1 } else { next.saturating_add(step).min(last) };
+        let is_near = sum(&board.known[turn]) >= part.triggers.next;
+        if is_near && !board.foresee(me, &mut part, Time(end)) {
+            return (false, done);
+        }
         turn = 1 - turn;
         if is_last {
             // The last tick is cut, so it is a step of its own; all are there at its end. Its mail is delivered
             // at once: somebody looks.
             done += part.run_to_look(goal.cut);
+            part.pass(end);
             board.post(turn, me, &mut part);
             let is_there = board.barrier.wait().is_ok();
             board.collect(turn, me, &mut part);
             return (is_there, done);
         }
-        let end = next.saturating_add(step).min(last);
         done += part.run(end, u64::MAX);
+        part.pass(end);
         if let Some(outputs) = &mut part.core.outputs {
             // All that was to be done before has been, so mail may come for any bin from here on.
             outputs.begin(end);
@@ -170,7 +217,8 @@ impl Simulation {
         let cut = self.next_sample.map_or(duration, |time| time.min(duration));
         let Network { core, hosts, switches, jobs, triggers, lookahead, .. } = &mut self.network;
         let is_there = if core.parts.is_empty() {
-            let (jobs, triggers) = (jobs.first_mut(), Some(triggers));
+            let [triggers] = triggers.as_mut_slice() else { return Ok(()) };
+            let jobs = jobs.first_mut();
             let looks_ahead = self.is_large && core.is_whole;
             let mut part = Part { core, hosts, switches, jobs, triggers, looks_ahead };
             let last = part.tick_of(cut);
@@ -184,7 +232,8 @@ impl Simulation {
             let events = target.saturating_sub(self.events);
             let lookahead = lookahead.unwrap_or(Time::ZERO);
             let goal = Goal { cut, events, lookahead };
-            let (is_there, done) = run_threads(core, (hosts, switches, jobs), goal, self.is_large);
+            let acting = (jobs.as_mut_slice(), triggers.as_mut_slice());
+            let (is_there, done) = run_threads(core, (hosts, switches), acting, goal, self.is_large);
             self.events += done;
             core.now = core.parts.iter().map(|part| part.now).max().unwrap_or(core.now);
             is_there
@@ -217,7 +266,8 @@ impl Simulation {
 /// was done.
 fn run_threads(
     core: &mut Core,
-    (hosts, switches, jobs): (&mut [Host], &mut [Switch], &mut [Jobs]),
+    (hosts, switches): (&mut [Host], &mut [Switch]),
+    (jobs, triggers): (&mut [Jobs], &mut [Triggers]),
     goal: Goal,
     is_large: bool,
 ) -> (bool, u64) {
@@ -241,12 +291,12 @@ fn run_threads(
             .parts
             .iter_mut()
             .zip(nodes)
-            .zip(jobs)
+            .zip(jobs.zip(triggers))
             .enumerate()
-            .map(|(me, ((core, (hosts, switches)), jobs))| {
+            .map(|(me, ((core, (hosts, switches)), (jobs, triggers)))| {
                 let board = &board;
                 let looks_ahead = is_large && core.outputs.is_none();
-                let part = Part { core, hosts, switches, jobs, triggers: None, looks_ahead };
+                let part = Part { core, hosts, switches, jobs, triggers, looks_ahead };
                 scope.spawn(move || work(part, me, board, goal))
             })
             .collect();
