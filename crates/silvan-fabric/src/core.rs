@@ -132,9 +132,9 @@ pub(crate) struct Core {
     pub next_look: Time,
     /// Where somebody looked: nobody has decided yet at that time.
     pub rest: Option<Time>,
-    /// What happened in other partitions before this time is known, where there are any.
+    /// What happened in other partitions before this time is known; never where there are none.
     pub exchanged: Time,
-    /// Where there are any, and traffic waits for deliveries.
+    /// Where there are others, and traffic waits for deliveries.
     pub ahead: Option<Box<Ahead>>,
     /// Where there are other partitions and switches have events of their own.
     pub far: Option<Box<Far>>,
@@ -205,6 +205,7 @@ impl Core {
             && self.dirty_outputs.is_empty()
             && self.reports.is_empty()
             && self.outputs.as_ref().is_none_or(Outputs::is_idle)
+            && self.ahead.as_ref().is_none_or(|ahead| ahead.next().is_none())
             && self.parts.iter().all(Self::is_idle)
     }
 

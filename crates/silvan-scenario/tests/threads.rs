@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use silvan_fabric::outcome::Outcome;
+use silvan_fabric::outcome::{JobSummary, Outcome};
 use silvan_fabric::simulation::Engine;
 use silvan_scenario::{Scenario, Threads};
 
@@ -53,9 +53,9 @@ pattern = { kind = "uniform" }
 [[job]]
 name = "short"
 placement = "round-robin"
-program = { kind = "collective", operation = "all-to-all", ranks = 12, bytes = "6 KiB", iterations = 2 }
+program = { kind = "collective", operation = "all-to-all", ranks = 12, bytes = "2 KiB" }
 overhead = "300 ns"
-rendezvous_above = "4 KiB"
+rendezvous_above = "1 KiB"
 [[job]]
 name = "long"
 hosts = ["H3", "H9", "H14", "H6", "H16"]
@@ -65,11 +65,41 @@ start = "1500 ns"
 program = { kind = "collective", operation = "all-reduce", ranks = 15, bytes = "90 KiB", iterations = 40 }
 "#;
 
+/// Traffic that begins while packets are on their way everywhere: the last of it with packets of the one before.
+const PHASES: &str = r#"
+duration = "60 us"
+warmup = "10 us"
+topology = { kind = "k-ary-n-tree", k = 4, n = 2, link_rate = "40 Gbit/s", link_delay = "6 ns" }
+measure = { interval = "9 us" }
+[[flow]]
+from = "H2"
+to = "H15"
+start_after_packets = 500
+total = "40 KiB"
+[[traffic]]
+name = "all"
+message = "64 B"
+message_max = "3 KiB"
+rate = "30 Gbit/s"
+pattern = { kind = "uniform" }
+[[traffic]]
+name = "burst"
+start_after_packets = 300
+packets_per_host = 20
+hosts = ["H1", "H4", "H6", "H11", "H12", "H16"]
+pattern = { kind = "hotspots", to = ["H8"] }
+[[traffic]]
+name = "more"
+start_after_packets = 301
+rate = "10 Gbit/s"
+pattern = { kind = "hotspots", to = ["H5"] }
+"#;
+
 /// A key and its value.
 type Setting = (&'static str, &'static str);
 
 /// What each is there to try, and what it adds to which network.
-const CASES: [(&str, &str, &[Setting]); 20] = [
+const CASES: [(&str, &str, &[Setting]); 26] = [
     ("outputs apart", NETWORK, &[("congestion.mechanism", "ib-cc")]),
     ("special queues, round robin", NETWORK, &[("congestion.mechanism", "ecocc")]),
     (
@@ -112,6 +142,12 @@ const CASES: [(&str, &str, &[Setting]); 20] = [
     ("jobs, host buffers and two marking bits", JOBS, &[("congestion.mechanism", "mvcm")]),
     ("jobs and packets that choose", JOBS, &[("adaptive_routing.per", "packet")]),
     ("jobs and hosts that drain slowly", JOBS, &[("host.drain_rate", "20 Gbit/s")]),
+    ("deliveries that are waited for", PHASES, &[]),
+    ("the same and hosts that drain slowly", PHASES, &[("host.drain_rate", "20 Gbit/s")]),
+    ("the same and CIOQ with two marking bits", PHASES, &[("congestion.mechanism", "mvcm")]),
+    ("the same and special queues", PHASES, &[("congestion.mechanism", "ecocc")]),
+    ("the same and packets that choose", PHASES, &[("adaptive_routing.per", "packet")]),
+    ("the same at a look", PHASES, &[("measure.interval", "13 ns"), ("duration", "20 us")]),
 ];
 
 fn run(scenario: &Scenario, threads: u16, engine: Engine) -> Outcome {
@@ -133,6 +169,10 @@ fn every_network_is_the_same_on_any_number_of_threads() {
             .unwrap_or_else(|error| panic!("{what}: {error}"));
         let one = run(&scenario, 1, Engine::Fastest);
         assert!(one.summary.packets_delivered > 100, "{what}: something happens");
+        let is_over = |job: &JobSummary| (job.job == "short") == job.finished_ns.is_some();
+        let ends = keys.iter().any(|(key, _)| key == "end_with_jobs");
+        assert!(ends || one.summary.jobs.iter().all(is_over), "{what}: {:?}", one.summary.jobs);
+        assert!(one.summary.triggers.iter().all(|trigger| trigger.started_ns.is_some()), "{what}");
         for threads in [2, 3, 5, 7] {
             assert!(run(&scenario, threads, Engine::Fastest) == one, "{what}: {threads} threads");
         }

@@ -136,7 +136,7 @@ impl Jobs {
         let setups: Vec<Arc<Setup>> = setups.into_iter().map(Arc::new).collect();
         let parts = core.parts.len().max(1);
         let of_part = |part: usize| {
-            let running = |setup: &Arc<Setup>| Running::new(Arc::clone(setup), part, parts);
+            let running = |setup: &Arc<Setup>| Running::new(Arc::clone(setup), part);
             let list = setups.iter().map(running).collect::<Option<_>>()?;
             let mail = (0..parts).map(|_| Mail::default()).collect();
             let room = Room::new(MOST_MESSAGES);

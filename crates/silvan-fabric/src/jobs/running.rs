@@ -103,15 +103,19 @@ fn has_bytes(parcel: &Parcel) -> bool {
 }
 
 impl Running {
-    /// The ranks of one of so many partitions.
-    pub fn new(setup: Arc<Setup>, part: usize, parts: usize) -> Option<Self> {
+    /// The ranks of a partition.
+    pub fn new(setup: Arc<Setup>, part: usize) -> Option<Self> {
         let own = setup.places.iter().filter(|place| usize::from(place.at.0) == part);
         let mut hosts: Vec<AtHost> =
             own.map(|&Place { host, at, .. }| AtHost { host, place: at.1, spent: None }).collect();
         hosts.sort_by_key(|at| at.host);
         hosts.dedup_by_key(|at| at.host);
         let count = setup.places.len();
-        let open = (0..parts).filter(|&part| !setup.ranks(part).is_done()).count();
+        let ranks = (0..).zip(&setup.places).filter(|(rank, _)| !setup.trace.of_rank(*rank).is_empty());
+        let mut busy: Vec<u16> = ranks.map(|(_, place)| place.at.0).collect();
+        busy.sort_unstable();
+        busy.dedup();
+        let open = busy.len();
         Some(Self {
             part: part as u16,
             ranks: setup.ranks(part),

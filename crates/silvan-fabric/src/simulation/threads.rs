@@ -1,8 +1,8 @@
 //! How a run goes on: from look to look, by one thread or by several.
 //!
 //! Partitions act on each other only after their lookahead: a thread has one, does all that is to be done in less
-//! time than that together with the others, and exchanges mail with them. Where traffic waits for deliveries, those of
-//! that time are known before, so threads agree on when it begins.
+//! time than that together with the others, and exchanges mail with them. Where traffic waits for deliveries, all
+//! deliveries of that time are known before, and threads find out together when the traffic begins.
 
 use std::borrow::BorrowMut;
 use std::sync::Mutex;
@@ -109,9 +109,7 @@ impl Board {
             }
         }
     }
-}
 
-impl Board {
     /// Finds out together with the others which traffic begins before a time, and plans it. False if another
     /// partition has given up.
     fn foresee<H, S>(&self, me: usize, part: &mut Part<H, S>, end: Time) -> bool {
