@@ -1,17 +1,15 @@
 //! What every node of a partition works with while it handles an event: the clock, the queue, the packets, the
 //! links and the meters. Nodes reach each other only through the links; see [`mail`] for those of other partitions.
 
-mod ahead;
 mod mail;
 
 use silvan_engine::{Event, EventQueue, Time};
 
 use crate::link::{ChannelId, Class, Links, Way};
-use crate::measure::{Meters, Watch};
+use crate::measure::{Ahead, Meters, Watch};
 use crate::outputs::{Around, Outputs};
 use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::queueing::isolation::Notice;
-pub(crate) use ahead::Ahead;
 pub(crate) use mail::{Far, Mail};
 
 /// What a switch tells the source of a packet that it marks: which flow of which host, and how severe

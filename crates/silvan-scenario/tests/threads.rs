@@ -40,7 +40,7 @@ name = "all"
 pattern = { kind = "uniform" }
 "#;
 
-/// Two jobs that share hosts with each other and with other traffic, one of which ends before the run does.
+/// Two jobs that share hosts with each other and with other traffic. One ends before the run does.
 const JOBS: &str = r#"
 duration = "120 us"
 end_with_jobs = false
@@ -53,16 +53,16 @@ pattern = { kind = "uniform" }
 [[job]]
 name = "short"
 placement = "round-robin"
-program = { kind = "collective", operation = "all-to-all", ranks = 12, bytes = "2 KiB" }
+program = { kind = "collective", operation = "all-to-all", ranks = 6, bytes = "1 KiB" }
 overhead = "300 ns"
-rendezvous_above = "1 KiB"
+rendezvous_above = "600 B"
 [[job]]
 name = "long"
 hosts = ["H3", "H9", "H14", "H6", "H16"]
 ranks_per_host = 3
 sharing = "cyclic"
 start = "1500 ns"
-program = { kind = "collective", operation = "all-reduce", ranks = 15, bytes = "90 KiB", iterations = 40 }
+program = { kind = "collective", operation = "all-reduce", ranks = 15, bytes = "6 KiB", iterations = 12 }
 "#;
 
 /// Traffic that begins while packets are on their way everywhere: the last of it with packets of the one before.
@@ -141,13 +141,13 @@ const CASES: [(&str, &str, &[Setting]); 26] = [
     ("jobs and special queues", JOBS, &[("congestion.mechanism", "ecocc")]),
     ("jobs, host buffers and two marking bits", JOBS, &[("congestion.mechanism", "mvcm")]),
     ("jobs and packets that choose", JOBS, &[("adaptive_routing.per", "packet")]),
-    ("jobs and hosts that drain slowly", JOBS, &[("host.drain_rate", "20 Gbit/s")]),
+    ("jobs and hosts that drain slowly", JOBS, &[("host.drain_rate", "30 Gbit/s")]),
     ("deliveries that are waited for", PHASES, &[]),
     ("the same and hosts that drain slowly", PHASES, &[("host.drain_rate", "20 Gbit/s")]),
     ("the same and CIOQ with two marking bits", PHASES, &[("congestion.mechanism", "mvcm")]),
     ("the same and special queues", PHASES, &[("congestion.mechanism", "ecocc")]),
     ("the same and packets that choose", PHASES, &[("adaptive_routing.per", "packet")]),
-    ("the same at a look", PHASES, &[("measure.interval", "13 ns"), ("duration", "20 us")]),
+    ("the same and many looks", PHASES, &[("measure.interval", "13 ns"), ("duration", "20 us")]),
 ];
 
 fn run(scenario: &Scenario, threads: u16, engine: Engine) -> Outcome {
@@ -169,12 +169,45 @@ fn every_network_is_the_same_on_any_number_of_threads() {
             .unwrap_or_else(|error| panic!("{what}: {error}"));
         let one = run(&scenario, 1, Engine::Fastest);
         assert!(one.summary.packets_delivered > 100, "{what}: something happens");
-        let is_over = |job: &JobSummary| (job.job == "short") == job.finished_ns.is_some();
         let ends = keys.iter().any(|(key, _)| key == "end_with_jobs");
-        assert!(ends || one.summary.jobs.iter().all(is_over), "{what}: {:?}", one.summary.jobs);
+        let is_told = |job: &JobSummary| (ends || job.job == "short") == job.finished_ns.is_some();
+        assert!(one.summary.jobs.iter().all(is_told), "{what}: {:?}", one.summary.jobs);
         assert!(one.summary.triggers.iter().all(|trigger| trigger.started_ns.is_some()), "{what}");
         for threads in [2, 3, 5, 7] {
             assert!(run(&scenario, threads, Engine::Fastest) == one, "{what}: {threads} threads");
         }
+    }
+}
+
+/// Packets take whole nanoseconds everywhere.
+const EXACT: &str = r#"
+duration = "40 us"
+topology = { kind = "k-ary-n-tree", k = 4, n = 2, link_rate = "8 Gbit/s", link_delay = "5 ns" }
+switch = { latency = "100 ns" }
+[[flow]]
+from = "H1"
+to = "H16"
+[[flow]]
+from = "H5"
+to = "H2"
+[[flow]]
+from = "H14"
+to = "H3"
+start_after_packets = 9
+"#;
+
+#[test]
+fn traffic_begins_at_the_instant_of_a_look() {
+    let scenario = |interval: &str| {
+        let keys = [("measure.interval".to_owned(), interval.to_owned())];
+        Scenario::from_toml(EXACT, "threads.toml", Path::new("."), &keys).unwrap()
+    };
+    let begins = |outcome: &Outcome| outcome.summary.triggers[0].started_ns.unwrap();
+    let instant = begins(&run(&scenario("40 us"), 1, Engine::Fastest));
+    let looked_at = scenario(&format!("{instant} ns"));
+    let one = run(&looked_at, 1, Engine::Fastest);
+    assert_eq!(begins(&one), instant);
+    for threads in [2, 3] {
+        assert!(run(&looked_at, threads, Engine::Fastest) == one, "{threads} threads");
     }
 }

@@ -104,3 +104,39 @@ impl Host {
         hours.change(state, core.exchanged);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It sends from 10 to 20 ps, lacks credit until 35 ps, sends until 45 ps and has nothing more.
+    fn hours(exchanged: Time) -> Hours {
+        let mut hours = Hours::default();
+        for (since, busy_until, then) in
+            [(10, 20, Wait::Credit), (25, 0, Wait::Credit), (35, 45, Wait::Traffic), (50, 0, Wait::Traffic)]
+        {
+            let state =
+                State { since: Time(since), busy_until: Time(busy_until), then, spent: Spent::default() };
+            hours.change(state, exchanged);
+        }
+        hours
+    }
+
+    fn told(hours: &Hours, time: u64) -> (u64, u64) {
+        let spent = hours.until(Time(time));
+        (spent.sending.0, spent.blocked.0)
+    }
+
+    #[test]
+    fn time_spent_is_known_since_the_last_exchange() {
+        let alone = hours(Time::NEVER);
+        assert!(alone.past.is_empty());
+        assert_eq!([50, 60].map(|time| told(&alone, time)), [(20, 15); 2]);
+        let times = [15, 20, 25, 30, 35, 40, 60];
+        let wanted = [(5, 0), (10, 0), (10, 5), (10, 10), (10, 15), (15, 15), (20, 15)];
+        assert_eq!(times.map(|time| told(&hours(Time(12)), time)), wanted);
+        let later = hours(Time(30));
+        assert_eq!(later.past.len(), 2, "since when it lacked credit at 30 ps");
+        assert_eq!(times[3..].iter().map(|&time| told(&later, time)).collect::<Vec<_>>(), wanted[3..]);
+    }
+}

@@ -5,7 +5,7 @@
 //! once, which nothing inside the network does.
 //!
 //! Where there is one partition, a trigger is pulled by the packet that makes up the number. Several partitions find
-//! out together when that will be, before they come to it: see [`crate::core::Ahead`].
+//! out together when that will be, before they come to it: see [`crate::measure::Ahead`].
 
 use silvan_engine::Time;
 
