@@ -257,6 +257,8 @@ fn jobs((table, scenario): (&Table, &Scenario), wanted: &Wanted<'_>, findings: &
         let only = Wanted { only: wanted.only.map(|_| "engine"), skip: wanted.skip };
         apart(&run(&plain), &plain, &only, findings);
     }
+    let only = Wanted { only: Some("threads"), skip: wanted.skip };
+    apart(&Run { end: End::Done, outcome: Some(outcome) }, &jobs, &only, findings);
 }
 
 fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {

@@ -8,9 +8,9 @@ use silvan_engine::random::Stream;
 use silvan_trace::Kind;
 use silvan_trace::execute::{Crossbar, Execution, Ranks};
 
-use super::{Builder, Reason, SetupError, wrong};
+use super::{Builder, Reason, SetupError};
 use crate::host::Host;
-use crate::jobs::{Ideal, Jobs, Place, Setup};
+use crate::jobs::{Ideal, Place, Setup};
 use crate::measure::ClassMeter;
 use crate::traffic::Job;
 use crate::traffic::source::{Chooser, Clock, Source};
@@ -25,15 +25,9 @@ impl Builder<'_> {
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
         is_destination: &mut [bool],
-    ) -> Result<Option<Jobs>, SetupError> {
-        let mut setups = Vec::new();
-        for (at, job) in self.model.jobs.iter().enumerate() {
-            setups.push(self.job((at, job), hosts, classes, is_destination)?);
-        }
-        if setups.is_empty() {
-            return Ok(None);
-        }
-        Jobs::new(setups).map(Some).ok_or_else(|| wrong("slowdowns cannot be counted"))
+    ) -> Result<Vec<Setup>, SetupError> {
+        let jobs = self.model.jobs.iter().enumerate();
+        jobs.map(|job| self.job(job, hosts, classes, is_destination)).collect()
     }
 
     fn job(
@@ -73,14 +67,16 @@ impl Builder<'_> {
             let own = &mut hosts[host as usize].sources;
             let source = own.len() as u16;
             own.extend((0..most).map(|_| self.fed_source(job, class, host)));
-            Place { host, source, slot }
+            // Its partition is known when the network is divided.
+            Place { host, at: (0, host), source, slot }
         };
         let places = job.hosts.iter().zip(slots).map(place).collect();
         Ok(Setup {
             name: job.name.clone(),
             class,
+            trace: Arc::clone(&job.trace),
+            parameters: job.parameters,
             places,
-            ranks: Ranks::new(Arc::clone(&job.trace), &job.parameters, job.start),
             least: ideal.least,
             ideal,
             alone,
