@@ -31,6 +31,7 @@ use silvan_trace::execute::{Agenda, Carrier, Execution, Parcel, Part, Ranks};
 use crate::core::Core;
 use crate::host::{Host, Spent};
 use crate::link::{Class, key};
+use crate::port::Port;
 use crate::traffic::source::Message;
 
 pub(crate) use closed::Closed;
@@ -371,7 +372,7 @@ impl Jobs {
         let Some(next) = self.list.iter().filter_map(Running::next).min() else { return };
         if self.scheduled.is_none_or(|time| next < time) {
             self.scheduled = Some(next);
-            core.queue.push(Event { time: next, key: key(Class::Job, 0, 0), data: 0 });
+            core.queue.push(Event { time: next, key: key(Class::Job, 0, Port::FIRST), data: 0 });
         }
     }
 }
