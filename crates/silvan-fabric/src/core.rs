@@ -9,6 +9,7 @@ use crate::link::{ChannelId, Class, Links, Way};
 use crate::measure::{Ahead, Meters, Watch};
 use crate::outputs::{Around, Outputs};
 use crate::packet::{Kind, Packet, PacketId, Pool};
+use crate::port::{Port, Vl};
 use crate::queueing::isolation::Notice;
 pub(crate) use mail::{Far, Mail};
 
@@ -27,7 +28,7 @@ pub(crate) struct Report {
 
 /// Which switch tells a source something at some instant, whether it has marked the packet itself, and the port
 /// that this is about: that of the mark, or the one that the report came in at. In this order reports are sent.
-pub(crate) type Cause = (u32, bool, u32);
+pub(crate) type Cause = (u32, bool, Port);
 
 /// What a notification says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +122,7 @@ pub(crate) struct Core {
     /// Announcements of flows on their way.
     pub announcements: Announcements,
     /// Switches and outputs that may have something to send at this instant.
-    pub dirty_outputs: Vec<(u32, u32)>,
+    pub dirty_outputs: Vec<(u32, Port)>,
     /// What switches tell sources at the end of this instant.
     pub reports: Vec<(Cause, Report)>,
     /// Hosts that may have something to send at this instant, by their places in the partition.
@@ -274,11 +275,11 @@ impl Core {
     }
 
     /// See [`Links::has_some_credit`].
-    pub fn has_some_credit(&mut self, channel: ChannelId, vl: u8, space: u32) -> bool {
+    pub fn has_some_credit(&mut self, channel: ChannelId, vl: Vl, space: u32) -> bool {
         let now = self.now;
         let owner = self.owner_mut(channel);
         match owner.apart_mut(channel) {
-            Some((outputs, output)) => outputs.has_some_credit(output, vl, space, now),
+            Some((outputs, output)) => outputs.has_some_credit(output, vl.0, space, now),
             None => owner.links.has_some_credit(channel, vl, space, now),
         }
     }
@@ -293,29 +294,29 @@ impl Core {
     }
 
     /// See [`Links::outstanding`].
-    pub fn outstanding(&self, channel: ChannelId, vl: u8) -> u32 {
+    pub fn outstanding(&self, channel: ChannelId, vl: Vl) -> u32 {
         let owner = self.owner(channel);
         match owner.apart(channel) {
-            Some((outputs, output)) => outputs.outstanding(output, vl, self.now),
+            Some((outputs, output)) => outputs.outstanding(output, vl.0, self.now),
             None => owner.links.outstanding(channel, vl, self.now),
         }
     }
 
     /// See [`Links::is_stuck`].
-    pub fn is_stuck(&self, channel: ChannelId, vl: u8) -> bool {
+    pub fn is_stuck(&self, channel: ChannelId, vl: Vl) -> bool {
         let owner = self.owner(channel);
         match owner.apart(channel) {
-            Some((outputs, output)) => outputs.is_stuck(output, vl),
+            Some((outputs, output)) => outputs.is_stuck(output, vl.0),
             None => owner.links.is_stuck(channel, vl, self.now),
         }
     }
 
     /// See [`Links::check_credits`].
     #[cfg(debug_assertions)]
-    pub fn check_credits(&self, channel: ChannelId, vl: u8, buffered: u32) -> Result<(), String> {
+    pub fn check_credits(&self, channel: ChannelId, vl: Vl, buffered: u32) -> Result<(), String> {
         let owner = self.owner(channel);
         match owner.apart(channel) {
-            Some((outputs, output)) => outputs.check_credits(output, vl, buffered),
+            Some((outputs, output)) => outputs.check_credits(output, vl.0, buffered),
             None => owner.links.check_credits(channel, vl, buffered),
         }
     }

@@ -10,7 +10,7 @@
 //! | `link`, `packet` | what crosses between nodes: packets one way, credits the other |
 //! | `jobs` | parallel applications: ranks that hand messages to hosts and wait for them |
 //! | `host` | adapters: queues per flow, injection, the sink |
-//! | `switch`, `port_set` | one file per architecture; sets of ports |
+//! | `switch`, `port`, `port_set` | one file per architecture; ports, virtual lanes, sets of ports |
 //! | `outputs` | VOQ switches run output by output, in bins of time |
 //! | [`queueing`] | how buffers are divided into queues, and the isolation of congested flows |
 //! | `measure` | meters, time series, trees, the watchdog, invariants |
@@ -30,6 +30,7 @@ mod measure;
 pub mod outcome;
 mod outputs;
 mod packet;
+mod port;
 mod port_set;
 pub mod queueing;
 pub mod routing;

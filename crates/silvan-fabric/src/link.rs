@@ -13,6 +13,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Event, EventQueue, Rate, Time};
 
 use crate::packet::{Packet, PacketId};
+use crate::port::{Port, Vl};
 
 mod divided;
 mod key;
@@ -34,7 +35,10 @@ pub(crate) type ChannelId = u32;
 const ASKED: u32 = 1 << 31;
 
 /// What decides whose credit a packet needs: channel, virtual lane and destination.
-pub(crate) type Way = (ChannelId, u8, u32);
+pub(crate) type Way = (ChannelId, Vl, u32);
+
+/// The switch and the input at the receiving end of a channel; none for a host.
+pub(crate) type Receiver = Option<(u32, Port)>;
 
 /// The sending side of one direction of a link: what changes. Half a cache line.
 #[derive(Debug, Clone, Copy)]
@@ -247,8 +251,8 @@ impl Links {
     }
 
     /// Receive buffer of an undivided virtual lane.
-    pub fn capacity(&self, id: ChannelId, vl: u8) -> u32 {
-        self.capacities[id as usize * self.lane_count + usize::from(vl)]
+    pub fn capacity(&self, id: ChannelId, vl: Vl) -> u32 {
+        self.capacities[id as usize * self.lane_count + vl.index()]
     }
 
     /// How long a bit takes from one end of a channel to the other.
@@ -264,11 +268,11 @@ impl Links {
 
     /// The index of the lane that a packet for `dst` on a virtual lane needs credit of.
     #[inline(always)]
-    fn lane_index(&mut self, id: ChannelId, vl: u8, dst: u32) -> usize {
+    fn lane_index(&mut self, id: ChannelId, vl: Vl, dst: u32) -> usize {
         if self.divided.is_some() {
             return self.divided_lane(id, vl, dst);
         }
-        id as usize * self.lane_count + usize::from(vl)
+        id as usize * self.lane_count + vl.index()
     }
 
     /// Whether a packet that lacks credit may be overtaken by one for another destination.
@@ -284,18 +288,18 @@ impl Links {
 
     /// Has the credits of a channel's lane brought into the cache.
     #[inline]
-    pub fn foresee_lane(&self, id: ChannelId, vl: u8) {
-        prefetch(&self.lanes, id as usize * self.lane_count + usize::from(vl));
+    pub fn foresee_lane(&self, id: ChannelId, vl: Vl) {
+        prefetch(&self.lanes, id as usize * self.lane_count + vl.index());
     }
 
     /// Virtual lanes of every channel.
     #[cfg(debug_assertions)]
-    pub fn lane_count(&self) -> u8 {
-        self.lane_count as u8
+    pub fn lane_count(&self) -> usize {
+        self.lane_count
     }
 
     /// Whether `space` bytes of credit for some packet are there now.
-    pub fn has_some_credit(&mut self, id: ChannelId, vl: u8, space: u32, now: Time) -> bool {
+    pub fn has_some_credit(&mut self, id: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
         if self.divided.is_none() {
             return self.has_credit((id, vl, 0), space, now);
         }
@@ -522,7 +526,7 @@ impl Links {
     }
 
     /// Whether the sender waits on this lane for a credit that is not on its way.
-    pub fn is_stuck(&self, id: ChannelId, vl: u8, now: Time) -> bool {
+    pub fn is_stuck(&self, id: ChannelId, vl: Vl, now: Time) -> bool {
         self.parts(id, vl).any(|index| {
             let lane = &self.lanes[index];
             lane.wanted > 0
@@ -551,7 +555,7 @@ impl Links {
     /// # Errors
     /// A sentence with the numbers.
     #[cfg(debug_assertions)]
-    pub fn check_credits(&self, id: ChannelId, vl: u8, buffered: u32) -> Result<(), String> {
+    pub fn check_credits(&self, id: ChannelId, vl: Vl, buffered: u32) -> Result<(), String> {
         let (mut available, mut in_flight, mut returning, mut capacity) = (0, 0, 0, 0);
         for index in self.parts(id, vl) {
             available += self.lanes[index].available;
@@ -578,7 +582,7 @@ impl Links {
 
     /// Bytes of the lane's capacity that are out with the sender's consent: in flight, buffered
     /// downstream, or returning.
-    pub fn outstanding(&self, id: ChannelId, vl: u8, now: Time) -> u32 {
+    pub fn outstanding(&self, id: ChannelId, vl: Vl, now: Time) -> u32 {
         let out = |index: usize| {
             let back: u32 = self.returning(index).filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
             self.capacities[index] - self.lanes[index].available - back
@@ -614,7 +618,7 @@ mod tests {
         let mut links = links(1 << 20);
         let pause = Some(Thresholds { xoff: 300, xon: 200 });
         links.pauses = Pauses::new([pause].into_iter(), 1).map(Box::new);
-        let way = (0, 0, 0);
+        let way = (0, Vl::FIRST, 0);
         let mut queue = EventQueue::new(Time(1));
         if let Some(pauses) = &mut links.pauses {
             pauses.fills(0, Time(10), 400);
@@ -640,11 +644,11 @@ mod tests {
             let (mut model, mut now) = (Vec::new(), 0);
             for (wait, later, space) in steps {
                 now += wait;
-                links.release((0, 0, 0), space, (Time(now + later), Time(now), Time(now)), &mut queue);
+                links.release((0, Vl::FIRST, 0), space, (Time(now + later), Time(now), Time(now)), &mut queue);
                 model.push((now + later, space));
                 let back: u32 = model.iter().filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
-                prop_assert!(links.has_credit((0, 0, 0), back, Time(now)));
-                prop_assert!(!links.has_credit((0, 0, 0), back + 1, Time(now)));
+                prop_assert!(links.has_credit((0, Vl::FIRST, 0), back, Time(now)));
+                prop_assert!(!links.has_credit((0, Vl::FIRST, 0), back + 1, Time(now)));
                 let mut rest: Vec<(u64, u32)> = model.iter().copied().filter(|e| e.0 > now).collect();
                 rest.sort_by_key(|entry| entry.0);
                 let mut sum = back;

@@ -3,6 +3,8 @@
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
+use crate::port::{Port, Vl};
+
 /// Index of a packet in the [`Pool`].
 pub(crate) type PacketId = u32;
 
@@ -65,7 +67,7 @@ pub(crate) struct Packet {
     /// Next packet in the queue it waits in.
     pub next: PacketId,
     /// Where flows have routes of their own, the output port of the switch it is in.
-    pub out: u16,
+    pub out: Port,
     /// Class of traffic, for the meters.
     pub class: u16,
     /// The source (traffic generator) at the sending host that its flow belongs to.
@@ -75,9 +77,9 @@ pub(crate) struct Packet {
     /// Service level.
     pub sl: u8,
     /// Virtual lane: on a link, that of the link; in a switch, the one on which it will leave.
-    pub vl: u8,
+    pub vl: Vl,
     /// Where switches change lanes, the one on which it came into the switch that it is in.
-    pub came: u8,
+    pub came: Vl,
     /// Forward explicit congestion notification, or marking bit: set by a switch, never cleared.
     pub fecn: bool,
     /// Validation bit: it left through a congested output after it was marked; on acknowledgements,

@@ -1,15 +1,17 @@
 //! Sets of a switch's ports.
 
+use crate::port::Port;
+
 /// Words of a set.
 const WORDS: usize = 4;
 
 /// Some of the ports of a switch: [`Ports64`] where it has no more than 64, else [`Ports256`].
 pub(crate) trait PortSet: Copy + Default + Eq + std::fmt::Debug {
     /// The set of one port.
-    fn of(port: usize) -> Self;
-    fn insert(&mut self, port: usize);
-    fn remove(&mut self, port: usize);
-    fn contains(self, port: usize) -> bool;
+    fn of(port: Port) -> Self;
+    fn insert(&mut self, port: Port);
+    fn remove(&mut self, port: Port);
+    fn contains(self, port: Port) -> bool;
     fn is_empty(self) -> bool;
     /// Number of ports.
     fn count(self) -> u32;
@@ -20,9 +22,9 @@ pub(crate) trait PortSet: Copy + Default + Eq + std::fmt::Debug {
     /// Those that are not in the other.
     fn without(self, other: Self) -> Self;
     /// The first port at or after `turn`, going round.
-    fn next(self, turn: u16) -> Option<usize>;
+    fn next(self, turn: Port) -> Option<Port>;
     /// The ports in order.
-    fn iter(self) -> impl Iterator<Item = usize>;
+    fn iter(self) -> impl Iterator<Item = Port>;
     /// The same as a set of any ports.
     fn widen(self) -> Ports256;
 }
@@ -33,23 +35,23 @@ pub(crate) struct Ports64(u64);
 
 impl PortSet for Ports64 {
     #[inline]
-    fn of(port: usize) -> Self {
-        Self(1 << (port % 64))
+    fn of(port: Port) -> Self {
+        Self(1 << (port.0 % 64))
     }
 
     #[inline]
-    fn insert(&mut self, port: usize) {
-        self.0 |= 1 << (port % 64);
+    fn insert(&mut self, port: Port) {
+        self.0 |= 1 << (port.0 % 64);
     }
 
     #[inline]
-    fn remove(&mut self, port: usize) {
-        self.0 &= !(1 << (port % 64));
+    fn remove(&mut self, port: Port) {
+        self.0 &= !(1 << (port.0 % 64));
     }
 
     #[inline]
-    fn contains(self, port: usize) -> bool {
-        self.0 >> (port % 64) & 1 == 1
+    fn contains(self, port: Port) -> bool {
+        self.0 >> (port.0 % 64) & 1 == 1
     }
 
     #[inline]
@@ -78,15 +80,15 @@ impl PortSet for Ports64 {
     }
 
     #[inline]
-    fn next(self, turn: u16) -> Option<usize> {
+    fn next(self, turn: Port) -> Option<Port> {
         next_of(self.0, turn)
     }
 
     #[inline]
-    fn iter(self) -> impl Iterator<Item = usize> {
+    fn iter(self) -> impl Iterator<Item = Port> {
         let mut bits = self.0;
         std::iter::from_fn(move || {
-            let port = bits.trailing_zeros() as usize;
+            let port = Port::new(bits.trailing_zeros() as usize);
             (bits != 0).then(|| {
                 bits &= bits - 1;
                 port
@@ -125,23 +127,23 @@ impl Ports256 {
 }
 
 impl PortSet for Ports256 {
-    fn of(port: usize) -> Self {
+    fn of(port: Port) -> Self {
         std::iter::once(port).collect()
     }
 
     #[inline]
-    fn insert(&mut self, port: usize) {
-        self.0[port / 64] |= 1 << (port % 64);
+    fn insert(&mut self, port: Port) {
+        self.0[port.index() / 64] |= 1 << (port.0 % 64);
     }
 
     #[inline]
-    fn remove(&mut self, port: usize) {
-        self.0[port / 64] &= !(1 << (port % 64));
+    fn remove(&mut self, port: Port) {
+        self.0[port.index() / 64] &= !(1 << (port.0 % 64));
     }
 
     #[inline]
-    fn contains(self, port: usize) -> bool {
-        self.0[port / 64] >> (port % 64) & 1 == 1
+    fn contains(self, port: Port) -> bool {
+        self.0[port.index() / 64] >> (port.0 % 64) & 1 == 1
     }
 
     #[inline]
@@ -170,24 +172,24 @@ impl PortSet for Ports256 {
     }
 
     #[inline]
-    fn next(self, turn: u16) -> Option<usize> {
-        let first = usize::from(turn) / 64;
-        let ahead = self.0[first] & (u64::MAX << (turn % 64));
+    fn next(self, turn: Port) -> Option<Port> {
+        let first = turn.index() / 64;
+        let ahead = self.0[first] & (u64::MAX << (turn.0 % 64));
         if ahead != 0 {
-            return Some(first * 64 + ahead.trailing_zeros() as usize);
+            return Some(Port::new(first * 64 + ahead.trailing_zeros() as usize));
         }
         if self.is_small() {
-            return (self.0[0] != 0).then(|| self.0[0].trailing_zeros() as usize);
+            return (self.0[0] != 0).then(|| Port::new(self.0[0].trailing_zeros() as usize));
         }
         // What is left of that word comes last.
         (first + 1..=first + WORDS).map(|word| word % WORDS).find_map(|word| {
             let bits = self.0[word];
-            (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
+            (bits != 0).then(|| Port::new(word * 64 + bits.trailing_zeros() as usize))
         })
     }
 
     #[inline]
-    fn iter(self) -> impl Iterator<Item = usize> {
+    fn iter(self) -> impl Iterator<Item = Port> {
         let last = if self.is_small() { 0 } else { WORDS - 1 };
         let mut word = 0;
         let mut bits = self.0[0];
@@ -199,7 +201,7 @@ impl PortSet for Ports256 {
                 word += 1;
                 bits = self.0[word];
             }
-            let port = word * 64 + bits.trailing_zeros() as usize;
+            let port = Port::new(word * 64 + bits.trailing_zeros() as usize);
             bits &= bits - 1;
             Some(port)
         })
@@ -210,19 +212,19 @@ impl PortSet for Ports256 {
     }
 }
 
-impl FromIterator<usize> for Ports256 {
-    fn from_iter<I: IntoIterator<Item = usize>>(ports: I) -> Self {
+impl FromIterator<Port> for Ports256 {
+    fn from_iter<I: IntoIterator<Item = Port>>(ports: I) -> Self {
         collect(ports)
     }
 }
 
-impl FromIterator<usize> for Ports64 {
-    fn from_iter<I: IntoIterator<Item = usize>>(ports: I) -> Self {
+impl FromIterator<Port> for Ports64 {
+    fn from_iter<I: IntoIterator<Item = Port>>(ports: I) -> Self {
         collect(ports)
     }
 }
 
-fn collect<S: PortSet>(ports: impl IntoIterator<Item = usize>) -> S {
+fn collect<S: PortSet>(ports: impl IntoIterator<Item = Port>) -> S {
     let mut set = S::default();
     ports.into_iter().for_each(|port| set.insert(port));
     set
@@ -230,9 +232,9 @@ fn collect<S: PortSet>(ports: impl IntoIterator<Item = usize>) -> S {
 
 /// The first bit at or after `turn` that is set, going round.
 #[inline(always)]
-pub(crate) fn next_of(bits: u64, turn: u16) -> Option<usize> {
-    let ahead = bits & (u64::MAX << (turn % 64));
-    (bits != 0).then(|| (if ahead == 0 { bits } else { ahead }).trailing_zeros() as usize)
+pub(crate) fn next_of(bits: u64, turn: Port) -> Option<Port> {
+    let ahead = bits & (u64::MAX << (turn.0 % 64));
+    (bits != 0).then(|| Port::new((if ahead == 0 { bits } else { ahead }).trailing_zeros() as usize))
 }
 
 #[cfg(test)]
@@ -244,20 +246,20 @@ mod tests {
     use super::*;
 
     /// The set of some ports of `0..most`, beside that of others, is what the standard library's are.
-    fn check<S: PortSet>(most: usize, one: &BTreeSet<usize>, other: &BTreeSet<usize>, turn: usize) {
+    fn check<S: PortSet>(most: usize, one: &BTreeSet<Port>, other: &BTreeSet<Port>, turn: Port) {
         let set: S = collect(one.iter().copied());
         let with: S = collect(other.iter().copied());
         assert!(set.iter().eq(one.iter().copied()));
         assert!(set.widen().iter().eq(one.iter().copied()));
         assert_eq!(set.count() as usize, one.len());
         assert_eq!(set.is_empty(), one.is_empty());
-        assert!((0..most).all(|port| set.contains(port) == one.contains(&port)));
-        let ports = |set: BTreeSet<usize>| collect::<S>(set);
+        assert!(Port::all(most).all(|port| set.contains(port) == one.contains(&port)));
+        let ports = |set: BTreeSet<Port>| collect::<S>(set);
         assert_eq!(set.and(with), ports(one & other));
         assert_eq!(set.or(with), ports(one | other));
         assert_eq!(set.without(with), ports(one - other));
         let next = one.range(turn..).chain(one.range(..turn)).next().copied();
-        assert_eq!(set.next(turn as u16), next);
+        assert_eq!(set.next(turn), next);
         let mut rest = set;
         one.iter().for_each(|&port| rest.remove(port));
         assert_eq!(rest, S::default());
@@ -267,20 +269,21 @@ mod tests {
     proptest! {
         #[test]
         fn they_are_sets(
-            one in prop::collection::btree_set(0usize..256, 0..12),
-            other in prop::collection::btree_set(0usize..256, 0..12),
-            turn in 0usize..256,
+            one in prop::collection::btree_set(0u16..256, 0..12),
+            other in prop::collection::btree_set(0u16..256, 0..12),
+            turn in 0u16..256,
         ) {
-            check::<Ports256>(256, &one, &other, turn);
-            let few = |ports: &BTreeSet<usize>| ports.iter().map(|port| port % 64).collect();
-            check::<Ports64>(64, &few(&one), &few(&other), turn % 64);
+            let any = |ports: &BTreeSet<u16>| ports.iter().map(|&port| Port(port)).collect();
+            check::<Ports256>(256, &any(&one), &any(&other), Port(turn));
+            let few = |ports: &BTreeSet<u16>| ports.iter().map(|port| Port(port % 64)).collect();
+            check::<Ports64>(64, &few(&one), &few(&other), Port(turn % 64));
         }
     }
 
     #[test]
     fn a_turn_past_the_only_request_wraps() {
-        assert_eq!([0, 1, 2, 4].map(|turn| next_of(0b1011, turn).unwrap()), [0, 1, 3, 0]);
-        assert_eq!(next_of(0b10, 5), Some(1));
-        assert_eq!(next_of(0, 3), None);
+        assert_eq!([0, 1, 2, 4].map(|turn| next_of(0b1011, Port(turn)).unwrap().0), [0, 1, 3, 0]);
+        assert_eq!(next_of(0b10, Port(5)), Some(Port(1)));
+        assert_eq!(next_of(0, Port(3)), None);
     }
 }

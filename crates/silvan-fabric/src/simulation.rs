@@ -12,6 +12,7 @@ use crate::outcome::{
     Outcome, ReorderingSummary, Summary, Table, TriggerSummary,
 };
 use crate::outcome::{latency_table, rate_gbit_s};
+use crate::port::Port;
 use crate::queueing::Isolation;
 use crate::routing::Tables;
 use crate::setup::{Network, SetupError, build};
@@ -121,7 +122,7 @@ impl Simulation {
         let mut network = build(topology, tables, config, engine)?;
         let core = &mut network.core;
         let first = config.measure.interval.min(config.duration);
-        let warmup = Event { time: config.warmup, key: key(Class::Warmup, 0, 0), data: 0 };
+        let warmup = Event { time: config.warmup, key: key(Class::Warmup, 0, Port::FIRST), data: 0 };
         if core.parts.is_empty() {
             core.queue.push(warmup);
         }

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use super::{Attempt, Host};
 use crate::core::{Core, Word};
 use crate::packet::Kind;
+use crate::port::{Port, PortVl, Vl};
 use crate::port_set::Ports64;
 use crate::queueing::Organisation;
 use crate::queueing::buffers::Buffers;
@@ -27,36 +28,36 @@ pub(crate) struct Adapter {
     /// Memory of each part: the whole, or that of one queue where it is divided.
     part: u32,
     /// Bytes in use per virtual lane and part.
-    used: FxHashMap<(u8, u32), u32>,
-    lane_turn: u8,
+    used: FxHashMap<(Vl, u32), u32>,
+    lane_turn: Vl,
 }
 
 impl Adapter {
     pub fn new(buffers: Buffers<Ports64>, organisation: Organisation, part: u32) -> Self {
-        Self { buffers, organisation, part, used: FxHashMap::default(), lane_turn: 0 }
+        Self { buffers, organisation, part, used: FxHashMap::default(), lane_turn: Vl::FIRST }
     }
 
-    fn place(&self, vl: u8, dst: u32) -> (u8, u32) {
+    fn place(&self, vl: Vl, dst: u32) -> (Vl, u32) {
         let part = match self.organisation {
             Organisation::PerDestination => dst,
-            organisation => organisation.index(0, dst) as u32,
+            organisation => organisation.index(Port::FIRST, dst) as u32,
         };
         (vl, part)
     }
 
     /// Whether a packet for a destination may come into the buffer now.
-    pub fn admits(&self, vl: u8, dst: u32, space: u32) -> bool {
+    pub fn admits(&self, vl: Vl, dst: u32, space: u32) -> bool {
         let used = self.used.get(&self.place(vl, dst)).copied().unwrap_or(0);
-        let stopped = self.buffers.cams.as_ref().is_some_and(|cams| cams.stops(usize::from(vl), dst));
+        let stopped = self.buffers.cams.as_ref().is_some_and(|cams| cams.stops(PortVl::of_host(vl), dst));
         used + space <= self.part && !stopped
     }
 
     /// Notes that a packet came in.
-    pub fn admit(&mut self, vl: u8, dst: u32, space: u32) {
+    pub fn admit(&mut self, vl: Vl, dst: u32, space: u32) {
         *self.used.entry(self.place(vl, dst)).or_default() += space;
     }
 
-    fn left(&mut self, vl: u8, dst: u32, space: u32) {
+    fn left(&mut self, vl: Vl, dst: u32, space: u32) {
         let place = self.place(vl, dst);
         if let Some(used) = self.used.get_mut(&place) {
             *used -= space;
@@ -81,7 +82,7 @@ impl Host {
             None => return,
         };
         if let Some(adapter) = &mut self.adapter {
-            adapter.buffers.received(&mut core.packets, core.now, 0, notice);
+            adapter.buffers.received(&mut core.packets, core.now, Port::FIRST, notice);
             adapter.buffers.changes.clear();
             self.wake(core);
         }
@@ -100,10 +101,9 @@ impl Host {
             attempt = self.draw_and_send(core, 0);
         }
         let free_at = core.free_at(self.out);
-        let waits = self
-            .adapter
-            .as_ref()
-            .is_some_and(|adapter| (0..usize::from(self.lanes)).any(|vl| adapter.buffers.sum(vl) > 0));
+        let waits = self.adapter.as_ref().is_some_and(|adapter| {
+            Port::FIRST.with_lanes(self.lanes.into()).any(|vl| adapter.buffers.sum(vl) > 0)
+        });
         if (waits || !self.control.is_empty()) && free_at > core.now {
             core.wake(self.out, free_at);
         }
@@ -126,19 +126,19 @@ impl Host {
         if !self.control.is_empty() && self.send_control(core, &mut 0) {
             return true;
         }
-        let (out, lanes) = (self.out, self.lanes);
+        let (out, lanes) = (self.out, usize::from(self.lanes));
         let Some(adapter) = &mut self.adapter else { return false };
-        for step in 0..lanes {
-            let vl = (adapter.lane_turn + step) % lanes;
-            adapter.buffers.unpark(&core.packets, core.now, usize::from(vl));
-            while let Some(queue) = adapter.buffers.front(usize::from(vl), 0, core.now) {
+        for vl in adapter.lane_turn.in_turn(lanes) {
+            let output = PortVl::of_host(vl);
+            adapter.buffers.unpark(&core.packets, core.now, output);
+            while let Some(queue) = adapter.buffers.front(output, Port::FIRST, core.now) {
                 let Some(id) = adapter.buffers.head(queue) else { break };
                 let (dst, space) = (core.packets[id].dst, core.packets[id].space);
                 if core.has_credit_or_wait((out, vl, dst), space) {
-                    adapter.buffers.take(&mut core.packets, core.now, queue, 0);
+                    adapter.buffers.take(&mut core.packets, core.now, queue, Port::FIRST);
                     adapter.buffers.changes.clear();
                     adapter.left(vl, dst, space);
-                    adapter.lane_turn = (vl + 1) % lanes;
+                    adapter.lane_turn = vl.after(lanes);
                     let packet = &mut core.packets[id];
                     packet.injected = core.now;
                     if packet.kind == Kind::Data {

@@ -23,6 +23,7 @@ use super::flows::FlowId;
 use crate::congestion::reaction::{ExplicitRate, Injection};
 use crate::core::{Announcement, Core};
 use crate::packet::{Kind, Packet};
+use crate::port::Port;
 use crate::switch::weight_ps;
 
 /// What a flow is about.
@@ -207,7 +208,7 @@ impl Host {
         let (vl, dst, space) = (core.packets[id].vl, core.packets[id].dst, core.packets[id].space);
         if let Some(adapter) = &mut self.adapter {
             adapter.admit(vl, dst, space);
-            adapter.buffers.store(&mut core.packets, core.now, (0, 0), id);
+            adapter.buffers.store(&mut core.packets, core.now, (Port::FIRST, Port::FIRST), id);
             adapter.buffers.changes.clear();
         }
     }

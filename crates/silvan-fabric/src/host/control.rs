@@ -12,6 +12,7 @@ use crate::congestion::reaction::{ControlLevel, Mark};
 use crate::congestion::{CoalescePer, Coalescing, Notification};
 use crate::core::{Announcement, Core, Report};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
+use crate::port::{Port, Vl};
 
 /// What a control packet says of a flow.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +36,7 @@ pub(super) struct Control {
     pub source: u16,
     pub class: u16,
     pub sl: u8,
-    pub vl: u8,
+    pub vl: Vl,
     pub announced: Announced,
 }
 
@@ -76,7 +77,7 @@ impl Outbox {
         Some(first.1)
     }
 
-    fn pop(&mut self, vl: u8) {
+    fn pop(&mut self, vl: Vl) {
         self.len -= usize::from(self.lanes[usize::from(vl)].pop_front().is_some());
     }
 }
@@ -135,7 +136,7 @@ impl Host {
             None => (packet.sl, packet.vl),
             Some(paths) => {
                 let level = paths.lanes.levels.get(self.id as usize, packet.src as usize);
-                (level, paths.of_level[usize::from(level)])
+                (level, Vl(paths.of_level[usize::from(level)]))
             }
         };
         self.control.push_back(Control {
@@ -205,7 +206,7 @@ impl Host {
         let space = self.sizes.space(self.sizes.control);
         while let Some(control) = self.control.oldest(*blocked_lanes) {
             if !core.has_credit_or_wait((self.out, control.vl, control.to), space) {
-                *blocked_lanes |= 1 << control.vl;
+                *blocked_lanes |= 1 << control.vl.0;
                 continue;
             }
             self.control.pop(control.vl);
@@ -234,7 +235,7 @@ impl Host {
             src: self.id,
             dst: control.to,
             next: NO_PACKET,
-            out: 0,
+            out: Port::FIRST,
             class: control.class,
             source: control.source,
             kind: control.kind,

@@ -6,6 +6,7 @@ use super::{Adapter, Host};
 use crate::congestion::reaction::ControlLevel;
 use crate::core::Core;
 use crate::packet::{Packet, PacketId};
+use crate::port::{Port, Vl};
 
 /// What a source has generated for a destination and not sent yet.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +51,7 @@ impl Host {
     }
 
     /// Sources, the destinations that they have something for, and its virtual lanes.
-    pub fn wanted(&self) -> impl Iterator<Item = (u16, u32, u8)> {
+    pub fn wanted(&self) -> impl Iterator<Item = (u16, u32, Vl)> {
         let of_flows = self.flows.with_messages().map(|(flow, _)| (flow.source, flow.destination));
         let wanted = of_flows.chain(self.on_hand.iter().map(|message| (0, message.destination)));
         wanted.map(|(source, to)| (source, to, self.lane(usize::from(source), to)))
@@ -64,10 +65,10 @@ impl Host {
 
     /// Packets in the output buffer.
     pub fn buffered(&self, core: &Core) -> Vec<PacketId> {
-        let lanes = 0..usize::from(self.lanes);
+        let lanes = Vl::all(self.lanes.into());
         let of = |adapter: &Adapter| {
             let packets = &core.part(self.part).packets;
-            lanes.flat_map(|vl| adapter.buffers.waiting(packets, 0, vl)).collect()
+            lanes.flat_map(|vl| adapter.buffers.waiting(packets, Port::FIRST, vl)).collect()
         };
         self.adapter.as_deref().map(of).unwrap_or_default()
     }

@@ -32,6 +32,7 @@ use crate::congestion::{Coalescing, Notification};
 use crate::core::Core;
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, Packet, PacketId};
+use crate::port::{Port, Vl};
 use crate::routing::lanes::{LEVELS, Lanes};
 use crate::traffic::source::{Clock, Message, Source};
 
@@ -117,7 +118,7 @@ pub(crate) struct Host {
     pub into: ChannelId,
     pub lanes: u8,
     /// Virtual lane of control packets, if not that of what they answer.
-    pub control_lane: Option<u8>,
+    pub control_lane: Option<Vl>,
     pub notification: Notification,
     dirty: bool,
     /// The partition that it belongs to.
@@ -189,7 +190,7 @@ pub(crate) struct HostSpec {
     pub message_overhead: Time,
     pub sizes: Sizes,
     pub lanes: u8,
-    pub control_lane: Option<u8>,
+    pub control_lane: Option<Vl>,
     pub notification: Notification,
     pub coalescing: Option<Coalescing>,
     pub reaction: Option<Rule>,
@@ -254,7 +255,7 @@ impl Host {
     /// A packet arrives soon: has what it will touch brought into the cache.
     #[inline]
     pub fn foresee_arrival(&self, core: &Core) {
-        core.links.foresee_lane(self.into, 0);
+        core.links.foresee_lane(self.into, Vl::FIRST);
     }
 
     /// A packet may be sent soon: has what that will touch brought into the cache.
@@ -262,7 +263,7 @@ impl Host {
     pub fn foresee_wake(&self, core: &Core) {
         prefetch_lines::<_, 2>(&self.sources, 0);
         self.flows.foresee();
-        core.links.foresee_lane(self.out, 0);
+        core.links.foresee_lane(self.out, Vl::FIRST);
     }
 
     /// The service level of a source's packets for a destination.
@@ -362,7 +363,11 @@ impl Host {
         let may_end =
             self.order.is_some() && core.meters.is_of_job(packet) || core.meters.ends_message(packet);
         if core.meters.is_awaited || may_end {
-            core.queue.push(Event { time: done, key: key(Class::HostDrained, self.place, 0), data: 0 });
+            core.queue.push(Event {
+                time: done,
+                key: key(Class::HostDrained, self.place, Port::FIRST),
+                data: 0,
+            });
         }
     }
 

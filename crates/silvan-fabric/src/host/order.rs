@@ -138,6 +138,7 @@ mod tests {
     use super::*;
     use crate::packet::Kind;
     use crate::packet::NO_PACKET;
+    use crate::port::{Port, Vl};
 
     fn packet(src: u32, source: u16) -> Packet {
         Packet {
@@ -150,13 +151,13 @@ mod tests {
             src,
             dst: 9,
             next: NO_PACKET,
-            out: 0,
+            out: Port::FIRST,
             class: 0,
             source,
             kind: Kind::Data,
             sl: 0,
-            vl: 0,
-            came: 0,
+            vl: Vl::FIRST,
+            came: Vl::FIRST,
             fecn: false,
             validated: false,
             becn: false,

@@ -7,6 +7,7 @@ use super::{Attempt, Host};
 use crate::congestion::reaction::ControlLevel;
 use crate::core::Core;
 use crate::packet::{Kind, NO_PACKET, Packet};
+use crate::port::{Port, Vl};
 use crate::traffic::source::Message;
 
 impl Host {
@@ -33,7 +34,7 @@ impl Host {
                 self.hold(id);
                 continue;
             }
-            if core.links.is_divided() && blocked_lanes >> vl & 1 == 0 {
+            if core.links.is_divided() && blocked_lanes >> vl.0 & 1 == 0 {
                 if core.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes)) {
                     self.send_packet(core, id);
                     attempt = Attempt::Sent;
@@ -42,10 +43,10 @@ impl Host {
                 self.hold(id);
                 continue;
             }
-            if blocked_lanes >> vl & 1 == 1
+            if blocked_lanes >> vl.0 & 1 == 1
                 || !core.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes))
             {
-                blocked_lanes |= 1 << vl;
+                blocked_lanes |= 1 << vl.0;
                 // It is nowhere meanwhile, but not idle: another one that sends may clear idle ones away.
                 self.flows.hold(id);
                 self.kept.push(id);
@@ -75,11 +76,11 @@ impl Host {
 
     /// The virtual lane of a source's packets for a destination.
     #[inline]
-    pub(super) fn lane(&self, source: usize, dst: u32) -> u8 {
+    pub(super) fn lane(&self, source: usize, dst: u32) -> Vl {
         match (&self.lane_of, &self.paths) {
-            (Some(lanes), _) => lanes[dst as usize],
-            (None, Some(paths)) => paths.of_level[usize::from(self.level(source as u16, dst))],
-            (None, None) => self.sources[source].vl,
+            (Some(lanes), _) => Vl(lanes[dst as usize]),
+            (None, Some(paths)) => Vl(paths.of_level[usize::from(self.level(source as u16, dst))]),
+            (None, None) => Vl(self.sources[source].vl),
         }
     }
 
@@ -97,7 +98,7 @@ impl Host {
         (source, message): (u16, &Message),
         payload: u32,
         last: bool,
-        vl: u8,
+        vl: Vl,
     ) -> Packet {
         let class = self.sources[usize::from(source)].class;
         let sl = self.level(source, message.destination);
@@ -112,7 +113,7 @@ impl Host {
             src: self.id,
             dst: message.destination,
             next: NO_PACKET,
-            out: 0,
+            out: Port::FIRST,
             class,
             source,
             kind: Kind::Data,
@@ -152,7 +153,7 @@ impl Host {
         let end = match &mut self.adapter {
             Some(adapter) => {
                 adapter.admit(vl, packet.dst, packet.space);
-                adapter.buffers.store(&mut core.packets, core.now, (0, 0), packet_id);
+                adapter.buffers.store(&mut core.packets, core.now, (Port::FIRST, Port::FIRST), packet_id);
                 adapter.buffers.changes.clear();
                 through
             }

@@ -50,7 +50,7 @@ impl Host {
         let vl = self.lane(0, destination);
         let payload = left.min(u64::from(self.sizes.mtu)) as u32;
         let size = payload + self.sizes.header;
-        if blocked_lanes >> vl & 1 == 1
+        if blocked_lanes >> vl.0 & 1 == 1
             || !core.has_credit_or_wait((self.out, vl, destination), self.sizes.space(size))
         {
             return Attempt::Blocked;

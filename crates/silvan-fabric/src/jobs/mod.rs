@@ -34,6 +34,7 @@ use silvan_trace::execute::{Execution, Parameters, Parcel, Ranks};
 use crate::core::Core;
 use crate::host::Host;
 use crate::link::{Class, key};
+use crate::port::Port;
 
 pub(crate) use closed::Closed;
 pub(crate) use ideal::{Ideal, Way};
@@ -219,7 +220,7 @@ impl Jobs {
         let Some(next) = self.list.iter().filter_map(Running::next).min() else { return };
         if self.scheduled.is_none_or(|time| next < time) {
             self.scheduled = Some(next);
-            core.queue.push(Event { time: next, key: key(Class::Job, 0, 0), data: 0 });
+            core.queue.push(Event { time: next, key: key(Class::Job, 0, Port::FIRST), data: 0 });
         }
     }
 }

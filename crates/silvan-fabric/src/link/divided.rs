@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::{ChannelId, Division, Lane, Links, Way};
+use crate::port::Vl;
 
 /// The lanes of networks whose receive buffers are divided.
 #[derive(Debug, Default, Clone)]
@@ -17,16 +18,16 @@ pub(super) struct Divided {
     /// Which of them was asked for last, if one was: what has credit is sent next.
     pub memo: Option<(Way, u32)>,
     /// Lanes that came into being, per channel and virtual lane.
-    pub grown: FxHashMap<(ChannelId, u8), Vec<u32>>,
+    pub grown: FxHashMap<(ChannelId, Vl), Vec<u32>>,
     /// Per channel.
     pub capacities: Vec<u32>,
 }
 
 impl Links {
     #[inline(never)]
-    pub(super) fn divided_lane(&mut self, id: ChannelId, vl: u8, dst: u32) -> usize {
+    pub(super) fn divided_lane(&mut self, id: ChannelId, vl: Vl, dst: u32) -> usize {
         let Some(divided) = &mut self.divided else { return 0 };
-        let first = |divided: &Divided| divided.first[id as usize] as usize + usize::from(vl);
+        let first = |divided: &Divided| divided.first[id as usize] as usize + vl.index();
         match &divided.divisions[id as usize] {
             Division::PerDestination => {
                 if let Some((way, lane)) = divided.memo
@@ -66,7 +67,7 @@ impl Links {
     }
 
     /// The indices of all lanes of a channel's virtual lane.
-    pub(super) fn parts(&self, id: ChannelId, vl: u8) -> impl Iterator<Item = usize> {
+    pub(super) fn parts(&self, id: ChannelId, vl: Vl) -> impl Iterator<Item = usize> {
         let (first, parts, grown): (usize, usize, &[u32]) = match &self.divided {
             None => (id as usize * self.lane_count, 1, &[]),
             Some(divided) => {
@@ -79,7 +80,7 @@ impl Links {
                 (divided.first[id as usize] as usize, parts, grown)
             }
         };
-        let fixed = (0..parts).map(move |part| first + part * self.lane_count + usize::from(vl));
+        let fixed = (0..parts).map(move |part| first + part * self.lane_count + vl.index());
         fixed.chain(grown.iter().map(|&lane| lane as usize))
     }
 }

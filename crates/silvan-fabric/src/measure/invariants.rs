@@ -5,6 +5,8 @@ use std::borrow::Borrow;
 use super::check_traffic;
 use crate::core::Core;
 use crate::host::Host;
+use crate::link::Receiver;
+use crate::port::Vl;
 use crate::switch::Switch;
 
 /// Checks one direction of a link: the sender's credit, what is in flight, what is buffered and
@@ -17,15 +19,15 @@ pub(crate) fn check_channel<S: Borrow<Switch>>(
     core: &Core,
     switches: &[S],
     channel: u32,
-    far: Option<(u32, usize)>,
+    far: Receiver,
 ) -> Result<(), String> {
     let far = far.map(|(switch, input)| (switches[switch as usize].borrow(), input));
     // The books of links between partitions are not kept: what is in flight is in neither.
     if far.is_some_and(|(switch, _)| !std::ptr::eq(core.part(switch.ports().part), core.owner(channel))) {
         return Ok(());
     }
-    for vl in 0..core.links.lane_count() {
-        let buffered = far.map_or(0, |(switch, input)| switch.buffered(core, input, usize::from(vl)));
+    for vl in Vl::all(core.links.lane_count()) {
+        let buffered = far.map_or(0, |(switch, input)| switch.buffered(core, input, vl));
         core.check_credits(channel, vl, buffered)?;
     }
     Ok(())
@@ -38,7 +40,7 @@ pub(crate) fn check_channel<S: Borrow<Switch>>(
 pub(crate) fn check_all(
     core: &Core,
     (switches, hosts): (&[Switch], &[Host]),
-    receiver: &[Option<(u32, usize)>],
+    receiver: &[Receiver],
 ) -> Result<(), String> {
     check_traffic(core, hosts)?;
     if let Some(message) = core.out_of_order() {

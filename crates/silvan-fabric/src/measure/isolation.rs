@@ -34,7 +34,7 @@ struct Taken {
 
 impl Taken {
     fn add(&mut self, cams: &Cams) {
-        for input in 0..cams.inputs() {
+        for input in cams.inputs() {
             let (lines, special) = cams.usage(input);
             self.input_lines += lines as u32;
             self.special_queues += special as u32;

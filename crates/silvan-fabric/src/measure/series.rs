@@ -9,6 +9,7 @@ use crate::host::Host;
 use crate::measure::classes::ClassRows;
 use crate::measure::isolation::IsolationRows;
 use crate::outcome::{Column, Table, Values};
+use crate::port::{Port, Vl};
 use crate::switch::Switch;
 
 /// A directed channel out of a switch or host, as shown in results.
@@ -16,7 +17,7 @@ use crate::switch::Switch;
 pub(crate) struct LinkName {
     pub channel: u32,
     /// The switch and output that send on it; none for a host's.
-    pub switch: Option<(u32, usize)>,
+    pub switch: Option<(u32, Port)>,
 }
 
 /// A named flow, for its series.
@@ -210,8 +211,8 @@ impl Series {
                 // Whole bytes and picoseconds may make a busy link's share a little more than 1.
                 rows.utilisation.push((sent as f64 / whole).min(1.0));
                 rows.queued.push(queued);
-                let outstanding = |vl| core.outstanding(link.channel, vl as u8);
-                rows.downstream.push((0..lanes).map(outstanding).sum());
+                let outstanding = |vl| core.outstanding(link.channel, vl);
+                rows.downstream.push(Vl::all(lanes).map(outstanding).sum());
                 rows.marks.push((marks - last.1) as u32);
                 rows.congested.push(u32::from(congested));
                 *last = (sent_bytes, marks);

@@ -3,10 +3,12 @@
 use rustc_hash::FxHashSet;
 
 use crate::core::Core;
+use crate::link::Receiver;
+use crate::port::{Port, Vl};
 use crate::switch::Switch;
 
 /// A switch output and virtual lane.
-type Place = (u32, usize, usize);
+type Place = (u32, Port, Vl);
 
 /// Finds a circle of outputs of which each waits for credits that only the next one can free.
 ///
@@ -15,20 +17,20 @@ type Place = (u32, usize, usize);
 /// packet at the head of that buffer's queues wants an output that is stuck for good. The largest
 /// such set is found by striking out those that are not; there is no time limit to guess.
 ///
-/// `receiver[channel]` is the switch and input at the receiving end, none for a host.
+/// `receiver` is per channel.
 pub(crate) fn find_deadlock(
     core: &Core,
     switches: &[Switch],
-    receiver: &[Option<(u32, usize)>],
-) -> Option<Vec<(u32, usize, usize)>> {
+    receiver: &[Receiver],
+) -> Option<Vec<(u32, Port, Vl)>> {
     let mut stuck: FxHashSet<Place> = FxHashSet::default();
     for (index, switch) in switches.iter().enumerate() {
         let ports = switch.ports();
         for (output, wiring) in ports.wiring.iter().enumerate() {
             let Some(wiring) = wiring else { continue };
-            for vl in 0..ports.lanes {
-                if core.is_stuck(wiring.out, vl as u8) {
-                    stuck.insert((index as u32, output, vl));
+            for vl in Vl::all(ports.lanes) {
+                if core.is_stuck(wiring.out, vl) {
+                    stuck.insert((index as u32, Port::new(output), vl));
                 }
             }
         }

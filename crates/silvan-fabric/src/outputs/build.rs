@@ -8,10 +8,11 @@ use silvan_engine::{Bins, Time};
 
 use super::port::{MAX_INPUTS, MAX_LANES, Port, REMOTE, UNPLANNED};
 use super::{Bank, Entry, Feeder, Kind, Mail, NONE, Outputs, Partition, Remote, Sender};
-use crate::congestion::marking::{FecnRule, Marker, PortVl, Rule, Ruled};
+use crate::congestion::marking::{FecnRule, FecnState, Marker, Rule, Ruled};
 use crate::host::Limiter;
-use crate::link::{ChannelId, LinkKind, Links, Returns};
+use crate::link::{ChannelId, LinkKind, Links, Receiver, Returns};
 use crate::packet::Fifo;
+use crate::port::Vl;
 use crate::switch::{Ports, Switch};
 
 /// Bins are no wider than this, in bits of picoseconds: wider ones hold several arrivals for an output, which
@@ -24,7 +25,7 @@ const BINS: u64 = 256;
 pub(crate) struct Plan<'a> {
     pub links: &'a Links,
     /// Per channel: the switch and input at its far end, none for a host.
-    pub receivers: &'a [Option<(u32, usize)>],
+    pub receivers: &'a [Receiver],
     /// The host at each channel's far end, where one is.
     pub hosts_at: FxHashMap<ChannelId, u32>,
     /// The channel that each host sends on.
@@ -161,7 +162,7 @@ struct Builder<'a> {
     reach: Reach,
     rule: Option<Arc<FecnRule>>,
     /// Per switch.
-    markers: Vec<Box<[PortVl]>>,
+    markers: Vec<Box<[FecnState]>>,
     /// All forwarding tables, one after the other.
     routes: Vec<u8>,
     /// Where each begins, by its address: switches that route alike share one.
@@ -191,7 +192,7 @@ impl<'a> Builder<'a> {
         let row = *self.known.entry(table.as_ptr() as usize).or_insert_with(|| {
             let row = routes.len() as u32;
             // Where there is no route, nobody sends.
-            routes.extend(table.iter().map(|&port| port as u8));
+            routes.extend(table.iter().map(|&port| port.0 as u8));
             row
         });
         self.rows.push(row);
@@ -220,10 +221,11 @@ impl<'a> Builder<'a> {
         self.plan.links.kinds().iter().map(kind).collect()
     }
 
-    /// Where a packet goes that is sent on a channel to a switch, and the partition of that switch.
-    fn entry(&self, switches: &[Switch], (far, input): (u32, usize)) -> (u16, Entry) {
+    /// Where a packet goes that is sent on a channel to a switch, and the partition of that switch; none to a host.
+    fn entry(&self, switches: &[Switch], receiver: Receiver) -> Option<(u16, Entry)> {
+        let (far, input) = receiver?;
         let (part, first) = switches[far as usize].apart().unwrap_or_default();
-        (part, Entry { first, row: self.rows[far as usize], input: input as u8 })
+        Some((part, Entry { first, row: self.rows[far as usize], input: input.0 as u8 }))
     }
 
     /// The ports of a partition's switches, and the switches of other partitions that they send to.
@@ -234,7 +236,7 @@ impl<'a> Builder<'a> {
                 let mut port = Port::<LANES>::new(number as u8);
                 if let Some(channel) = wiring.map(|wiring| wiring.out) {
                     port.kind = self.plan.links.kind_index(channel) as u8;
-                    match self.plan.receivers[channel as usize].map(|far| self.entry(switches, far)) {
+                    match self.entry(switches, self.plan.receivers[channel as usize]) {
                         Some((there, entry)) if there == part => {
                             (port.peer, port.row, port.input) = (entry.first, entry.row, entry.input);
                         }
@@ -249,7 +251,7 @@ impl<'a> Builder<'a> {
                         }
                     }
                     for (vl, lane) in port.lanes.iter_mut().enumerate() {
-                        lane.available = self.plan.links.capacity(channel, vl as u8);
+                        lane.available = self.plan.links.capacity(channel, Vl::new(vl));
                     }
                 }
                 ports.push(port);
@@ -306,8 +308,8 @@ impl<'a> Builder<'a> {
             }
         }
         // Those of outputs of other partitions are never asked for.
-        let entry = |far: &Option<(u32, usize)>| {
-            let (there, entry) = self.entry(switches, (*far)?);
+        let entry = |&far: &Receiver| {
+            let (there, entry) = self.entry(switches, far)?;
             (there == part).then_some(entry)
         };
         let entries = self.plan.receivers.iter().map(entry).collect();

@@ -82,7 +82,9 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             }
             // The books of links between partitions are not kept.
             super::Feeder::Remote(_) => {}
-            super::Feeder::Host(channel) => around.links.landed((channel, arrival.vl, arrival.dst), space),
+            super::Feeder::Host(channel) => {
+                around.links.landed((channel, crate::port::Vl(arrival.vl), arrival.dst), space)
+            }
         }
     }
 }

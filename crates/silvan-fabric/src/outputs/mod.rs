@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use silvan_engine::{Bins, EventQueue, Time};
 
-use crate::congestion::marking::{FecnRule, PortVl};
+use crate::congestion::marking::{FecnRule, FecnState};
 use crate::host::Limiter;
 use crate::link::{ChannelId, LinkKind, Links, Returns, Spills};
 use crate::measure::Meters;
@@ -166,7 +166,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     /// No fill up to this concerns the rule, while it was never above.
     least: u32,
     full_space: u32,
-    markers: Box<[PortVl]>,
+    markers: Box<[FecnState]>,
     /// Data packets marked per output.
     marks: Box<[u64]>,
     hops: u64,

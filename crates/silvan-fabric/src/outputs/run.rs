@@ -8,6 +8,7 @@ use super::{Around, Arrival, Bank, Feeder, Remote, Sender};
 use crate::congestion::marking::{Fill, Rule};
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, PacketId, Pool};
+use crate::port::{Port, Vl};
 use crate::port_set::{Ports256, next_of};
 
 /// How far ahead outputs are brought into the cache.
@@ -56,7 +57,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     pub(super) fn enter(&mut self, channel: ChannelId, id: PacketId, packets: &Pool, when: Time) {
         let Some(entry) = self.entries[channel as usize] else { return };
         let packet = &packets[id];
-        self.arrive((entry.first, entry.row, entry.input), Head::of(id, packet), packet.vl, when);
+        self.arrive((entry.first, entry.row, entry.input), Head::of(id, packet), packet.vl.0, when);
     }
 
     /// A packet is on its way to a switch: finds its output there.
@@ -311,7 +312,9 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let port = &mut self.ports[output];
         port.lanes[vl].blocked = 0;
         let OutputLane { requests, turn, .. } = port.lanes[vl];
-        let Some(input) = next_of(requests, u16::from(turn)) else { return Err(Time::NEVER) };
+        let Some(input) = next_of(requests, Port(u16::from(turn))).map(Port::index) else {
+            return Err(Time::NEVER);
+        };
         let place = port.find(vl, input);
         let queue = (output * LANES + vl) * self.width + input;
         let head = match place {
@@ -412,7 +415,8 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             around.packets.remove(head.packet);
         } else {
             packet.tail_lag = done - tail_at;
-            let event = Event { time: tail_at, key: key(Class::HostArrival, host, 0), data: head.packet };
+            let event =
+                Event { time: tail_at, key: key(Class::HostArrival, host, Port::FIRST), data: head.packet };
             around.queue.push(event);
         }
         let delay = self.kinds[usize::from(self.ports[output].kind)].link.delay;
@@ -469,7 +473,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             }
             Feeder::Host(channel) => {
                 around.links.release(
-                    (channel, vl as u8, head.dst),
+                    (channel, Vl::new(vl), head.dst),
                     space,
                     (end, now, around.hosts_at),
                     around.queue,

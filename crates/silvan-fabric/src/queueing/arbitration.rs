@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
 
 use super::isolation::Rule;
+use crate::port::PortVl;
 
 /// How normal and special queues take turns at an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -45,7 +46,7 @@ pub(super) enum Standing {
     Control,
     Normal,
     /// A special queue: its input and its number there.
-    Special(usize, usize),
+    Special(PortVl, usize),
 }
 
 /// The due times of a node's special queues.
@@ -72,8 +73,8 @@ impl DueTimes {
     }
 
     /// A special queue may go from now on: it has a new first packet, or was let go.
-    pub fn sat_down(&mut self, input: usize, at: usize, now: Time) {
-        let due = &mut self.due[input * self.queues + at];
+    pub fn sat_down(&mut self, input: PortVl, at: usize, now: Time) {
+        let due = &mut self.due[input.index() * self.queues + at];
         *due = match self.longest_wait {
             Some(wait) => now + wait,
             None => now.max(*due),
@@ -84,12 +85,12 @@ impl DueTimes {
     /// is there; it walks all lines, and is asked only with `weighted`.
     pub fn served(
         &mut self,
-        (input, at): (usize, usize),
+        (input, at): (PortVl, usize),
         bytes: u32,
         share: impl FnOnce() -> Option<Rate>,
         now: Time,
     ) {
-        let due = &mut self.due[input * self.queues + at];
+        let due = &mut self.due[input.index() * self.queues + at];
         *due = match self.longest_wait {
             Some(wait) => now + wait,
             None => share().map_or(now, |share| now.max(now.min(*due) + span(bytes, share))),
@@ -97,15 +98,15 @@ impl DueTimes {
     }
 
     /// A special queue was given back.
-    pub fn forget(&mut self, input: usize, at: usize) {
-        self.due[input * self.queues + at] = Time::ZERO;
+    pub fn forget(&mut self, input: PortVl, at: usize) {
+        self.due[input.index() * self.queues + at] = Time::ZERO;
     }
 
     /// Whether a queue lets others pass.
     pub fn lets_pass(&self, standing: Standing, now: Time) -> bool {
         match standing {
             Standing::Control | Standing::Normal => false,
-            Standing::Special(input, at) => self.due[input * self.queues + at] > now,
+            Standing::Special(input, at) => self.due[input.index() * self.queues + at] > now,
         }
     }
 
@@ -118,7 +119,7 @@ impl DueTimes {
                 Standing::Control => return Some(queue),
                 Standing::Normal => in_turn = in_turn.or(Some(queue)),
                 Standing::Special(input, at) => {
-                    let due = self.due[input * self.queues + at];
+                    let due = self.due[input.index() * self.queues + at];
                     let is_earliest = late.is_none_or(|(earliest, _)| due < earliest);
                     if due <= now && self.longest_wait.is_none() {
                         in_turn = in_turn.or(Some(queue));
@@ -144,6 +145,7 @@ mod tests {
     use crate::queueing::SpecialQueues;
 
     const NS: u64 = 1_000;
+    const INPUT: PortVl = PortVl::FIRST;
 
     /// Special queues 0 and 1 of input 0.
     fn due_times(arbitration: SpecialArbitration) -> Option<DueTimes> {
@@ -162,8 +164,8 @@ mod tests {
     ) -> String {
         let mut ring: Vec<(char, Standing)> = vec![('n', Standing::Normal)];
         for at in 0..specials {
-            of.sat_down(0, at, Time::ZERO);
-            ring.push((['a', 'b'][at], Standing::Special(0, at)));
+            of.sat_down(INPUT, at, Time::ZERO);
+            ring.push((['a', 'b'][at], Standing::Special(INPUT, at)));
         }
         let mut sent = String::new();
         for &time in times {
@@ -229,13 +231,13 @@ mod tests {
     #[test]
     fn control_goes_first_and_a_queue_that_is_given_back_starts_anew() {
         let mut of = due_times(SpecialArbitration::Weighted).unwrap();
-        let ring = [(0, Standing::Special(0, 1)), (1, Standing::Control), (2, Standing::Normal)];
+        let ring = [(0, Standing::Special(INPUT, 1)), (1, Standing::Control), (2, Standing::Normal)];
         assert_eq!(of.choose(ring.into_iter(), Time(NS)), Some(1));
         assert_eq!(of.choose(std::iter::empty::<(u8, Standing)>(), Time(NS)), None);
-        of.served((0, 1), 1_000, || Some(Rate(1)), Time(NS));
+        of.served((INPUT, 1), 1_000, || Some(Rate(1)), Time(NS));
         assert_eq!(of.choose([ring[0], ring[2]].into_iter(), Time(2 * NS)), Some(2));
-        of.forget(0, 1);
-        of.sat_down(0, 1, Time(2 * NS));
+        of.forget(INPUT, 1);
+        of.sat_down(INPUT, 1, Time(2 * NS));
         assert_eq!(of.choose([ring[0], ring[2]].into_iter(), Time(2 * NS)), Some(0));
     }
 }

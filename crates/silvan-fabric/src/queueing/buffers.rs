@@ -4,7 +4,7 @@
 //! packet at its head asks for; the queues of a ring take turns. An output sees which inputs have
 //! anyone waiting for it.
 //!
-//! Inputs and outputs are numbered with their virtual lanes, `port * lanes + vl`.
+//! Inputs and outputs are a [`PortVl`] each, a port with one of its virtual lanes, unless they are called ports.
 
 mod isolating;
 mod turns;
@@ -20,6 +20,7 @@ use super::arbitration::DueTimes;
 use super::isolation::{Cams, Notice};
 use super::rings::{Member, Place, Ring};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
+use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 
 /// Index of a queue.
@@ -45,15 +46,15 @@ impl Role {
     }
 }
 
-/// Where a queue waits. Outputs fit: a switch has at most 256 ports with 16 virtual lanes.
+/// Where a queue waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seat {
     /// Nowhere: it is empty.
     None,
     /// In the ring of its input port at this output.
-    Ring(u16),
+    Ring(PortVl),
     /// Out of that ring, until there may be credit for it or the next node lets it go.
-    Parked(u16),
+    Parked(PortVl),
 }
 
 /// Half a cache line.
@@ -64,18 +65,18 @@ struct Queue {
     place: Place,
     bytes: u32,
     /// Input port and virtual lane, alone and together.
-    port: u16,
-    input: u16,
-    vl: u8,
+    port: Port,
+    input: PortVl,
+    vl: Vl,
     role: Role,
     seat: Seat,
 }
 
 impl Queue {
-    fn new(input: usize, lanes: usize, role: Role) -> Self {
-        let (port, vl) = ((input / lanes) as u16, (input % lanes) as u8);
+    fn new(input: PortVl, lanes: usize, role: Role) -> Self {
+        let (port, vl) = (input.port(lanes), input.vl(lanes));
         let (fifo, place) = (Fifo::default(), Place::NOWHERE);
-        Self { fifo, place, bytes: 0, port, input: input as u16, vl, role, seat: Seat::None }
+        Self { fifo, place, bytes: 0, port, input, vl, role, seat: Seat::None }
     }
 }
 
@@ -113,9 +114,9 @@ struct Wanted<S> {
 /// destination.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moved {
-    pub input: usize,
-    pub output: usize,
-    pub vl: usize,
+    pub input: Port,
+    pub output: Port,
+    pub vl: Vl,
     pub dst: u32,
 }
 
@@ -133,12 +134,12 @@ pub(crate) enum Stored {
 /// What changed in a node's buffers and concerns others.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Outputs (with virtual lane) that someone new waits for, and the input port.
-    pub asked: Vec<(usize, usize)>,
+    /// Outputs that someone new waits for, and the input port.
+    pub asked: Vec<(PortVl, Port)>,
     /// Packets that changed queues.
     pub moved: Vec<Moved>,
     /// What to tell the node upstream of an input port.
-    pub notices: Vec<(usize, Notice)>,
+    pub notices: Vec<(Port, Notice)>,
 }
 
 impl Changes {
@@ -171,18 +172,18 @@ pub(crate) enum Routes {
     /// There is one output.
     None,
     /// By its destination.
-    Table(Arc<[u16]>),
+    Table(Arc<[Port]>),
     /// It was written into the packet when it came in.
     Packet,
 }
 
 impl Routes {
     #[inline]
-    fn of(&self, packet: &Packet) -> usize {
+    fn of(&self, packet: &Packet) -> Port {
         match self {
-            Self::None => 0,
-            Self::Table(table) => usize::from(table[packet.dst as usize]),
-            Self::Packet => usize::from(packet.out),
+            Self::None => Port::FIRST,
+            Self::Table(table) => table[packet.dst as usize],
+            Self::Packet => packet.out,
         }
     }
 }
@@ -198,7 +199,8 @@ pub(crate) struct Buffers<S> {
     /// Of which so many are there per input from the start.
     per_input: usize,
     normal: usize,
-    by_destination: FxHashMap<(u32, u32), QueueId>,
+    /// Per input and destination.
+    by_destination: FxHashMap<(PortVl, u32), QueueId>,
     unused: Vec<QueueId>,
     /// `[output * ports + input port]`
     rings: Box<[Ring]>,
@@ -224,8 +226,9 @@ impl<S: PortSet> Buffers<S> {
             .chain(std::iter::repeat_n(Role::Normal, normal))
             .chain((0..special).map(|at| Role::Special(at as u8)));
         let queue = |input, role| Queue::new(input, lanes, role);
-        let queues: Vec<Queue> =
-            (0..inputs * lanes).flat_map(|input| roles.clone().map(move |role| queue(input, role))).collect();
+        let queues: Vec<Queue> = PortVl::all(inputs, lanes)
+            .flat_map(|input| roles.clone().map(move |role| queue(input, role)))
+            .collect();
         Self {
             shape,
             routes,
@@ -248,26 +251,26 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    fn route(&self, packet: &Packet) -> usize {
+    fn route(&self, packet: &Packet) -> Port {
         self.routes.of(packet)
     }
 
     /// Bytes waiting for an output.
     #[inline]
-    pub fn sum(&self, output: usize) -> u32 {
-        self.demand[output].sum
+    pub fn sum(&self, output: PortVl) -> u32 {
+        self.demand[output.index()].sum
     }
 
     /// Input ports with someone waiting for an output.
     #[inline]
-    pub fn requests(&self, output: usize) -> S {
-        self.demand[output].requests
+    pub fn requests(&self, output: PortVl) -> S {
+        self.demand[output.index()].requests
     }
 
     /// Output ports that someone waits for on a virtual lane.
     #[inline]
-    pub fn asked_for(&self, vl: usize) -> S {
-        self.wanted[vl].asked_for
+    pub fn asked_for(&self, vl: Vl) -> S {
+        self.wanted[vl.index()].asked_for
     }
 
     /// Output ports with bytes waiting.
@@ -279,12 +282,36 @@ impl<S: PortSet> Buffers<S> {
     /// Has what a packet touches that comes in at an input port, for an output port and a destination,
     /// brought into the cache.
     #[inline]
-    pub fn foresee(&self, (port, vl): (usize, usize), to: usize, dst: u32) {
-        let (input, output) = (port * self.shape.lanes + vl, to * self.shape.lanes + vl);
-        let queue = input * self.per_input + 1 + self.shape.organisation.index(to, dst);
+    pub fn foresee(&self, port: Port, vl: Vl, to: Port, dst: u32) {
+        let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
+        let queue = self.first_queue(input) + 1 + self.shape.organisation.index(to, dst);
         prefetch(&self.queues, queue);
-        prefetch(&self.demand, output);
-        prefetch(&self.rings, output * self.shape.inputs + port);
+        prefetch(&self.demand, output.index());
+        prefetch(&self.rings, self.ring_index(output, port));
+    }
+
+    /// A port of this node with a virtual lane.
+    #[inline(always)]
+    fn with_lane(&self, port: Port, vl: Vl) -> PortVl {
+        PortVl::of(port, vl, self.shape.lanes)
+    }
+
+    /// The index of an input's control queue, which its normal and its special queues follow.
+    #[inline(always)]
+    fn first_queue(&self, input: PortVl) -> usize {
+        input.index() * self.per_input
+    }
+
+    /// The index of a special queue of an input.
+    #[inline(always)]
+    fn special_queue(&self, input: PortVl, at: usize) -> usize {
+        self.first_queue(input) + 1 + self.normal + at
+    }
+
+    /// The index of the ring of an input port at an output.
+    #[inline(always)]
+    fn ring_index(&self, output: PortVl, port: Port) -> usize {
+        output.index() * self.shape.inputs + port.index()
     }
 
     /// Whether each input port is one first-in first-out queue.
@@ -293,12 +320,13 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// Input ports of the queues that stand aside at an output.
-    pub fn aside(&self, output: usize) -> S {
-        let port = |&queue: &QueueId| usize::from(self.queues[queue as usize].port);
-        if self.parked[output].is_empty() {
+    pub fn aside(&self, output: PortVl) -> S {
+        let port = |&queue: &QueueId| self.queues[queue as usize].port;
+        let parked = &self.parked[output.index()];
+        if parked.is_empty() {
             return S::default();
         }
-        self.parked[output].iter().map(port).fold(S::default(), |all, port| all.or(S::of(port)))
+        parked.iter().map(port).fold(S::default(), |all, port| all.or(S::of(port)))
     }
 
     /// The packet at the head of a queue.
@@ -309,20 +337,20 @@ impl<S: PortSet> Buffers<S> {
 
     /// The queue that a packet is stored in.
     #[inline(always)]
-    fn queue_for(&mut self, input: usize, output: usize, dst: u32, kind: Kind) -> QueueId {
-        let base = input * self.per_input;
+    fn queue_for(&mut self, input: PortVl, to: Port, dst: u32, kind: Kind) -> QueueId {
+        let base = self.first_queue(input);
         if self.shape.control_first && !kind.follows_data() {
             return base as QueueId;
         }
         if self.shape.organisation == Organisation::PerDestination {
             return self.queue_of_destination(input, dst);
         }
-        (base + 1 + self.shape.organisation.index(output, dst)) as QueueId
+        (base + 1 + self.shape.organisation.index(to, dst)) as QueueId
     }
 
-    fn queue_of_destination(&mut self, input: usize, dst: u32) -> QueueId {
+    fn queue_of_destination(&mut self, input: PortVl, dst: u32) -> QueueId {
         let fresh = self.unused.last().copied().unwrap_or(self.queues.len() as QueueId);
-        let id = *self.by_destination.entry((input as u32, dst)).or_insert(fresh);
+        let id = *self.by_destination.entry((input, dst)).or_insert(fresh);
         if id == fresh {
             let queue = Queue::new(input, self.shape.lanes, Role::Destination);
             if self.unused.pop().is_some() {
@@ -336,20 +364,13 @@ impl<S: PortSet> Buffers<S> {
 
     /// Stores a packet that came in at an input port, for output port `to`.
     #[inline(always)]
-    pub fn store(
-        &mut self,
-        packets: &mut Pool,
-        now: Time,
-        (port, to): (usize, usize),
-        id: PacketId,
-    ) -> Stored {
+    pub fn store(&mut self, packets: &mut Pool, now: Time, (port, to): (Port, Port), id: PacketId) -> Stored {
         let packet = &packets[id];
-        let (vl, dst, size, kind) = (usize::from(packet.vl), packet.dst, packet.size, packet.kind);
-        let lanes = self.shape.lanes;
-        let (input, output) = (port * lanes + vl, to * lanes + vl);
+        let (vl, dst, size, kind) = (packet.vl, packet.dst, packet.size, packet.kind);
+        let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
         let queue = self.queue_for(input, to, dst, kind);
-        self.demand[output].sum += size;
-        self.wanted[vl].filled.insert(to);
+        self.demand[output.index()].sum += size;
+        self.wanted[vl.index()].filled.insert(to);
         let state = &mut self.queues[queue as usize];
         let was_empty = state.fifo.is_empty();
         state.fifo.push(id, packets);
@@ -368,7 +389,7 @@ impl<S: PortSet> Buffers<S> {
 
     /// Whether a queue that has grown to so many bytes may show a root, or its head match a CAM line.
     #[inline(always)]
-    fn may_isolate(&self, packets: &Pool, queue: QueueId, (input, bytes): (usize, u32)) -> bool {
+    fn may_isolate(&self, packets: &Pool, queue: QueueId, (input, bytes): (PortVl, u32)) -> bool {
         let Some(cams) = &self.cams else { return false };
         cams.may_detect(bytes) || cams.has_lines(input) && !self.is_quiet(cams, packets, queue)
     }
@@ -379,8 +400,8 @@ impl<S: PortSet> Buffers<S> {
         let Queue { fifo, vl, input, .. } = &self.queues[queue as usize];
         fifo.head().is_none_or(|id| {
             let packet = &packets[id];
-            let output = self.routes.of(packet) * self.shape.lanes + usize::from(*vl);
-            cams.is_quiet(usize::from(*input), output, packet.dst)
+            let output = self.with_lane(self.routes.of(packet), *vl);
+            cams.is_quiet(*input, output, packet.dst)
         })
     }
 
@@ -388,25 +409,26 @@ impl<S: PortSet> Buffers<S> {
     /// of the queue simply takes its place, [`Changes`] do not tell: that output is asked again anyway. Returns
     /// how many bytes are left that wait for the output on that virtual lane.
     #[inline(always)]
-    pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, output: usize) -> u32 {
+    pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, to: Port) -> u32 {
         let state = &mut self.queues[queue as usize];
         let Some(id) = state.fifo.pop(packets) else { return 0 };
         let (dst, size) = (packets[id].dst, packets[id].size);
         state.bytes -= size;
-        let (role, input, vl) = (state.role, usize::from(state.input), usize::from(state.vl));
-        let sum = &mut self.demand[output * self.shape.lanes + vl].sum;
+        let (role, input, vl) = (state.role, state.input, state.vl);
+        let output = self.with_lane(to, vl);
+        let sum = &mut self.demand[output.index()].sum;
         *sum -= size;
         let left = *sum;
         if left == 0 {
-            self.wanted[vl].filled.remove(output);
+            self.wanted[vl.index()].filled.remove(to);
         }
         let is_isolated = match (&self.cams, role) {
             (None, _) | (_, Role::Control | Role::Destination) => false,
-            (Some(cams), Role::Normal) => cams.has_own_line(input, output),
+            (Some(cams), Role::Normal) => cams.has_own_line(input, to),
             (Some(_), Role::Special(_)) => true,
         };
         if is_isolated {
-            self.take_isolated(packets, now, (queue, output), (dst, size));
+            self.take_isolated(packets, now, (queue, to), (dst, size));
         } else {
             self.head_left(packets, now, queue, dst);
         }
@@ -414,9 +436,9 @@ impl<S: PortSet> Buffers<S> {
     }
 
     #[inline]
-    fn tell(&mut self, input: usize, notice: Option<Notice>) {
+    fn tell(&mut self, input: PortVl, notice: Option<Notice>) {
         if let Some(notice) = notice {
-            self.changes.notices.push((input / self.shape.lanes, notice));
+            self.changes.notices.push((input.port(self.shape.lanes), notice));
         }
     }
 
@@ -424,12 +446,11 @@ impl<S: PortSet> Buffers<S> {
     #[inline(always)]
     fn head_left(&mut self, packets: &mut Pool, now: Time, queue: QueueId, dst: u32) {
         let state = &mut self.queues[queue as usize];
-        let (input, port) = (state.input as usize, usize::from(state.port));
+        let (input, port) = (state.input, state.port);
         let Seat::Ring(output) = state.seat else {
             debug_assert!(false, "what leaves had its turn");
             return self.head_changed(packets, now, queue);
         };
-        let output = output as usize;
         let Some(id) = state.fifo.head() else {
             state.seat = Seat::None;
             let is_over = state.role == Role::Destination;
@@ -441,12 +462,13 @@ impl<S: PortSet> Buffers<S> {
         };
         // Where the next packet waits for the same output, and no other queue of the input does, the ring
         // stays as it is: also that of a special queue, which nothing is moved out of.
-        if self.rings[output * self.shape.inputs + port].is_single() {
+        let (vl, role) = (state.vl, state.role);
+        if self.rings[self.ring_index(output, port)].is_single() {
             let next = &packets[id];
-            let to = self.routes.of(next) * self.shape.lanes + usize::from(state.vl);
+            let to = self.with_lane(self.routes.of(next), vl);
             let stays = |cams: &Cams| {
                 cams.is_quiet(input, output, next.dst)
-                    || state.role.is_special() && self.due_times.is_none() && !cams.stops(output, next.dst)
+                    || role.is_special() && self.due_times.is_none() && !cams.stops(output, next.dst)
             };
             if to == output && self.cams.as_ref().is_none_or(stays) {
                 return;
@@ -465,7 +487,7 @@ impl<S: PortSet> Buffers<S> {
 
     /// The queue of a destination is empty.
     fn forget(&mut self, queue: QueueId, dst: u32) {
-        let input = u32::from(self.queues[queue as usize].input);
+        let input = self.queues[queue as usize].input;
         self.by_destination.remove(&(input, dst));
         self.unused.push(queue);
     }
@@ -474,12 +496,12 @@ impl<S: PortSet> Buffers<S> {
     fn seat(&mut self, packets: &Pool, now: Time, queue: QueueId) {
         let state = &self.queues[queue as usize];
         let Some(id) = state.fifo.head() else { return };
-        let (port, vl) = (usize::from(state.port), usize::from(state.vl));
+        let (port, vl) = (state.port, state.vl);
         let to = self.route(&packets[id]);
-        let output = to * self.shape.lanes + vl;
+        let output = self.with_lane(to, vl);
         if self.is_stopped(&packets[id], output) {
-            self.queues[queue as usize].seat = Seat::Parked(output as u16);
-            self.parked[output].push(queue);
+            self.queues[queue as usize].seat = Seat::Parked(output);
+            self.parked[output.index()].push(queue);
             return;
         }
         self.sit(queue, (output, to), port, now);
@@ -488,53 +510,49 @@ impl<S: PortSet> Buffers<S> {
 
     /// Adds a queue to the ring of its input port at an output.
     #[inline(always)]
-    fn sit(&mut self, queue: QueueId, (output, to): (usize, usize), port: usize, now: Time) {
+    fn sit(&mut self, queue: QueueId, (output, to): (PortVl, Port), port: Port, now: Time) {
         let state = &mut self.queues[queue as usize];
-        state.seat = Seat::Ring(output as u16);
+        state.seat = Seat::Ring(output);
         if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, state.role) {
-            due_times.sat_down(state.input.into(), at.into(), now);
+            due_times.sat_down(state.input, at.into(), now);
         }
-        let (is_control, vl) = (state.role == Role::Control, usize::from(state.vl));
-        let ring = &mut self.rings[output * self.shape.inputs + port];
+        let (is_control, vl) = (state.role == Role::Control, state.vl);
+        let ring = self.ring_index(output, port);
+        let ring = &mut self.rings[ring];
         if is_control {
             ring.push_front(&mut self.queues, queue);
         } else {
             ring.push_back(&mut self.queues, queue);
         }
-        self.demand[output].requests.insert(port);
-        self.wanted[vl].asked_for.insert(to);
-    }
-
-    /// The port of an output that is numbered with its virtual lane.
-    #[inline]
-    fn port_of(&self, output: usize) -> usize {
-        if self.shape.lanes == 1 { output } else { output / self.shape.lanes }
+        self.demand[output.index()].requests.insert(port);
+        self.wanted[vl.index()].asked_for.insert(to);
     }
 
     /// Whether the next node has stopped the flow of a packet.
-    fn is_stopped(&self, packet: &Packet, output: usize) -> bool {
+    fn is_stopped(&self, packet: &Packet, output: PortVl) -> bool {
         packet.kind.follows_data() && self.cams.as_ref().is_some_and(|cams| cams.stops(output, packet.dst))
     }
 
     /// Takes a queue out of where it waits.
     fn unseat(&mut self, queue: QueueId) {
         let state = &mut self.queues[queue as usize];
-        let port = usize::from(state.port);
+        let port = state.port;
         match std::mem::replace(&mut state.seat, Seat::None) {
             Seat::None => {}
-            Seat::Ring(output) => self.leave_ring(queue, output as usize, port),
-            Seat::Parked(output) => self.parked[output as usize].retain(|&parked| parked != queue),
+            Seat::Ring(output) => self.leave_ring(queue, output, port),
+            Seat::Parked(output) => self.parked[output.index()].retain(|&parked| parked != queue),
         }
     }
 
     #[inline(always)]
-    fn leave_ring(&mut self, queue: QueueId, output: usize, port: usize) {
-        if self.rings[output * self.shape.inputs + port].remove(&mut self.queues, queue) {
-            let requests = &mut self.demand[output].requests;
+    fn leave_ring(&mut self, queue: QueueId, output: PortVl, port: Port) {
+        let ring = self.ring_index(output, port);
+        if self.rings[ring].remove(&mut self.queues, queue) {
+            let requests = &mut self.demand[output.index()].requests;
             requests.remove(port);
             if requests.is_empty() {
-                let to = self.port_of(output);
-                self.wanted[output - to * self.shape.lanes].asked_for.remove(to);
+                let (to, vl) = (output.port(self.shape.lanes), output.vl(self.shape.lanes));
+                self.wanted[vl.index()].asked_for.remove(to);
             }
         }
     }
@@ -543,19 +561,19 @@ impl<S: PortSet> Buffers<S> {
     pub fn park(&mut self, queue: QueueId) {
         let state = &mut self.queues[queue as usize];
         let Seat::Ring(output) = state.seat else { return };
-        let port = usize::from(state.port);
+        let port = state.port;
         state.seat = Seat::Parked(output);
-        self.leave_ring(queue, output as usize, port);
-        self.parked[output as usize].push(queue);
+        self.leave_ring(queue, output, port);
+        self.parked[output.index()].push(queue);
     }
 
     /// Those that stood aside at an output may go again.
-    pub fn unpark(&mut self, packets: &Pool, now: Time, output: usize) {
-        if self.parked[output].is_empty() {
+    pub fn unpark(&mut self, packets: &Pool, now: Time, output: PortVl) {
+        if self.parked[output.index()].is_empty() {
             return;
         }
         let room = std::mem::take(&mut self.unparked);
-        let mut unparked = std::mem::replace(&mut self.parked[output], room);
+        let mut unparked = std::mem::replace(&mut self.parked[output.index()], room);
         for queue in unparked.drain(..) {
             self.queues[queue as usize].seat = Seat::None;
             self.seat(packets, now, queue);
@@ -565,40 +583,39 @@ impl<S: PortSet> Buffers<S> {
 
     /// Bytes in the queue of an input port whose fill tells of an output's congestion: the special
     /// queue of the root where roots have one, else the normal queue.
-    pub fn telling_bytes(&self, port: usize, output: usize, vl: usize, dst: u32) -> u32 {
-        let input = port * self.shape.lanes + vl;
-        let base = input * self.per_input + 1;
+    pub fn telling_bytes(&self, port: Port, to: Port, vl: Vl, dst: u32) -> u32 {
+        let input = self.with_lane(port, vl);
         match &self.cams {
             Some(cams) if cams.rule().at_root => {
-                let root = cams.root_queue(input, output * self.shape.lanes + vl);
-                root.map_or(0, |at| self.queues[base + self.normal + at].bytes)
+                let root = cams.root_queue(input, self.with_lane(to, vl));
+                root.map_or(0, |at| self.queues[self.special_queue(input, at)].bytes)
             }
             _ if self.normal == 0 => {
-                let queue = self.by_destination.get(&(input as u32, dst));
+                let queue = self.by_destination.get(&(input, dst));
                 queue.map_or(0, |&queue| self.queues[queue as usize].bytes)
             }
-            _ => self.queues[base + self.shape.organisation.index(output, dst)].bytes,
+            _ => self.queues[self.first_queue(input) + 1 + self.shape.organisation.index(to, dst)].bytes,
         }
     }
 
-    fn of_input(&self, port: usize, vl: usize) -> impl Iterator<Item = &Queue> {
-        let input = (port * self.shape.lanes + vl) as u16;
+    fn of_input(&self, port: Port, vl: Vl) -> impl Iterator<Item = &Queue> {
+        let input = self.with_lane(port, vl);
         self.queues.iter().filter(move |queue| queue.input == input && !queue.fifo.is_empty())
     }
 
     /// The packets at an input port and virtual lane.
-    pub fn waiting(&self, packets: &Pool, port: usize, vl: usize) -> Vec<PacketId> {
+    pub fn waiting(&self, packets: &Pool, port: Port, vl: Vl) -> Vec<PacketId> {
         self.of_input(port, vl).flat_map(|queue| queue.fifo.iter(packets)).collect()
     }
 
     /// Buffer space in use at an input port and virtual lane, found by walking its queues.
     #[cfg(debug_assertions)]
-    pub fn space(&self, packets: &Pool, port: usize, vl: usize) -> u32 {
+    pub fn space(&self, packets: &Pool, port: Port, vl: Vl) -> u32 {
         self.of_input(port, vl).flat_map(|queue| queue.fifo.iter(packets)).map(|id| packets[id].space).sum()
     }
 
     /// The output ports that the packets at the heads of an input port's queues ask for.
-    pub fn heads(&self, packets: &Pool, port: usize, vl: usize) -> Vec<usize> {
+    pub fn heads(&self, packets: &Pool, port: Port, vl: Vl) -> Vec<Port> {
         let heads = self.of_input(port, vl).filter_map(|queue| queue.fifo.head());
         heads.map(|id| self.route(&packets[id])).collect()
     }

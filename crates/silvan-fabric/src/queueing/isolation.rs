@@ -52,6 +52,7 @@ use silvan_engine::{Bytes, Rate, Time};
 
 use self::marks::Marks;
 use super::SpecialArbitration;
+use crate::port::{Port, PortVl, Vl};
 
 /// An isolation rule with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -161,7 +162,7 @@ pub(crate) enum Message {
 /// A notification from an input to the output upstream of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notice {
-    pub vl: u8,
+    pub vl: Vl,
     /// Number of the line at the input that sends it.
     pub line: u16,
     /// What the root takes of its flows, where arbitration asks for it and its tree is there.
@@ -207,8 +208,8 @@ enum Cause {
 /// The CAM line of a special queue.
 #[derive(Debug, Clone)]
 struct Line {
-    /// Output of this node and virtual lane.
-    output: usize,
+    /// Output of this node.
+    output: PortVl,
     cause: Cause,
     /// Lines were taken in this order.
     age: u64,
@@ -265,8 +266,7 @@ fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) 
     }
 }
 
-/// The CAMs of a node. Inputs and outputs are numbered with their virtual lanes,
-/// `port * lanes + vl`.
+/// The CAMs of a node. Inputs and outputs are a [`PortVl`] each, unless they are called ports.
 #[derive(Debug)]
 pub(crate) struct Cams {
     rule: Arc<Rule>,
@@ -321,9 +321,9 @@ impl Cams {
         self.rule.message + 2 * listed as u32
     }
 
-    /// Inputs, each virtual lane counted.
-    pub fn inputs(&self) -> usize {
-        self.inputs.len()
+    /// All inputs.
+    pub fn inputs(&self) -> impl Iterator<Item = PortVl> {
+        (0..self.inputs.len()).map(PortVl::new)
     }
 
     /// Whether a normal queue that has grown to so many bytes may show a root; see
@@ -335,28 +335,40 @@ impl Cams {
 
     /// Whether there are lines that a packet at an input could match, of that input or of any output.
     #[inline]
-    pub fn has_lines(&self, input: usize) -> bool {
-        self.output_lines > 0 || self.inputs[input].used > 0
+    pub fn has_lines(&self, input: PortVl) -> bool {
+        self.output_lines > 0 || self.inputs[input.index()].used > 0
     }
 
     /// Whether a packet at an input for an output cannot match any line, and no line there stops it.
     #[inline]
-    pub fn is_quiet(&self, input: usize, output: usize, dst: u32) -> bool {
-        !self.inputs[input].marks.or(self.listed[output]).may_contain(dst)
+    pub fn is_quiet(&self, input: PortVl, output: PortVl, dst: u32) -> bool {
+        !self.inputs[input.index()].marks.or(self.listed[output.index()]).may_contain(dst)
     }
 
     /// Whether the normal queue of an input has a line of its own for the output `port`.
     #[inline]
-    pub fn has_own_line(&self, input: usize, port: usize) -> bool {
-        self.own.get(input * self.own_ports + port).is_some_and(|line| *line != OwnLine::Free)
+    pub fn has_own_line(&self, input: PortVl, port: Port) -> bool {
+        self.own.get(self.own_index(input, port)).is_some_and(|line| *line != OwnLine::Free)
+    }
+
+    /// The index of the own line of an input's normal queue for the output `port`.
+    #[inline(always)]
+    fn own_index(&self, input: PortVl, port: Port) -> usize {
+        input.index() * self.own_ports + port.index()
+    }
+
+    /// The number upstream of the own line of a normal queue for the output `port`: those of special queues come
+    /// first.
+    fn own_number(&self, port: Port) -> u16 {
+        (self.rule.queues + port.index()) as u16
     }
 
     /// The special queue that the packet at the head of a normal queue moves to, if any.
-    pub fn special_for(&mut self, input: usize, output: usize, dst: u32, now: Time) -> Option<usize> {
+    pub fn special_for(&mut self, input: PortVl, output: PortVl, dst: u32, now: Time) -> Option<usize> {
         if self.is_quiet(input, output, dst) {
             return None;
         }
-        let cam = &self.inputs[input];
+        let cam = &self.inputs[input.index()];
         let lines = || cam.special.iter().enumerate().filter_map(|(at, line)| Some((at, line.as_ref()?)));
         let follows = lines().find(|(_, line)| line.held.iter().any(|held| held.0 == dst));
         let matches = |line: &Line| {
@@ -373,25 +385,25 @@ impl Cams {
         if let Some((at, _)) = follows.or_else(oldest) {
             return Some(at);
         }
-        let listed = self.outputs[output].iter().find(|line| line.destinations.contains(&dst))?;
+        let listed = self.outputs[output.index()].iter().find(|line| line.destinations.contains(&dst))?;
         let line = listed.line;
         self.take(input, output, || Cause::Branch(line), now)
     }
 
     /// The line of an output that the next node gave this number.
-    fn known(&self, output: usize, number: u16) -> Option<&OutputLine> {
-        self.outputs[output].iter().find(|line| line.line == number)
+    fn known(&self, output: PortVl, number: u16) -> Option<&OutputLine> {
+        self.outputs[output.index()].iter().find(|line| line.line == number)
     }
 
     /// Takes a free special queue; `cause` is asked only if there is one.
     fn take(
         &mut self,
-        input: usize,
-        output: usize,
+        input: PortVl,
+        output: PortVl,
         cause: impl FnOnce() -> Cause,
         now: Time,
     ) -> Option<usize> {
-        let cam = &mut self.inputs[input];
+        let cam = &mut self.inputs[input.index()];
         let Some(at) = cam.special.iter().position(Option::is_none) else {
             cam.wanting = true;
             self.tally.exhausted += 1;
@@ -409,13 +421,13 @@ impl Cams {
         Some(at)
     }
 
-    /// A normal queue has grown to `bytes`; its first packet asks for `output` (of this virtual lane,
-    /// `port` being the same without it). `waiting` tells the destinations of its packets for that
+    /// A normal queue has grown to `bytes`; its first packet asks for `output` (of this virtual lane, which is
+    /// that of the port `port`). `waiting` tells the destinations of its packets for that
     /// output, the first one first.
     pub fn normal_grew(
         &mut self,
-        (input, vl): (usize, u8),
-        (output, port): (usize, usize),
+        (input, vl): (PortVl, Vl),
+        (output, port): (PortVl, Port),
         bytes: u32,
         waiting: impl Iterator<Item = u32>,
         now: Time,
@@ -430,8 +442,8 @@ impl Cams {
                 None
             };
         }
-        let line = (self.rule.queues + port) as u16;
-        let own = &mut self.own[input * self.own_ports + port];
+        let (line, at) = (self.own_number(port), self.own_index(input, port));
+        let own = &mut self.own[at];
         let message = match *own {
             OwnLine::Going if bytes > self.rule.stop => {
                 *own = OwnLine::Stopped;
@@ -453,14 +465,14 @@ impl Cams {
     /// goes to the line that the root has at this input, while it has room, else to one of its own.
     fn root(
         &mut self,
-        input: usize,
-        vl: u8,
-        output: usize,
+        input: PortVl,
+        vl: Vl,
+        output: PortVl,
         waiting: impl Iterator<Item = u32>,
         now: Time,
     ) -> Option<Notice> {
         let room = self.rule.destinations;
-        let InputCam { special, marks, .. } = &mut self.inputs[input];
+        let InputCam { special, marks, .. } = &mut self.inputs[input.index()];
         let lines = special.iter_mut().enumerate();
         let mut known = lines.filter_map(|(at, line)| match line {
             Some(Line { output: of, cause: Cause::Root(list), propagated, .. }) if *of == output => {
@@ -484,11 +496,11 @@ impl Cams {
         None
     }
 
-    fn say_special(&mut self, (input, vl): (usize, u8), at: usize, message: Message) -> Option<Notice> {
+    fn say_special(&mut self, (input, vl): (PortVl, Vl), at: usize, message: Message) -> Option<Notice> {
         self.say(vl, at as u16, self.told(input, at), message)
     }
 
-    fn say(&mut self, vl: u8, line: u16, rate: Option<Rate>, message: Message) -> Option<Notice> {
+    fn say(&mut self, vl: Vl, line: u16, rate: Option<Rate>, message: Message) -> Option<Notice> {
         let kind = match message {
             Message::Allocate(_) => 0,
             Message::Stop => 1,
@@ -501,10 +513,10 @@ impl Cams {
 
     /// A normal queue has shrunk to `bytes` by a packet for the output `port`.
     #[inline]
-    pub fn normal_shrank(&mut self, (input, vl): (usize, u8), port: usize, bytes: u32) -> Option<Notice> {
+    pub fn normal_shrank(&mut self, (input, vl): (PortVl, Vl), port: Port, bytes: u32) -> Option<Notice> {
         let go = self.rule.go;
-        let line = (self.rule.queues + port) as u16;
-        let own = self.own.get_mut(input * self.own_ports + port)?;
+        let (line, at) = (self.own_number(port), self.own_index(input, port));
+        let own = self.own.get_mut(at)?;
         if *own == OwnLine::Free {
             None
         } else if bytes == 0 {
@@ -521,13 +533,13 @@ impl Cams {
     /// A packet for `dst` was stored in a special queue, which has `bytes` now.
     pub fn special_grew(
         &mut self,
-        (input, vl): (usize, u8),
+        (input, vl): (PortVl, Vl),
         at: usize,
         dst: u32,
         bytes: u32,
     ) -> Option<Notice> {
         let stop = self.rule.stop;
-        let InputCam { special, marks, .. } = &mut self.inputs[input];
+        let InputCam { special, marks, .. } = &mut self.inputs[input.index()];
         let (outputs, line) = (&self.outputs, special[at].as_mut()?);
         match line.held.iter_mut().find(|held| held.0 == dst) {
             Some(held) => held.1 += 1,
@@ -549,7 +561,7 @@ impl Cams {
         let list = match &line.cause {
             Cause::Root(list) => list.clone().into(),
             Cause::Branch(number) => {
-                let known = outputs[line.output].iter().find(|known| known.line == *number)?;
+                let known = outputs[line.output.index()].iter().find(|known| known.line == *number)?;
                 known.destinations.clone()
             }
             Cause::Orphan => return None,
@@ -562,13 +574,13 @@ impl Cams {
     /// offered for [`Self::release`] afterwards.
     pub fn special_shrank(
         &mut self,
-        (input, vl): (usize, u8),
+        (input, vl): (PortVl, Vl),
         at: usize,
         dst: u32,
         bytes: u32,
     ) -> Option<Notice> {
         let go = self.rule.go;
-        let line = self.inputs[input].special[at].as_mut()?;
+        let line = self.inputs[input.index()].special[at].as_mut()?;
         if let Some(place) = line.held.iter().position(|held| held.0 == dst) {
             line.held[place].1 -= 1;
             if line.held[place].1 == 0 {
@@ -584,11 +596,11 @@ impl Cams {
 
     /// Gives an empty special queue back, unless it is stopped. Returns whether it did, and what to
     /// tell upstream.
-    pub fn release(&mut self, (input, vl): (usize, u8), at: usize, now: Time) -> (bool, Option<Notice>) {
+    pub fn release(&mut self, (input, vl): (PortVl, Vl), at: usize, now: Time) -> (bool, Option<Notice>) {
         if self.is_stopped(input, at) {
             return (false, None);
         }
-        let cam = &mut self.inputs[input];
+        let cam = &mut self.inputs[input.index()];
         let Some(line) = cam.special[at].take() else { return (false, None) };
         cam.used -= 1;
         cam.mark_again();
@@ -598,13 +610,13 @@ impl Cams {
     }
 
     /// Whether a packet waits at the input for a special queue to become free; asks once.
-    pub fn take_wanting(&mut self, input: usize) -> bool {
-        std::mem::take(&mut self.inputs[input].wanting)
+    pub fn take_wanting(&mut self, input: PortVl) -> bool {
+        std::mem::take(&mut self.inputs[input.index()].wanting)
     }
 
     /// Whether the next node has stopped the line that a special queue was taken for.
-    fn is_stopped(&self, input: usize, at: usize) -> bool {
-        match &self.inputs[input].special[at] {
+    fn is_stopped(&self, input: PortVl, at: usize) -> bool {
+        match &self.inputs[input.index()].special[at] {
             Some(Line { output, cause: Cause::Branch(number), .. }) => {
                 self.known(*output, *number).is_some_and(|line| line.stopped)
             }
@@ -614,33 +626,34 @@ impl Cams {
 
     /// Whether the next node has stopped packets for a destination.
     #[inline]
-    pub fn stops(&self, output: usize, dst: u32) -> bool {
-        self.listed[output].may_contain(dst) && self.stops_one_of(output, dst)
+    pub fn stops(&self, output: PortVl, dst: u32) -> bool {
+        self.listed[output.index()].may_contain(dst) && self.stops_one_of(output, dst)
     }
 
-    fn stops_one_of(&self, output: usize, dst: u32) -> bool {
-        self.outputs[output].iter().any(|line| line.stopped && line.destinations.contains(&dst))
+    fn stops_one_of(&self, output: PortVl, dst: u32) -> bool {
+        self.outputs[output.index()].iter().any(|line| line.stopped && line.destinations.contains(&dst))
     }
 
     /// The special queue of a root at this node's output, if the input has one.
-    pub fn root_queue(&self, input: usize, output: usize) -> Option<usize> {
+    pub fn root_queue(&self, input: PortVl, output: PortVl) -> Option<usize> {
         let is_root = |line: &Option<Line>| {
             line.as_ref().is_some_and(|line| line.output == output && matches!(line.cause, Cause::Root(_)))
         };
-        self.inputs[input].special.iter().position(is_root)
+        self.inputs[input.index()].special.iter().position(is_root)
     }
 
     /// A notification of the next node. Returns the special queues that it concerns, as input and
     /// number.
-    pub fn received(&mut self, output: usize, notice: Notice) -> Vec<(usize, usize)> {
+    pub fn received(&mut self, output: PortVl, notice: Notice) -> Vec<(PortVl, usize)> {
         let found = self.note(output, notice);
-        self.listed[output] = Marks::of(self.outputs[output].iter().flat_map(|line| &line.destinations));
+        self.listed[output.index()] =
+            Marks::of(self.outputs[output.index()].iter().flat_map(|line| &line.destinations));
         found
     }
 
-    fn note(&mut self, output: usize, notice: Notice) -> Vec<(usize, usize)> {
+    fn note(&mut self, output: PortVl, notice: Notice) -> Vec<(PortVl, usize)> {
         let Notice { line, rate, message, .. } = notice;
-        let lines = &mut self.outputs[output];
+        let lines = &mut self.outputs[output.index()];
         let place = lines.iter().position(|known| known.line == line);
         if let Some(at) = place {
             lines[at].rate = rate;
@@ -667,8 +680,10 @@ impl Cams {
 
     /// Queues that an earlier line has left behind come under a new one, if it lists a destination
     /// that they hold packets for: otherwise what must follow those would get past Stop for ever.
-    fn adopt(&mut self, output: usize, number: u16) {
-        let Some(known) = self.outputs[output].iter().find(|known| known.line == number) else { return };
+    fn adopt(&mut self, output: PortVl, number: u16) {
+        let Some(known) = self.outputs[output.index()].iter().find(|known| known.line == number) else {
+            return;
+        };
         for line in self.inputs.iter_mut().flat_map(|cam| cam.special.iter_mut().flatten()) {
             let listed = line.held.iter().any(|held| known.destinations.contains(&held.0));
             if line.output == output && line.cause == Cause::Orphan && listed {
@@ -677,13 +692,13 @@ impl Cams {
         }
     }
 
-    fn branches(&mut self, output: usize, number: u16, orphan: bool) -> Vec<(usize, usize)> {
+    fn branches(&mut self, output: PortVl, number: u16, orphan: bool) -> Vec<(PortVl, usize)> {
         let mut found = Vec::new();
         for (input, cam) in self.inputs.iter_mut().enumerate() {
             for (at, line) in cam.special.iter_mut().enumerate() {
                 let Some(line) = line else { continue };
                 if line.output == output && line.cause == Cause::Branch(number) {
-                    found.push((input, at));
+                    found.push((PortVl::new(input), at));
                     if orphan {
                         line.cause = Cause::Orphan;
                     }

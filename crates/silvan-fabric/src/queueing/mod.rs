@@ -20,6 +20,8 @@ mod rings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::port::Port;
+
 pub use arbitration::SpecialArbitration;
 pub use isolation::{Isolation, SpecialQueues};
 
@@ -114,12 +116,12 @@ impl Organisation {
     }
 
     /// Which of the fixed queues a packet for an output and a destination is stored in.
-    pub fn index(self, output: usize, destination: u32) -> usize {
+    pub fn index(self, output: Port, destination: u32) -> usize {
         match self {
             Self::Single | Self::PerDestination => 0,
-            Self::PerOutput => output,
+            Self::PerOutput => output.index(),
             Self::DestinationModulo(count) => (destination % count) as usize,
-            Self::OutputModulo(count) => output % count as usize,
+            Self::OutputModulo(count) => output.index() % count as usize,
         }
     }
 }

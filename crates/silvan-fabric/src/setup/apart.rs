@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use silvan_engine::{EventQueue, Time};
 
-use super::{Builder, Receiver, wrong};
+use super::{Builder, wrong};
 use crate::congestion::Notification;
 use crate::congestion::marking::Marking;
 use crate::core::{Core, Far};
 use crate::host::Host;
-use crate::link::Links;
+use crate::link::{Links, Receiver};
 use crate::measure::Ahead;
 use crate::outputs::{Outputs, Partition, Plan};
 use crate::queueing::Isolation;

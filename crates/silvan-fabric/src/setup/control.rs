@@ -1,7 +1,6 @@
 //! Congestion management: marking rules of switches, reactions of hosts.
 
 use std::num::NonZeroU32;
-use std::ops::Range;
 use std::sync::Arc;
 
 use silvan_engine::random::Stream;
@@ -16,6 +15,7 @@ use crate::congestion::reaction::{
 use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::{Feedback, Notification};
 use crate::host::Announcer;
+use crate::port::PortVl;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};
 use crate::routing::port_groups::PortGroups;
 use crate::switch::{Chooser, Detourer, Director, FlowRoutes, Neighbours, PortWiring, Ports, Steering};
@@ -41,8 +41,12 @@ pub(super) struct Reactions {
 }
 
 /// A rule with the state of all lanes of outputs.
-fn ruled<R: marking::Rule>(rule: &Arc<R>, lanes: Range<usize>, port: impl Fn(usize) -> R::Port) -> Ruled<R> {
-    Ruled { rule: Arc::clone(rule), ports: lanes.map(port).collect() }
+fn ruled<R: marking::Rule>(
+    rule: &Arc<R>,
+    lanes: impl Iterator<Item = PortVl>,
+    state: impl Fn(PortVl) -> R::State,
+) -> Ruled<R> {
+    Ruled { rule: Arc::clone(rule), ports: lanes.map(state).collect() }
 }
 
 impl Builder<'_> {
@@ -70,15 +74,17 @@ impl Builder<'_> {
 
     pub(super) fn marker(&self, rule: &MarkingRule, switch: usize, wiring: &[Option<PortWiring>]) -> Marker {
         let lanes = usize::from(self.model.lanes.count);
-        let all = 0..wiring.len() * lanes;
-        let random =
-            |lane: usize| Stream::new(self.model.seed, "marking", (switch as u64) << 16 | lane as u64);
+        let all = PortVl::all(wiring.len(), lanes);
+        let random = |lane: PortVl| {
+            Stream::new(self.model.seed, "marking", (switch as u64) << 16 | lane.index() as u64)
+        };
         match rule {
             MarkingRule::None => Marker::None,
             MarkingRule::Buffers(rule) => Marker::Buffers(ruled(rule, all, |_| ())),
             MarkingRule::Sampled(rule) => Marker::Sampled(ruled(rule, all, |lane| rule.port(random(lane)))),
             MarkingRule::Fecn(rule) => {
-                let faces_host = |lane: usize| wiring[lane / lanes].is_some_and(|port| port.faces_host);
+                let faces_host =
+                    |lane: PortVl| wiring[lane.port(lanes).index()].is_some_and(|port| port.faces_host);
                 let port = |lane| rule.port(wiring.len(), faces_host(lane), random(lane));
                 Marker::Fecn(ruled(rule, all, port))
             }

@@ -29,9 +29,10 @@ use crate::congestion::{Notification, Parts};
 use crate::core::{Announcements, Core, Notices};
 use crate::host::{Adapter, Host, HostSpec, Order};
 use crate::jobs::Jobs;
-use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, key};
+use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, key};
 use crate::measure::{Forest, LinkName, Meters, Series};
 use crate::packet::Pool;
+use crate::port::{Port, Vl};
 use crate::routing::{self, Tables};
 use crate::simulation::{Engine, ModelError};
 use crate::switch::{PortWiring, Ports, Steering, Switch};
@@ -71,9 +72,6 @@ pub(crate) struct Group {
     pub name: &'static str,
     pub hosts: Vec<u32>,
 }
-
-/// The switch and input at the receiving end of a channel; none for a host.
-type Receiver = Option<(u32, usize)>;
 
 // A topology that is fine can run.
 const _: () = assert!(MAX_SWITCH_PORTS as u32 == MAX_PORTS);
@@ -269,8 +267,8 @@ impl<'a> Builder<'a> {
 
     fn links(&self) -> Result<(Links, Vec<Receiver>), SetupError> {
         let node = |end: End| match end.node {
-            NodeRef::Host(index) => (true, index, 0),
-            NodeRef::Switch(index) => (false, index, u32::from(end.port) - 1),
+            NodeRef::Host(index) => (true, index, Port::FIRST),
+            NodeRef::Switch(index) => (false, index, Port::of_number(end.port)),
         };
         let mut receiver = Vec::new();
         let divisions: Vec<(Division, u32)> = (0..self.topology.switches.len())
@@ -280,7 +278,7 @@ impl<'a> Builder<'a> {
             .directed()
             .map(|(_, link, from, to)| {
                 let ((from_host, from_node, from_port), (to_host, to_node, to_port)) = (node(from), node(to));
-                receiver.push((!to_host).then_some((to_node, to_port as usize)));
+                receiver.push((!to_host).then_some((to_node, to_port)));
                 let arrival = if to_host { Class::HostArrival } else { Class::SwitchArrival };
                 let wake = if from_host { Class::HostWake } else { Class::SwitchWake };
                 let whole = || (Division::Whole, self.model.host.lane);
@@ -315,7 +313,7 @@ impl<'a> Builder<'a> {
         let slowest = self.topology.links.iter().map(|link| link.rate).min().unwrap_or_default();
         for (id, link, from, to) in self.directed() {
             if let NodeRef::Switch(index) = from.node {
-                wiring[index as usize][usize::from(from.port) - 1] = Some(PortWiring {
+                wiring[index as usize][Port::of_number(from.port).index()] = Some(PortWiring {
                     out: id,
                     // Every wired port has a channel in, too: see below.
                     into: ChannelId::MAX,
@@ -327,7 +325,7 @@ impl<'a> Builder<'a> {
         }
         for (id, _, _, to) in self.directed() {
             if let NodeRef::Switch(index) = to.node
-                && let Some(port) = &mut wiring[index as usize][usize::from(to.port) - 1]
+                && let Some(port) = &mut wiring[index as usize][Port::of_number(to.port).index()]
             {
                 port.into = id;
             }
@@ -355,10 +353,14 @@ impl<'a> Builder<'a> {
 
     /// A switch's forwarding table, with ports that count from 0. On fat trees many switches have the same,
     /// and large networks do not fit the cache.
-    fn shared_table<'t>(&'t self, switch: usize, known: &mut FxHashMap<&'t [u16], Arc<[u16]>>) -> Arc<[u16]> {
+    fn shared_table<'t>(
+        &'t self,
+        switch: usize,
+        known: &mut FxHashMap<&'t [u16], Arc<[Port]>>,
+    ) -> Arc<[Port]> {
         let table = self.tables.out[switch].as_slice();
         // Ports count from 1 in tables; "no route" becomes an index out of range.
-        let fresh = || table.iter().map(|&port| port.wrapping_sub(1)).collect();
+        let fresh = || table.iter().map(|&port| Port(port.wrapping_sub(1))).collect();
         Arc::clone(known.entry(table).or_insert_with(fresh))
     }
 
@@ -409,7 +411,7 @@ impl<'a> Builder<'a> {
             message_overhead: host.message_overhead,
             sizes: self.model.sizes,
             lanes: lanes.count,
-            control_lane: lanes.control,
+            control_lane: lanes.control.map(Vl),
             notification: parts.notification,
             coalescing: parts.coalescing,
             reaction,
@@ -437,7 +439,7 @@ impl<'a> Builder<'a> {
         self.directed()
             .map(|(channel, _, from, to)| {
                 let switch = match from.node {
-                    NodeRef::Switch(index) => Some((index, usize::from(from.port) - 1)),
+                    NodeRef::Switch(index) => Some((index, Port::of_number(from.port))),
                     NodeRef::Host(_) => None,
                 };
                 (format!("{}->{}", name(from), name(to)), LinkName { channel, switch })

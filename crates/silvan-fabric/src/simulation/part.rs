@@ -14,6 +14,7 @@ use crate::core::Core;
 use crate::host::Host;
 use crate::jobs::Jobs;
 use crate::link::{Class, key, unkey};
+use crate::port::Port;
 use crate::switch::Switch;
 use crate::traffic::trigger::{Triggers, Waiting};
 
@@ -112,7 +113,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
         self.core.now = cut;
         self.core.rest = Some(cut);
         while self.core.queue.next_time() == Some(cut)
-            && let Some(event) = self.core.queue.pop_before(cut, key(Class::Look, 0, 0))
+            && let Some(event) = self.core.queue.pop_before(cut, key(Class::Look, 0, Port::FIRST))
         {
             done += self.handle(event);
         }
@@ -177,7 +178,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
         // What an output sends may bring a packet for another one of the switch to a queue's head.
         let mut at = 0;
         while let Some(&(switch, output)) = self.core.dirty_outputs.get(at) {
-            self.switches[switch as usize].borrow_mut().settle(self.core, output as usize);
+            self.switches[switch as usize].borrow_mut().settle(self.core, output);
             at += 1;
         }
         self.core.dirty_outputs.clear();
@@ -206,7 +207,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     #[inline(always)]
     fn handle(&mut self, event: Event) -> u64 {
         let (class, node, port) = unkey(event.key);
-        let (node, port) = (node as usize, port as usize);
+        let node = node as usize;
         let Self { core, hosts, switches, .. } = self;
         match class {
             Class::SwitchArrival => switches[node].borrow_mut().accept(core, port, event.data),
@@ -294,7 +295,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
         for event in core.queue.staged() {
             // Arrivals name a packet, wake-ups a channel or a lane.
             let (class, node, _) = unkey(event.key);
-            if event.key < key(Class::SwitchNotice, 0, 0) {
+            if event.key < key(Class::SwitchNotice, 0, Port::FIRST) {
                 core.packets.foresee(event.data);
             } else if class.is_wake() {
                 core.links.foresee_wake(event.data);
@@ -310,7 +311,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
         }
         for event in core.queue.current() {
             let (class, node, port) = unkey(event.key);
-            let (node, port) = (node as usize, port as usize);
+            let node = node as usize;
             match class {
                 Class::SwitchArrival => self.switches[node].borrow().foresee_arrival(core, port, event.data),
                 Class::SwitchWake => self.switches[node].borrow().foresee_wake(core, port),
@@ -322,12 +323,12 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     }
 
     #[cfg(debug_assertions)]
-    fn check_event(&mut self, class: Class, node: usize, port: usize) {
+    fn check_event(&mut self, class: Class, node: usize, port: Port) {
         let arrives = matches!(class, Class::SwitchArrival | Class::SwitchReady);
         if !arrives || !self.core.is_whole || self.core.broken.is_some() {
             return;
         }
-        let Some(wiring) = self.switches[node].borrow().ports().wiring[port] else { return };
+        let Some(wiring) = self.switches[node].borrow().ports().wiring[port.index()] else { return };
         let far = Some((node as u32, port));
         if let Err(what) = crate::measure::check_channel(self.core, self.switches, wiring.into, far) {
             self.core.broken = Some((self.core.now, what));
@@ -336,5 +337,5 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
 
     #[cfg(not(debug_assertions))]
     #[inline]
-    fn check_event(&self, _class: Class, _node: usize, _port: usize) {}
+    fn check_event(&self, _class: Class, _node: usize, _port: Port) {}
 }

@@ -18,6 +18,7 @@ use crate::host::Host;
 use crate::jobs::{self, Jobs};
 use crate::link::{Class, key};
 use crate::outputs;
+use crate::port::Port;
 use crate::setup::Network;
 use crate::switch::Switch;
 use crate::traffic::trigger::Triggers;
@@ -129,7 +130,7 @@ impl Board {
         }
         times.sort_unstable();
         while let Some((time, trigger)) = part.triggers.foresee(past, &times) {
-            let event = Event { time, key: key(Class::Trigger, 0, 0), data: trigger as u32 };
+            let event = Event { time, key: key(Class::Trigger, 0, Port::FIRST), data: trigger as u32 };
             part.core.queue.push(event);
         }
         if part.triggers.next == u64::MAX {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::{Ports, Steering, Switch};
 use crate::core::Core;
 use crate::packet::{Kind, Packet, PacketId};
+use crate::port::{Port, Vl};
 use crate::routing::adaptive::mixed;
 use crate::routing::port_groups::Choices;
 
@@ -26,7 +27,7 @@ pub(crate) struct Chooser {
     /// How often it has chosen.
     pub count: u32,
     /// The ports of the least grade, while it chooses.
-    best: Vec<u16>,
+    best: Vec<Port>,
 }
 
 impl Chooser {
@@ -80,25 +81,25 @@ impl Switch {
         let mut output = self.ports().route(dst);
         let mut chosen = 0;
         if let Some(ports) = chooser.ports(packet)
-            && !(chooser.pins_isolated && self.cams().is_some_and(|cams| cams.lists(usize::from(vl), dst)))
+            && !(chooser.pins_isolated && self.cams().is_some_and(|cams| cams.lists(vl, dst)))
         {
             let mut least = u64::MAX;
             best.clear();
-            for &port in ports {
-                let grade = self.load(core, usize::from(port) - 1, vl) / u64::from(chooser.grade);
+            for port in ports.iter().map(|&number| Port::of_number(number)) {
+                let grade = self.load(core, port, vl) / u64::from(chooser.grade);
                 if grade < least {
                     least = grade;
                     best.clear();
                 }
                 if grade == least {
-                    best.push(port - 1);
+                    best.push(port);
                 }
             }
             let number = mixed([chooser.seed, self.ports().node, chooser.count]) % best.len().max(1) as u64;
-            output = best.get(number as usize).map_or(output, |&port| usize::from(port));
+            output = best.get(number as usize).copied().unwrap_or(output);
             chosen = 1;
         }
-        core.packets[id].out = output as u16;
+        core.packets[id].out = output;
         if let Some(chooser) = self.ports_mut().chooser_mut() {
             chooser.best = best;
             chooser.count = chooser.count.wrapping_add(chosen);
@@ -106,7 +107,7 @@ impl Switch {
     }
 
     /// Bytes that wait for an output, and that are in use at the far end of its link on a lane.
-    pub(super) fn load(&self, core: &Core, output: usize, vl: u8) -> u64 {
+    pub(super) fn load(&self, core: &Core, output: Port, vl: Vl) -> u64 {
         let in_use = core.outstanding(self.ports().out(output), vl);
         u64::from(self.queued_bytes(core, output)) + u64::from(in_use)
     }

@@ -21,6 +21,7 @@ use super::rounds::Rounds;
 use crate::congestion::marking::{Arrival, Fill};
 use crate::core::Core;
 use crate::packet::{Fifo, Kind, PacketId};
+use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, QueueId, Stored};
 
@@ -28,19 +29,19 @@ use crate::queueing::buffers::{Buffers, QueueId, Stored};
 #[derive(Debug)]
 struct Leaving {
     end: Time,
-    lane: u32,
+    lane: PortVl,
     space: u32,
 }
 
 impl Leaving {
-    const NOTHING: Self = Self { end: Time::NEVER, lane: 0, space: 0 };
+    const NOTHING: Self = Self { end: Time::NEVER, lane: PortVl::FIRST, space: 0 };
 
     /// If its tail has left by now, its lane and the space that is free again.
     #[inline]
-    fn left(&mut self, now: Time) -> Option<(usize, u32)> {
+    fn left(&mut self, now: Time) -> Option<(PortVl, u32)> {
         (self.end <= now).then(|| {
             self.end = Time::NEVER;
-            (self.lane as usize, self.space)
+            (self.lane, self.space)
         })
     }
 }
@@ -61,7 +62,7 @@ struct Lane {
     /// Bytes on the wire of what waits in the queue.
     bytes: u32,
     /// The input to look at first.
-    turn: u16,
+    turn: Port,
 }
 
 #[derive(Debug)]
@@ -70,18 +71,12 @@ struct Output {
     /// When the write port is free.
     write_free: Time,
     /// The virtual lane to look at first, for the write port and for the link.
-    write_turn: usize,
-    link_turn: usize,
+    write_turn: Vl,
+    link_turn: Vl,
     /// Packets in its queues.
     held: u32,
     /// Whether it is settled at the end of this instant.
     dirty: bool,
-}
-
-/// The place `at`, which is less than twice `count`, among so many that take turns.
-#[inline]
-fn round(at: usize, count: usize) -> usize {
-    if at < count { at } else { at - count }
 }
 
 /// See the module.
@@ -110,8 +105,8 @@ impl<S: PortSet> CioqSwitch<S> {
         let output = |_| Output {
             leaving: Leaving::NOTHING,
             write_free: Time::ZERO,
-            write_turn: 0,
-            link_turn: 0,
+            write_turn: Vl::FIRST,
+            link_turn: Vl::FIRST,
             held: 0,
             dirty: false,
         };
@@ -134,11 +129,11 @@ impl<S: PortSet> CioqSwitch<S> {
         core.packets[id].tail_lag += core.now;
     }
 
-    pub fn enqueue(&mut self, core: &mut Core, input: usize, id: PacketId) {
+    pub fn enqueue(&mut self, core: &mut Core, input: Port, id: PacketId) {
         let packet = &core.packets[id];
-        let (vl, space, dst) = (usize::from(packet.vl), packet.space, packet.dst);
+        let (vl, space, dst) = (packet.vl, packet.space, packet.dst);
         let output = self.ports.route_of(packet);
-        self.used[input * self.ports.lanes + vl] += space;
+        self.used[self.ports.lane(input, vl).index()] += space;
         let stored = self.buffers.store(&mut core.packets, core.now, (input, output), id);
         if self.ports.marker.watches_buffers() {
             self.arrived(core, (input, vl), id);
@@ -153,23 +148,23 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// Bytes of an input's memory in use now.
-    fn used_of_input(&mut self, input: usize, vl: usize, now: Time) -> u32 {
-        if let Some((lane, space)) = self.inputs[input].leaving.left(now) {
-            self.used[lane] -= space;
+    fn used_of_input(&mut self, input: Port, vl: Vl, now: Time) -> u32 {
+        if let Some((lane, space)) = self.inputs[input.index()].leaving.left(now) {
+            self.used[lane.index()] -= space;
         }
-        self.used[input * self.ports.lanes + vl]
+        self.used[self.ports.lane(input, vl).index()]
     }
 
     /// Frees what has left an output's memory by now.
     #[inline]
-    fn expire(&mut self, output: usize, now: Time) {
-        if let Some((lane, space)) = self.outputs[output].leaving.left(now) {
-            self.lanes[lane].used -= space;
+    fn expire(&mut self, output: Port, now: Time) {
+        if let Some((lane, space)) = self.outputs[output.index()].leaving.left(now) {
+            self.lanes[lane.index()].used -= space;
         }
     }
 
     /// Marks by the fill of an input buffer that a packet came into.
-    fn arrived(&mut self, core: &mut Core, (input, vl): (usize, usize), id: PacketId) {
+    fn arrived(&mut self, core: &mut Core, (input, vl): (Port, Vl), id: PacketId) {
         let used = self.used_of_input(input, vl, core.now);
         match self.ports.marker.came_into_buffer(used) {
             Arrival::Nothing => {}
@@ -177,11 +172,11 @@ impl<S: PortSet> CioqSwitch<S> {
             Arrival::Full => {
                 let mut congested = vec![false; self.outputs.len()];
                 for id in self.buffers.waiting(&core.packets, input, vl) {
-                    congested[self.ports.route_of(&core.packets[id])] = true;
+                    congested[self.ports.route_of(&core.packets[id]).index()] = true;
                 }
-                for input in 0..self.inputs.len() {
+                for input in Port::all(self.inputs.len()) {
                     for id in self.buffers.waiting(&core.packets, input, vl) {
-                        if congested[self.ports.route_of(&core.packets[id])] {
+                        if congested[self.ports.route_of(&core.packets[id]).index()] {
                             self.mark(core, id, 0);
                         }
                     }
@@ -200,33 +195,27 @@ impl<S: PortSet> CioqSwitch<S> {
 
     /// What waits for a lane of an output, on both sides of the crossbar.
     #[inline]
-    fn waiting_bytes(&self, output: usize, vl: usize) -> u32 {
-        let lane = output * self.ports.lanes + vl;
-        self.buffers.sum(lane) + self.lanes[lane].bytes
+    fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
+        let lane = self.ports.lane(output, vl);
+        self.buffers.sum(lane) + self.lanes[lane.index()].bytes
     }
 
     /// Tells the marking rule that what waits for an output has changed, in a queue of an input (and there
     /// with this destination) or in the output's buffer.
     #[inline]
-    fn fill_changed(&mut self, core: &mut Core, (output, vl): (usize, usize), queue: Option<(usize, u32)>) {
+    fn fill_changed(&mut self, core: &mut Core, (output, vl): (Port, Vl), queue: Option<(Port, u32)>) {
         let sum = self.waiting_bytes(output, vl);
-        if self.ports.is_concerned(output * self.ports.lanes + vl, sum) {
+        if self.ports.is_concerned(self.ports.lane(output, vl), sum) {
             self.tell_fill(core, (output, vl), queue, sum);
         }
     }
 
     /// See [`Self::fill_changed`].
     #[inline(never)]
-    fn tell_fill(
-        &mut self,
-        core: &mut Core,
-        (output, vl): (usize, usize),
-        queue: Option<(usize, u32)>,
-        sum: u32,
-    ) {
+    fn tell_fill(&mut self, core: &mut Core, (output, vl): (Port, Vl), queue: Option<(Port, u32)>, sum: u32) {
         let bytes = |(input, dst)| (input, self.buffers.telling_bytes(input, output, vl, dst));
         let queue = queue.map(bytes);
-        let inputs = self.buffers.requests(output * self.ports.lanes + vl).widen();
+        let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
         self.ports.fill_changed(core, output, vl, &Fill { queue, sum, inputs });
     }
 
@@ -234,36 +223,35 @@ impl<S: PortSet> CioqSwitch<S> {
     #[inline]
     fn ask_all(&mut self, core: &mut Core) {
         while let Some((lane, input)) = self.buffers.changes.asked.pop() {
-            let output = lane / self.ports.lanes;
-            self.ask(core, output, input);
+            self.ask(core, lane.port(self.ports.lanes), input);
         }
     }
 
     /// Has an output asked that an input waits for.
     #[inline]
-    fn ask(&mut self, core: &mut Core, output: usize, input: usize) {
-        let state = &mut self.outputs[output];
-        let free_at = self.inputs[input].read_free.max(state.write_free);
+    fn ask(&mut self, core: &mut Core, output: Port, input: Port) {
+        let state = &mut self.outputs[output.index()];
+        let free_at = self.inputs[input.index()].read_free.max(state.write_free);
         if free_at > core.now {
             core.wake(self.ports.out(output), free_at);
         } else if !std::mem::replace(&mut state.dirty, true) {
-            core.dirty_outputs.push((self.ports.place, output as u32));
+            core.dirty_outputs.push((self.ports.place, output));
         }
     }
 
     /// A port of the output, or of an input that asks for it, is free; or there are credits.
-    pub fn wake(&mut self, core: &mut Core, output: usize) {
-        if !self.outputs[output].dirty {
+    pub fn wake(&mut self, core: &mut Core, output: Port) {
+        if !self.outputs[output.index()].dirty {
             self.settle(core, output);
         }
     }
 
     /// Lets an output send and take in what it can, and sees to it that it is asked again.
-    pub fn settle(&mut self, core: &mut Core, output: usize) {
-        self.outputs[output].dirty = false;
+    pub fn settle(&mut self, core: &mut Core, output: Port) {
+        self.outputs[output.index()].dirty = false;
         self.expire(output, core.now);
         self.refresh(core.now);
-        if self.outputs[output].held > 0 {
+        if self.outputs[output.index()].held > 0 {
             self.send(core, output);
         }
         if self.take_in(core, output) {
@@ -276,27 +264,26 @@ impl<S: PortSet> CioqSwitch<S> {
     /// Looks which read ports are free by now.
     fn refresh(&mut self, now: Time) {
         for input in self.busy.iter() {
-            if self.inputs[input].read_free <= now {
+            if self.inputs[input.index()].read_free <= now {
                 self.busy.remove(input);
             }
         }
     }
 
     /// Puts the packet whose turn it is on the link, if that is free and there is credit.
-    fn send(&mut self, core: &mut Core, output: usize) {
+    fn send(&mut self, core: &mut Core, output: Port) {
         let channel = self.ports.out(output);
         if core.free_at(channel) > core.now {
             return;
         }
         let lanes = self.ports.lanes;
-        let first = self.outputs[output].link_turn;
-        for step in 0..lanes {
-            let vl = round(first + step, lanes);
-            let lane = output * lanes + vl;
-            let Some(id) = self.lanes[lane].queue.head() else { continue };
+        let first = self.outputs[output.index()].link_turn;
+        for vl in first.in_turn(lanes) {
+            let lane = self.ports.lane(output, vl);
+            let Some(id) = self.lanes[lane.index()].queue.head() else { continue };
             let packet = &core.packets[id];
             let (dst, space) = (packet.dst, packet.space);
-            if core.has_credit_or_wait((channel, vl as u8, dst), space) {
+            if core.has_credit_or_wait((channel, vl, dst), space) {
                 self.send_head(core, (output, vl), id);
                 return;
             }
@@ -304,26 +291,26 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// Puts the packet at the head of an output's lane on the link.
-    fn send_head(&mut self, core: &mut Core, (output, vl): (usize, usize), id: PacketId) {
+    fn send_head(&mut self, core: &mut Core, (output, vl): (Port, Vl), id: PacketId) {
         let lanes = self.ports.lanes;
-        let (at, packet) = (output * lanes + vl, &core.packets[id]);
+        let (at, packet) = (self.ports.lane(output, vl), &core.packets[id]);
         let (space, size) = (packet.space, packet.size);
-        let lane = &mut self.lanes[at];
+        let lane = &mut self.lanes[at.index()];
         lane.queue.pop(&mut core.packets);
         lane.bytes -= size;
-        let state = &mut self.outputs[output];
+        let state = &mut self.outputs[output.index()];
         state.held -= 1;
-        state.link_turn = round(vl + 1, lanes);
+        state.link_turn = vl.after(lanes);
         self.depart(core, output, vl, id);
         let end = core.send(self.ports.out(output), id);
         // The one before has left by then.
         self.expire(output, end);
-        self.outputs[output].leaving = Leaving { end, lane: at as u32, space };
+        self.outputs[output.index()].leaving = Leaving { end, lane: at, space };
     }
 
     /// Marks a packet that leaves an output buffer.
-    fn depart(&mut self, core: &mut Core, output: usize, vl: usize, id: PacketId) {
-        let lane = output * self.ports.lanes + vl;
+    fn depart(&mut self, core: &mut Core, output: Port, vl: Vl, id: PacketId) {
+        let lane = self.ports.lane(output, vl);
         let packet = &core.packets[id];
         let (size, is_marked) = (packet.size, packet.fecn);
         // The rule hears of the fill that the packet leaves behind (Paper I, 3.2.1).
@@ -336,7 +323,7 @@ impl<S: PortSet> CioqSwitch<S> {
             return;
         }
         self.expire(output, core.now);
-        let used = self.lanes[lane].used;
+        let used = self.lanes[lane.index()].used;
         let (marks, validates) = self.ports.marker.leaves_buffer(used, is_marked);
         if marks {
             self.mark(core, id, 0);
@@ -348,16 +335,15 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// Lets a packet begin to move from an input to an output buffer. Returns whether one did.
-    fn take_in(&mut self, core: &mut Core, output: usize) -> bool {
-        if self.outputs[output].write_free > core.now {
+    fn take_in(&mut self, core: &mut Core, output: Port) -> bool {
+        if self.outputs[output.index()].write_free > core.now {
             return false;
         }
         let lanes = self.ports.lanes;
-        let first = self.outputs[output].write_turn;
-        for step in 0..lanes {
-            let vl = round(first + step, lanes);
+        let first = self.outputs[output.index()].write_turn;
+        for vl in first.in_turn(lanes) {
             if let Some((input, queue)) = self.choose(core, output, vl) {
-                self.outputs[output].write_turn = round(vl + 1, lanes);
+                self.outputs[output.index()].write_turn = vl.after(lanes);
                 self.move_packet(core, (input, output, vl), queue);
                 return true;
             }
@@ -366,46 +352,46 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// The input whose turn it is among those that may be read, if its packet has room.
-    fn choose(&mut self, core: &mut Core, output: usize, vl: usize) -> Option<(usize, QueueId)> {
-        let lane = output * self.ports.lanes + vl;
+    fn choose(&mut self, core: &mut Core, output: Port, vl: Vl) -> Option<(Port, QueueId)> {
+        let lane = self.ports.lane(output, vl);
         let asking = self.buffers.requests(lane);
         if asking.is_empty() {
             return None;
         }
-        let free_at = |input: usize| self.inputs[input].read_free;
+        let free_at = |input: Port| self.inputs[input.index()].read_free;
         let asking = (asking, S::default());
         let choice = self.rounds.choice_of_free(lane, asking, self.busy, core.now, free_at);
-        let input = choice.next(self.lanes[lane].turn)?;
+        let input = choice.next(self.lanes[lane.index()].turn)?;
         let queue = self.buffers.front(lane, input, core.now)?;
         let space = core.packets[self.buffers.head(queue)?].space;
         self.expire(output, core.now);
-        let used = self.lanes[lane].used;
+        let used = self.lanes[lane.index()].used;
         (used + space <= self.output_lane).then_some((input, queue))
     }
 
-    fn move_packet(&mut self, core: &mut Core, (input, output, vl): (usize, usize, usize), queue: QueueId) {
+    fn move_packet(&mut self, core: &mut Core, (input, output, vl): (Port, Port, Vl), queue: QueueId) {
         let Some(id) = self.buffers.head(queue) else { return };
         let packet = &core.packets[id];
         let (dst, size, space, tail) = (packet.dst, packet.size, packet.space, packet.tail_lag);
         self.buffers.take(&mut core.packets, core.now, queue, output);
         let end = (core.now + self.crossbar.time(size)).max(tail);
-        let from = &mut self.inputs[input];
+        let from = &mut self.inputs[input.index()];
         from.read_free = end;
         if end > core.now {
             self.busy.insert(input);
         }
         // The one before has left by then.
         if let Some((lane, space)) = from.leaving.left(end) {
-            self.used[lane] -= space;
+            self.used[lane.index()] -= space;
         }
-        from.leaving = Leaving { end, lane: (input * self.ports.lanes + vl) as u32, space };
-        core.release((self.ports.feeder(input), vl as u8, dst), space, end);
-        let state = &mut self.outputs[output];
+        from.leaving = Leaving { end, lane: self.ports.lane(input, vl), space };
+        core.release((self.ports.feeder(input), vl, dst), space, end);
+        let state = &mut self.outputs[output.index()];
         state.write_free = end;
         state.held += 1;
-        let at = output * self.ports.lanes + vl;
-        let to = &mut self.lanes[at];
-        to.turn = round(input + 1, self.inputs.len()) as u16;
+        let at = self.ports.lane(output, vl);
+        let to = &mut self.lanes[at.index()];
+        to.turn = input.after(self.inputs.len());
         to.queue.push(id, &mut core.packets);
         to.used += space;
         to.bytes += size;
@@ -416,10 +402,10 @@ impl<S: PortSet> CioqSwitch<S> {
     /// When an output is to be asked again: when its link is free, if anything waits for that or for
     /// room, and when its write port or the read port of one that asks is. Credits announce
     /// themselves.
-    fn plan(&mut self, core: &mut Core, output: usize) {
-        let (channel, now, lanes) = (self.ports.out(output), core.now, self.ports.lanes);
-        let state = &self.outputs[output];
-        let requests = (output * lanes..(output + 1) * lanes).map(|lane| self.buffers.requests(lane));
+    fn plan(&mut self, core: &mut Core, output: Port) {
+        let (channel, now) = (self.ports.out(output), core.now);
+        let state = &self.outputs[output.index()];
+        let requests = output.with_lanes(self.ports.lanes).map(|lane| self.buffers.requests(lane));
         let asking = requests.fold(S::default(), S::or);
         let asked = !asking.is_empty();
         let mut at = Time::NEVER;
@@ -433,7 +419,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
         if asked {
             consider(state.write_free);
-            asking.and(self.busy).iter().for_each(|input| consider(self.inputs[input].read_free));
+            asking.and(self.busy).iter().for_each(|input| consider(self.inputs[input.index()].read_free));
         }
         if at < Time::NEVER {
             core.wake(channel, at);
@@ -441,21 +427,21 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// See [`super::Switch::queued_bytes`].
-    pub fn queued_bytes(&self, output: usize) -> u32 {
+    pub fn queued_bytes(&self, output: Port) -> u32 {
         let lanes = self.ports.lanes;
-        let waiting: u32 = (output * lanes..(output + 1) * lanes).map(|lane| self.buffers.sum(lane)).sum();
-        let held = &self.lanes[output * lanes..(output + 1) * lanes];
+        let waiting: u32 = output.with_lanes(lanes).map(|lane| self.buffers.sum(lane)).sum();
+        let held = &self.lanes[output.lane_range(lanes)];
         waiting + held.iter().map(|lane| lane.bytes).sum::<u32>()
     }
 
     /// See [`super::Switch::buffered`].
     #[cfg(debug_assertions)]
-    pub fn buffered(&self, core: &Core, input: usize, vl: usize) -> u32 {
+    pub fn buffered(&self, core: &Core, input: Port, vl: Vl) -> u32 {
         self.buffers.space(&core.packets, input, vl)
     }
 
     /// See [`super::Switch::heads`].
-    pub fn heads(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
+    pub fn heads(&self, core: &Core, input: Port, vl: Vl) -> Vec<Port> {
         self.buffers.heads(&core.packets, input, vl)
     }
 }

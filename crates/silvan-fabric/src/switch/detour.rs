@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Ports, Steering, Switch};
 use crate::core::Core;
 use crate::packet::{Kind, PacketId};
+use crate::port::{Port, Vl};
 use crate::routing::adaptive::mixed;
 
 /// The switch at the end of each port (from 1) of each switch; `u32::MAX` where there is none.
@@ -54,11 +55,11 @@ impl Switch {
         let number = mixed([of.seed, ports.node, of.count]);
         let drawn = detours.third(number, pair.0, pair.1).filter(|_| packet.kind == Kind::Data);
         let is_longer = |group: usize| {
-            let table = ports.route(packet.dst) as u16 + 1;
-            let next = |at: usize, port: u16| of.neighbours[at][usize::from(port) - 1] as usize;
+            let table = ports.route(packet.dst).number();
+            let next = |at: usize, port: u16| of.neighbours[at][Port::of_number(port).index()] as usize;
             let cost = |between: Option<usize>| {
                 let (port, lane) = detours.step_over(switch, table, pair, between);
-                self.load(core, usize::from(port) - 1, lane) * detours.links(pair, between, next)
+                self.load(core, Port::of_number(port), Vl(lane)) * detours.links(pair, between, next)
             };
             cost(None) <= cost(Some(group)) + of.bias
         };

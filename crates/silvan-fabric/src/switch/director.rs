@@ -8,6 +8,7 @@ use silvan_engine::Rate;
 use super::{Ports, Steering};
 use crate::core::Core;
 use crate::packet::{Kind, Packet, PacketId};
+use crate::port::Port;
 use crate::routing::Tables;
 use crate::routing::adaptive::{ExtendedTable, Flow, FlowKey, Heuristic, SwitchState};
 
@@ -32,25 +33,25 @@ impl Director {
         Self { routes, weights: rates.map(|rate| (0, rate)).collect() }
     }
 
-    /// The output (from 0) for a packet that came in at an input (from 0), if it is not simply the
-    /// table's; notes what announces itself.
-    fn direct(&mut self, input: usize, packet: &Packet, bytes: u64) -> Option<usize> {
+    /// The output for a packet that came in at an input, if it is not simply the table's; notes what announces
+    /// itself.
+    fn direct(&mut self, input: Port, packet: &Packet, bytes: u64) -> Option<Port> {
         let routes = self.routes.as_mut()?;
         let key =
             FlowKey { source: packet.src, destination: packet.dst, connection: u32::from(packet.source) };
-        let (flow, input) = (Flow { key, bytes }, input as u16 + 1);
+        let (flow, input) = (Flow { key, bytes }, input.number());
         let port = match packet.kind {
             Kind::SetUp => routes.state.set_up(&routes.table, input, &flow, routes.heuristic),
             Kind::TearDown => routes.state.tear_down(&routes.table, input, &flow),
             Kind::Data | Kind::Probe => routes.state.forward(&routes.table, input, key),
             Kind::Cnp | Kind::Ack | Kind::Reply => return None,
         };
-        (port != Tables::NO_ROUTE).then(|| usize::from(port) - 1)
+        (port != Tables::NO_ROUTE).then(|| Port::of_number(port))
     }
 
     /// Books an announced flow at an output, and gives the output's weight.
-    fn weigh(&mut self, output: usize, kind: Kind, bytes: u64) -> u64 {
-        let Some((weight, rate)) = self.weights.get_mut(output) else { return 0 };
+    fn weigh(&mut self, output: Port, kind: Kind, bytes: u64) -> u64 {
+        let Some((weight, rate)) = self.weights.get_mut(output.index()) else { return 0 };
         let own = weight_ps(bytes, *rate);
         match kind {
             Kind::SetUp => *weight += own,
@@ -68,14 +69,14 @@ pub(crate) fn weight_ps(bytes: u64, rate: Rate) -> u64 {
 
 impl Ports {
     /// Decides where a packet that comes in leaves, where flows have routes of their own.
-    pub(super) fn direct_flow(&mut self, core: &mut Core, input: usize, id: PacketId) {
-        let table = usize::from(self.table()[core.packets[id].dst as usize]);
+    pub(super) fn direct_flow(&mut self, core: &mut Core, input: Port, id: PacketId) {
+        let table = self.route(core.packets[id].dst);
         let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else { return };
         let packet = &mut core.packets[id];
         let announced = packet.kind.announces().then(|| core.announcements.get_mut(packet.payload));
         let bytes = announced.as_ref().map_or(0, |announced| announced.bytes);
         let output = director.direct(input, packet, bytes).unwrap_or(table);
-        packet.out = output as u16;
+        packet.out = output;
         if let Some(announced) = announced {
             let weight = director.weigh(output, packet.kind, bytes);
             announced.largest_ps = announced.largest_ps.max(weight);
@@ -91,10 +92,10 @@ mod tests {
     fn links_weigh_what_is_announced() {
         let rate = Rate::from_gbit(8);
         let mut director = Director::new(None, [rate, Rate::from_gbit(16)].into_iter());
-        assert_eq!(director.weigh(0, Kind::SetUp, 1_000), 1_000_000);
-        assert_eq!(director.weigh(0, Kind::SetUp, 500), 1_500_000);
-        assert_eq!(director.weigh(1, Kind::SetUp, 500), 250_000);
-        assert_eq!(director.weigh(0, Kind::Probe, 7), 1_500_000);
-        assert_eq!(director.weigh(0, Kind::TearDown, 1_000), 500_000);
+        assert_eq!(director.weigh(Port(0), Kind::SetUp, 1_000), 1_000_000);
+        assert_eq!(director.weigh(Port(0), Kind::SetUp, 500), 1_500_000);
+        assert_eq!(director.weigh(Port(1), Kind::SetUp, 500), 250_000);
+        assert_eq!(director.weigh(Port(0), Kind::Probe, 7), 1_500_000);
+        assert_eq!(director.weigh(Port(0), Kind::TearDown, 1_000), 500_000);
     }
 }

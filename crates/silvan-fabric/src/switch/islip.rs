@@ -19,6 +19,7 @@ use super::queued::{Arbiter, Head, QueuedSwitch};
 use super::rounds::Rounds;
 use crate::core::Core;
 use crate::link::ChannelId;
+use crate::port::{Port, Vl};
 use crate::port_set::PortSet;
 
 /// The state of the matching.
@@ -37,10 +38,10 @@ pub(crate) struct Islip<S> {
     planned_reads: S,
     /// Per output: inputs whose `read_free` names its channel, and perhaps some others.
     readers: Box<[S]>,
-    grant: Box<[u16]>,
+    grant: Box<[Port]>,
     rounds: Rounds<S>,
-    accept: Box<[u16]>,
-    lane_turn: usize,
+    accept: Box<[Port]>,
+    lane_turn: Vl,
     dirty: bool,
     /// Room for the matches of an iteration.
     matches: Vec<Match>,
@@ -49,8 +50,8 @@ pub(crate) struct Islip<S> {
 /// A grant or its acceptance.
 #[derive(Debug, Clone, Copy)]
 struct Match {
-    input: usize,
-    output: usize,
+    input: Port,
+    output: Port,
     head: Head,
     /// Whether it lets others pass.
     waits: bool,
@@ -68,18 +69,18 @@ impl<S: PortSet> Islip<S> {
             planned: S::default(),
             planned_reads: S::default(),
             readers: vec![S::default(); count].into(),
-            grant: vec![0; count].into(),
+            grant: vec![Port::FIRST; count].into(),
             rounds: Rounds::new(count * ports.lanes, !is_fifo),
-            accept: vec![0; count].into(),
-            lane_turn: 0,
+            accept: vec![Port::FIRST; count].into(),
+            lane_turn: Vl::FIRST,
             dirty: false,
             matches: Vec::new(),
         }
     }
 
     /// Someone new waits at an input for an output.
-    pub fn ask(&mut self, core: &mut Core, ports: &Ports, (input, output): (usize, usize)) {
-        let (read_free, feeding) = self.read_free[input];
+    pub fn ask(&mut self, core: &mut Core, ports: &Ports, (input, output): (Port, Port)) {
+        let (read_free, feeding) = self.read_free[input.index()];
         let channel = ports.out(output);
         if read_free > core.now {
             core.wake(feeding, read_free);
@@ -94,17 +95,17 @@ impl<S: PortSet> Islip<S> {
     pub fn mark(&mut self, core: &mut Core, ports: &Ports) {
         if !self.dirty {
             self.dirty = true;
-            core.dirty_outputs.push((ports.place, 0));
+            core.dirty_outputs.push((ports.place, Port::FIRST));
         }
     }
 
     /// Of two grants to an input, whether it accepts the first: the other lets it pass, or it is nearer to the
     /// input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
-        let (count, pointer) = (self.accept.len(), usize::from(self.accept[grant.input]));
+        let (count, pointer) = (self.accept.len(), self.accept[grant.input.index()].index());
         let ahead =
             |output: usize| if output < pointer { output + count - pointer } else { output - pointer };
-        let distance = |grant: &Match| (grant.waits, ahead(grant.output));
+        let distance = |grant: &Match| (grant.waits, ahead(grant.output.index()));
         distance(grant) < distance(other)
     }
 
@@ -113,7 +114,7 @@ impl<S: PortSet> Islip<S> {
     #[inline]
     fn refresh(&mut self, core: &Core, ports: &Ports, filled: S) {
         for input in self.busy.without(self.planned_reads).iter() {
-            if self.read_free[input].0 <= core.now {
+            if self.read_free[input.index()].0 <= core.now {
                 self.busy.remove(input);
             }
         }
@@ -123,7 +124,7 @@ impl<S: PortSet> Islip<S> {
             }
         }
         debug_assert!(
-            self.busy.iter().all(|input| self.read_free[input].0 > core.now),
+            self.busy.iter().all(|input| self.read_free[input.index()].0 > core.now),
             "a wake-up is missing"
         );
         let sends = |output| core.free_at(ports.out(output)) > core.now;
@@ -132,17 +133,17 @@ impl<S: PortSet> Islip<S> {
 
     /// Something has been put on an output's link.
     #[inline]
-    pub fn sends(&mut self, output: usize) {
+    pub fn sends(&mut self, output: Port) {
         self.sending.insert(output);
         self.planned.remove(output);
     }
 
     /// An input's read port is in use until then, for an output that it sends to.
     #[inline]
-    fn reads(&mut self, (input, output): (usize, usize), (until, channel): (Time, ChannelId), now: Time) {
-        self.read_free[input] = (until, channel);
+    fn reads(&mut self, (input, output): (Port, Port), (until, channel): (Time, ChannelId), now: Time) {
+        self.read_free[input.index()] = (until, channel);
         self.planned_reads.remove(input);
-        self.readers[output] = self.readers[output].and(self.busy).or(S::of(input));
+        self.readers[output.index()] = self.readers[output.index()].and(self.busy).or(S::of(input));
         if until > now {
             self.busy.insert(input);
         }
@@ -150,16 +151,15 @@ impl<S: PortSet> Islip<S> {
 
     /// The switch is woken on an output's channel: whatever else it has asked for there is forgotten.
     #[inline]
-    pub fn woken(&mut self, output: usize) {
+    pub fn woken(&mut self, output: Port) {
         self.planned.remove(output);
-        self.planned_reads = self.planned_reads.without(self.readers[output]);
+        self.planned_reads = self.planned_reads.without(self.readers[output.index()]);
     }
 
     fn accepted(&mut self, pair: &Match) {
         let count = self.accept.len();
-        let after = |port: usize| if port + 1 == count { 0 } else { port as u16 + 1 };
-        self.grant[pair.output] = after(pair.input);
-        self.accept[pair.input] = after(pair.output);
+        self.grant[pair.output.index()] = pair.input.after(count);
+        self.accept[pair.input.index()] = pair.output.after(count);
     }
 }
 
@@ -172,10 +172,9 @@ impl<S: PortSet> QueuedSwitch<S> {
         state.dirty = false;
         state.refresh(core, &self.ports, self.buffers.filled());
         let (first, iterations) = (state.lane_turn, state.iterations.max(1));
-        state.lane_turn = if first + 1 == lanes { 0 } else { first + 1 };
+        state.lane_turn = first.after(lanes);
         let mut matches = std::mem::take(&mut state.matches);
-        for step in 0..lanes {
-            let vl = if first + step < lanes { first + step } else { first + step - lanes };
+        for vl in first.in_turn(lanes) {
             for iteration in 0..iterations {
                 self.match_once(core, vl, iteration == 0, &mut matches);
                 if matches.is_empty() {
@@ -199,7 +198,7 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     /// One iteration of request, grant and accept among the free inputs and outputs, in the order of
     /// the inputs.
-    fn match_once(&mut self, core: &mut Core, vl: usize, first: bool, accepted: &mut Vec<Match>) {
+    fn match_once(&mut self, core: &mut Core, vl: Vl, first: bool, accepted: &mut Vec<Match>) {
         let Arbiter::Islip(state) = &self.arbiter else { return };
         for output in self.buffers.asked_for(vl).without(state.sending).iter() {
             let Some(offer) = self.grant(core, (output, vl)) else { continue };
@@ -220,15 +219,15 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     /// The input that a free output grants to: the first one with a free read port at or after the
     /// output's pointer, if there is credit for its packet.
-    fn grant(&mut self, core: &mut Core, (output, vl): (usize, usize)) -> Option<Match> {
-        let lane = output * self.ports.lanes + vl;
+    fn grant(&mut self, core: &mut Core, (output, vl): (Port, Vl)) -> Option<Match> {
+        let lane = self.ports.lane(output, vl);
         loop {
             let Arbiter::Islip(state) = &mut self.arbiter else { return None };
             let asking = self.buffers.in_turn(lane, state.busy, core.now);
             let aside = self.buffers.aside(lane);
-            let start = state.grant[output];
+            let start = state.grant[output.index()];
             let read_free = &state.read_free;
-            let free_at = |input: usize| read_free[input].0;
+            let free_at = |input: Port| read_free[input.index()].0;
             let mut left = state.rounds.choice_of_free(lane, (asking, aside), state.busy, core.now, free_at);
             let mut any_left = false;
             let channel = self.ports.out(output);
@@ -250,11 +249,11 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    fn send(&mut self, core: &mut Core, vl: usize, pair: Match) {
+    fn send(&mut self, core: &mut Core, vl: Vl, pair: Match) {
         let Match { input, output, head, .. } = pair;
         let (read, end, _) = self.serve(core, (input, output, vl), head);
         let channel = self.ports.out(output);
-        let lane = output * self.ports.lanes + vl;
+        let lane = self.ports.lane(output, vl);
         if let Arbiter::Islip(state) = &mut self.arbiter {
             state.sends(output);
             state.reads((input, output), (read, channel), core.now);
@@ -275,7 +274,7 @@ impl<S: PortSet> QueuedSwitch<S> {
             core.wake(channel, core.free_at(channel));
         }
         for input in state.busy.without(state.planned_reads).iter() {
-            let (free_at, channel) = state.read_free[input];
+            let (free_at, channel) = state.read_free[input.index()];
             core.wake(channel, free_at);
         }
         (state.planned, state.planned_reads) = (state.planned.or(outputs), state.busy);
@@ -283,7 +282,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         {
             let ends =
                 outputs.iter().map(|output| self.ports.out(output)).map(|out| (core.free_at(out), out));
-            let mut all = ends.chain(state.busy.iter().map(|input| state.read_free[input]));
+            let mut all = ends.chain(state.busy.iter().map(|input| state.read_free[input.index()]));
             debug_assert!(all.all(|(time, out)| core.links.is_woken_by(out, time)), "the switch is woken");
         }
     }

@@ -22,6 +22,7 @@ use crate::core::{Core, Report, Word};
 #[cfg(debug_assertions)]
 use crate::outputs::Outputs;
 use crate::packet::PacketId;
+use crate::port::{Port, Vl};
 use crate::port_set::{Ports64, Ports256};
 use crate::queueing::isolation::Cams;
 
@@ -72,7 +73,7 @@ macro_rules! with_switch {
 impl Switch {
     /// A packet's head has passed the switch's pipeline and is ready for arbitration.
     #[inline]
-    pub fn accept(&mut self, core: &mut Core, input: usize, packet: PacketId) {
+    pub fn accept(&mut self, core: &mut Core, input: Port, packet: PacketId) {
         match self {
             Self::Voq(switch) if switch.ports.is_plain() => {
                 switch.ports.landed(core, input, packet);
@@ -87,7 +88,7 @@ impl Switch {
     }
 
     /// As [`Self::accept`], where routes are chosen, packets wait for their tails, or queues are others.
-    fn accept_any(&mut self, core: &mut Core, input: usize, packet: PacketId) {
+    fn accept_any(&mut self, core: &mut Core, input: Port, packet: PacketId) {
         // Where nothing else has a say, without asking more than once which switch it is.
         match self {
             Self::Cioq(switch) if switch.ports.is_plain() => {
@@ -125,7 +126,7 @@ impl Switch {
 
     /// Decides where a packet leaves and on which lane, where that is not the table's alone to say.
     #[inline(never)]
-    fn steer(&mut self, core: &mut Core, input: usize, packet: PacketId) {
+    fn steer(&mut self, core: &mut Core, input: Port, packet: PacketId) {
         match self.ports().steering.as_deref() {
             Some(Steering::Packets(_)) => self.choose_port(core, packet),
             Some(Steering::Detours(..)) => {
@@ -150,7 +151,7 @@ impl Switch {
 
     /// A packet arrives soon: has what it will touch brought into the cache.
     #[inline]
-    pub fn foresee_arrival(&self, core: &Core, input: usize, packet: PacketId) {
+    pub fn foresee_arrival(&self, core: &Core, input: Port, packet: PacketId) {
         match self {
             Self::Voq(switch) => switch.foresee_arrival(core, input, packet),
             Self::Queued(switch) => switch.foresee_arrival(core, input, packet),
@@ -161,7 +162,7 @@ impl Switch {
 
     /// An output is asked soon: has what it will touch brought into the cache.
     #[inline]
-    pub fn foresee_wake(&self, core: &Core, output: usize) {
+    pub fn foresee_wake(&self, core: &Core, output: Port) {
         match self {
             Self::Voq(switch) => switch.foresee_wake(core, output),
             Self::Queued(switch) => switch.foresee_wake(core, output),
@@ -172,29 +173,29 @@ impl Switch {
 
     /// A packet may leave from now on.
     #[inline]
-    pub fn enqueue(&mut self, core: &mut Core, input: usize, packet: PacketId) {
+    pub fn enqueue(&mut self, core: &mut Core, input: Port, packet: PacketId) {
         self.ports().landed(core, input, packet);
         with_switch!(self, switch => switch.enqueue(core, input, packet), Self::Apart { .. } => {});
     }
 
     /// An output may be able to send again: it is free, or has credits.
     #[inline]
-    pub fn wake(&mut self, core: &mut Core, output: usize) {
+    pub fn wake(&mut self, core: &mut Core, output: Port) {
         with_switch!(self, switch => switch.wake(core, output), Self::Apart { .. } => {});
     }
 
     /// Decides what leaves an output (or the whole switch, if it decides for all outputs
     /// together) at this instant.
     #[inline]
-    pub fn settle(&mut self, core: &mut Core, output: usize) {
+    pub fn settle(&mut self, core: &mut Core, output: Port) {
         with_switch!(self, switch => switch.settle(core, output), Self::Apart { .. } => {});
     }
 
     /// A notification came in at a port: about a CAM line of the next node, or for a source.
-    pub fn notice(&mut self, core: &mut Core, port: usize, id: u32) {
+    pub fn notice(&mut self, core: &mut Core, port: Port, id: u32) {
         match (core.notices.take(id), self) {
             (Some(Word::Report(report)), switch) => {
-                core.reports.push(((switch.ports().place, false, port as u32), report));
+                core.reports.push(((switch.ports().place, false, port), report));
             }
             (Some(Word::Line(notice)), Self::Queued(switch)) => switch.notice(core, port, notice),
             (Some(Word::Line(notice)), Self::LargeQueued(switch)) => switch.notice(core, port, notice),
@@ -241,15 +242,15 @@ impl Switch {
 
     /// Data packets marked at an output so far, each where it was marked first, and whether the output is in
     /// the congestion state on some virtual lane.
-    pub fn marks(&self, core: &Core, output: usize) -> (u64, bool) {
+    pub fn marks(&self, core: &Core, output: Port) -> (u64, bool) {
         if let Some((part, first)) = self.apart()
             && let Some(outputs) = &core.part(part).outputs
         {
-            return outputs.state(first as usize + output);
+            return outputs.state(first as usize + output.index());
         }
         let ports = self.ports();
-        let mut lanes = output * ports.lanes..(output + 1) * ports.lanes;
-        (ports.marks[output], lanes.any(|lane| ports.marker.state(lane).0))
+        let mut lanes = output.with_lanes(ports.lanes);
+        (ports.marks[output.index()], lanes.any(|lane| ports.marker.state(lane).0))
     }
 
     /// Where its outputs are run apart, its partition and the first of its outputs there.
@@ -258,21 +259,21 @@ impl Switch {
     }
 
     /// Bytes in the queues that feed an output.
-    pub fn queued_bytes(&self, core: &Core, output: usize) -> u32 {
+    pub fn queued_bytes(&self, core: &Core, output: Port) -> u32 {
         with_switch!(self, switch => switch.queued_bytes(output), Self::Apart { ports, first } => {
             let outputs = core.part(ports.part).outputs.as_ref();
-            outputs.map_or(0, |outputs| outputs.queued_bytes(*first as usize + output))
+            outputs.map_or(0, |outputs| outputs.queued_bytes(*first as usize + output.index()))
         })
     }
 
     /// Buffer space in use at an input on a virtual lane, found by walking its queues.
     #[cfg(debug_assertions)]
-    pub fn buffered(&self, core: &Core, input: usize, vl: usize) -> u32 {
+    pub fn buffered(&self, core: &Core, input: Port, vl: Vl) -> u32 {
         let core = core.part(self.ports().part);
         with_switch!(self, switch => switch.buffered(core, input, vl), Self::Apart { ports, first } => {
             let all = *first as usize..*first as usize + ports.count();
             let of = |outputs: &Outputs| {
-                all.map(|output| outputs.buffered(output, (vl, input), &core.packets)).sum()
+                all.map(|output| outputs.buffered(output, (vl.index(), input.index()), &core.packets)).sum()
             };
             core.outputs.as_ref().map_or(0, of)
         })
@@ -280,7 +281,7 @@ impl Switch {
 
     /// The outputs, each with its lane, that the packets at the heads of an input's queues ask for: space of a
     /// lane is freed there as soon as one of them sends.
-    pub fn heads(&self, core: &Core, input: usize, vl: usize) -> Vec<(usize, usize)> {
+    pub fn heads(&self, core: &Core, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         if let Self::Voq(switch) = self
             && switch.ports.changes_lanes()
         {
@@ -289,12 +290,13 @@ impl Switch {
         self.heads_of_lane(core, input, vl).into_iter().map(|output| (output, vl)).collect()
     }
 
-    fn heads_of_lane(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
+    fn heads_of_lane(&self, core: &Core, input: Port, vl: Vl) -> Vec<Port> {
         let core = core.part(self.ports().part);
         with_switch!(self, switch => switch.heads(core, input, vl), Self::Apart { ports, first } => {
             let Some(outputs) = core.outputs.as_ref() else { return Vec::new() };
-            let asks = |output: &usize| outputs.is_asked(*first as usize + output, (vl, input));
-            (0..ports.count()).filter(asks).collect()
+            let of_lane = (vl.index(), input.index());
+            let asks = |output: &Port| outputs.is_asked(*first as usize + output.index(), of_lane);
+            Port::all(ports.count()).filter(asks).collect()
         })
     }
 }

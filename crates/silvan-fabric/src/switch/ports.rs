@@ -10,6 +10,7 @@ use crate::congestion::marking::{Fill, Marker};
 use crate::core::{Core, Report, Word};
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, Packet, PacketId};
+use crate::port::{Port, PortVl, Vl};
 use crate::routing::lanes::Lanes;
 
 /// The two channels of a wired port.
@@ -54,8 +55,8 @@ pub(crate) struct Ports {
     pub wiring: Box<[Option<PortWiring>]>,
     /// Per port: the channels of `wiring`, an impossible one if unwired.
     channels: Box<[(ChannelId, ChannelId)]>,
-    /// Output port index per destination host, shared by switches that route alike.
-    table: Arc<[u16]>,
+    /// Output port per destination host, shared by switches that route alike.
+    table: Arc<[Port]>,
     /// Who else has a say in where packets go; nobody in most networks.
     pub steering: Option<Box<Steering>>,
     pub marker: Marker,
@@ -76,7 +77,7 @@ impl Ports {
         node: u32,
         lanes: usize,
         wiring: Box<[Option<PortWiring>]>,
-        table: Arc<[u16]>,
+        table: Arc<[Port]>,
         (marker, steering): (Marker, Option<Box<Steering>>),
         full_space: u32,
     ) -> Self {
@@ -129,7 +130,7 @@ impl Ports {
     }
 
     /// Chooses the lane of a packet that has come in, and its output where that depends on its source too.
-    pub(super) fn choose_lane(&self, core: &mut Core, input: usize, id: PacketId) {
+    pub(super) fn choose_lane(&self, core: &mut Core, input: Port, id: PacketId) {
         let Some(maps) = self.maps() else { return };
         let between = match self.detourer() {
             Some(_) => core.packets.detour(id),
@@ -139,17 +140,17 @@ impl Ports {
             }
         };
         let packet = &mut core.packets[id];
-        let ports = (input as u16 + 1, self.table[packet.dst as usize] + 1);
+        let ports = (input.number(), self.table[packet.dst as usize].number());
         let way = (packet.src as usize, packet.dst as usize);
         let (port, lane) = maps.step_over(self.node as usize, ports, way, packet.sl, between);
-        (packet.out, packet.came) = (port - 1, packet.vl);
+        (packet.out, packet.came) = (Port::of_number(port), packet.vl);
         // No route discards packets: that is checked before the run.
-        packet.vl = lane.unwrap_or(packet.vl);
+        packet.vl = lane.map_or(packet.vl, Vl);
     }
 
     /// The lane on which a packet came in.
     #[inline]
-    pub fn came(&self, packet: &Packet) -> u8 {
+    pub fn came(&self, packet: &Packet) -> Vl {
         if self.changes_lanes() { packet.came } else { packet.vl }
     }
 
@@ -168,8 +169,8 @@ impl Ports {
     /// The output port for a destination. Tables are checked before the run, so that every
     /// host that is sent to has a route.
     #[inline]
-    pub fn route(&self, host: u32) -> usize {
-        usize::from(self.table[host as usize])
+    pub fn route(&self, host: u32) -> Port {
+        self.table[host as usize]
     }
 
     /// Whether the output of a packet follows from its destination alone.
@@ -183,67 +184,73 @@ impl Ports {
 
     /// The output port of what one host sends to another, unless a director decides or packets choose: then one of
     /// them.
-    pub fn output_of(&self, src: u32, dst: u32) -> usize {
+    pub fn output_of(&self, src: u32, dst: u32) -> Port {
         let table = self.route(dst);
         let detours = self.maps().and_then(|maps| maps.detours.as_ref());
         detours.map_or(table, |detours| {
-            let (port, _) = detours.step(self.node as usize, table as u16 + 1, src as usize, dst as usize);
-            usize::from(port) - 1
+            let (port, _) = detours.step(self.node as usize, table.number(), src as usize, dst as usize);
+            Port::of_number(port)
         })
     }
 
     /// The output port of a packet that has been directed.
     #[inline]
-    pub fn route_of(&self, packet: &Packet) -> usize {
-        if self.steering.is_some() { usize::from(packet.out) } else { self.route(packet.dst) }
+    pub fn route_of(&self, packet: &Packet) -> Port {
+        if self.steering.is_some() { packet.out } else { self.route(packet.dst) }
     }
 
     /// Output port per destination host.
-    pub fn table(&self) -> &Arc<[u16]> {
+    pub fn table(&self) -> &Arc<[Port]> {
         &self.table
     }
 
     /// The channel an output sends on.
     #[inline]
-    pub fn out(&self, output: usize) -> ChannelId {
-        self.channels[output].0
+    pub fn out(&self, output: Port) -> ChannelId {
+        self.channels[output.index()].0
     }
 
     /// The channel that an input receives from.
     #[inline]
-    pub fn feeder(&self, input: usize) -> ChannelId {
-        self.channels[input].1
+    pub fn feeder(&self, input: Port) -> ChannelId {
+        self.channels[input.index()].1
     }
 
     /// Where a packet's tail arrives too late for its output to start now (slow link to fast
     /// link), the time it may start and the key of the event that says so.
     #[inline]
-    pub fn waits_for_tail(&self, core: &Core, input: usize, packet: PacketId) -> Option<(Time, u32)> {
+    pub fn waits_for_tail(&self, core: &Core, input: Port, packet: PacketId) -> Option<(Time, u32)> {
         let packet = &core.packets[packet];
-        let output = self.wiring[self.route_of(packet)]?;
+        let output = self.wiring[self.route_of(packet).index()]?;
         if !output.may_underrun {
             return None;
         }
         let span = core.links.span(output.out, packet.size);
         let lag = packet.tail_lag;
-        (lag > span).then(|| (core.now + lag - span, key(Class::SwitchReady, self.place, input as u32)))
+        (lag > span).then(|| (core.now + lag - span, key(Class::SwitchReady, self.place, input)))
     }
 
     /// Tells the link that a packet is in the buffer now (for the books of debug builds).
     #[inline]
-    pub fn landed(&self, _core: &mut Core, _input: usize, _packet: PacketId) {
+    pub fn landed(&self, _core: &mut Core, _input: Port, _packet: PacketId) {
         #[cfg(debug_assertions)]
-        if let Some(wiring) = self.wiring[_input] {
+        if let Some(wiring) = self.wiring[_input.index()] {
             let packet = &_core.packets[_packet];
             let (way, space) = ((wiring.into, self.came(packet), packet.dst), packet.space);
             _core.landed(way, space);
         }
     }
 
+    /// A port of this switch with one of its virtual lanes.
+    #[inline(always)]
+    pub fn lane(&self, port: Port, vl: Vl) -> PortVl {
+        PortVl::of(port, vl, self.lanes)
+    }
+
     /// Whether the marking rule wants to hear that a lane of an output has `sum` bytes now; see
     /// [`Marker::is_concerned`].
     #[inline]
-    pub fn is_concerned(&self, lane: usize, sum: u32) -> bool {
+    pub fn is_concerned(&self, lane: PortVl, sum: u32) -> bool {
         self.marker.is_concerned(lane, sum)
     }
 
@@ -252,42 +259,42 @@ impl Ports {
     /// A port is a root if it has credit for a full packet beyond the one it sends now or is
     /// about to send: one that spends its credit as soon as it has some is a victim, also in the
     /// instant in which a credit has come in and is not spent yet.
-    pub fn fill_changed(&mut self, core: &mut Core, output: usize, vl: usize, fill: &Fill) {
+    pub fn fill_changed(&mut self, core: &mut Core, output: Port, vl: Vl, fill: &Fill) {
         let channel = self.out(output);
         let packets = if core.free_at(channel) <= core.now { 2 } else { 1 };
         let space = packets * self.full_space;
-        let lane = output * self.lanes + vl;
-        self.marker.fill_changed(lane, fill, || core.has_some_credit(channel, vl as u8, space));
+        let lane = self.lane(output, vl);
+        self.marker.fill_changed(lane, fill, || core.has_some_credit(channel, vl, space));
     }
 
     /// A packet that came in waits for a lane of an output, with others `sum` bytes: the marking rule may mark
     /// it now.
     #[inline(always)]
-    pub fn arrived(&mut self, core: &mut Core, (output, vl): (usize, usize), sum: u32, id: PacketId) {
+    pub fn arrived(&mut self, core: &mut Core, (output, vl): (Port, Vl), sum: u32, id: PacketId) {
         if !self.marker.samples() || core.packets[id].kind != Kind::Data {
             return;
         }
         let size = core.packets[id].size;
-        if let Some(severity) = self.marker.arrived(output * self.lanes + vl, size, sum) {
+        if let Some(severity) = self.marker.arrived(self.lane(output, vl), size, sum) {
             let severity = if self.is_quantized { severity } else { 0 };
             self.mark(core, output, id, severity);
         }
     }
 
     /// How severe the congestion is that an output marks a packet for, where marks say that.
-    pub fn severity(&mut self, lane: usize) -> u8 {
+    pub fn severity(&mut self, lane: PortVl) -> u8 {
         if self.is_quantized { self.marker.severity(lane) } else { 0 }
     }
 
     /// Marks a packet, or has its source told.
     #[inline(never)]
-    pub fn mark(&mut self, core: &mut Core, output: usize, id: PacketId, severity: u8) {
+    pub fn mark(&mut self, core: &mut Core, output: Port, id: PacketId, severity: u8) {
         let packet = &mut core.packets[id];
         let is_data = packet.kind == Kind::Data;
         let is_told = self.report.is_some();
         // A mark counts where it tells something: on data that had none, or each time a source is told.
         if is_data && (is_told || !packet.fecn) {
-            self.marks[output] += 1;
+            self.marks[output.index()] += 1;
             core.meters.fecn_marks += 1;
         }
         if !is_told {
@@ -295,16 +302,16 @@ impl Ports {
             packet.severity = packet.severity.max(severity);
         } else if is_data {
             let Packet { src: to, dst: destination, source, .. } = *packet;
-            let cause = (self.place, true, output as u32);
+            let cause = (self.place, true, output);
             core.reports.push((cause, Report { to, destination, source, severity }));
         }
     }
 
     /// Puts what a source is to be told on the wire. Returns the output that is busy with it.
-    pub fn send_report(&self, core: &mut Core, report: Report) -> Option<usize> {
+    pub fn send_report(&self, core: &mut Core, report: Report) -> Option<Port> {
         let output = self.route(report.to);
         // The tables of networks that need it are checked before the run.
-        let wiring = self.wiring[output]?;
+        let wiring = self.wiring[output.index()]?;
         let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
         core.notify(wiring.out, class, Word::Report(report), self.report?.get());
         Some(output)
@@ -322,14 +329,14 @@ impl Ports {
     pub fn transmit(
         &mut self,
         core: &mut Core,
-        (input, output): (usize, usize),
+        (input, output): (Port, Port),
         id: PacketId,
         read: Option<Time>,
     ) -> Time {
         let packet = &core.packets[id];
         let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
         let came = if self.changes_lanes() { packet.came } else { vl };
-        let lane = output * self.lanes + usize::from(vl);
+        let lane = self.lane(output, vl);
         if self.marker.marks(lane, packet.size) {
             let severity = self.severity(lane);
             self.mark(core, output, id, severity);

@@ -19,6 +19,7 @@ use crate::congestion::marking::Fill;
 use crate::core::{Core, Word};
 use crate::link::{ChannelId, Class};
 use crate::packet::{Packet, PacketId};
+use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Moved, QueueId, Stored};
 use crate::queueing::isolation::Notice;
@@ -63,12 +64,12 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     #[inline(never)]
-    pub fn enqueue(&mut self, core: &mut Core, input: usize, id: PacketId) {
+    pub fn enqueue(&mut self, core: &mut Core, input: Port, id: PacketId) {
         let packet = &core.packets[id];
-        let (vl, dst) = (usize::from(packet.vl), packet.dst);
+        let (vl, dst) = (packet.vl, packet.dst);
         let output = self.ports.route_of(packet);
         let stored = self.buffers.store(&mut core.packets, core.now, (input, output), id);
-        let lane = output * self.ports.lanes + vl;
+        let lane = self.ports.lane(output, vl);
         let sum = self.buffers.sum(lane);
         self.ports.arrived(core, (output, vl), sum, id);
         if self.ports.is_concerned(lane, sum) {
@@ -83,14 +84,14 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     /// See [`super::Switch::foresee_arrival`].
     #[inline]
-    pub fn foresee_arrival(&self, core: &Core, input: usize, id: PacketId) {
+    pub fn foresee_arrival(&self, core: &Core, input: Port, id: PacketId) {
         let packet = &core.packets[id];
-        let (output, vl) = (self.ports.route_of(packet), usize::from(packet.vl));
-        if output >= self.ports.count() {
+        let (output, vl) = (self.ports.route_of(packet), packet.vl);
+        if output.index() >= self.ports.count() {
             return;
         }
-        let lane = output * self.ports.lanes + vl;
-        self.buffers.foresee((input, vl), output, packet.dst);
+        let lane = self.ports.lane(output, vl);
+        self.buffers.foresee(input, vl, output, packet.dst);
         self.ports.marker.foresee(lane);
         if let Arbiter::RoundRobin(state) = &self.arbiter {
             state.foresee(lane);
@@ -102,9 +103,9 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     /// See [`super::Switch::foresee_wake`].
     #[inline]
-    pub fn foresee_wake(&self, core: &Core, output: usize) {
-        let lane = output * self.ports.lanes;
-        core.links.foresee_lane(self.ports.out(output), 0);
+    pub fn foresee_wake(&self, core: &Core, output: Port) {
+        let lane = self.ports.lane(output, Vl::FIRST);
+        core.links.foresee_lane(self.ports.out(output), Vl::FIRST);
         self.ports.marker.foresee(lane);
         let Arbiter::RoundRobin(state) = &self.arbiter else { return };
         let Some(input) = state.next(lane, self.buffers.requests(lane)) else { return };
@@ -112,7 +113,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         {
             core.packets.foresee(id);
         }
-        core.links.foresee_lane(self.ports.feeder(input), 0);
+        core.links.foresee_lane(self.ports.feeder(input), Vl::FIRST);
     }
 
     /// Where an input is read faster than it is filled, a packet's lag turns into the time at which
@@ -146,7 +147,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     #[inline]
     pub(super) fn mark_moved(&mut self, core: &mut Core) {
         while let Some(moved) = self.buffers.changes.moved.pop() {
-            let lane = moved.output * self.ports.lanes + moved.vl;
+            let lane = self.ports.lane(moved.output, moved.vl);
             let sum = self.buffers.sum(lane);
             if self.ports.is_concerned(lane, sum) {
                 self.fill_matters(core, moved, sum);
@@ -166,7 +167,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     fn tell_all(&mut self, core: &mut Core) {
         let Some(cams) = &self.buffers.cams else { return };
         for (port, notice) in self.buffers.changes.notices.drain(..) {
-            let Some(wiring) = self.ports.wiring[port] else { continue };
+            let Some(wiring) = self.ports.wiring[port.index()] else { continue };
             let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
             let bytes = cams.wire_size(&notice.message);
             core.notify(wiring.out, class, Word::Line(notice), bytes);
@@ -177,7 +178,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     /// An output's link is busy with a notification.
-    pub fn note_sending(&mut self, output: usize) {
+    pub fn note_sending(&mut self, output: Port) {
         if let Arbiter::Islip(islip) = &mut self.arbiter {
             islip.sends(output);
         }
@@ -189,13 +190,13 @@ impl<S: PortSet> QueuedSwitch<S> {
         let Moved { input, output, vl, dst } = changed;
         let bytes = || (input, self.buffers.telling_bytes(input, output, vl, dst));
         let queue = self.ports.marker.needs_queues().then(bytes);
-        let inputs = self.buffers.requests(output * self.ports.lanes + vl).widen();
+        let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
         self.ports.fill_changed(core, output, vl, &Fill { queue, sum, inputs });
     }
 
-    /// Someone new waits at an input for an output (numbered with its virtual lane).
+    /// Someone new waits at an input for a lane of an output.
     #[inline(always)]
-    fn ask(&mut self, core: &mut Core, lane: usize, input: usize) {
+    fn ask(&mut self, core: &mut Core, lane: PortVl, input: Port) {
         match &mut self.arbiter {
             Arbiter::RoundRobin(round_robin) => {
                 let buffers = &self.buffers;
@@ -204,15 +205,14 @@ impl<S: PortSet> QueuedSwitch<S> {
                     head.map_or(0, |id| core.packets[id].space)
                 });
             }
-            Arbiter::Islip(islip) => islip.ask(core, &self.ports, (input, lane / self.ports.lanes)),
+            Arbiter::Islip(islip) => islip.ask(core, &self.ports, (input, lane.port(self.ports.lanes))),
         }
     }
 
     /// An output is free, or there are credits.
-    pub fn wake(&mut self, core: &mut Core, output: usize) {
+    pub fn wake(&mut self, core: &mut Core, output: Port) {
         if core.links.is_divided() {
-            let lanes = self.ports.lanes;
-            let of_output = output * lanes..(output + 1) * lanes;
+            let of_output = output.with_lanes(self.ports.lanes);
             of_output.for_each(|lane| self.buffers.unpark(&core.packets, core.now, lane));
             self.buffers.changes.asked.clear();
         }
@@ -230,7 +230,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     /// Lets an output (or with iSLIP the whole switch) send what it can.
-    pub fn settle(&mut self, core: &mut Core, output: usize) {
+    pub fn settle(&mut self, core: &mut Core, output: Port) {
         match self.arbiter {
             Arbiter::RoundRobin(_) => self.settle_output(core, output),
             Arbiter::Islip(_) => self.settle_matching(core),
@@ -243,14 +243,14 @@ impl<S: PortSet> QueuedSwitch<S> {
     pub(super) fn candidate(
         &mut self,
         core: &mut Core,
-        (lane, vl, channel): (usize, usize, ChannelId),
-        input: usize,
+        (lane, vl, channel): (PortVl, Vl, ChannelId),
+        input: Port,
     ) -> Result<Head, u32> {
         loop {
             let queue = self.buffers.front(lane, input, core.now).ok_or(0u32)?;
             let id = self.buffers.head(queue).ok_or(0u32)?;
             let Packet { dst, size, space, .. } = core.packets[id];
-            if core.has_credit_or_wait((channel, vl as u8, dst), space) {
+            if core.has_credit_or_wait((channel, vl, dst), space) {
                 return Ok(Head { queue, id, dst, size });
             }
             if !core.links.is_divided() {
@@ -266,11 +266,11 @@ impl<S: PortSet> QueuedSwitch<S> {
     pub(super) fn serve(
         &mut self,
         core: &mut Core,
-        (input, output, vl): (usize, usize, usize),
+        (input, output, vl): (Port, Port, Vl),
         Head { queue, id, dst, size }: Head,
     ) -> (Time, Time, u32) {
         let left = self.buffers.take(&mut core.packets, core.now, queue, output);
-        if self.ports.is_concerned(output * self.ports.lanes + vl, left) {
+        if self.ports.is_concerned(self.ports.lane(output, vl), left) {
             self.fill_matters(core, Moved { input, output, vl, dst }, left);
         }
         let read = self.crossbar.map(|pace| (core.now + pace.time(size)).max(core.packets[id].tail_lag));
@@ -282,25 +282,24 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     /// A notification of the next node about one of its CAM lines.
-    pub fn notice(&mut self, core: &mut Core, port: usize, notice: Notice) {
+    pub fn notice(&mut self, core: &mut Core, port: Port, notice: Notice) {
         self.buffers.received(&mut core.packets, core.now, port, notice);
         self.spread(core);
     }
 
     /// See [`super::Switch::queued_bytes`].
-    pub fn queued_bytes(&self, output: usize) -> u32 {
-        let lanes = self.ports.lanes;
-        (output * lanes..(output + 1) * lanes).map(|lane| self.buffers.sum(lane)).sum()
+    pub fn queued_bytes(&self, output: Port) -> u32 {
+        output.with_lanes(self.ports.lanes).map(|lane| self.buffers.sum(lane)).sum()
     }
 
     /// See [`super::Switch::buffered`].
     #[cfg(debug_assertions)]
-    pub fn buffered(&self, core: &Core, input: usize, vl: usize) -> u32 {
+    pub fn buffered(&self, core: &Core, input: Port, vl: Vl) -> u32 {
         self.buffers.space(&core.packets, input, vl)
     }
 
     /// See [`super::Switch::heads`].
-    pub fn heads(&self, core: &Core, input: usize, vl: usize) -> Vec<usize> {
+    pub fn heads(&self, core: &Core, input: Port, vl: Vl) -> Vec<Port> {
         self.buffers.heads(&core.packets, input, vl)
     }
 }

@@ -8,6 +8,7 @@ use super::queued::{Arbiter, QueuedSwitch};
 use super::rounds::Rounds;
 use crate::core::Core;
 use crate::link::ChannelId;
+use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 
 /// A virtual lane of an output.
@@ -16,9 +17,9 @@ struct Lane {
     /// The space for which the packet whose turn it is lacks credit.
     blocked: u32,
     /// The input to look at first.
-    turn: u16,
+    turn: Port,
     /// Of the first lane of an output: the virtual lane to look at first.
-    lane_turn: u8,
+    lane_turn: Vl,
     /// The same: whether the output is settled at the end of this instant.
     dirty: bool,
 }
@@ -42,37 +43,37 @@ impl<S: PortSet> RoundRobin<S> {
     }
 
     /// The input whose turn it is.
-    pub fn next(&self, lane: usize, requests: S) -> Option<usize> {
-        requests.next(self.lanes[lane].turn)
+    pub fn next(&self, lane: PortVl, requests: S) -> Option<Port> {
+        requests.next(self.lanes[lane.index()].turn)
     }
 
     /// Has what an output touches brought into the cache.
     #[inline]
-    pub fn foresee(&self, lane: usize) {
-        prefetch(&self.lanes, lane);
+    pub fn foresee(&self, lane: PortVl) {
+        prefetch(&self.lanes, lane.index());
     }
 
     /// Someone new waits for an output's lane; its packet needs `space`, which is asked only when it
     /// matters.
     #[inline(always)]
-    pub fn ask(&mut self, core: &mut Core, ports: &Ports, lane: usize, space: impl FnOnce(&Core) -> u32) {
-        let blocked = self.lanes[lane].blocked;
+    pub fn ask(&mut self, core: &mut Core, ports: &Ports, lane: PortVl, space: impl FnOnce(&Core) -> u32) {
+        let blocked = self.lanes[lane.index()].blocked;
         if blocked > 0 && space(core) >= blocked {
             return;
         }
-        let output = if ports.lanes == 1 { lane } else { lane / ports.lanes };
+        let output = lane.port(ports.lanes);
         let channel = ports.out(output);
         let free_at = core.free_at(channel);
         if free_at > core.now {
             core.wake(channel, free_at);
-        } else if !std::mem::replace(&mut self.lanes[output * ports.lanes].dirty, true) {
-            core.dirty_outputs.push((ports.place, output as u32));
+        } else if !std::mem::replace(&mut self.lanes[ports.lane(output, Vl::FIRST).index()].dirty, true) {
+            core.dirty_outputs.push((ports.place, output));
         }
     }
 
     /// An output may send again; returns whether it is to be settled now.
-    pub fn wake(&mut self, output: usize, lanes: usize) -> bool {
-        let of_output = &mut self.lanes[output * lanes..(output + 1) * lanes];
+    pub fn wake(&mut self, output: Port, lanes: usize) -> bool {
+        let of_output = &mut self.lanes[output.lane_range(lanes)];
         of_output.iter_mut().for_each(|lane| lane.blocked = 0);
         !of_output[0].dirty
     }
@@ -80,18 +81,18 @@ impl<S: PortSet> RoundRobin<S> {
 
 impl<S: PortSet> QueuedSwitch<S> {
     /// Lets one output send, if it can, and sees to it that it is asked again.
-    pub(super) fn settle_output(&mut self, core: &mut Core, output: usize) {
+    pub(super) fn settle_output(&mut self, core: &mut Core, output: Port) {
         let lanes = self.ports.lanes;
         let Arbiter::RoundRobin(state) = &mut self.arbiter else { return };
-        let of_output = &mut state.lanes[output * lanes];
+        let of_output = &mut state.lanes[self.ports.lane(output, Vl::FIRST).index()];
         of_output.dirty = false;
-        let first = usize::from(of_output.lane_turn);
+        let first = of_output.lane_turn;
         let channel = self.ports.out(output);
         let free_at = core.free_at(channel);
         if free_at > core.now {
             core.wake(channel, free_at);
         } else if lanes == 1 {
-            self.settle_lane(core, (output, 0, channel));
+            self.settle_lane(core, (output, Vl::FIRST, channel));
         } else {
             self.settle_one_of(core, (output, channel), first);
         }
@@ -99,24 +100,22 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     /// Lets a free output send from one of its virtual lanes, from the one whose turn it is on.
     #[inline(never)]
-    fn settle_one_of(&mut self, core: &mut Core, (output, channel): (usize, ChannelId), first: usize) {
+    fn settle_one_of(&mut self, core: &mut Core, (output, channel): (Port, ChannelId), first: Vl) {
         let lanes = self.ports.lanes;
-        let mut vl = first;
-        for _ in 0..lanes {
-            let next = if vl + 1 == lanes { 0 } else { vl + 1 };
+        for vl in first.in_turn(lanes) {
             if self.settle_lane(core, (output, vl, channel)) {
                 if let Arbiter::RoundRobin(state) = &mut self.arbiter {
-                    state.lanes[output * lanes].lane_turn = next as u8;
+                    let of_output = self.ports.lane(output, Vl::FIRST);
+                    state.lanes[of_output.index()].lane_turn = vl.after(lanes);
                 }
                 return;
             }
-            vl = next;
         }
     }
 
     #[inline(always)]
-    fn settle_lane(&mut self, core: &mut Core, (output, vl, channel): (usize, usize, ChannelId)) -> bool {
-        let lane = output * self.ports.lanes + vl;
+    fn settle_lane(&mut self, core: &mut Core, (output, vl, channel): (Port, Vl, ChannelId)) -> bool {
+        let lane = self.ports.lane(output, vl);
         loop {
             let mut requests = self.buffers.in_turn(lane, S::default(), core.now);
             let Arbiter::RoundRobin(state) = &mut self.arbiter else { return false };
@@ -126,9 +125,9 @@ impl<S: PortSet> QueuedSwitch<S> {
             let Some(input) = state.next(lane, requests) else { return false };
             match self.candidate(core, (lane, vl, channel), input) {
                 Ok(head) => {
-                    let next = if input + 1 == self.ports.count() { 0 } else { input as u16 + 1 };
+                    let next = input.after(self.ports.count());
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
-                        state.lanes[lane].turn = next;
+                        state.lanes[lane.index()].turn = next;
                         if let Some(rounds) = &mut state.rounds {
                             // Nobody is ever busy, so nobody is served out of turn for that.
                             rounds.served(lane, input, (core.now, core.now));
@@ -144,7 +143,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                 Err(0) => {}
                 Err(space) => {
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
-                        state.lanes[lane].blocked = space;
+                        state.lanes[lane.index()].blocked = space;
                     }
                     return false;
                 }

@@ -23,6 +23,7 @@
 
 use silvan_engine::Time;
 
+use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
 
 /// An output waits for a busy input no longer than the time given away divided by this, and by how many
@@ -37,7 +38,7 @@ struct Round<S> {
     /// Inputs that were served out of turn, which is charged to the next round.
     ahead: S,
     /// The input to look at first for one out of turn: these take turns of their own.
-    next_out: u16,
+    next_out: Port,
     /// Time for which inputs were served out of turn.
     given_away: Time,
     /// Time for which the output was idle between the packets of the round, waiting aside.
@@ -77,7 +78,7 @@ impl<S: PortSet> Rounds<S> {
 
     /// Which of the inputs that ask to choose from, where none is ever busy: those not served in this
     /// round, or all if these only `stand_aside`.
-    pub fn choice(&mut self, lane: usize, asking: S, stand_aside: S) -> S {
+    pub fn choice(&mut self, lane: PortVl, asking: S, stand_aside: S) -> S {
         self.choice_of_free(lane, (asking, stand_aside), S::default(), Time::ZERO, |_| Time::ZERO)
     }
 
@@ -89,13 +90,13 @@ impl<S: PortSet> Rounds<S> {
     #[inline]
     pub fn choice_of_free(
         &mut self,
-        lane: usize,
+        lane: PortVl,
         (asking, stand_aside): (S, S),
         busy: S,
         now: Time,
-        free_at: impl Fn(usize) -> Time,
+        free_at: impl Fn(Port) -> Time,
     ) -> S {
-        let round = &mut self.lanes[lane];
+        let round = &mut self.lanes[lane.index()];
         let all = asking.or(stand_aside);
         // Whoever is charged may be all there is.
         for _ in 0..2 {
@@ -114,15 +115,15 @@ impl<S: PortSet> Rounds<S> {
     /// The choice where all inputs whose turn it is are busy.
     fn out_of_turn(
         &mut self,
-        lane: usize,
+        lane: PortVl,
         (asking, in_turn): (S, S),
         busy: S,
         now: Time,
-        free_at: impl Fn(usize) -> Time,
+        free_at: impl Fn(Port) -> Time,
     ) -> S {
-        let round = &mut self.lanes[lane];
+        let round = &mut self.lanes[lane.index()];
         let patience = round.patience(now, asking.count().saturating_sub(1));
-        let is_short = |input: usize| free_at(input).saturating_sub(now) <= patience;
+        let is_short = |input: Port| free_at(input).saturating_sub(now) <= patience;
         if self.is_patient && in_turn.iter().any(is_short) {
             round.waits_since.get_or_insert(now);
             return S::default();
@@ -137,15 +138,15 @@ impl<S: PortSet> Rounds<S> {
     }
 
     /// Notes that an input is served from now until then.
-    pub fn served(&mut self, lane: usize, input: usize, (now, end): (Time, Time)) {
-        let round = &mut self.lanes[lane];
+    pub fn served(&mut self, lane: PortVl, input: Port, (now, end): (Time, Time)) {
+        let round = &mut self.lanes[lane.index()];
         round.idle += round.gap(now);
         (round.free_at, round.waits_since) = (Some(end), None);
         if !round.served.contains(input) {
             round.served.insert(input);
         } else if end > now {
             round.ahead.insert(input);
-            round.next_out = (input as u16 + 1) % 256;
+            round.next_out = Port((input.0 + 1) % 256);
             round.given_away += end - now;
         }
     }
@@ -157,9 +158,11 @@ mod tests {
     use crate::port_set::Ports64;
 
     const SPAN: (Time, Time) = (Time::ZERO, Time(1_600));
+    /// The output.
+    const OUT: PortVl = PortVl::FIRST;
 
     fn mask(bits: u64) -> Ports64 {
-        (0..64).filter(|port| bits >> port & 1 == 1).collect()
+        Port::all(64).filter(|port| bits >> port.0 & 1 == 1).collect()
     }
 
     /// The choice of those that ask, for inputs that are free at a time.
@@ -167,34 +170,34 @@ mod tests {
         rounds: &mut Rounds<Ports64>,
         asking: u64,
         now: Time,
-        free_at: impl Fn(usize) -> Time,
+        free_at: impl Fn(Port) -> Time,
     ) -> Ports64 {
-        let busy = (0..64).filter(|&input| free_at(input) > now).collect();
-        rounds.choice_of_free(0, (mask(asking), mask(0)), busy, now, free_at)
+        let busy = Port::all(64).filter(|&input| free_at(input) > now).collect();
+        rounds.choice_of_free(OUT, (mask(asking), mask(0)), busy, now, free_at)
     }
 
     #[test]
     fn those_passed_over_come_first_when_they_can() {
         const SPAN: (Time, Time) = (Time::ZERO, Time::ZERO);
         let mut rounds = Rounds::new(1, false);
-        assert_eq!(rounds.choice(0, mask(0b111), mask(0)), mask(0b111));
-        rounds.served(0, 0, SPAN);
-        rounds.served(0, 1, SPAN);
+        assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b111));
+        rounds.served(OUT, Port(0), SPAN);
+        rounds.served(OUT, Port(1), SPAN);
         // 2 lacks credit: the others go on, but when it has some, it is first.
-        assert_eq!(rounds.choice(0, mask(0b011), mask(0b100)), mask(0b011));
-        assert_eq!(rounds.choice(0, mask(0b111), mask(0)), mask(0b100));
-        rounds.served(0, 2, SPAN);
-        assert_eq!(rounds.choice(0, mask(0b111), mask(0)), mask(0b111));
+        assert_eq!(rounds.choice(OUT, mask(0b011), mask(0b100)), mask(0b011));
+        assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b100));
+        rounds.served(OUT, Port(2), SPAN);
+        assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b111));
     }
 
     #[test]
     fn an_output_serves_others_while_an_input_is_busy() {
         let mut rounds = Rounds::new(1, true);
-        rounds.served(0, 0, SPAN);
-        let busy = |input| if input == 1 { Time(800) } else { Time::ZERO };
+        rounds.served(OUT, Port(0), SPAN);
+        let busy = |input| if input == Port(1) { Time(800) } else { Time::ZERO };
         assert_eq!(choose(&mut rounds, 0b11, Time::ZERO, busy), mask(0b01));
         // The other one keeps its turn.
-        assert_eq!(rounds.choice(0, mask(0b11), mask(0)), mask(0b10));
+        assert_eq!(rounds.choice(OUT, mask(0b11), mask(0)), mask(0b10));
     }
 
     /// Two inputs ask; one is busy with something else whenever the output is free, as where packets
@@ -205,9 +208,9 @@ mod tests {
             let mut rounds = Rounds::new(1, true);
             let mut passed_over = 0;
             let mut now = Time::ZERO;
-            let busy = |now: Time| move |input| if input == 1 { now + remaining } else { Time::ZERO };
+            let busy = |now: Time| move |input| if input == Port(1) { now + remaining } else { Time::ZERO };
             while choose(&mut rounds, 0b11, now, busy(now)) == mask(0b01) {
-                rounds.served(0, 0, (now, now + SPAN.1));
+                rounds.served(OUT, Port(0), (now, now + SPAN.1));
                 now += SPAN.1;
                 passed_over += 1;
                 assert!(passed_over <= 1 + PATIENCE, "busy for {remaining:?}");
@@ -224,19 +227,19 @@ mod tests {
     #[test]
     fn an_output_never_waits_for_first_in_first_out_inputs() {
         let mut rounds = Rounds::new(1, false);
-        let busy = |input| if input == 1 { Time(u64::MAX) } else { Time::ZERO };
+        let busy = |input| if input == Port(1) { Time(u64::MAX) } else { Time::ZERO };
         for packet in 0..1_000 {
             let now = Time(packet * 3_200);
             assert_eq!(choose(&mut rounds, 0b11, now, busy), mask(0b01));
-            rounds.served(0, 0, (now, now + Time(1_600)));
+            rounds.served(OUT, Port(0), (now, now + Time(1_600)));
         }
     }
 
     #[test]
     fn an_output_waits_for_half_the_time_it_was_idle() {
         let mut rounds = Rounds::new(1, true);
-        rounds.served(0, 0, SPAN);
-        let busy_until = |until| move |input| if input == 1 { Time(until) } else { Time::ZERO };
+        rounds.served(OUT, Port(0), SPAN);
+        let busy_until = |until| move |input| if input == Port(1) { Time(until) } else { Time::ZERO };
         assert_eq!(choose(&mut rounds, 0b11, Time(2_600), busy_until(3_101)), mask(0b01));
         assert_eq!(choose(&mut rounds, 0b11, Time(2_600), busy_until(3_100)), mask(0));
         // What it waits does not count.
@@ -249,15 +252,15 @@ mod tests {
     #[test]
     fn what_is_served_out_of_turn_is_charged() {
         let mut rounds = Rounds::new(1, true);
-        let (mut now, mut turn, mut counts) = (Time::ZERO, 0, [0u32; 3]);
+        let (mut now, mut turn, mut counts) = (Time::ZERO, Port::FIRST, [0u32; 3]);
         for packet in 0..3_000 {
             // The third one is free now and then.
-            let busy = |input| if input == 2 && packet % 4 > 0 { Time(u64::MAX) } else { Time::ZERO };
+            let busy = |input| if input == Port(2) && packet % 4 > 0 { Time(u64::MAX) } else { Time::ZERO };
             let choice = choose(&mut rounds, 0b111, now, busy);
-            let input = (turn..turn + 3).map(|at| at % 3).find(|&at| choice.contains(at)).unwrap();
-            counts[input] += 1;
-            rounds.served(0, input, (now, now + Time(1_600)));
-            (now, turn) = (now + Time(1_600), input + 1);
+            let input = choice.next(turn).unwrap();
+            counts[input.index()] += 1;
+            rounds.served(OUT, input, (now, now + Time(1_600)));
+            (now, turn) = (now + Time(1_600), input.after(3));
         }
         assert_eq!(counts[0] + counts[1] + counts[2], 3_000);
         assert!(counts[0].abs_diff(counts[1]) <= 1, "{counts:?}");

@@ -96,7 +96,7 @@ impl BufferRule {
 }
 
 impl Rule for BufferRule {
-    type Port = ();
+    type State = ();
 
     fn came_into_buffer(&self, used: u32) -> Arrival {
         match *self {

@@ -7,6 +7,7 @@ use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
 use super::{Rule, Severity, severity};
+use crate::port::Port;
 use crate::port_set::{PortSet, Ports256};
 
 /// Parameters of a switch's congestion manager.
@@ -113,7 +114,7 @@ pub(crate) struct FecnRule {
 
 /// The congestion manager of one output port and virtual lane (a "Port VL").
 #[derive(Debug, Clone)]
-pub(crate) struct PortVl {
+pub(crate) struct FecnState {
     /// Whether packets that leave are eligible for marking.
     congested: bool,
     masked: bool,
@@ -138,7 +139,7 @@ pub(crate) struct PortVl {
 pub(crate) struct Fill {
     /// The input whose queue changed, if one did, and the bytes in that now; wanted where
     /// [`FecnRule::needs_queues`] says so.
-    pub queue: Option<(usize, u32)>,
+    pub queue: Option<(Port, u32)>,
     /// Bytes in all queues that feed the output now.
     pub sum: u32,
     /// Inputs with packets for the output now.
@@ -186,7 +187,7 @@ impl Fecn {
 
 impl FecnRule {
     /// The state of an output of a switch of so many ports.
-    pub fn port(&self, ports: usize, faces_host: bool, random: Stream) -> PortVl {
+    pub fn port(&self, ports: usize, faces_host: bool, random: Stream) -> FecnState {
         let masked = match self.mask {
             VictimMask::Hosts => faces_host,
             VictimMask::None => false,
@@ -194,7 +195,7 @@ impl FecnRule {
         };
         let words = if self.mapping == FillMapping::Each { ports.div_ceil(64) } else { 0 };
         let inputs_above = vec![0; words].into_boxed_slice();
-        PortVl {
+        FecnState {
             congested: false,
             masked,
             above: false,
@@ -220,12 +221,12 @@ impl FecnRule {
 }
 
 impl Rule for FecnRule {
-    type Port = PortVl;
+    type State = FecnState;
 
     /// Whether a change that leaves `sum` bytes in all queues can change the port's state: a
     /// cheap question that spares most of the others.
     #[inline]
-    fn is_concerned(&self, port: &PortVl, sum: u32) -> bool {
+    fn is_concerned(&self, port: &FecnState, sum: u32) -> bool {
         port.above || sum > self.least || !self.bounded
     }
 
@@ -237,12 +238,12 @@ impl Rule for FecnRule {
     /// A queue that feeds the port grew or shrank. `is_root` tells whether the port has credits
     /// to send; it is asked only when it matters.
     #[inline]
-    fn fill_changed(&self, port: &mut PortVl, fill: &Fill, is_root: impl FnOnce() -> bool) {
+    fn fill_changed(&self, port: &mut FecnState, fill: &Fill, is_root: impl FnOnce() -> bool) {
         port.sum = fill.sum;
         match self.mapping {
             FillMapping::Each => {
                 if let Some((input, bytes)) = fill.queue {
-                    let (word, bit) = (&mut port.inputs_above[input / 64], 1 << (input % 64));
+                    let (word, bit) = (&mut port.inputs_above[input.index() / 64], 1 << (input.0 % 64));
                     if bytes > self.upper {
                         *word |= bit;
                     } else if bytes <= self.lower {
@@ -266,7 +267,7 @@ impl Rule for FecnRule {
 
     /// How severe the congestion is that a packet is marked for, where marks say that: as QCN has it, with the
     /// upper threshold for set point and the growth since the last mark, weighted with 2. At least 1.
-    fn severity(&self, port: &mut PortVl) -> Severity {
+    fn severity(&self, port: &mut FecnState) -> Severity {
         let found = severity(port.sum, port.marked_at, self.upper, 2).max(1);
         port.marked_at = port.sum;
         found
@@ -274,7 +275,7 @@ impl Rule for FecnRule {
 
     /// Whether a packet of this size that leaves now gets the FECN bit.
     #[inline]
-    fn marks(&self, port: &mut PortVl, size: u32) -> bool {
+    fn marks(&self, port: &mut FecnState, size: u32) -> bool {
         if !port.congested || size < self.smallest {
             return false;
         }
@@ -293,12 +294,12 @@ impl Rule for FecnRule {
         }
     }
 
-    fn state(&self, port: &PortVl) -> (bool, u32) {
+    fn state(&self, port: &FecnState) -> (bool, u32) {
         (port.congested, port.entered)
     }
 }
 
-impl PortVl {
+impl FecnState {
     pub fn is_congested(&self) -> bool {
         self.congested
     }
@@ -312,12 +313,12 @@ mod tests {
         fecn.rule(Bytes(65_536), true).unwrap()
     }
 
-    fn port(rule: &FecnRule) -> PortVl {
+    fn port(rule: &FecnRule) -> FecnState {
         rule.port(80, false, Stream::new(1, "marking", 0))
     }
 
-    fn fill(input: usize, queue: u32, sum: u32, inputs: usize) -> Fill {
-        Fill { queue: Some((input, queue)), sum, inputs: (0..inputs).collect() }
+    fn fill(input: u16, queue: u32, sum: u32, inputs: usize) -> Fill {
+        Fill { queue: Some((Port(input), queue)), sum, inputs: Port::all(inputs).collect() }
     }
 
     #[test]

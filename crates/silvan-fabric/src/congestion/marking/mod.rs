@@ -7,7 +7,7 @@ mod sampled;
 pub(crate) use buffers::{Arrival, BufferRule};
 pub use buffers::{Mvpm, Opm};
 pub use fecn::{Fecn, FillMapping, MarkingPattern, VictimMask};
-pub(crate) use fecn::{FecnRule, Fill, PortVl};
+pub(crate) use fecn::{FecnRule, FecnState, Fill};
 pub use sampled::Sampled;
 pub(crate) use sampled::SampledRule;
 
@@ -16,6 +16,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::cache::prefetch;
+
+use crate::port::PortVl;
 
 /// A marking rule with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,7 +70,7 @@ fn severity(bytes: u32, before: u32, set_point: u32, weight: u32) -> Severity {
 /// A marking rule. What one does not do is as here: nothing.
 pub(crate) trait Rule {
     /// What it keeps per output port and virtual lane.
-    type Port;
+    type State;
 
     /// Whether it marks packets as they arrive, by what waits for their output.
     fn samples(&self) -> bool {
@@ -82,27 +84,27 @@ pub(crate) trait Rule {
 
     /// Whether a change that leaves `sum` bytes in all queues can matter to the port: a cheap question that spares
     /// most of the others.
-    fn is_concerned(&self, _port: &Self::Port, _sum: u32) -> bool {
+    fn is_concerned(&self, _port: &Self::State, _sum: u32) -> bool {
         false
     }
 
     /// A queue that feeds the port grew or shrank. `is_root` tells whether the port has credits to send; it costs
     /// something, so ask only when it matters.
-    fn fill_changed(&self, _port: &mut Self::Port, _fill: &Fill, _is_root: impl FnOnce() -> bool) {}
+    fn fill_changed(&self, _port: &mut Self::State, _fill: &Fill, _is_root: impl FnOnce() -> bool) {}
 
     /// A packet of this size has come in, with which `sum` bytes wait: whether that marks it, and how severe
     /// congestion is.
-    fn arrived(&self, _port: &mut Self::Port, _size: u32, _sum: u32) -> Option<Severity> {
+    fn arrived(&self, _port: &mut Self::State, _size: u32, _sum: u32) -> Option<Severity> {
         None
     }
 
     /// Whether a packet of this size that leaves now is marked.
-    fn marks(&self, _port: &mut Self::Port, _size: u32) -> bool {
+    fn marks(&self, _port: &mut Self::State, _size: u32) -> bool {
         false
     }
 
     /// How severe the congestion is that a packet is marked for that leaves, where marks say that.
-    fn severity(&self, _port: &mut Self::Port) -> Severity {
+    fn severity(&self, _port: &mut Self::State) -> Severity {
         0
     }
 
@@ -118,16 +120,16 @@ pub(crate) trait Rule {
     }
 
     /// Whether the port is in the congestion state, and how often it entered it.
-    fn state(&self, _port: &Self::Port) -> (bool, u32) {
+    fn state(&self, _port: &Self::State) -> (bool, u32) {
         (false, 0)
     }
 }
 
-/// A rule with its state for one switch, `[output * lanes + vl]`.
+/// A rule with its state for one switch, per output port and virtual lane.
 #[derive(Debug)]
 pub(crate) struct Ruled<R: Rule> {
     pub rule: Arc<R>,
-    pub ports: Box<[R::Port]>,
+    pub ports: Box<[R::State]>,
 }
 
 /// The marking rule of one switch with its state.
@@ -151,18 +153,18 @@ macro_rules! with_rule {
     };
 }
 
-/// See [`Rule`]; `lane` numbers the output ports' virtual lanes.
+/// See [`Rule`]; `lane` is a virtual lane of an output port.
 impl Marker {
     #[inline(always)]
-    pub fn is_concerned(&self, lane: usize, sum: u32) -> bool {
+    pub fn is_concerned(&self, lane: PortVl, sum: u32) -> bool {
         // Checked without a panic, so that rules that answer no for every port cost nothing.
-        with_rule!(self, (rule, ports) => ports.get(lane).is_some_and(|port| rule.is_concerned(port, sum)), false)
+        with_rule!(self, (rule, ports) => ports.get(lane.index()).is_some_and(|port| rule.is_concerned(port, sum)), false)
     }
 
     /// Has the state of a lane brought into the cache.
     #[inline]
-    pub fn foresee(&self, lane: usize) {
-        with_rule!(self, (_rule, ports) => prefetch(ports, lane), ());
+    pub fn foresee(&self, lane: PortVl) {
+        with_rule!(self, (_rule, ports) => prefetch(ports, lane.index()), ());
     }
 
     pub fn needs_queues(&self) -> bool {
@@ -175,21 +177,21 @@ impl Marker {
     }
 
     #[inline]
-    pub fn fill_changed(&mut self, lane: usize, fill: &Fill, is_root: impl FnOnce() -> bool) {
-        with_rule!(self, (rule, ports) => rule.fill_changed(&mut ports[lane], fill, is_root), ());
+    pub fn fill_changed(&mut self, lane: PortVl, fill: &Fill, is_root: impl FnOnce() -> bool) {
+        with_rule!(self, (rule, ports) => rule.fill_changed(&mut ports[lane.index()], fill, is_root), ());
     }
 
-    pub fn arrived(&mut self, lane: usize, size: u32, sum: u32) -> Option<Severity> {
-        with_rule!(self, (rule, ports) => rule.arrived(&mut ports[lane], size, sum), None)
+    pub fn arrived(&mut self, lane: PortVl, size: u32, sum: u32) -> Option<Severity> {
+        with_rule!(self, (rule, ports) => rule.arrived(&mut ports[lane.index()], size, sum), None)
     }
 
     #[inline(always)]
-    pub fn marks(&mut self, lane: usize, size: u32) -> bool {
-        with_rule!(self, (rule, ports) => ports.get_mut(lane).is_some_and(|port| rule.marks(port, size)), false)
+    pub fn marks(&mut self, lane: PortVl, size: u32) -> bool {
+        with_rule!(self, (rule, ports) => ports.get_mut(lane.index()).is_some_and(|port| rule.marks(port, size)), false)
     }
 
-    pub fn severity(&mut self, lane: usize) -> Severity {
-        with_rule!(self, (rule, ports) => rule.severity(&mut ports[lane]), 0)
+    pub fn severity(&mut self, lane: PortVl) -> Severity {
+        with_rule!(self, (rule, ports) => rule.severity(&mut ports[lane.index()]), 0)
     }
 
     /// Whether it marks by the memory in use of single buffers.
@@ -206,8 +208,8 @@ impl Marker {
         with_rule!(self, (rule, _ports) => rule.leaves_buffer(used, is_marked), (false, false))
     }
 
-    pub fn state(&self, lane: usize) -> (bool, u32) {
-        with_rule!(self, (rule, ports) => rule.state(&ports[lane]), (false, 0))
+    pub fn state(&self, lane: PortVl) -> (bool, u32) {
+        with_rule!(self, (rule, ports) => rule.state(&ports[lane.index()]), (false, 0))
     }
 }
 

@@ -92,7 +92,7 @@ impl SampledRule {
 }
 
 impl Rule for SampledRule {
-    type Port = Sampler;
+    type State = Sampler;
 
     #[inline(always)]
     fn samples(&self) -> bool {

@@ -17,8 +17,10 @@ use silvan_engine::Time;
 use crate::config::Config;
 use crate::core::Core;
 use crate::host::Host;
+use crate::link::Receiver;
 use crate::measure::series::LinkName;
 use crate::outcome::{Column, Table};
+use crate::port::Vl;
 use crate::switch::Switch;
 use crate::topology::Topology;
 use growth::Growth;
@@ -37,8 +39,8 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct Nodes<'a> {
     pub switches: &'a [Switch],
     pub hosts: &'a [Host],
-    /// Per channel: the switch and input at its receiving end; none for a host.
-    pub receiver: &'a [Option<(u32, usize)>],
+    /// Per channel.
+    pub receiver: &'a [Receiver],
 }
 
 /// Rows of the table `tree_links`: a link in a tree at a sample.
@@ -129,7 +131,7 @@ impl Forest {
             rows.trees.push(moment.trees_of(link).count() as u32);
             rows.queued.push(member.queued);
             let channel = map.links[link as usize].channel;
-            rows.held.push((0..map.lanes).map(|vl| core.outstanding(channel, vl)).sum());
+            rows.held.push(Vl::all(usize::from(map.lanes)).map(|vl| core.outstanding(channel, vl)).sum());
         }
     }
 

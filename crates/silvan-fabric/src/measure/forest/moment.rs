@@ -11,6 +11,7 @@ use crate::config::{Config, RoutePer};
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::measure::series::LinkName;
+use crate::port::{Port, PortVl, Vl};
 use crate::queueing::isolation::Cams;
 use crate::switch::Switch;
 
@@ -19,7 +20,7 @@ use crate::switch::Switch;
 pub(super) struct Link {
     pub channel: ChannelId,
     /// The switch and output that send on it; none for a host's.
-    pub switch: Option<(u32, usize)>,
+    pub switch: Option<(u32, Port)>,
     /// The host at its receiving end, or [`NONE`].
     pub host: u32,
     sent_bytes: u64,
@@ -66,7 +67,7 @@ impl Map {
         for (at, link) in links.iter().enumerate() {
             by_channel[link.channel as usize] = at as u32;
             if let Some((switch, output)) = link.switch {
-                outputs[switch as usize][output] = at as u32;
+                outputs[switch as usize][output.index()] = at as u32;
             }
         }
         let links = links
@@ -112,12 +113,11 @@ impl Map {
     fn wanted(&self, switch: &Switch, number: u32, (host, vl): (u32, u8)) -> impl Iterator<Item = u32> {
         let (ports, cams) = (switch.ports(), switch.cams());
         let route = if ports.is_by_destination() { Some(ports.route(host)) } else { None };
-        let lane = move |output: usize| output * usize::from(self.lanes) + usize::from(vl);
-        let stops = move |output: usize| cams.is_some_and(|cams| cams.stops(lane(output), host));
+        let stops = move |output: Port| cams.is_some_and(|cams| cams.stops(ports.lane(output, Vl(vl)), host));
         let outputs = self.outputs[number as usize].iter().enumerate();
-        let is_wanted = move |output: usize, link: u32| match route {
+        let is_wanted = move |output: usize, link: u32| match route.map(Port::index) {
             Some(route) => output == route,
-            None => self.links[link as usize].host == host || stops(output),
+            None => self.links[link as usize].host == host || stops(Port::new(output)),
         };
         outputs.filter(move |&(output, &link)| link != NONE && is_wanted(output, link)).map(|(_, &link)| link)
     }
@@ -275,9 +275,9 @@ impl Moment {
         let is_waited_for = self.waits.get(first).is_some_and(|wait| wait.0 == at);
         let link = &map.links[at as usize];
         let faces_host = link.host != NONE;
-        let has_queues = |(switch, output): (u32, usize)| {
+        let has_queues = |(switch, output): (u32, Port)| {
             let cams = nodes.switches[switch as usize].cams();
-            cams.is_some_and(|cams| cams.is_root(output, usize::from(map.lanes)))
+            cams.is_some_and(|cams| cams.is_root(output))
         };
         (is_busy || faces_host) && (is_waited_for || link.switch.is_some_and(has_queues))
             || is_busy && lives(at)
@@ -291,7 +291,8 @@ impl Moment {
             let queued = nodes.switches[switch as usize].queued_bytes(core, output);
             *state = if queued == 0 {
                 State::Free
-            } else if (0..map.lanes).any(|vl| !core.has_some_credit(link.channel, vl, map.full_space)) {
+            } else if (0..map.lanes).map(Vl).any(|vl| !core.has_some_credit(link.channel, vl, map.full_space))
+            {
                 if link.host == NONE { State::Blocked } else { State::Loaded }
             } else if queued > 2 * map.full_space {
                 State::Loaded
@@ -362,13 +363,13 @@ impl Moment {
             let switch = &nodes.switches[far as usize];
             for vl in 0..map.lanes {
                 // A sender that spends its credit as soon as it has some has credit for a packet now and then.
-                if core.has_some_credit(link.channel, vl, 2 * map.full_space) {
+                if core.has_some_credit(link.channel, Vl(vl), 2 * map.full_space) {
                     continue;
                 }
-                for (output, lane) in switch.heads(core, input, usize::from(vl)) {
-                    let wanted = map.outputs[far as usize][output];
+                for (output, lane) in switch.heads(core, input, Vl(vl)) {
+                    let wanted = map.outputs[far as usize][output.index()];
                     if wanted != NONE && self.states[wanted as usize] != State::Free {
-                        self.waits.push((wanted, at as u32, vl, lane as u8));
+                        self.waits.push((wanted, at as u32, vl, lane.0));
                     }
                 }
             }
@@ -390,10 +391,10 @@ impl Moment {
             .map(|(link, _)| link.host)
             .collect();
         let lanes = usize::from(map.lanes);
-        let mut stopped = |cams: &Cams, output: usize, (channel, at): (ChannelId, u32)| {
+        let mut stopped = |cams: &Cams, output: Port, (channel, at): (ChannelId, u32)| {
             let Some((far, _)) = nodes.receiver.get(channel as usize).copied().flatten() else { return };
             for &host in &hosts {
-                for vl in (0..map.lanes).filter(|&vl| cams.stops(output * lanes + usize::from(vl), host)) {
+                for vl in (0..map.lanes).filter(|&vl| cams.stops(PortVl::of(output, Vl(vl), lanes), host)) {
                     let wanted = map.wanted(&nodes.switches[far as usize], far, (host, vl));
                     self.waits.extend(wanted.map(|wanted| (wanted, at, vl, vl)));
                 }
@@ -401,7 +402,7 @@ impl Moment {
         };
         for (switch, outputs) in nodes.switches.iter().zip(&map.outputs) {
             let Some(cams) = switch.cams().filter(|cams| cams.output_lines() > 0) else { continue };
-            for (output, &at) in outputs.iter().enumerate().filter(|one| *one.1 != NONE) {
+            for (output, &at) in Port::all(outputs.len()).zip(outputs).filter(|one| *one.1 != NONE) {
                 if switch.queued_bytes(core, output) > 0 {
                     stopped(cams, output, (switch.ports().out(output), at));
                 }
@@ -409,7 +410,7 @@ impl Moment {
         }
         for (sender, &at) in nodes.hosts.iter().zip(&map.of_host).filter(|one| *one.1 != NONE) {
             let Some(cams) = sender.cams().filter(|cams| cams.output_lines() > 0) else { continue };
-            stopped(cams, 0, (sender.out, at));
+            stopped(cams, Port::FIRST, (sender.out, at));
         }
     }
 }

@@ -330,7 +330,7 @@ impl Roles {
                     // Where routes are not those of the table alone, any may come.
                     let takes_any = !ports.is_by_destination();
                     for (&route, is_watched) in ports.table().iter().zip(&mut self.watch.hosts) {
-                        *is_watched |= takes_any || usize::from(route) == output;
+                        *is_watched |= takes_any || route == output;
                     }
                 }
             }
@@ -455,7 +455,7 @@ fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
     let mut all = Vec::with_capacity(2 * packets.len());
     all.extend(packets.into_iter().map(|packet| {
         let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
-        met(packet.class, (FlowKey { source, destination, connection }, packet.vl), packet.payload)
+        met(packet.class, (FlowKey { source, destination, connection }, packet.vl.0), packet.payload)
     }));
     // Where a host's link waits, all that the host has to send does.
     let senders = nodes.hosts.iter().zip(&map.of_host);
@@ -463,7 +463,7 @@ fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
     for (host, _) in held {
         for (source, destination, vl) in host.wanted().take(Roles::MESSAGES) {
             let key = FlowKey { source: host.id, destination, connection: u32::from(source) };
-            all.push(met(host.sources[usize::from(source)].class, (key, vl), 0));
+            all.push(met(host.sources[usize::from(source)].class, (key, vl.0), 0));
         }
     }
     all

@@ -6,6 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::moment::{Link, Map, Moment};
 use super::{NONE, Nodes};
+use crate::port::Port;
 use crate::routing::adaptive::FlowKey;
 use crate::switch::Switch;
 
@@ -86,7 +87,7 @@ pub(super) struct Tables {
     /// Per link: the switch at its receiving end, or [`NONE`].
     far: Vec<u32>,
     /// Per switch: output port per destination host.
-    of: Vec<Arc<[u16]>>,
+    of: Vec<Arc<[Port]>>,
 }
 
 impl Tables {
@@ -132,8 +133,8 @@ fn way(key: FlowKey, nodes: Nodes, map: &Map) -> impl Iterator<Item = u32> {
         let ports = nodes.switches[switch as usize].ports();
         let routes = ports.director().and_then(|director| director.routes.as_ref());
         let output = routes.map_or_else(
-            || ports.output_of(key.source, key.destination),
-            |routes| usize::from(routes.state.forward(&routes.table, input as u16 + 1, key)).wrapping_sub(1),
+            || ports.output_of(key.source, key.destination).index(),
+            |routes| usize::from(routes.state.forward(&routes.table, input.number(), key)).wrapping_sub(1),
         );
         map.outputs[switch as usize].get(output).copied().filter(|&link| link != NONE)
     };

@@ -5,6 +5,7 @@ use silvan_engine::Time;
 use super::super::isolation::Notice;
 use super::{Buffers, Moved, Queue, QueueId, Role, Seat, Stored};
 use crate::packet::{Packet, Pool};
+use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
 
 impl<S: PortSet> Buffers<S> {
@@ -14,7 +15,7 @@ impl<S: PortSet> Buffers<S> {
         &mut self,
         packets: &mut Pool,
         now: Time,
-        (port, output): (usize, usize),
+        (port, output): (Port, PortVl),
         (queue, was_empty): (QueueId, bool),
     ) -> Stored {
         let Some(cams) = &self.cams else { return Stored::Behind };
@@ -23,7 +24,7 @@ impl<S: PortSet> Buffers<S> {
         let may_detect = role == Role::Normal && cams.may_detect(bytes);
         let mut stored = if was_empty { Stored::First } else { Stored::Behind };
         if was_empty && !may_match {
-            self.sit(queue, (output, self.port_of(output)), port, now);
+            self.sit(queue, (output, output.port(self.shape.lanes)), port, now);
         } else if was_empty {
             stored = Stored::Otherwise;
             self.head_changed(packets, now, queue);
@@ -48,11 +49,10 @@ impl<S: PortSet> Buffers<S> {
         &mut self,
         packets: &mut Pool,
         now: Time,
-        (queue, output): (QueueId, usize),
+        (queue, to): (QueueId, Port),
         (dst, size): (u32, u32),
     ) {
         let Queue { role, bytes, input, vl, .. } = self.queues[queue as usize];
-        let input = usize::from(input);
         let Some(cams) = &mut self.cams else { return };
         if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, role) {
             let at = usize::from(at);
@@ -60,7 +60,7 @@ impl<S: PortSet> Buffers<S> {
         }
         let notice = match role {
             Role::Special(at) => cams.special_shrank((input, vl), usize::from(at), dst, bytes),
-            Role::Normal => cams.normal_shrank((input, vl), output, bytes),
+            Role::Normal => cams.normal_shrank((input, vl), to, bytes),
             Role::Control | Role::Destination => None,
         };
         self.tell(input, notice);
@@ -73,8 +73,8 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// Has an empty special queue given back, and isolates whoever waited for one.
-    fn release(&mut self, packets: &mut Pool, now: Time, input: usize, at: usize) {
-        let vl = (input % self.shape.lanes) as u8;
+    fn release(&mut self, packets: &mut Pool, now: Time, input: PortVl, at: usize) {
+        let vl = input.vl(self.shape.lanes);
         let Some(cams) = &mut self.cams else { return };
         let (released, notice) = cams.release((input, vl), at, now);
         let wanted = released && cams.take_wanting(input);
@@ -83,17 +83,17 @@ impl<S: PortSet> Buffers<S> {
         }
         self.tell(input, notice);
         if wanted {
-            let first = (input * self.per_input + 1) as QueueId;
+            let first = (self.first_queue(input) + 1) as QueueId;
             (first..first + self.normal as QueueId).for_each(|queue| self.reconsider(packets, now, queue));
         }
     }
 
     /// Looks whether a normal queue that has grown shows a root.
     fn detect(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
-        let Queue { fifo, bytes, input, .. } = self.queues[queue as usize];
+        let Queue { fifo, bytes, input, vl, .. } = self.queues[queue as usize];
         let Some(head) = fifo.head() else { return };
-        let (input, lanes) = (input as usize, self.shape.lanes);
-        let (port, vl) = (self.route(&packets[head]), input % lanes);
+        let port = self.route(&packets[head]);
+        let output = self.with_lane(port, vl);
         let (routes, pool) = (&self.routes, &*packets);
         let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
         let waiting = fifo.iter(pool).map(|id| &pool[id]).filter(there).map(|packet| packet.dst);
@@ -102,8 +102,7 @@ impl<S: PortSet> Buffers<S> {
         if cams.rule().at_root && !packets[head].kind.follows_data() {
             return;
         }
-        let place = (input, vl as u8);
-        let notice = cams.normal_grew(place, (port * lanes + vl, port), bytes, waiting, now);
+        let notice = cams.normal_grew((input, vl), (output, port), bytes, waiting, now);
         self.tell(input, notice);
         self.reconsider(packets, now, queue);
     }
@@ -113,33 +112,32 @@ impl<S: PortSet> Buffers<S> {
     pub(super) fn isolate(&mut self, packets: &mut Pool, now: Time, queue: QueueId) -> bool {
         let mut any = false;
         loop {
-            let Queue { fifo, input, role, .. } = self.queues[queue as usize];
+            let Queue { fifo, input, vl, role, .. } = self.queues[queue as usize];
             let (Some(cams), Role::Normal, Some(id)) = (&mut self.cams, role, fifo.head()) else {
                 return any;
             };
-            let (input, lanes) = (input as usize, self.shape.lanes);
             let (dst, size, kind) = (packets[id].dst, packets[id].size, packets[id].kind);
             if !kind.follows_data() {
                 return any;
             }
             let port = self.routes.of(&packets[id]);
-            let vl = input % lanes;
-            let Some(at) = cams.special_for(input, port * lanes + vl, dst, now) else { return any };
+            let output = PortVl::of(port, vl, self.shape.lanes);
+            let Some(at) = cams.special_for(input, output, dst, now) else { return any };
             any = true;
             let state = &mut self.queues[queue as usize];
             state.fifo.pop(packets);
             state.bytes -= size;
             let left = state.bytes;
-            let special = (input * self.per_input + 1 + self.normal + at) as QueueId;
+            let special = (input.index() * self.per_input + 1 + self.normal + at) as QueueId;
             let state = &mut self.queues[special as usize];
             let was_empty = state.fifo.is_empty();
             state.fifo.push(id, packets);
             state.bytes += size;
-            let place = (input, vl as u8);
+            let place = (input, vl);
             let notices =
                 [cams.normal_shrank(place, port, left), cams.special_grew(place, at, dst, state.bytes)];
             notices.into_iter().for_each(|notice| self.tell(input, notice));
-            self.changes.moved.push(Moved { input: input / lanes, output: port, vl, dst });
+            self.changes.moved.push(Moved { input: input.port(self.shape.lanes), output: port, vl, dst });
             if was_empty {
                 self.seat(packets, now, special);
             }
@@ -155,17 +153,17 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// A notification of the next node about one of its lines came in at an output port.
-    pub fn received(&mut self, packets: &mut Pool, now: Time, port: usize, notice: Notice) {
+    pub fn received(&mut self, packets: &mut Pool, now: Time, port: Port, notice: Notice) {
+        let output = self.with_lane(port, notice.vl);
         let Some(cams) = &mut self.cams else { return };
-        let output = port * self.shape.lanes + usize::from(notice.vl);
         for (input, at) in cams.received(output, notice) {
-            let queue = input * self.per_input + 1 + self.normal + at;
+            let queue = self.special_queue(input, at);
             if self.queues[queue].fifo.is_empty() {
                 self.release(packets, now, input, at);
             }
         }
         self.unpark(packets, now, output);
-        let rings = output * self.shape.inputs..(output + 1) * self.shape.inputs;
+        let rings = output.index() * self.shape.inputs..(output.index() + 1) * self.shape.inputs;
         let waiting: Vec<QueueId> = rings.flat_map(|ring| self.rings[ring].iter(&self.queues)).collect();
         for queue in waiting {
             self.reconsider(packets, now, queue);

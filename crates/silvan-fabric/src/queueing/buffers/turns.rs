@@ -6,13 +6,14 @@ use silvan_engine::Time;
 use super::super::arbitration::{DueTimes, Standing};
 use super::super::rings::Ring;
 use super::{Buffers, Queue, QueueId, Role};
+use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
 
 impl<S: PortSet> Buffers<S> {
     /// The queue whose turn it is among those of an input port that wait for an output.
     #[inline]
-    pub fn front(&self, output: usize, port: usize, now: Time) -> Option<QueueId> {
-        let ring = &self.rings[output * self.shape.inputs + port];
+    pub fn front(&self, output: PortVl, port: Port, now: Time) -> Option<QueueId> {
+        let ring = &self.rings[self.ring_index(output, port)];
         match &self.due_times {
             None => ring.front(),
             Some(due_times) => self.choose(due_times, ring, now),
@@ -28,14 +29,14 @@ impl<S: PortSet> Buffers<S> {
     /// The input ports to serve at an output: all with someone waiting, but those whose special queues are to
     /// let others pass, as long as there are others that are not busy.
     #[inline]
-    pub fn in_turn(&self, output: usize, busy: S, now: Time) -> S {
+    pub fn in_turn(&self, output: PortVl, busy: S, now: Time) -> S {
         let requests = self.requests(output);
         if self.due_times.is_none() { requests } else { self.without_passed(output, requests, busy, now) }
     }
 
     /// See [`Self::in_turn`].
     #[inline(never)]
-    fn without_passed(&self, output: usize, requests: S, busy: S, now: Time) -> S {
+    fn without_passed(&self, output: PortVl, requests: S, busy: S, now: Time) -> S {
         let mut others = requests;
         for port in requests.iter() {
             if self.front(output, port, now).is_some_and(|queue| self.lets_pass(queue, now)) {
@@ -55,7 +56,7 @@ impl<S: PortSet> Buffers<S> {
         match self.queues[queue as usize] {
             Queue { role: Role::Control, .. } => Standing::Control,
             Queue { role: Role::Normal | Role::Destination, .. } => Standing::Normal,
-            Queue { role: Role::Special(at), input, .. } => Standing::Special(input.into(), at.into()),
+            Queue { role: Role::Special(at), input, .. } => Standing::Special(input, at.into()),
         }
     }
 }
@@ -69,6 +70,7 @@ mod tests {
     use super::super::{Routes, Shape};
     use super::*;
     use crate::packet::{Kind, NO_PACKET, Packet, Pool};
+    use crate::port::Vl;
     use crate::port_set::Ports64;
     use crate::queueing::isolation::{Cams, Message, Notice};
     use crate::queueing::{Organisation, SpecialArbitration, SpecialQueues};
@@ -76,6 +78,8 @@ mod tests {
     const HOT: u32 = 7;
     const COLD: u32 = 1;
     const SLOT: Time = Time(100_000);
+    /// The output.
+    const OUT: PortVl = PortVl::FIRST;
 
     fn packet(dst: u32) -> Packet {
         Packet {
@@ -88,13 +92,13 @@ mod tests {
             src: 0,
             dst,
             next: NO_PACKET,
-            out: 0,
+            out: Port::FIRST,
             class: 0,
             source: 0,
             kind: Kind::Data,
             sl: 0,
-            vl: 0,
-            came: 0,
+            vl: Vl::FIRST,
+            came: Vl::FIRST,
             fecn: false,
             validated: false,
             becn: false,
@@ -119,14 +123,14 @@ mod tests {
         };
         let (mut buffers, mut packets) = (Buffers::new(shape, Routes::None, Some(cams)), Pool::default());
         let message = Message::Allocate([HOT].into());
-        let notice = Notice { vl: 0, line: 0, rate: Some(Rate::from_gbit(20)), message };
-        buffers.received(&mut packets, Time::ZERO, 0, notice);
+        let notice = Notice { vl: Vl::FIRST, line: 0, rate: Some(Rate::from_gbit(20)), message };
+        buffers.received(&mut packets, Time::ZERO, Port::FIRST, notice);
         let hot = std::iter::repeat_n(HOT, 20);
         for (input, dst) in
             hot.flat_map(|dst| [(0, dst), (1, dst)]).chain(std::iter::repeat_n((0, COLD), cold))
         {
             let id = packets.insert(packet(dst));
-            buffers.store(&mut packets, Time::ZERO, (input, 0), id);
+            buffers.store(&mut packets, Time::ZERO, (Port(input), Port::FIRST), id);
         }
         (buffers, packets)
     }
@@ -134,14 +138,14 @@ mod tests {
     /// What the output sends, a packet in each slot, its inputs in turn: `c` cold, else the input of a hot one.
     fn sent(arbitration: SpecialArbitration, cold: usize, slots: u64) -> String {
         let (mut buffers, mut packets) = node(arbitration, cold);
-        let (mut sent, mut turn) = (String::new(), 0);
+        let (mut sent, mut turn) = (String::new(), Port::FIRST);
         for now in (0..slots).map(|slot| Time(slot * SLOT.0)) {
-            let input = buffers.in_turn(0, Ports64::default(), now).next(turn).unwrap();
-            turn = input as u16 + 1;
-            let queue = buffers.front(0, input, now).unwrap();
+            let input = buffers.in_turn(OUT, Ports64::default(), now).next(turn).unwrap();
+            turn = Port(input.0 + 1);
+            let queue = buffers.front(OUT, input, now).unwrap();
             let dst = packets[buffers.head(queue).unwrap()].dst;
-            sent.push(if dst == COLD { 'c' } else { ['0', '1'][input] });
-            buffers.take(&mut packets, now, queue, 0);
+            sent.push(if dst == COLD { 'c' } else { ['0', '1'][input.index()] });
+            buffers.take(&mut packets, now, queue, Port::FIRST);
         }
         sent
     }
@@ -160,23 +164,27 @@ mod tests {
     #[test]
     fn a_special_queue_keeps_its_place_until_it_is_stopped() {
         let (mut buffers, mut packets) = node(SpecialArbitration::RoundRobin, 0);
-        let queue = buffers.front(0, 0, Time::ZERO).unwrap();
+        let queue = buffers.front(OUT, Port::FIRST, Time::ZERO).unwrap();
         buffers.changes.clear();
-        assert_eq!(buffers.take(&mut packets, Time::ZERO, queue, 0), 39_000, "of two times 20 packets");
-        assert_eq!(buffers.front(0, 0, Time::ZERO), Some(queue));
+        assert_eq!(
+            buffers.take(&mut packets, Time::ZERO, queue, Port::FIRST),
+            39_000,
+            "of two times 20 packets"
+        );
+        assert_eq!(buffers.front(OUT, Port::FIRST, Time::ZERO), Some(queue));
         assert!(buffers.changes.asked.is_empty(), "nobody new waits");
-        let stop = Notice { vl: 0, line: 0, rate: None, message: Message::Stop };
-        buffers.received(&mut packets, Time::ZERO, 0, stop);
-        assert_eq!(buffers.front(0, 0, Time::ZERO), None);
-        assert_eq!(buffers.aside(0), [0, 1].into_iter().collect::<Ports64>());
+        let stop = Notice { vl: Vl::FIRST, line: 0, rate: None, message: Message::Stop };
+        buffers.received(&mut packets, Time::ZERO, Port::FIRST, stop);
+        assert_eq!(buffers.front(OUT, Port::FIRST, Time::ZERO), None);
+        assert_eq!(buffers.aside(OUT), Port::all(2).collect::<Ports64>());
     }
 
     #[test]
     fn inputs_that_are_busy_do_not_make_others_wait() {
         let (buffers, _) = node(SpecialArbitration::Strict, 1);
-        let ports = |ports: &[usize]| ports.iter().copied().collect::<Ports64>();
-        assert_eq!(buffers.in_turn(0, ports(&[]), Time::ZERO), ports(&[0]));
-        assert_eq!(buffers.in_turn(0, ports(&[0]), Time::ZERO), ports(&[0, 1]));
-        assert_eq!(buffers.in_turn(0, ports(&[1]), Time::ZERO), ports(&[0]));
+        let ports = |ports: &[u16]| ports.iter().map(|&port| Port(port)).collect::<Ports64>();
+        assert_eq!(buffers.in_turn(OUT, ports(&[]), Time::ZERO), ports(&[0]));
+        assert_eq!(buffers.in_turn(OUT, ports(&[0]), Time::ZERO), ports(&[0, 1]));
+        assert_eq!(buffers.in_turn(OUT, ports(&[1]), Time::ZERO), ports(&[0]));
     }
 }

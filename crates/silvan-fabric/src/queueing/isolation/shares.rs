@@ -4,15 +4,16 @@
 use silvan_engine::Rate;
 
 use super::{Cams, Cause, Line, OwnLine};
+use crate::port::{Port, PortVl, Vl};
 use crate::queueing::SpecialArbitration;
 
 impl Cams {
     /// What the root takes of a special queue: its rate, shared evenly by all that feed it. None where the
     /// tree is gone.
-    pub fn share(&self, input: usize, at: usize) -> Option<Rate> {
-        let Line { output, cause, .. } = self.inputs[input].special[at].as_ref()?;
+    pub fn share(&self, input: PortVl, at: usize) -> Option<Rate> {
+        let Line { output, cause, .. } = self.inputs[input.index()].special[at].as_ref()?;
         let whole = match cause {
-            Cause::Root(_) => self.rates[output / self.lanes],
+            Cause::Root(_) => self.rates[output.port(self.lanes).index()],
             Cause::Branch(number) => self.known(*output, *number)?.rate?,
             Cause::Orphan => return None,
         };
@@ -30,19 +31,19 @@ impl Cams {
 
     /// What the root takes of a normal queue that is its own: its rate, shared evenly by the inputs (of a
     /// virtual lane) whose queues have lines.
-    fn own_share(&self, vl: u8, port: usize) -> Rate {
-        let inputs = (usize::from(vl)..self.inputs.len()).step_by(self.lanes);
-        let lines = inputs.filter(|input| self.own[input * self.own_ports + port] != OwnLine::Free).count();
-        Rate(self.rates[port].0 / lines.max(1) as u64)
+    fn own_share(&self, vl: Vl, port: Port) -> Rate {
+        let inputs = (vl.index()..self.inputs.len()).step_by(self.lanes).map(PortVl::new);
+        let lines = inputs.filter(|&input| self.own[self.own_index(input, port)] != OwnLine::Free).count();
+        Rate(self.rates[port.index()].0 / lines.max(1) as u64)
     }
 
     /// What is told upstream of a special queue's share.
-    pub(super) fn told(&self, input: usize, at: usize) -> Option<Rate> {
+    pub(super) fn told(&self, input: PortVl, at: usize) -> Option<Rate> {
         if self.is_weighted() { self.share(input, at) } else { None }
     }
 
     /// What is told upstream of the share of a root's own queue.
-    pub(super) fn told_of_own(&self, vl: u8, port: usize) -> Option<Rate> {
+    pub(super) fn told_of_own(&self, vl: Vl, port: Port) -> Option<Rate> {
         self.is_weighted().then(|| self.own_share(vl, port))
     }
 
@@ -62,6 +63,7 @@ mod tests {
     use crate::queueing::SpecialQueues;
 
     const GBIT: u64 = 1_000_000_000;
+    const VL: Vl = Vl::FIRST;
 
     /// Three inputs, two outputs of 16 and 40 Gbit/s, one lane.
     fn cams(arbitration: SpecialArbitration, at_root: bool) -> Cams {
@@ -72,7 +74,13 @@ mod tests {
 
     /// What an input says when its normal queue grows to so many bytes, for output 0.
     fn grown(cams: &mut Cams, input: usize, bytes: u32) -> Option<Notice> {
-        cams.normal_grew((input, 0), (0, 0), bytes, [7].into_iter(), Time::ZERO)
+        cams.normal_grew(
+            (PortVl::new(input), VL),
+            (PortVl::FIRST, Port::FIRST),
+            bytes,
+            [7].into_iter(),
+            Time::ZERO,
+        )
     }
 
     fn gbit(notice: Option<Notice>) -> Option<u64> {
@@ -86,8 +94,8 @@ mod tests {
         assert_eq!(gbit(grown(&mut cams, 2, 6_001)), Some(8), "allocate");
         assert_eq!(gbit(grown(&mut cams, 0, 7_000)), Some(8), "stop");
         assert_eq!(gbit(grown(&mut cams, 1, 6_001)), Some(5), "allocate");
-        assert_eq!(gbit(cams.normal_shrank((0, 0), 0, 4_000)), Some(5), "go");
-        assert_eq!(gbit(cams.normal_shrank((1, 0), 0, 0)), None, "release");
+        assert_eq!(gbit(cams.normal_shrank((PortVl::new(0), VL), Port::FIRST, 4_000)), Some(5), "go");
+        assert_eq!(gbit(cams.normal_shrank((PortVl::new(1), VL), Port::FIRST, 0)), None, "release");
         assert_eq!(gbit(grown(&mut cams, 0, 7_000)), Some(8), "stop");
     }
 
@@ -102,25 +110,29 @@ mod tests {
     #[test]
     fn branches_share_what_they_are_told_and_special_queues_of_a_root_its_link() {
         let mut cams = cams(SpecialArbitration::Weighted, true);
-        let notice = |rate, message| Notice { vl: 0, line: 5, rate, message };
+        let notice = |rate, message| Notice { vl: VL, line: 5, rate, message };
         let allocate = || Message::Allocate([9].into());
-        cams.received(1, notice(Some(Rate::from_gbit(12)), allocate()));
-        let taken: Vec<_> = (0..3).map(|input| cams.special_for(input, 1, 9, Time::ZERO).unwrap()).collect();
-        let share = |cams: &Cams, input: usize| cams.share(input, taken[input]).map(|rate| rate.0 / GBIT);
+        cams.received(PortVl::new(1), notice(Some(Rate::from_gbit(12)), allocate()));
+        let taken: Vec<_> = (0..3)
+            .map(|input| cams.special_for(PortVl::new(input), PortVl::new(1), 9, Time::ZERO).unwrap())
+            .collect();
+        let share = |cams: &Cams, input: usize| {
+            cams.share(PortVl::new(input), taken[input]).map(|rate| rate.0 / GBIT)
+        };
         assert_eq!([0, 1, 2].map(|input| share(&cams, input)), [Some(4); 3]);
         // One of them fills and tells the next switch upstream.
-        assert_eq!(gbit(cams.special_grew((1, 0), taken[1], 9, 6_001)), Some(4));
+        assert_eq!(gbit(cams.special_grew((PortVl::new(1), VL), taken[1], 9, 6_001)), Some(4));
         // The next node says something else with the next notice.
-        cams.received(1, notice(Some(Rate::from_gbit(6)), Message::Stop));
+        cams.received(PortVl::new(1), notice(Some(Rate::from_gbit(6)), Message::Stop));
         assert_eq!(share(&cams, 0), Some(2));
         // Two special queues of a root at output 0 share its link, whatever those at output 1 do.
         assert_eq!(grown(&mut cams, 0, 6_001), None);
-        assert_eq!(cams.share(0, 1), Some(Rate::from_gbit(16)));
+        assert_eq!(cams.share(PortVl::FIRST, 1), Some(Rate::from_gbit(16)));
         assert_eq!(grown(&mut cams, 1, 6_001), None);
-        assert_eq!(cams.share(0, 1), Some(Rate::from_gbit(8)));
+        assert_eq!(cams.share(PortVl::FIRST, 1), Some(Rate::from_gbit(8)));
         // Without its tree a special queue has no share, and says so.
-        cams.received(1, notice(None, Message::Release));
+        cams.received(PortVl::new(1), notice(None, Message::Release));
         assert_eq!(share(&cams, 0), None);
-        assert_eq!(cams.special_grew((1, 0), taken[1], 9, 6_002).unwrap().rate, None, "stop");
+        assert_eq!(cams.special_grew((PortVl::new(1), VL), taken[1], 9, 6_002).unwrap().rate, None, "stop");
     }
 }

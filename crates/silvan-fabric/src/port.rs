@@ -1,0 +1,210 @@
+//! Ports and virtual lanes as types of their own, so that neither is passed where the other, or the index of a
+//! queue, is meant. Inside they are the numbers that they stand for.
+
+use std::fmt;
+use std::ops::Range;
+
+/// A port of a switch, from 0; a host has the first one alone. Topologies and forwarding tables count ports from 1:
+/// see [`Port::of_number`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct Port(pub u16);
+
+impl Port {
+    /// The first port, a host's only one.
+    pub const FIRST: Self = Self(0);
+
+    /// The port at an index of what is kept per port.
+    #[inline(always)]
+    pub fn new(index: usize) -> Self {
+        debug_assert!(index <= usize::from(u16::MAX), "ports fit 16 bits");
+        Self(index as u16)
+    }
+
+    /// The port that topologies and forwarding tables give a number from 1.
+    #[inline(always)]
+    pub fn of_number(number: u16) -> Self {
+        Self(number - 1)
+    }
+
+    /// The number of the port in topologies and forwarding tables, from 1.
+    #[inline(always)]
+    pub fn number(self) -> u16 {
+        self.0 + 1
+    }
+
+    /// The index into what is kept per port.
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// All ports of a node that has so many.
+    #[inline]
+    pub fn all(count: usize) -> impl Iterator<Item = Self> + Clone {
+        (0..count).map(Self::new)
+    }
+
+    /// The next one of so many ports that take turns.
+    #[inline(always)]
+    pub fn after(self, count: usize) -> Self {
+        if self.index() + 1 == count { Self::FIRST } else { Self(self.0 + 1) }
+    }
+
+    /// The port with each of its virtual lanes.
+    #[inline(always)]
+    pub fn with_lanes(self, lanes: usize) -> impl Iterator<Item = PortVl> + Clone {
+        self.lane_range(lanes).map(PortVl::new)
+    }
+
+    /// The indices of the port with each of its virtual lanes.
+    #[inline(always)]
+    pub fn lane_range(self, lanes: usize) -> Range<usize> {
+        self.index() * lanes..(self.index() + 1) * lanes
+    }
+}
+
+/// A virtual lane, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct Vl(pub u8);
+
+impl Vl {
+    /// The first one.
+    pub const FIRST: Self = Self(0);
+
+    /// The virtual lane at an index of what is kept per lane.
+    #[inline(always)]
+    pub fn new(index: usize) -> Self {
+        debug_assert!(index <= usize::from(u8::MAX), "virtual lanes fit 8 bits");
+        Self(index as u8)
+    }
+
+    /// The index into what is kept per lane.
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// All virtual lanes of a link that has so many.
+    #[inline]
+    pub fn all(lanes: usize) -> impl Iterator<Item = Self> + Clone {
+        (0..lanes).map(Self::new)
+    }
+
+    /// The next one of so many virtual lanes that take turns.
+    #[inline(always)]
+    pub fn after(self, lanes: usize) -> Self {
+        if self.index() + 1 == lanes { Self::FIRST } else { Self(self.0 + 1) }
+    }
+
+    /// So many virtual lanes in turn, from this one on.
+    #[inline(always)]
+    pub fn in_turn(self, lanes: usize) -> impl Iterator<Item = Self> {
+        let first = self.index();
+        let lane = move |at: usize| if at < lanes { at } else { at - lanes };
+        (first..first + lanes).map(move |at| Self::new(lane(at)))
+    }
+}
+
+/// A port and one of its virtual lanes as one number: `port * lanes + vl`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct PortVl(u16);
+
+impl PortVl {
+    /// The first virtual lane of the first port.
+    pub const FIRST: Self = Self(0);
+
+    /// The pair at an index of what is kept per port and virtual lane.
+    #[inline(always)]
+    pub fn new(index: usize) -> Self {
+        debug_assert!(index <= usize::from(u16::MAX), "ports and virtual lanes fit 16 bits");
+        Self(index as u16)
+    }
+
+    /// A port and one of its `lanes` virtual lanes.
+    #[inline(always)]
+    pub fn of(port: Port, vl: Vl, lanes: usize) -> Self {
+        Self::new(port.index() * lanes + vl.index())
+    }
+
+    /// The port of a host with one of its virtual lanes.
+    #[inline(always)]
+    pub fn of_host(vl: Vl) -> Self {
+        Self(u16::from(vl.0))
+    }
+
+    /// The index into what is kept per port and virtual lane.
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// All pairs of a node that has so many ports.
+    #[inline]
+    pub fn all(ports: usize, lanes: usize) -> impl Iterator<Item = Self> + Clone {
+        (0..ports * lanes).map(Self::new)
+    }
+
+    /// The port, where each has so many virtual lanes.
+    #[inline(always)]
+    pub fn port(self, lanes: usize) -> Port {
+        // In most networks no division is needed.
+        if lanes == 1 { Port(self.0) } else { Port::new(self.index() / lanes) }
+    }
+
+    /// The virtual lane, where each port has so many.
+    #[inline(always)]
+    pub fn vl(self, lanes: usize) -> Vl {
+        if lanes == 1 { Vl::FIRST } else { Vl::new(self.index() % lanes) }
+    }
+}
+
+impl fmt::Display for Vl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+macro_rules! indices {
+    ($($name:ident),*) => {
+        $(impl From<$name> for usize {
+            #[inline(always)]
+            fn from(of: $name) -> Self {
+                of.index()
+            }
+        })*
+    };
+}
+
+indices!(Port, Vl, PortVl);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_is_taken_apart_as_it_was_put_together() {
+        for lanes in [1, 3, 16] {
+            let pairs: Vec<PortVl> = PortVl::all(5, lanes).collect();
+            let each = Port::all(5).flat_map(|port| Vl::all(lanes).map(move |vl| (port, vl)));
+            for (at, (port, vl)) in each.enumerate() {
+                assert_eq!(pairs[at], PortVl::of(port, vl, lanes));
+                assert_eq!((at, port, vl), (pairs[at].index(), pairs[at].port(lanes), pairs[at].vl(lanes)));
+            }
+            let of_third: Vec<PortVl> = Port(2).with_lanes(lanes).collect();
+            assert_eq!(of_third, pairs[2 * lanes..3 * lanes]);
+        }
+    }
+
+    #[test]
+    fn ports_and_lanes_take_turns() {
+        assert_eq!([Port(0), Port(3), Port(4)].map(|port| port.after(5)), [Port(1), Port(4), Port(0)]);
+        assert_eq!([Vl(0), Vl(2)].map(|vl| vl.after(3)), [Vl(1), Vl(0)]);
+        let from = |first: u8| Vl(first).in_turn(3).map(|vl| vl.0).collect::<Vec<_>>();
+        assert_eq!([from(0), from(1), from(2)], [[0, 1, 2], [1, 2, 0], [2, 0, 1]]);
+    }
+
+    #[test]
+    fn numbers_count_from_one() {
+        assert_eq!((Port::of_number(1), Port(255).number()), (Port::FIRST, 256));
+    }
+}
