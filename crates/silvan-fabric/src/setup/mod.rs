@@ -9,11 +9,13 @@ mod offered;
 mod pause;
 mod queues;
 mod sources;
+mod ways;
 
 pub(crate) use apart::Lookahead;
 pub use error::{Reason, SetupError};
 pub use model::check;
 pub use sources::permutation;
+pub use ways::{HostNames, check_links, check_routes};
 
 use std::sync::Arc;
 
@@ -23,8 +25,8 @@ use silvan_engine::{Bytes, EventQueue, Rate, Time};
 use self::model::Model;
 use self::sources::placement;
 use crate::config::Config;
+use crate::congestion::Parts;
 use crate::congestion::reaction::Rule;
-use crate::congestion::{Notification, Parts};
 use crate::core::{Announcements, Core, Notices};
 use crate::host::{Adapter, Host, HostSpec, Order};
 use crate::jobs::Jobs;
@@ -32,7 +34,7 @@ use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX
 use crate::measure::{Forest, LinkName, Meters, Series};
 use crate::packet::Pool;
 use crate::port::{Port, Vl};
-use crate::routing::{self, Tables};
+use crate::routing::Tables;
 use crate::simulation::{Engine, ModelError};
 use crate::switch::{PortWiring, Ports, Steering, Switch};
 use crate::topology::{End, Link, MAX_SWITCH_PORTS, NodeRef, Topology};
@@ -119,8 +121,8 @@ pub(crate) fn build(
     engine: Engine,
 ) -> Result<Network, ModelError> {
     let builder = Builder::new(topology, tables, config)?;
-    builder.check_routes()?;
-    builder.check_ways()?;
+    check_routes(config, topology, tables)?;
+    check_links(&builder.model.parts, topology)?;
     let (links, receiver) = builder.links()?;
     let mut switches = builder.switches()?;
     let mut hosts = builder.hosts()?;
@@ -216,39 +218,6 @@ impl<'a> Builder<'a> {
         let span =
             rates.unwrap_or(Rate::from_gbit(1)).pace().time(self.model.sizes.mtu + self.model.sizes.header);
         Time(span.0 / (8 * self.topology.hosts.len().max(1) as u64))
-    }
-
-    /// Every pair of hosts that may exchange packets has a route, there and back.
-    fn check_routes(&self) -> Result<(), SetupError> {
-        if !self.model.traffic.is_empty() {
-            let analysis = routing::analyse(self.topology, self.tables);
-            if analysis.unroutable > 0 {
-                let first = analysis.problems.first().cloned().unwrap_or_default();
-                return Err(Reason::Unroutable { pairs: analysis.unroutable, first }.at("routing.kind"));
-            }
-        }
-        if self.model.parts.notification == Notification::Backward {
-            self.check_ways_back()?;
-        }
-        let wiring = self.topology.wiring();
-        for (at, flow) in self.model.flows.iter().enumerate() {
-            for (a, b) in [(flow.from, flow.to), (flow.to, flow.from)] {
-                let route = routing::trace(self.topology, &wiring, self.tables, a, b);
-                route.map_err(|error| Reason::NoRoute(error.to_string()).at(format!("flow.{at}.to")))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Every switch has a route to every host, which it may have to notify.
-    fn check_ways_back(&self) -> Result<(), SetupError> {
-        for (table, switch) in self.tables.out.iter().zip(&self.topology.switches) {
-            if let Some(host) = table.iter().position(|port| !(1..=switch.ports).contains(port)) {
-                let (switch, host) = (switch.name.clone(), self.topology.hosts[host].name.clone());
-                return Err(Reason::NoWayBack { switch, host }.at("congestion.notification"));
-            }
-        }
-        Ok(())
     }
 
     /// All channels in the order of the links: of each the one from its end a, then, unless it is

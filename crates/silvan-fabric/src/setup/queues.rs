@@ -116,17 +116,6 @@ impl Builder<'_> {
         Box::new(QueuedSwitch::new(ports, buffers, arbiter, self.model.crossbar))
     }
 
-    /// Special queues tell the node that a packet came from, over the link that it came by.
-    pub(super) fn check_ways(&self) -> Result<(), SetupError> {
-        match &self.model.parts.isolation {
-            Isolation::SpecialQueues(_) if self.topology.has_one_way_links() => {
-                let topology = self.topology.name.clone();
-                Err(Reason::OneWayLinks { topology }.at("congestion.isolation"))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// The output buffer of a host, if it has one.
     pub(super) fn adapter(&self) -> Option<Box<Adapter>> {
         let (organisation, part) = self.model.host.output?;
