@@ -203,6 +203,11 @@ impl Core {
             && self.parts.iter().all(Self::is_idle)
     }
 
+    /// The counters, also those of partitions.
+    pub fn meters_of_parts(&self) -> impl Iterator<Item = &Meters> {
+        std::iter::once(self).chain(&self.parts).map(|core| &core.meters)
+    }
+
     /// All packets inside the network.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         let all = std::iter::once(self).chain(&self.parts);
@@ -227,7 +232,14 @@ impl Core {
         let warmup = self.meters.warmup;
         let first = if self.meters.warm { time } else { time.min(warmup) };
         self.outputs.iter_mut().for_each(|outputs| outputs.expect_look(first));
+        self.meters.expect_look(first);
         self.parts.iter_mut().for_each(|part| part.expect_look(time));
+    }
+
+    /// Somebody looks now.
+    pub fn look(&mut self, now: Time) {
+        self.outputs.iter_mut().for_each(|outputs| outputs.look(now));
+        self.parts.iter_mut().for_each(|part| part.look(now));
     }
 
     /// Adds the latencies that partitions have counted; once, at the end.

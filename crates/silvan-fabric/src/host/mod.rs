@@ -348,6 +348,11 @@ impl Host {
     /// spent on that only if traffic waits for packets to be delivered.
     #[inline]
     fn deliver(&mut self, core: &mut Core, (number, packet): (u64, &Packet), done: Time) {
+        let is_awaited = core.meters.is_awaited || core.meters.ends_message(packet);
+        if self.order.is_none() && !is_awaited {
+            core.meters.will_deliver(packet, done);
+            return;
+        }
         self.count_drained(core);
         if done <= core.now {
             self.count(core, (number, packet), done);

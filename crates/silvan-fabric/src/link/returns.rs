@@ -15,19 +15,21 @@ pub(crate) type Spills = Vec<VecDeque<(Time, u32)>>;
 
 /// Space being freed downstream: when the sender learns of it, and how much. In order of time. Few at a time,
 /// as what is back is booked when another finds no place; the latest ones beyond what fits here are in
-/// [`Spills`].
+/// [`Spills`], which is looked at when those held here are all back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Returns {
     times: [Time; HELD],
     spaces: [u32; HELD],
     count: u8,
+    /// Whether some are among the spills.
+    has_spilled: bool,
     /// Which of the [`Spills`] is this lane's, from the first time it needs one.
     spill: u32,
 }
 
 impl Default for Returns {
     fn default() -> Self {
-        Self { times: [Time::ZERO; HELD], spaces: [0; HELD], count: 0, spill: NO_SPILL }
+        Self { times: [Time::ZERO; HELD], spaces: [0; HELD], count: 0, has_spilled: false, spill: NO_SPILL }
     }
 }
 
@@ -40,7 +42,7 @@ impl Returns {
     /// Whether one more finds no place here.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.len() == HELD
+        self.has_spilled || self.len() == HELD
     }
 
     /// Takes out what is back by now, and gives its sum.
@@ -57,7 +59,7 @@ impl Returns {
             self.spaces[at - back] = self.spaces[at];
         }
         self.count -= back as u8;
-        if self.spill == NO_SPILL { sum } else { sum + self.collect_spill(now, spills) }
+        if self.count == 0 && self.has_spilled { sum + self.collect_spill(now, spills) } else { sum }
     }
 
     /// As [`Self::collect`], of what found no place; takes the next ones in.
@@ -65,17 +67,25 @@ impl Returns {
     fn collect_spill(&mut self, now: Time, spills: &mut Spills) -> u32 {
         let spill = &mut spills[self.spill as usize];
         let mut sum = 0;
-        while self.len() < HELD
-            && let Some((time, space)) = spill.pop_front()
-        {
-            // They are later than all that are held, so none is back before those.
+        while let Some(&(time, space)) = spill.front() {
             if time <= now {
                 sum += space;
+            } else if self.len() < HELD {
+                self.hold(self.len(), time, space);
+                self.count += 1;
             } else {
-                self.insert(time, space);
+                break;
             }
+            spill.pop_front();
         }
+        self.has_spilled = !spill.is_empty();
         sum
+    }
+
+    #[inline]
+    fn hold(&mut self, place: usize, time: Time, space: u32) {
+        self.times[place] = time;
+        self.spaces[place] = space;
     }
 
     /// Adds a credit that is back at a given time.
@@ -91,6 +101,10 @@ impl Returns {
     fn insert(&mut self, time: Time, space: u32) -> Option<(Time, u32)> {
         let mut over = None;
         let mut place = self.len();
+        let is_last = place == 0 || self.times[place - 1] <= time;
+        if is_last && self.has_spilled {
+            return Some((time, space));
+        }
         if place == HELD {
             let last = (self.times[HELD - 1], self.spaces[HELD - 1]);
             if last.0 <= time {
@@ -106,8 +120,7 @@ impl Returns {
             self.spaces[place] = self.spaces[place - 1];
             place -= 1;
         }
-        self.times[place] = time;
-        self.spaces[place] = space;
+        self.hold(place, time, space);
         over
     }
 
@@ -117,6 +130,7 @@ impl Returns {
             self.spill = spills.len() as u32;
             spills.push(VecDeque::new());
         }
+        self.has_spilled = true;
         let spill = &mut spills[self.spill as usize];
         // A host frees its buffer in order, a switch nearly so: the place is near the end.
         let mut place = spill.len();
@@ -145,5 +159,45 @@ impl Returns {
     pub fn iter<'s>(&'s self, spills: &'s Spills) -> impl Iterator<Item = (Time, u32)> + 's {
         let held = (0..self.len()).map(|at| (self.times[at], self.spaces[at]));
         held.chain(spills.get(self.spill as usize).into_iter().flatten().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use silvan_engine::random::Stream;
+
+    use super::*;
+
+    #[test]
+    fn what_returns_is_collected_in_order_of_time() {
+        for seed in 0..200 {
+            let mut stream = Stream::new(seed, "returns", 0);
+            let mut draw = |below: u32| u64::from(stream.below(below));
+            let (mut returns, mut spills) = (Returns::default(), Spills::new());
+            let mut plain: Vec<(Time, u32)> = Vec::new();
+            let (mut now, mut last) = (0, 0);
+            for _ in 0..400 {
+                // Most come in order, as from a host; some before others.
+                last = (last + draw(30)).max(now);
+                let back = if draw(5) == 0 { now + draw(200) } else { last };
+                let space = 1 + draw(9) as u32;
+                returns.add(Time(back), space, &mut spills);
+                plain.push((Time(back), space));
+                plain.sort_by_key(|entry| entry.0);
+                now += draw(25);
+                let wanted = 1 + draw(40) as u32;
+                let mut sum = 0;
+                let enough = plain.iter().find(|(_, space)| {
+                    sum += space;
+                    sum >= wanted
+                });
+                assert_eq!(returns.ready_at(0, wanted, &spills), enough.map(|entry| entry.0), "seed {seed}");
+                if draw(3) == 0 {
+                    let back: u32 = plain.extract_if(.., |entry| entry.0.0 <= now).map(|entry| entry.1).sum();
+                    assert_eq!(returns.collect(Time(now), &mut spills), back, "seed {seed}, at {now}");
+                }
+            }
+            assert!(seed > 0 || spills.iter().any(|spill| spill.capacity() > 0), "some found no place");
+        }
     }
 }

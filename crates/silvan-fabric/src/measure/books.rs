@@ -3,6 +3,7 @@
 
 use crate::core::Core;
 use crate::host::Host;
+use crate::measure::Meters;
 use crate::packet::Kind;
 
 /// Checks that whatever was generated has been delivered, is inside, or waits at its source where that
@@ -23,12 +24,14 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
             control += 1;
         }
     }
+    let later = core.meters_of_parts().flat_map(Meters::later);
+    let undelivered = hosts.iter().flat_map(Host::undelivered);
+    for packet in later.chain(undelivered) {
+        data += 1;
+        marked += u64::from(packet.fecn);
+        found[usize::from(packet.class)] += u64::from(packet.payload);
+    }
     for host in hosts {
-        for packet in host.undelivered() {
-            data += 1;
-            marked += u64::from(packet.fecn);
-            found[usize::from(packet.class)] += u64::from(packet.payload);
-        }
         for id in host.buffered(core) {
             // Counted as injected when they leave the host.
             data -= u64::from(core.part(host.part).packets[id].kind == Kind::Data);

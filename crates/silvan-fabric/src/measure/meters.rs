@@ -94,6 +94,10 @@ pub(crate) struct Meters {
     pub packets_delivered: u64,
     /// Whether somebody waits for so many packets to be delivered.
     pub is_awaited: bool,
+    /// Nobody looks at these counters before.
+    next_look: Time,
+    /// Data packets that hosts will have drained after that, and when.
+    later: Vec<(Time, Packet)>,
     /// Classes from here on are jobs, whose ranks wait for messages.
     pub jobs_from: u16,
     /// Messages of jobs that were delivered and not told yet: class, and host, source there and destination.
@@ -193,6 +197,8 @@ impl Meters {
             packets_injected: 0,
             packets_delivered: 0,
             is_awaited: false,
+            next_look: Time::ZERO,
+            later: Vec::new(),
             jobs_from: u16::MAX,
             messages_in: Vec::new(),
             messages_out: Vec::new(),
@@ -310,6 +316,36 @@ impl Meters {
         self.packets_injected += 1;
         self.sent_bytes[packet.src as usize] += u64::from(packet.payload);
         self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload);
+    }
+
+    /// Nobody looks at these counters before a time.
+    pub fn expect_look(&mut self, time: Time) {
+        self.next_look = time;
+        let mut later = std::mem::take(&mut self.later);
+        later.retain(|(done, packet)| {
+            let is_later = *done > time;
+            if !is_later {
+                self.delivered(packet, *done);
+            }
+            is_later
+        });
+        self.later = later;
+    }
+
+    /// Data packets that have arrived and will have been drained after the next look.
+    pub fn later(&self) -> impl Iterator<Item = &Packet> {
+        self.later.iter().map(|(_, packet)| packet)
+    }
+
+    /// A host will have drained a data packet at `done`, which nobody waits for: it is counted now, unless
+    /// somebody looks before.
+    #[inline]
+    pub fn will_deliver(&mut self, packet: &Packet, done: Time) {
+        if done <= self.next_look {
+            self.delivered(packet, done);
+        } else {
+            self.later.push((done, *packet));
+        }
     }
 
     /// A host has drained a data packet, at `done`. Throughput and latency count until then.

@@ -215,8 +215,8 @@ impl<'a> Builder<'a> {
             let span = link.pace.time(smallest).0.saturating_sub(1);
             let least_ps = span / u64::from(smallest + credit_block - 1);
             // Without a bound on the pace nothing is booked early.
-            let room_ps = if least_ps == 0 { u64::MAX / 2 } else { 3 * u64::from(full_space) * least_ps };
-            Kind { link: *link, least_ps, room_ps }
+            let full_ps = if least_ps == 0 { u64::MAX / 8 } else { u64::from(full_space) * least_ps };
+            Kind { link: *link, least_ps, full_ps }
         };
         self.plan.links.kinds().iter().map(kind).collect()
     }
@@ -334,6 +334,8 @@ impl<'a> Builder<'a> {
             width,
             returns: vec![Returns::default(); count * LANES].into(),
             spills: Vec::new(),
+            early: Vec::new(),
+            early_sums: vec![0; count * LANES].into(),
             wanted: vec![0; count * LANES].into(),
             #[cfg(debug_assertions)]
             in_flight: vec![0; count * LANES].into(),

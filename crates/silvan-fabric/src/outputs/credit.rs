@@ -2,8 +2,8 @@
 
 use silvan_engine::Time;
 
-use super::Bank;
 use super::port::OutputLane;
+use super::{Bank, Early};
 use crate::link::{Returns, Spills};
 
 impl OutputLane {
@@ -35,18 +35,59 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     ///
     /// It is booked at once if the output will have had credit for whatever it can send before it is back,
     /// and for two full packets besides, which is what the marking rule asks for at most (a third one may
-    /// begin at the last moment): then nobody can tell the difference.
+    /// begin at the last moment): then nobody can tell the difference, but for who looks at what is
+    /// outstanding.
     #[inline(always)]
     pub(super) fn credit(&mut self, output: usize, vl: usize, back: Time, space: u32) {
-        let port = &mut self.ports[output];
-        let lane = &mut port.lanes[vl];
+        let port = &self.ports[output];
         let kind = &self.kinds[usize::from(port.kind)];
         let until_back = back.0 - (self.bin << self.shift);
-        if u64::from(lane.available) * kind.least_ps >= until_back + kind.room_ps && back <= self.next_look {
-            lane.available += space;
+        if u64::from(port.lanes[vl].available) * kind.least_ps >= until_back + 3 * kind.full_ps {
+            self.credit_early(output, vl, back, space);
         } else {
             self.credit_exactly(output, vl, back, space);
         }
+    }
+
+    /// As [`Self::credit`], of a host's buffer.
+    ///
+    /// A host drains packets in the order in which they arrive, and no faster than the link brings them. So
+    /// what is back later than some time, but no later than this credit, was sent by now and takes the link at
+    /// least the time between, but for one packet; and what is sent between now and then takes the time between
+    /// those. All in all, less is outstanding at any time before than the link could send until this credit
+    /// is back, and one packet.
+    #[inline(always)]
+    pub(super) fn credit_of_host(&mut self, output: usize, vl: usize, back: Time, space: u32) {
+        let kind = &self.kinds[usize::from(self.ports[output].kind)];
+        let until_back = back.0 - (self.bin << self.shift);
+        let capacity = self.capacities[output * LANES + vl];
+        if u64::from(capacity) * kind.least_ps >= until_back + 4 * kind.full_ps {
+            self.credit_early(output, vl, back, space);
+        } else {
+            self.credit_exactly(output, vl, back, space);
+        }
+    }
+
+    #[inline(always)]
+    fn credit_early(&mut self, output: usize, vl: usize, back: Time, space: u32) {
+        self.ports[output].lanes[vl].available += space;
+        if back > self.next_look {
+            let lane = output * LANES + vl;
+            self.early.push(Early { back, lane: lane as u32, space });
+            self.early_sums[lane] += space;
+        }
+    }
+
+    /// Somebody looks: what is back by now is not outstanding.
+    pub(super) fn look(&mut self, now: Time) {
+        let sums = &mut self.early_sums;
+        self.early.retain(|&Early { back, lane, space }| {
+            let is_outstanding = back > now;
+            if !is_outstanding {
+                sums[lane as usize] -= space;
+            }
+            is_outstanding
+        });
     }
 
     /// As [`Self::credit`], booked when it is back.

@@ -30,7 +30,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let at = output * LANES + vl;
         let returning = self.returns[at].iter(&self.spills);
         let back: u32 = returning.filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
-        self.capacities[at] - self.ports[output].lanes[vl].available - back
+        self.capacities[at] - self.ports[output].lanes[vl].available - back + self.early_sums[at]
     }
 
     fn is_stuck(&self, output: usize, vl: usize) -> bool {

@@ -73,8 +73,16 @@ struct Kind {
     link: LinkKind,
     /// No byte of space is spent faster than one in so many picoseconds.
     least_ps: u64,
-    /// In this time the space of three full packets can be spent, and no more.
-    room_ps: u64,
+    /// In this time the space of one full packet can be spent, and no more.
+    full_ps: u64,
+}
+
+/// Credit of a lane, booked before it is back.
+#[derive(Debug, Clone, Copy)]
+struct Early {
+    back: Time,
+    lane: u32,
+    space: u32,
 }
 
 /// Who sends to an input.
@@ -129,6 +137,9 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     /// `[port * LANES + vl]`.
     returns: Box<[Returns]>,
     spills: Spills,
+    /// Credit that was booked early and is back after the next look, and of it the sum per lane.
+    early: Vec<Early>,
+    early_sums: Box<[u32]>,
     /// The least credit that some packet has been waiting for since the last one was sent.
     wanted: Box<[u32]>,
     /// Receive buffer per virtual lane.
@@ -227,6 +238,11 @@ impl Outputs {
     /// Somebody will look at what is on its way at this time.
     pub fn expect_look(&mut self, time: Time) {
         with_bank!(self, bank => bank.next_look = time);
+    }
+
+    /// Somebody looks now.
+    pub fn look(&mut self, now: Time) {
+        with_bank!(self, bank => bank.look(now));
     }
 
     /// A host has begun to send a packet, whose head is ready for arbitration at a time.

@@ -409,9 +409,9 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             around.meters.check_order(packet, tail_at);
         }
         let is_quiet = !packet.fecn && !self.acknowledges && !around.meters.ends_message(packet);
-        if is_data && is_quiet && done <= self.next_look {
+        if is_data && is_quiet {
             self.events += 1;
-            around.meters.delivered(packet, done);
+            around.meters.will_deliver(packet, done);
             around.packets.remove(head.packet);
         } else {
             packet.tail_lag = done - tail_at;
@@ -420,7 +420,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             around.queue.push(event);
         }
         let delay = self.kinds[usize::from(self.ports[output].kind)].link.delay;
-        self.credit(output, vl, done + delay, u32::from(head.space));
+        self.credit_of_host(output, vl, done + delay, u32::from(head.space));
     }
 
     /// Puts a packet on the wire, and lets the credit for its space return.

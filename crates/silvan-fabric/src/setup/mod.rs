@@ -89,6 +89,7 @@ impl Network {
         for host in hosts {
             host.count_drained(core.part_mut(host.part));
         }
+        core.look(core.now);
         core.gather();
     }
 }

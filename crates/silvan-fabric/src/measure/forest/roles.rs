@@ -69,10 +69,46 @@ pub(crate) struct Waiting {
     pub lost_bytes: f64,
 }
 
+/// What goes on at the host of somebody who feeds a tree; see [`Feeding`].
+#[derive(Debug, Clone, Copy)]
+struct AtHost {
+    host: u32,
+    sent_bytes: u64,
+    packets: u64,
+}
+
+/// Who feeds a tree. What is added to for each of them at every sample lies together.
+#[derive(Debug, Default)]
+pub(super) struct Feeders {
+    places: FxHashMap<Who, u32>,
+    all: Vec<(Who, Feeding)>,
+    at_hosts: Vec<AtHost>,
+}
+
+impl Feeders {
+    /// What somebody sends through the root, so far nothing if it is new.
+    fn entry(&mut self, who: Who, first_ns: u64) -> &mut Feeding {
+        let place = *self.places.entry(who).or_insert_with(|| {
+            self.all.push((who, Feeding { first_ns, ..Feeding::default() }));
+            self.at_hosts.push(AtHost { host: who.host, sent_bytes: 0, packets: 0 });
+            self.all.len() as u32 - 1
+        });
+        &mut self.all[place as usize].1
+    }
+
+    /// All of them, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (Who, Feeding)> {
+        self.all.iter().zip(&self.at_hosts).map(|(&(who, feeding), at_host)| {
+            let AtHost { sent_bytes, packets, .. } = *at_host;
+            (who, Feeding { sent_bytes, packets, ..feeding })
+        })
+    }
+}
+
 /// Who has to do with a tree.
 #[derive(Debug, Default)]
 pub(super) struct Around {
-    pub feeding: FxHashMap<Who, Feeding>,
+    pub feeding: Feeders,
     pub waiting: FxHashMap<Who, Waiting>,
 }
 
@@ -201,8 +237,7 @@ impl Roles {
         for &(sender, bytes) in delivered {
             let who = Who { class: sender.class, host: sender.host };
             let mut add = |tree: u32| {
-                let fresh = Feeding { first_ns: from_ns, ..Feeding::default() };
-                let feeding = self.of[tree as usize].feeding.entry(who).or_insert(fresh);
+                let feeding = self.of[tree as usize].feeding.entry(who, from_ns);
                 feeding.bytes += bytes as f64 * scale;
                 // It may have several flows to the root.
                 feeding.fed += u32::from(feeding.last_ns != now_ns);
@@ -226,10 +261,12 @@ impl Roles {
                 });
             }
         }
+        let before = self.sent.iter().copied().chain(std::iter::repeat(0));
+        let sent: Vec<u64> =
+            core.meters.sent_bytes.iter().zip(before).map(|(now, before)| now - before).collect();
         for &tree in numbers {
-            for (who, feeding) in &mut self.of[tree as usize].feeding {
-                let before = self.sent.get(who.host as usize).copied().unwrap_or(0);
-                feeding.sent_bytes += core.meters.sent_bytes[who.host as usize] - before;
+            for at_host in &mut self.of[tree as usize].feeding.at_hosts {
+                at_host.sent_bytes += sent[at_host.host as usize];
             }
         }
     }
@@ -255,8 +292,7 @@ impl Roles {
             let first = if let Meets::Root(root) = one.meets { Some(root) } else { None };
             for root in last.into_iter().chain(first.filter(|first| Some(*first) != last)) {
                 let tree = numbers[root as usize];
-                let fresh = Feeding { first_ns: from_ns, ..Feeding::default() };
-                let feeding = self.of[tree as usize].feeding.entry(one.who).or_insert(fresh);
+                let feeding = self.of[tree as usize].feeding.entry(one.who, from_ns);
                 feeding.see(now_ns, nodes.hosts[one.who.host as usize].throttled_flows() > 0);
                 feeding.own_packets += 1;
                 if !watched[root as usize] {
@@ -265,8 +301,8 @@ impl Roles {
             }
         }
         for &tree in numbers {
-            for (who, feeding) in &mut self.of[tree as usize].feeding {
-                feeding.packets += inside[who.host as usize];
+            for at_host in &mut self.of[tree as usize].feeding.at_hosts {
+                at_host.packets += inside[at_host.host as usize];
             }
         }
     }
