@@ -8,14 +8,14 @@ mod model;
 mod offered;
 mod pause;
 mod queues;
+mod routes;
 mod sources;
-mod ways;
 
 pub(crate) use apart::Lookahead;
 pub use error::{Reason, SetupError};
 pub use model::check;
+pub use routes::{HostNames, check_links, check_routes};
 pub use sources::permutation;
-pub use ways::{HostNames, check_links, check_routes};
 
 use std::sync::Arc;
 
