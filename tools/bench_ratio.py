@@ -4,10 +4,11 @@
 
 `make bench AGAINST=COMMIT` does the like. Both builds run the same scenario files, those of this
 checkout, in turns: here, there, there, here, and so on, so that a drift of the machine acts on
-both. What counts is packet-hops per second of CPU time, without the time to set up, which a
-run of two simulated microseconds measures: other programs on the machine then matter less, and so
-does a change that makes a few packets more or less of the same scenario. A case on several threads counts
-by wall time, and the other build, which may know no threads, does it with one.
+both. What the other build cannot do is switched off here (`equal_work.py`). What counts is packet-hops
+per second of CPU time, without the time to set up, which a run of two simulated microseconds measures:
+other programs on the machine then matter less, and so does a change that makes a few packets more or
+less of the same scenario. A case on several threads counts by wall time, and the other build, which may
+know no threads, does it with one.
 """
 
 from __future__ import annotations
@@ -21,39 +22,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from equal_work import CannotRunError, Case, Work, equal_work
 from other_build import ROOT, CannotCompareError, OtherBuild, build
 
 #: Long enough for a scenario to be valid, short enough for next to nothing to happen.
 SET_UP_ONLY = ("duration=2 us", "warmup=0 s", "measure.interval=2 us")
-#: The override by which a case has several threads.
-THREADS = "threads="
 ROW = "{:<24} {:>6} {:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}"
-
-
-class CannotRunError(Exception):
-    """A build cannot run a case, and what it said."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A scenario file of this checkout, with overrides (`key=value`)."""
-
-    name: str
-    scenario: Path
-    overrides: tuple[str, ...]
-
-    @property
-    def has_threads(self) -> bool:
-        """Whether several threads work at it."""
-        return any(word.startswith(THREADS) for word in self.overrides)
-
-    def on_one_thread(self) -> Case:
-        """Return the same for one thread."""
-        return replace(self, overrides=tuple(w for w in self.overrides if not w.startswith(THREADS)))
 
 
 @dataclass(frozen=True)
@@ -85,6 +63,8 @@ class Comparison:
     """Pairs of runs, here and there."""
 
     pairs: Sequence[tuple[Run, Run]]
+    #: What both did.
+    work: Work
 
     @property
     def ratios(self) -> list[float]:
@@ -102,18 +82,18 @@ class Comparison:
         return all(here.hops == there.hops for here, there in self.pairs)
 
 
-def compare(case: Case, here: Runner, there: Runner, rounds: int) -> Comparison:
+def compare(work: Work, here: Runner, there: Runner, rounds: int) -> Comparison:
     """Run a case on both builds, in turns."""
-    by_wall, alone = case.has_threads, case.on_one_thread()
-    base_here, base_there = here(case, SET_UP_ONLY, by_wall), there(alone, SET_UP_ONLY, by_wall)
+    by_wall = work.here.has_threads
+    base_here, base_there = here(work.here, SET_UP_ONLY, by_wall), there(work.there, SET_UP_ONLY, by_wall)
     pairs = []
     for is_swapped in turns(rounds):
         if is_swapped:
-            other, own = there(alone, (), by_wall), here(case, (), by_wall)
+            other, own = there(work.there, (), by_wall), here(work.here, (), by_wall)
         else:
-            own, other = here(case, (), by_wall), there(alone, (), by_wall)
+            own, other = here(work.here, (), by_wall), there(work.there, (), by_wall)
         pairs.append((own.without(base_here), other.without(base_there)))
-    return Comparison(pairs)
+    return Comparison(pairs, work)
 
 
 def turns(rounds: int) -> Iterator[bool]:
@@ -182,15 +162,15 @@ def head() -> str:
     return top + "\n" + ROW.format("case", "median", "least - most", *("here", "there") * 3)
 
 
-def line(name: str, found: Comparison) -> str:
-    """Return a line of the table; a star stands by hops that differ."""
+def line(name: str, found: Comparison, mark: str = "") -> str:
+    """Return a line of the table, with a mark behind; a star stands by hops that differ."""
     here, there = zip(*found.pairs, strict=True)
     counts = [runs[0].hops for runs in (here, there)], [runs[0].events for runs in (here, there)]
     speeds = [statistics.median(run.hops_per_s for run in runs) for runs in (here, there)]
     shown = [f"{number / 1e6:.2f}" for number in (*speeds, *counts[0], *counts[1])]
     shown[3] += "" if found.same_traffic else "*"
     spread = f"{min(found.ratios):.2f} - {max(found.ratios):.2f}"
-    return ROW.format(name, f"{found.ratio:.2f}", spread, *shown)
+    return f"{ROW.format(name, f'{found.ratio:.2f}', spread, *shown)} {mark}".rstrip()
 
 
 def note(file: Path, found: dict[str, Comparison], commit: str) -> None:
@@ -199,7 +179,11 @@ def note(file: Path, found: dict[str, Comparison], commit: str) -> None:
     for name, comparison in found.items():
         spread = [min(comparison.ratios), max(comparison.ratios)]
         entry = {"against": commit, "ratio": comparison.ratio, "ratio_spread": spread}
-        results.setdefault(name, {}).update(entry)
+        if comparison.work.off:
+            entry["switched_off"] = dict(comparison.work.off)
+        one = results.setdefault(name, {})
+        one.pop("switched_off", None)
+        one.update(entry)
     file.write_text(json.dumps(results, indent=2) + "\n")
 
 
@@ -225,7 +209,8 @@ def main() -> int:
         other = build(options.commit, "bench")
         with tempfile.TemporaryDirectory() as scratch:
             here = runner("here", options.bench, True, Path(scratch))
-            found = compare_all(chosen, here, runner_of(other, Path(scratch)), options.rounds, other)
+            there = runner_of(other, Path(scratch))
+            found = compare_all(chosen, here, there, options.rounds, other, Path(scratch) / "without")
     except CannotCompareError as error:
         print(f"bench_ratio: {error}", file=sys.stderr)
         return 2
@@ -236,23 +221,31 @@ def main() -> int:
 
 
 def compare_all(
-    chosen: Sequence[Case], here: Runner, there: Runner, rounds: int, other: OtherBuild
+    chosen: Sequence[Case], here: Runner, there: Runner, rounds: int, other: OtherBuild, folder: Path
 ) -> dict[str, Comparison]:
-    """Compare case by case, printing a line for each."""
+    """Compare case by case, printing a line for each; `folder` takes scenarios without some keys."""
     print(f"Here: this checkout. There: {other.title}.")
     print(f"{rounds} pairs of runs, in turns; speeds per second of CPU time (of wall time for cases on")
     print("several threads, which the other build does with one), without setting up.")
     print(head(), flush=True)
     found = {}
+    notes: list[str] = []
     for case in chosen:
         try:
-            found[case.name] = compare(case, here, there, rounds)
+            by_wall = case.has_threads
+            work = equal_work(case, lambda one, wall=by_wall: there(one, SET_UP_ONLY, wall), folder)
+            found[case.name] = compare(work, here, there, rounds)
         except CannotRunError as error:
             print(f"{case.name:<24} not compared: {error}", flush=True)
             continue
-        print(line(case.name, found[case.name]), flush=True)
+        if work.off and work.title not in notes:
+            notes.append(work.title)
+        mark = f"[{notes.index(work.title) + 1}]" if work.off else ""
+        print(line(case.name, found[case.name], mark), flush=True)
     if not all(comparison.same_traffic for comparison in found.values()):
         print("* another number of hops: results differ between the builds")
+    for number, what in enumerate(notes, start=1):
+        print(f"[{number}] here with {what}: the other build knows no such key, and does just that")
     return found
 
 

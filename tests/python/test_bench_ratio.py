@@ -7,10 +7,18 @@ import pytest
 
 import bench_ratio
 import other_build
-from bench_ratio import Case, Comparison, Run
+from bench_ratio import Comparison, Run
 from conftest import ROOT, script
+from equal_work import Case, Work
 
 CASE = Case("case", ROOT / "scenarios" / "star.toml", ("seed=2",))
+
+
+def alike(case):
+    return Work(case, case.on_one_thread(), {})
+
+
+WORK = alike(CASE)
 
 
 def runner(name, order, set_up, run):
@@ -26,7 +34,7 @@ def test_builds_take_turns_and_setting_up_does_not_count():
     order = []
     here = runner("A", order, Run(10, 20, 1.0), Run(410, 820, 3.0))
     there = runner("B", order, Run(10, 20, 2.0), Run(410, 820, 6.0))
-    found = bench_ratio.compare(CASE, here, there, 4)
+    found = bench_ratio.compare(alike(CASE), here, there, 4)
     assert order == ["A set-up", "B set-up", *"AB", *"BA", *"AB", *"BA"]
     assert found.pairs == [(Run(400, 800, 2.0), Run(400, 800, 4.0))] * 4
     assert found.ratio == 2.0
@@ -51,24 +59,26 @@ def test_a_case_on_threads_is_measured_by_the_clock_and_done_by_one_thread_there
     assert there(case.on_one_thread(), (), True).seconds == 3.0
     order = []
     runs = [runner(name, order, Run(0, 0, 0.0), Run(4, 4, 1.0)) for name in "AB"]
-    assert bench_ratio.compare(case, *runs, 2).ratio == 1.0
+    assert bench_ratio.compare(alike(case), *runs, 2).ratio == 1.0
 
 
 def test_the_ratio_is_the_median_of_pairs_and_other_traffic_is_marked():
     there = Run(100, 1, 1.0)
-    found = Comparison([(Run(110, 1, 1.0), there), (Run(110, 1, 0.25), there), (Run(110, 1, 0.5), there)])
+    found = Comparison(
+        [(Run(110, 1, 1.0), there), (Run(110, 1, 0.25), there), (Run(110, 1, 0.5), there)], WORK
+    )
     assert found.ratio == pytest.approx(2.2)
     line = bench_ratio.line("name", found)
     assert "2.20" in line
     assert "1.10 - 4.40" in line
     assert "*" in line
-    assert "*" not in bench_ratio.line("name", Comparison([(there, there)]))
+    assert "*" not in bench_ratio.line("name", Comparison([(there, there)], WORK))
 
 
 def test_ratios_are_added_to_what_was_measured(tmp_path):
     file = tmp_path / "bench.json"
     file.write_text('{"case": {"wall_s": 1.5}}')
-    bench_ratio.note(file, {"case": Comparison([(Run(2, 1, 1.0), Run(1, 1, 1.0))])}, "abc")
+    bench_ratio.note(file, {"case": Comparison([(Run(2, 1, 1.0), Run(1, 1, 1.0))], WORK)}, "abc")
     assert json.loads(file.read_text()) == {
         "case": {"wall_s": 1.5, "against": "abc", "ratio": 2.0, "ratio_spread": [2.0, 2.0]}
     }
@@ -92,7 +102,7 @@ def test_a_case_that_one_build_cannot_run_is_no_error(tmp_path, capsys):
     there = bench_ratio.runner("there", program, True, tmp_path)
     other = other_build.OtherBuild("abc", "Add a part", tmp_path, program)
     here = runner("here", [], Run(0, 0, 0.0), Run(1, 1, 1.0))
-    assert bench_ratio.compare_all([CASE], here, there, 2, other) == {}
+    assert bench_ratio.compare_all([CASE], here, there, 2, other, tmp_path / "without") == {}
     assert "not compared: there, no key `switch.speedup`" in capsys.readouterr().out
 
 

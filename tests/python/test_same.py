@@ -46,6 +46,21 @@ def test_a_seed_differs_only_if_its_scenario_gives_something_else(tmp_path):
     assert verdicts(Stub({2: "refused"}), there, tmp_path)[1] == (2, same.DIFFERS)
 
 
+def test_a_build_that_prints_no_digests_of_trees_is_compared_by_the_rest(tmp_path):
+    digests = " | trees 01 tree_links - contributors - victims - wiring 02"
+    lines = dict.fromkeys((1, 2, 3), "0 a done" + digests)
+    here = Stub(lines)
+    assert [kind for _, kind in verdicts(here, Stub({}), tmp_path)] == [same.SAME] * 3
+    assert [kind for _, kind in verdicts(Stub({}), here, tmp_path)] == [same.SAME] * 3
+    assert verdicts(here, Stub({2: "0 b done"}, "0 g done"), tmp_path)[1] == (2, same.DIFFERS)
+    # Builds that both print them must agree.
+    other = Stub({**lines, 2: lines[2].replace("01", "03")}, "0 f done" + digests.replace("01", "03"))
+    here.of_file = "0 f done" + digests
+    assert [kind for _, kind in verdicts(here, other, tmp_path)] == [same.SAME, same.DIFFERS, same.SAME]
+    other.of_file = "0 f done"
+    assert verdicts(here, other, tmp_path)[1] == (2, same.DRAWN_OTHERWISE)
+
+
 def test_the_report_says_how_to_run_one_again(tmp_path, capsys):
     swarm = Stub({})
     assert same.report([Verdict(1, same.SAME, "a", "a")], swarm, swarm, tmp_path)

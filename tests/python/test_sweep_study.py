@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tomllib
 
 import silvan
 from conftest import ROOT, SMALL
@@ -14,6 +15,7 @@ from silvan.sweeps.errors import Place
 from silvan.sweeps.measures import MEASURE_KEYS, REDUCTIONS, read_measure
 from silvan.sweeps.schema import schema
 from silvan.sweeps.study import STUDY_KEYS
+from silvan.tuning.problem import Tuning
 
 PLACE = Place("study.toml")
 STUDY = """\
@@ -73,6 +75,45 @@ def test_nested_settings_are_dotted_keys(written):
     head = STUDY.replace("seeds = 2", "seeds = 2\n[set]\nmeasure.interval = '1 ms'\n'flow.0.start' = '1 us'")
     study = silvan.Study.load(written(head))
     assert study.fixed == {"measure.interval": "1 ms", "flow.0.start": "1 us"}
+
+
+#: Settings, what they are by dotted key, and what comes of a marking rate of 3: 1 is the default.
+TABLES = {
+    "a key in quotes": (
+        "'congestion.marking' = { threshold = 7 }",
+        {"congestion.marking": {"threshold": 7}},
+        (7, 1),
+    ),
+    "a table": ("[set.congestion.marking]\nthreshold = 7", {"congestion.marking.threshold": 7}, (7, 3)),
+    "a key without quotes": (
+        "congestion.marking = { threshold = 7 }",
+        {"congestion.marking.threshold": 7},
+        (7, 3),
+    ),
+    "a table of keys in quotes": (
+        "[set.congestion]\n'marking.threshold' = 7",
+        {"congestion.marking.threshold": 7},
+        (7, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_takes_the_place_of_another_where_its_key_is_one_of_the_command_line(written, small, name):
+    text, fixed, (threshold, rate) = TABLES[name]
+    small.write_text(small.read_text() + "\n[congestion]\nmechanism = 'ib-cc'\nmarking.marking_rate = 3\n")
+    found = [
+        silvan.Study.load(written(f"{STUDY}[set]\n{text}\n")),
+        Tuning.load(written(f"scenario = 'small.toml'\n[set]\n{text}\n")),
+    ]
+    for one in found:
+        assert one.fixed == fixed
+        resolved = one.base.at(one.fixed).to_toml()
+        marking = tomllib.loads(resolved)["congestion"]["marking"]
+        assert (marking["threshold"], marking["marking_rate"]) == (threshold, rate)
+    if rate == 1:
+        same = silvan.Scenario.load(small, fixed).to_toml()
+        assert tomllib.loads(same) == tomllib.loads(resolved), "as after --set"
 
 
 @pytest.mark.parametrize(

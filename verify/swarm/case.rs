@@ -178,7 +178,7 @@ pub fn summary(outcome: &Outcome) -> Json {
 }
 
 /// Tables about congestion trees, which older builds do not have.
-const OF_TREES: [&str; 5] = ["trees", "tree_links", "contributors", "victims", "wiring"];
+pub const OF_TREES: [&str; 5] = ["trees", "tree_links", "contributors", "victims", "wiring"];
 
 /// Adds summary and tables to a hash, but not what older builds do not have.
 pub fn digest_beside_older(run: &Run, hash: &mut Hash) {
@@ -207,6 +207,19 @@ fn add_table(table: &Rows, hash: &mut Hash) {
             }
         }
     }
+}
+
+/// A hash for each table about congestion trees, over runs of one scenario; none for a table that no run has.
+pub fn digests_of_trees(runs: &[&Run]) -> [Option<u64>; OF_TREES.len()] {
+    let tables = runs.iter().filter_map(|run| run.outcome.as_ref()).flat_map(|outcome| &outcome.tables);
+    let tables: Vec<&Rows> = tables.collect();
+    OF_TREES.map(|name| {
+        let mut own = tables.iter().filter(|table| table.name == name).peekable();
+        own.peek()?;
+        let mut hash = Hash::new();
+        own.for_each(|table| add_table(table, &mut hash));
+        Some(hash.0)
+    })
 }
 
 /// A hash over summary and all tables of a run: equal where all that users see is.

@@ -6,7 +6,8 @@ use silvan_scenario::{Scenario, Threads};
 use toml::Table;
 
 use crate::case::{
-    Case, End, Hash, Run, digest_beside_older, digest_of, read, read_text, run, run_with, summary,
+    Case, End, Hash, OF_TREES, Run, digest_beside_older, digest_of, digests_of_trees, read, read_text, run,
+    run_with, summary,
 };
 use crate::{books, finish, variants};
 
@@ -40,6 +41,24 @@ pub const CHECKS: [&str; 19] = [
     "latency",
 ];
 
+/// What two builds compare of a scenario's runs.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct Fingerprint {
+    /// Over summary and tables that every build has.
+    pub hash: u64,
+    /// By table of [`OF_TREES`].
+    pub trees: [Option<u64>; OF_TREES.len()],
+}
+
+impl Fingerprint {
+    fn of(base: &Run, drained: Option<&Run>) -> Self {
+        let runs: Vec<&Run> = [base].into_iter().chain(drained).collect();
+        let mut hash = Hash::new();
+        runs.iter().for_each(|run| digest_beside_older(run, &mut hash));
+        Self { hash: hash.0, trees: digests_of_trees(&runs) }
+    }
+}
+
 /// What was found about a scenario.
 #[derive(Default)]
 pub struct Findings {
@@ -48,8 +67,8 @@ pub struct Findings {
     pub made: Vec<&'static str>,
     /// Ends of the run and of the drained run.
     pub ends: Vec<String>,
-    /// The hash over both.
-    pub fingerprint: u64,
+    /// Of both.
+    pub fingerprint: Fingerprint,
 }
 
 /// Which checks to make.
@@ -95,22 +114,13 @@ impl Findings {
 }
 
 /// Base run and drained run, for the fingerprint alone.
-pub fn fingerprint(case: &Case) -> (u64, Vec<String>, Vec<Failure>) {
+pub fn fingerprint(case: &Case) -> Findings {
     let mut findings = Findings::default();
     let base = run(&case.scenario);
     findings.ended(&base, &case.scenario, "run");
     let drained = drain(&case.table, &case.scenario, &mut findings);
-    let hash = both(&base, drained.as_ref());
-    (hash, findings.ends, findings.failures)
-}
-
-fn both(base: &Run, drained: Option<&Run>) -> u64 {
-    let mut hash = Hash::new();
-    digest_beside_older(base, &mut hash);
-    if let Some(run) = drained {
-        digest_beside_older(run, &mut hash);
-    }
-    hash.0
+    findings.fingerprint = Fingerprint::of(&base, drained.as_ref());
+    findings
 }
 
 fn drain(table: &Table, scenario: &Scenario, findings: &mut Findings) -> Option<Run> {
@@ -188,7 +198,7 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
         || one("deadlock")
         || one("stalled");
     let drained = if all { drain(table, scenario, &mut findings) } else { None };
-    findings.fingerprint = both(&base, drained.as_ref());
+    findings.fingerprint = Fingerprint::of(&base, drained.as_ref());
     findings.failures.retain(|failure| wanted.has(failure.check));
     findings
 }
@@ -247,6 +257,8 @@ fn jobs((table, scenario): (&Table, &Scenario), wanted: &Wanted<'_>, findings: &
         let only = Wanted { only: wanted.only.map(|_| "engine"), skip: wanted.skip };
         apart(&run(&plain), &plain, &only, findings);
     }
+    let only = Wanted { only: Some("threads"), skip: wanted.skip };
+    apart(&Run { end: End::Done, outcome: Some(outcome) }, &jobs, &only, findings);
 }
 
 fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {
@@ -264,7 +276,19 @@ fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {
     }
 }
 
-/// Runs a variant; a refused one is not compared.
+/// Why a variant that ended so tells something of the model; none if it ended as the base did, or cannot be judged:
+/// one that is refused, and one that takes too many events as it has more to do than the base (jobs, and an end to
+/// all that sources have made by then).
+fn otherwise(end: &End, has_more_to_do: bool) -> Result<(), Option<String>> {
+    match end {
+        End::Done => Ok(()),
+        End::Explained("refused", _) => Err(None),
+        End::Costly if has_more_to_do => Err(None),
+        other => Err(Some(format!("ends otherwise: {other:?}"))),
+    }
+}
+
+/// Runs a variant; one that cannot be judged is not compared.
 fn variant(table: &Table, check: &'static str, findings: &mut Findings) -> Option<(Scenario, Outcome)> {
     let scenario = match read(table) {
         Ok(scenario) => scenario.ok()?,
@@ -274,12 +298,13 @@ fn variant(table: &Table, check: &'static str, findings: &mut Findings) -> Optio
         }
     };
     let other = run(&scenario);
-    if let End::Explained("refused", _) = other.end {
+    let ended = otherwise(&other.end, check == "jobs");
+    if ended == Err(None) {
         return None;
     }
     findings.made.push(check);
-    if other.end != End::Done {
-        findings.fail(check, format!("ends otherwise: {:?}", other.end));
+    if let Err(Some(what)) = ended {
+        findings.fail(check, what);
         return None;
     }
     Some((scenario, other.outcome?))
@@ -422,5 +447,47 @@ fn first_difference(one: &serde_json::Value, two: &serde_json::Value) -> String 
             format!("{at}: {}", first_difference(&one[at], &two[at]))
         }
         _ => format!("{one}, then {two}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_of(table: &str, values: Vec<u64>) -> Run {
+        let text = "duration = \"1 us\"\ntopology = { kind = \"star\", hosts = 2 }\n[[flow]]\nfrom = \"H1\"\nto = \"H2\"\n";
+        let mut base = run(&read_text(text).unwrap().unwrap());
+        let columns = vec![silvan_fabric::outcome::Column { name: "bytes", values: Values::U64(values) }];
+        base.outcome.as_mut().unwrap().tables.iter_mut().filter(|known| known.name == table).for_each(
+            |known| {
+                known.columns.clone_from(&columns);
+            },
+        );
+        base
+    }
+
+    #[test]
+    fn a_variant_with_more_to_do_may_take_too_many_events() {
+        assert_eq!(otherwise(&End::Done, true), Ok(()));
+        assert_eq!(otherwise(&End::Costly, true), Err(None));
+        assert_eq!(otherwise(&End::Costly, false), Err(Some("ends otherwise: Costly".to_owned())));
+        assert_eq!(otherwise(&End::Explained("refused", String::new()), false), Err(None));
+        let stuck = End::Explained("deadlock", "a circle".to_owned());
+        assert!(otherwise(&stuck, true).is_err_and(|what| what.is_some()), "{stuck:?}");
+    }
+
+    #[test]
+    fn fingerprints_have_a_digest_of_each_table_about_trees() {
+        let plain = Fingerprint::of(&run_of("", vec![]), None);
+        assert!(plain.trees.iter().all(Option::is_some), "{plain:?}");
+        for (at, name) in OF_TREES.iter().enumerate() {
+            let other = Fingerprint::of(&run_of(name, vec![7]), None);
+            assert_eq!(other.hash, plain.hash, "the rest is beside them");
+            let differing: Vec<usize> =
+                (0..OF_TREES.len()).filter(|&i| other.trees[i] != plain.trees[i]).collect();
+            assert_eq!(differing, [at], "{name}");
+        }
+        let drained = Fingerprint::of(&run_of("", vec![]), Some(&run_of("trees", vec![7])));
+        assert_ne!(drained.trees[0], plain.trees[0]);
     }
 }

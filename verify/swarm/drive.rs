@@ -12,8 +12,8 @@ use std::{fs, thread};
 use silvan_fabric::config::Architecture;
 use toml::Table;
 
-use crate::case::{Case, guarded, of_seed, read, read_text};
-use crate::checks::{CHECKS, Failure, Findings, Wanted, check, fingerprint};
+use crate::case::{Case, OF_TREES, guarded, of_seed, read, read_text};
+use crate::checks::{CHECKS, Failure, Findings, Fingerprint, Wanted, check, fingerprint};
 use crate::coverage::{self, of_scenario};
 use crate::draw::draw;
 use crate::minimise::minimise;
@@ -121,13 +121,12 @@ fn one_chunk(
             failures: vec![Failure { check: "panic", what: panic }],
             ..Findings::default()
         });
-        if let Some(line) = theirs.get(&seed) {
+        if let Some(said) = theirs.get(&seed) {
             findings.made.push("books");
-            if *line != fingerprint_line(&case, &findings) && !options.skip.iter().any(|skip| skip == "books")
-            {
+            if *said != line(case.attempt, &findings) && !options.skip.iter().any(|skip| skip == "books") {
                 findings
                     .failures
-                    .push(Failure { check: "books", what: format!("the debug build says {line}") });
+                    .push(Failure { check: "books", what: format!("the debug build says {said}") });
             }
         }
         note(&case, &findings, &mut brought);
@@ -242,8 +241,7 @@ fn books_differ(case: &Case, options: &Options) -> Result<bool, Box<dyn Error>> 
     fs::write(&file, toml::to_string(&case.table)?)?;
     let theirs = Command::new(program).arg("--fingerprint-of").arg(&file).output()?;
     fs::remove_file(&file)?;
-    let (hash, ends, failures) = fingerprint(case);
-    Ok(String::from_utf8_lossy(&theirs.stdout).trim() != line(0, hash, &ends, &failures))
+    Ok(String::from_utf8_lossy(&theirs.stdout).trim() != line(0, &fingerprint(case)))
 }
 
 /// A line per seed of the debug build.
@@ -264,11 +262,21 @@ fn ask_books(program: &Path, first: u64, count: u64) -> Result<HashMap<u64, Stri
     Ok(lines)
 }
 
-fn line(attempt: u64, hash: u64, ends: &[String], failures: &[Failure]) -> String {
-    let said: Vec<&str> =
-        failures.iter().filter(|failure| is_of_ends(failure)).map(|failure| failure.what.as_str()).collect();
+/// The draw, the hash over what every build has, the ends, and the hash of each table about congestion trees; of a
+/// build that does not print these, the rest can still be compared.
+fn line(attempt: u64, findings: &Findings) -> String {
+    let said: Vec<&str> = findings
+        .failures
+        .iter()
+        .filter(|failure| is_of_ends(failure))
+        .map(|failure| failure.what.as_str())
+        .collect();
     let said = if said.is_empty() { String::new() } else { format!(": {}", shorten(&said.join("; "))) };
-    format!("{attempt} {hash:016x} {}{said}", ends.join(", "))
+    let Fingerprint { hash, trees } = findings.fingerprint;
+    let digest = |hash: Option<u64>| hash.map_or_else(|| "-".to_owned(), |hash| format!("{hash:016x}"));
+    let tables = OF_TREES.iter().zip(trees).map(|(name, hash)| format!("{name} {}", digest(hash)));
+    let tables: Vec<String> = tables.collect();
+    format!("{attempt} {hash:016x} {}{said} | {}", findings.ends.join(", "), tables.join(" "))
 }
 
 /// What both builds say of a run's end, without the checks around it.
@@ -276,18 +284,11 @@ fn is_of_ends(failure: &Failure) -> bool {
     ["panic", "broken"].contains(&failure.check)
 }
 
-fn fingerprint_line(case: &Case, findings: &Findings) -> String {
-    line(case.attempt, findings.fingerprint, &findings.ends, &findings.failures)
-}
-
 /// Prints a line per seed.
 pub fn fingerprints(first: u64, count: u64) -> Done {
     for seed in first..first + count {
         match of_seed(seed) {
-            Ok(Some(case)) => {
-                let (hash, ends, failures) = fingerprint(&case);
-                println!("{seed} {}", line(case.attempt, hash, &ends, &failures));
-            }
+            Ok(Some(case)) => println!("{seed} {}", line(case.attempt, &fingerprint(&case))),
             Ok(None) => println!("{seed} refused"),
             Err((_, panic)) => println!("{seed} panic: {}", shorten(&panic)),
         }
@@ -298,8 +299,7 @@ pub fn fingerprints(first: u64, count: u64) -> Done {
 /// Prints the line of a file.
 pub fn fingerprint_of(file: &Path) -> Done {
     let case = case_of(&fs::read_to_string(file)?.parse::<Table>()?).ok_or("is refused")?;
-    let (hash, ends, failures) = fingerprint(&case);
-    println!("{}", line(0, hash, &ends, &failures));
+    println!("{}", line(0, &fingerprint(&case)));
     Ok(true)
 }
 
@@ -354,7 +354,7 @@ fn tell(seed: u64, case: &Case, options: &Options) -> Done {
             println!("# short:\n{}", toml::to_string(&small)?);
         }
     }
-    println!("# fingerprint {seed} {}", fingerprint_line(case, &findings));
+    println!("# fingerprint {seed} {}", line(case.attempt, &findings));
     Ok(findings.failures.is_empty())
 }
 

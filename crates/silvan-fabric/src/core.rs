@@ -6,7 +6,7 @@ mod mail;
 use silvan_engine::{Event, EventQueue, Time};
 
 use crate::link::{ChannelId, Class, Links, Way};
-use crate::measure::{Meters, Watch};
+use crate::measure::{Ahead, Meters, Watch};
 use crate::outputs::{Around, Outputs};
 use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
@@ -131,6 +131,10 @@ pub(crate) struct Core {
     pub next_look: Time,
     /// Where somebody looked: nobody has decided yet at that time.
     pub rest: Option<Time>,
+    /// What happened in other partitions before this time is known; never where there are none.
+    pub exchanged: Time,
+    /// Where there are others, and traffic waits for deliveries.
+    pub ahead: Option<Box<Ahead>>,
     /// Where there are other partitions and switches have events of their own.
     pub far: Option<Box<Far>>,
     /// Whether all nodes are of this partition and have events of their own.
@@ -200,6 +204,7 @@ impl Core {
             && self.dirty_outputs.is_empty()
             && self.reports.is_empty()
             && self.outputs.as_ref().is_none_or(Outputs::is_idle)
+            && self.ahead.as_ref().is_none_or(|ahead| ahead.next().is_none())
             && self.parts.iter().all(Self::is_idle)
     }
 

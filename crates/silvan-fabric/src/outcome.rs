@@ -97,7 +97,7 @@ pub struct JobSummary {
     pub messages: u64,
     /// Their bytes, counted when they were handed over.
     pub bytes: u64,
-    /// How many times as long as on an empty network they took.
+    /// How many times as long as on an empty network they took; where routes are chosen, by the best of them.
     pub message_slowdown_mean: Option<f64>,
     /// The same, which one in a hundred reaches or exceeds.
     pub message_slowdown_p99: Option<f64>,

@@ -17,6 +17,7 @@ use crate::queueing::Isolation;
 use crate::routing::Tables;
 use crate::setup::{Network, SetupError, build};
 use crate::topology::Topology;
+use crate::traffic::trigger::Triggers;
 
 /// Why a run could not be built or go on, with its context.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -185,7 +186,7 @@ impl Simulation {
         self.look_for_stall()?;
         self.network.count_drained();
         let Network { core, hosts, switches, series, forest, receiver, jobs, .. } = &mut self.network;
-        if self.config.ends_with_jobs && jobs.as_ref().is_some_and(Jobs::are_over) {
+        if self.config.ends_with_jobs && Jobs::are_over(jobs) {
             self.config.duration = core.now;
         }
         series.sample(core, hosts, switches);
@@ -259,7 +260,7 @@ impl Simulation {
             check_traffic(core, hosts).map_err(|what| ModelError::Broken { now: core.now, what })?;
         }
         let Network { core, hosts, jobs, .. } = &mut self.network;
-        let jobs = jobs.take().map(|jobs| jobs.close(hosts, core.now)).unwrap_or_default();
+        let jobs = Jobs::close(std::mem::take(jobs), hosts, core.now);
         let mut summary = self.summary();
         summary.jobs = jobs.iter().map(Closed::summary).collect();
         let Network { core, switches, hosts, receiver, link_names, series, forest, parts, .. } = self.network;
@@ -431,7 +432,9 @@ impl Simulation {
 
     fn triggers(&self) -> Vec<TriggerSummary> {
         let classes = &self.network.core.meters.classes;
-        let triggers = self.network.triggers.iter();
+        // All partitions know of the same.
+        let triggers = self.network.triggers.first();
+        let triggers = triggers.into_iter().flat_map(Triggers::iter);
         triggers
             .map(|trigger| TriggerSummary {
                 class: classes[usize::from(trigger.class)].name.clone(),

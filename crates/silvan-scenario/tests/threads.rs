@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use silvan_fabric::outcome::Outcome;
+use silvan_fabric::outcome::{JobSummary, Outcome};
 use silvan_fabric::simulation::Engine;
 use silvan_scenario::{Scenario, Threads};
 
@@ -40,11 +40,66 @@ name = "all"
 pattern = { kind = "uniform" }
 "#;
 
+/// Two jobs that share hosts with each other and with other traffic. One ends before the run does.
+const JOBS: &str = r#"
+duration = "120 us"
+end_with_jobs = false
+topology = { kind = "k-ary-n-tree", k = 4, n = 2, link_rate = "40 Gbit/s", link_delay = "6 ns" }
+measure = { interval = "9 us" }
+[[traffic]]
+name = "all"
+rate = "6 Gbit/s"
+pattern = { kind = "uniform" }
+[[job]]
+name = "short"
+placement = "round-robin"
+program = { kind = "collective", operation = "all-to-all", ranks = 6, bytes = "1 KiB" }
+overhead = "300 ns"
+rendezvous_above = "600 B"
+[[job]]
+name = "long"
+hosts = ["H3", "H9", "H14", "H6", "H16"]
+ranks_per_host = 3
+sharing = "cyclic"
+start = "1500 ns"
+program = { kind = "collective", operation = "all-reduce", ranks = 15, bytes = "6 KiB", iterations = 12 }
+"#;
+
+/// Traffic that begins while packets are on their way everywhere: the last of it with packets of the one before.
+const PHASES: &str = r#"
+duration = "60 us"
+warmup = "10 us"
+topology = { kind = "k-ary-n-tree", k = 4, n = 2, link_rate = "40 Gbit/s", link_delay = "6 ns" }
+measure = { interval = "9 us" }
+[[flow]]
+from = "H2"
+to = "H15"
+start_after_packets = 500
+total = "40 KiB"
+[[traffic]]
+name = "all"
+message = "64 B"
+message_max = "3 KiB"
+rate = "30 Gbit/s"
+pattern = { kind = "uniform" }
+[[traffic]]
+name = "burst"
+start_after_packets = 300
+packets_per_host = 20
+hosts = ["H1", "H4", "H6", "H11", "H12", "H16"]
+pattern = { kind = "hotspots", to = ["H8"] }
+[[traffic]]
+name = "more"
+start_after_packets = 301
+rate = "10 Gbit/s"
+pattern = { kind = "hotspots", to = ["H5"] }
+"#;
+
 /// A key and its value.
 type Setting = (&'static str, &'static str);
 
 /// What each is there to try, and what it adds to which network.
-const CASES: [(&str, &str, &[Setting]); 14] = [
+const CASES: [(&str, &str, &[Setting]); 26] = [
     ("outputs apart", NETWORK, &[("congestion.mechanism", "ib-cc")]),
     ("special queues, round robin", NETWORK, &[("congestion.mechanism", "ecocc")]),
     (
@@ -81,6 +136,18 @@ const CASES: [(&str, &str, &[Setting]); 14] = [
     ("packets that choose", NETWORK, &[("adaptive_routing.per", "packet")]),
     ("lanes of the routing", TORUS, &[]),
     ("detours", DRAGONFLY, &[]),
+    ("jobs, outputs apart", JOBS, &[("congestion.mechanism", "ib-cc")]),
+    ("jobs that end the run", JOBS, &[("end_with_jobs", "true"), ("duration", "2 ms")]),
+    ("jobs and special queues", JOBS, &[("congestion.mechanism", "ecocc")]),
+    ("jobs, host buffers and two marking bits", JOBS, &[("congestion.mechanism", "mvcm")]),
+    ("jobs and packets that choose", JOBS, &[("adaptive_routing.per", "packet")]),
+    ("jobs and hosts that drain slowly", JOBS, &[("host.drain_rate", "30 Gbit/s")]),
+    ("deliveries that are waited for", PHASES, &[]),
+    ("the same and hosts that drain slowly", PHASES, &[("host.drain_rate", "20 Gbit/s")]),
+    ("the same and CIOQ with two marking bits", PHASES, &[("congestion.mechanism", "mvcm")]),
+    ("the same and special queues", PHASES, &[("congestion.mechanism", "ecocc")]),
+    ("the same and packets that choose", PHASES, &[("adaptive_routing.per", "packet")]),
+    ("the same and many looks", PHASES, &[("measure.interval", "13 ns"), ("duration", "20 us")]),
 ];
 
 fn run(scenario: &Scenario, threads: u16, engine: Engine) -> Outcome {
@@ -102,8 +169,45 @@ fn every_network_is_the_same_on_any_number_of_threads() {
             .unwrap_or_else(|error| panic!("{what}: {error}"));
         let one = run(&scenario, 1, Engine::Fastest);
         assert!(one.summary.packets_delivered > 100, "{what}: something happens");
+        let ends = keys.iter().any(|(key, _)| key == "end_with_jobs");
+        let is_told = |job: &JobSummary| (ends || job.job == "short") == job.finished_ns.is_some();
+        assert!(one.summary.jobs.iter().all(is_told), "{what}: {:?}", one.summary.jobs);
+        assert!(one.summary.triggers.iter().all(|trigger| trigger.started_ns.is_some()), "{what}");
         for threads in [2, 3, 5, 7] {
             assert!(run(&scenario, threads, Engine::Fastest) == one, "{what}: {threads} threads");
         }
+    }
+}
+
+/// Packets take whole nanoseconds everywhere.
+const EXACT: &str = r#"
+duration = "40 us"
+topology = { kind = "k-ary-n-tree", k = 4, n = 2, link_rate = "8 Gbit/s", link_delay = "5 ns" }
+switch = { latency = "100 ns" }
+[[flow]]
+from = "H1"
+to = "H16"
+[[flow]]
+from = "H5"
+to = "H2"
+[[flow]]
+from = "H14"
+to = "H3"
+start_after_packets = 9
+"#;
+
+#[test]
+fn traffic_begins_at_the_instant_of_a_look() {
+    let scenario = |interval: &str| {
+        let keys = [("measure.interval".to_owned(), interval.to_owned())];
+        Scenario::from_toml(EXACT, "threads.toml", Path::new("."), &keys).unwrap()
+    };
+    let begins = |outcome: &Outcome| outcome.summary.triggers[0].started_ns.unwrap();
+    let instant = begins(&run(&scenario("40 us"), 1, Engine::Fastest));
+    let looked_at = scenario(&format!("{instant} ns"));
+    let one = run(&looked_at, 1, Engine::Fastest);
+    assert_eq!(begins(&one), instant);
+    for threads in [2, 3] {
+        assert!(run(&looked_at, threads, Engine::Fastest) == one, "{threads} threads");
     }
 }

@@ -153,11 +153,6 @@ def read_axis_tables(table: Mapping[str, Any], place: Place) -> list[Axis]:
 def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, Any]) -> Study:
     place.keys("", table, STUDY_KEYS)
     base = read_base(table, place, file)
-    fixed = table.get("set", {})
-    if not isinstance(fixed, dict):
-        place.fail("set", "must be a table of keys of the scenario and their values", fixed)
-    for key, value in fixed.items():
-        refuse_dates(f"set.{key}", value, place)
     axes = read_axis_tables(table, place)
     measures = [
         read_measure(f"measure.{n}", one, place)
@@ -169,7 +164,7 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
         base=base,
         axes=tuple(axis for axis in axes if not any(key in overrides for key, _ in axis.settings)),
         seeds=read_seeds("seeds", table.get("seeds"), place),
-        fixed={**flat(fixed), **overrides},
+        fixed={**read_settings("set", table.get("set", {}), place), **overrides},
         measures=tuple(measures),
         keep=cast("Keep", place.text("keep", table.get("keep"), "tables")),
         place=place,
@@ -187,12 +182,25 @@ def file_name(path: str, value: Any, place: Place) -> str:
     return name
 
 
-def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Write nested tables as dotted keys: `[set] congestion.mechanism = ...` nests in TOML."""
+def read_settings(path: str, value: Any, place: Place) -> dict[str, Any]:
+    """Read a table of keys of the scenario and their values, as `[set]`; return them by dotted key.
+
+    A key with its dots in quotes is one of ``--set``: its value, a table too, takes the place of what is
+    there. Tables that TOML makes of other keys (`congestion.mechanism = ...`, `[set.congestion]`) set the
+    keys in them alone.
+    """
+    if not isinstance(value, dict):
+        place.fail(path, "must be a table of keys of the scenario and their values", value)
+    for key, one in value.items():
+        refuse_dates(f"{path}.{key}", one, place)
+    return _flat(value)
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in table.items():
-        if isinstance(value, dict):
-            found.update(flat(value, f"{prefix}{key}."))
+        if isinstance(value, dict) and "." not in key:
+            found.update(_flat(value, f"{prefix}{key}."))
         else:
             found[prefix + key] = value
     return found

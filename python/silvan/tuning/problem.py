@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from silvan._core import Scenario
-from silvan.sweeps.axes import Axis, refuse_dates
+from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import Place
 from silvan.sweeps.study import (
     Base,
     file_name,
-    flat,
     of_file,
     of_scenario,
     read_axes,
     read_axis_tables,
     read_base,
+    read_settings,
     read_toml,
 )
 from silvan.tuning.objectives import USUAL, Objective, read_objective
@@ -225,24 +225,12 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
         kinds=read_kinds(place.tables("traffic", table.get("traffic")), place),
         unseen=read_unseen(place.tables("unseen", table.get("unseen")), place),
         objectives=read_objectives(place.tables("objective", table.get("objective")), place),
-        short=_settings("short", table.get("short", {}), place),
+        short=read_settings("short", table.get("short", {}), place),
         hotspots=read_hotspots(table.get("hotspots"), place),
-        fixed={**_settings("set", table.get("set", {}), place), **overrides},
+        fixed={**read_settings("set", table.get("set", {}), place), **overrides},
         place=place,
         **plain,
     )
-
-
-def _settings(path: str, value: Any, place: Place) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        place.fail(path, "must be a table of keys of the scenario and their values", value)
-    for key, one in value.items():
-        refuse_dates(f"{path}.{key}", one, place)
-    settings: dict[str, Any] = {}
-    for key, one in value.items():
-        # A table whose key has a dot is a value itself, as of `"traffic.0.pattern" = { ... }`.
-        settings.update(flat({key: one}) if isinstance(one, dict) and "." not in key else {key: one})
-    return settings
 
 
 def read_kinds(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Kind, ...]:
@@ -260,7 +248,7 @@ def read_unseen(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Kind
 def _kind(path: str, table: Mapping[str, Any], known: tuple[str, ...], place: Place) -> Kind:
     place.keys(path, dict(table), known)
     name = place.text(f"{path}.name", table.get("name"))
-    settings = _settings(f"{path}.set", table.get("set", {}), place)
+    settings = read_settings(f"{path}.set", table.get("set", {}), place)
     named = table.get("objectives")
     if named is not None and not _is_names(named):
         place.fail(f"{path}.objectives", "must be a list of names of objectives", named)

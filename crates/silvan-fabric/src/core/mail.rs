@@ -5,7 +5,7 @@ use std::sync::Arc;
 use silvan_engine::{Event, Time};
 
 use super::{Announcement, Core, Word};
-use crate::link::{ChannelId, Way};
+use crate::link::{ChannelId, Class, Way, unkey};
 use crate::packet::{Kind, Marks, Packet};
 
 /// A packet on its way, with what goes along with it.
@@ -91,6 +91,7 @@ impl Core {
             return outputs.enter(channel, id, &self.packets, arrival.time);
         }
         let Some(mail) = self.far.as_mut().and_then(|far| far.for_receiver(channel)) else {
+            self.expect(arrival);
             return self.queue.push(arrival);
         };
         let packet = self.packets[id];
@@ -101,6 +102,17 @@ impl Core {
         let (time, key) = (arrival.time, arrival.key);
         mail.parcels.push(Parcel { packet, marks, announcement, time, key });
         mail.earliest = mail.earliest.min(time);
+    }
+
+    /// Notes when a packet will have been delivered, if traffic waits for that and it goes to a host.
+    #[inline]
+    fn expect(&mut self, arrival: Event) {
+        let Some(ahead) = &mut self.ahead else { return };
+        let (class, host, _) = unkey(arrival.key);
+        let packet = &self.packets[arrival.data];
+        if class == Class::HostArrival && packet.kind == Kind::Data {
+            ahead.expect(host, (self.packets.number(arrival.data), packet), arrival.time);
+        }
     }
 
     /// The receiver on a channel frees space at a time; its sender is of another partition. False if it is not.

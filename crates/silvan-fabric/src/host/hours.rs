@@ -29,8 +29,8 @@ pub(crate) struct Spent {
 }
 
 /// What a host does since its last look, and what it spent its time with before.
-#[derive(Debug, Default)]
-pub(crate) struct Hours {
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
     since: Time,
     /// Until then it sends.
     busy_until: Time,
@@ -39,9 +39,38 @@ pub(crate) struct Hours {
     spent: Spent,
 }
 
+/// How a host spends its time.
+#[derive(Debug, Default)]
+pub(crate) struct Hours {
+    now: State,
+    /// What it did before, from the last exchange between partitions on: when a job has finished, which is when its
+    /// last rank has, other partitions learn at the next one.
+    past: Vec<State>,
+}
+
 impl Hours {
+    /// Time spent until some time: now, or one since the last exchange between partitions.
+    pub fn until(&self, time: Time) -> Spent {
+        let past = self.past.iter().rev();
+        let state = std::iter::once(&self.now).chain(past).find(|state| state.since <= time);
+        state.unwrap_or(&self.now).until(time)
+    }
+
+    /// The host does something else from a time on; partitions know of each other what was before another time.
+    fn change(&mut self, state: State, exchanged: Time) {
+        if self.now.since < exchanged {
+            self.past.clear();
+        }
+        if exchanged < Time::NEVER {
+            self.past.push(self.now);
+        }
+        self.now = State { spent: self.now.until(state.since), ..state };
+    }
+}
+
+impl State {
     /// Time spent until now.
-    pub fn until(&self, now: Time) -> Spent {
+    fn until(&self, now: Time) -> Spent {
         let mut spent = self.spent;
         let sent = self.busy_until.min(now).max(self.since);
         spent.sending += sent - self.since;
@@ -71,7 +100,43 @@ impl Host {
             Wait::Traffic
         };
         let Some(hours) = &mut self.hours else { return };
-        hours.spent = hours.until(now);
-        (hours.since, hours.busy_until, hours.then) = (now, busy_until, then);
+        let state = State { since: now, busy_until, then, spent: Spent::default() };
+        hours.change(state, core.exchanged);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It sends from 10 to 20 ps, lacks credit until 35 ps, sends until 45 ps and has nothing more.
+    fn hours(exchanged: Time) -> Hours {
+        let mut hours = Hours::default();
+        for (since, busy_until, then) in
+            [(10, 20, Wait::Credit), (25, 0, Wait::Credit), (35, 45, Wait::Traffic), (50, 0, Wait::Traffic)]
+        {
+            let state =
+                State { since: Time(since), busy_until: Time(busy_until), then, spent: Spent::default() };
+            hours.change(state, exchanged);
+        }
+        hours
+    }
+
+    fn told(hours: &Hours, time: u64) -> (u64, u64) {
+        let spent = hours.until(Time(time));
+        (spent.sending.0, spent.blocked.0)
+    }
+
+    #[test]
+    fn time_spent_is_known_since_the_last_exchange() {
+        let alone = hours(Time::NEVER);
+        assert!(alone.past.is_empty());
+        assert_eq!([50, 60].map(|time| told(&alone, time)), [(20, 15); 2]);
+        let times = [15, 20, 25, 30, 35, 40, 60];
+        let wanted = [(5, 0), (10, 0), (10, 5), (10, 10), (10, 15), (15, 15), (20, 15)];
+        assert_eq!(times.map(|time| told(&hours(Time(12)), time)), wanted);
+        let later = hours(Time(30));
+        assert_eq!(later.past.len(), 2, "since when it lacked credit at 30 ps");
+        assert_eq!(times[3..].iter().map(|&time| told(&later, time)).collect::<Vec<_>>(), wanted[3..]);
     }
 }

@@ -97,6 +97,12 @@ impl Order {
         self.ready.drain(..).for_each(|packet| core.meters.delivered(&packet, done));
     }
 
+    /// Takes a packet as [`Self::deliver`] does, and tells how many can be delivered then.
+    pub fn let_go(&mut self, packet: (u64, &Packet), done: Time) -> usize {
+        self.take(packet, done, &mut Reordering::default());
+        self.ready.drain(..).count()
+    }
+
     /// Packets that wait for earlier ones.
     pub fn held(&self) -> impl Iterator<Item = &Packet> {
         self.received.values().flat_map(|flow| flow.held.values().map(|(_, packet)| packet))
@@ -104,6 +110,11 @@ impl Order {
 }
 
 impl Host {
+    /// An order like its own, before any packet.
+    pub fn fresh_order(&self) -> Option<Order> {
+        self.order.as_ref().map(|order| Order::new(order.pins_throttled))
+    }
+
     /// Numbers a packet that is about to be sent, where packets may overtake each other.
     #[inline]
     pub(super) fn number(&mut self, core: &mut Core, id: PacketId) {

@@ -7,7 +7,8 @@ use silvan_engine::Time;
 use silvan_trace::Trace;
 use silvan_trace::execute::Execution;
 
-use super::{Logged, Place, Running, Setup};
+use super::running::Running;
+use super::{Logged, Place, Setup};
 use crate::host::{Host, Spent};
 use crate::outcome::{CollectiveSummary, JobSummary};
 
@@ -55,7 +56,7 @@ pub(super) fn ns(time: Time) -> f64 {
 impl Closed {
     pub(super) fn new<H: BorrowMut<Host>>(job: Running, hosts: &[H], now: Time) -> Self {
         let until = job.done.unwrap_or(now);
-        let Setup { name, ranks, places, alone, start, .. } = job.setup;
+        let Setup { name, trace, places, alone, start, .. } = &*job.setup;
         let spent_at = |&Place { host, .. }: &Place| {
             let at = job.hosts.iter().find(|at| at.host == host);
             let host: &Host = hosts[host as usize].borrow();
@@ -63,22 +64,22 @@ impl Closed {
             at.and_then(|at| at.spent).or_else(now).unwrap_or_default()
         };
         Self {
-            name,
-            trace: ranks.shared(),
+            name: name.clone(),
+            trace: Arc::clone(trace),
             hosts: places.iter().map(|place| place.host).collect(),
-            start,
+            start: *start,
             done: job.done,
             until,
             spent: places.iter().map(spent_at).collect(),
-            execution: ranks.close(),
-            alone,
+            execution: job.ranks.close(),
+            alone: alone.clone(),
             sent_bytes: job.sent_bytes,
             received_bytes: job.received_bytes,
             slowdowns: job.slowdowns,
             slowdown_sum: job.slowdown_sum,
             log: job.log,
             unlogged: job.unlogged,
-            failed: job.failed,
+            failed: job.failed.map(|(_, error)| error.to_string()),
         }
     }
 

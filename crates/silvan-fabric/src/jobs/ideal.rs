@@ -4,15 +4,17 @@ use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
 use silvan_trace::execute::{Cost, Parcel, Part};
 
-/// The way from one host to another.
+/// The way from one host to another: the best of the routes that packets may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way {
-    /// What the first byte takes.
+    /// What the first byte takes by the fastest.
     pub latency: Time,
-    /// The least of the links' rates and what the source injects: how packets are spaced.
+    /// The least of what all together carry and the source injects: how packets are spaced.
     pub spacing: Rate,
-    /// The least of the links' rates and what the destination drains.
+    /// The least of what all together carry and the destination drains.
     pub drain: Rate,
+    /// The least of what the widest carries and the destination drains: how the last packet comes.
+    pub last: Rate,
 }
 
 /// The ways that a job's messages take, and how messages are cut into packets.
@@ -45,16 +47,15 @@ impl Ideal {
     /// What the first byte takes, from then on until all are drained, and how long the ends are busy.
     fn parts(&self, from: u32, to: u32, bytes: u64) -> (Time, Time, Time) {
         // Every pair that a job uses has a way.
-        let Some(Way { latency, spacing, drain }) = self.ways.get(&(from, to)) else {
-            return Default::default();
-        };
+        let Some(way) = self.ways.get(&(from, to)) else { return Default::default() };
         let (before, last) = self.wire(bytes);
-        let drained = span(before + last, *drain);
-        let spaced = span(before, *spacing) + span(last, *drain);
-        (*latency, drained.max(spaced), drained.max(span(before + last, *spacing)))
+        let drained = span(before + last, way.drain);
+        let spaced = span(before, way.spacing) + span(last, way.last);
+        (way.latency, drained.max(spaced), drained.max(span(before + last, way.spacing)))
     }
 
-    /// What a message takes from one host to another on an empty network.
+    /// What a message takes from one host to another on an empty network. Where routes are chosen, by flow or by
+    /// packet, no choice makes it sooner: `message_slowdown_mean` compares with the best that routing allows.
     pub fn message(&self, from: u32, to: u32, bytes: u64) -> Time {
         let (latency, span, _) = self.parts(from, to, bytes);
         latency + span

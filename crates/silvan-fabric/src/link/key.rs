@@ -20,14 +20,16 @@ pub(crate) enum Class {
     HostNotice = 5,
     /// A rank of a job has something to do.
     Job = 6,
+    /// Traffic that waits for deliveries begins, where there are several partitions.
+    Trigger = 7,
     /// End of the warm-up.
-    Warmup = 7,
+    Warmup = 8,
     /// No event: where somebody looks, what comes before this has happened, what comes after has not.
-    Look = 8,
+    Look = 9,
     /// A switch output wants to look again.
-    SwitchWake = 9,
+    SwitchWake = 10,
     /// A host wants to look again.
-    HostWake = 10,
+    HostWake = 11,
 }
 
 impl Class {
@@ -47,9 +49,10 @@ impl Class {
             4 => Self::SwitchNotice,
             5 => Self::HostNotice,
             6 => Self::Job,
-            7 => Self::Warmup,
-            8 => Self::Look,
-            9 => Self::SwitchWake,
+            7 => Self::Trigger,
+            8 => Self::Warmup,
+            9 => Self::Look,
+            10 => Self::SwitchWake,
             _ => Self::HostWake,
         }
     }

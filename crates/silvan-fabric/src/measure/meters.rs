@@ -224,7 +224,7 @@ impl Meters {
     pub fn fresh(&self) -> Option<Self> {
         let classes = self.classes.iter().map(|class| ClassMeter::new(class.name.clone()));
         let meters = Self::new(classes.collect::<Option<_>>()?, self.received_bytes.len());
-        Some(Self { warmup: self.warmup, ..meters })
+        Some(Self { warmup: self.warmup, jobs_from: self.jobs_from, ..meters })
     }
 
     /// Sets these counters to the sums of those of all partitions. What belongs to the current interval moves
@@ -273,7 +273,8 @@ impl Meters {
         #[cfg(debug_assertions)]
         let out_of_order = self.out_of_order.take();
         let deliveries = std::mem::take(&mut self.deliveries);
-        *self = Self { warmup: self.warmup, deliveries, ..Self::new(classes, hosts) };
+        let (warmup, jobs_from) = (self.warmup, self.jobs_from);
+        *self = Self { warmup, jobs_from, deliveries, ..Self::new(classes, hosts) };
         #[cfg(debug_assertions)]
         {
             self.out_of_order = out_of_order;

@@ -1,6 +1,7 @@
 //! What is counted while a run goes on, and what is made of it at the end.
 
 mod account;
+mod ahead;
 mod books;
 mod classes;
 mod deliveries;
@@ -13,6 +14,7 @@ mod series;
 mod watchdog;
 
 pub(crate) use account::{Story, tell};
+pub(crate) use ahead::Ahead;
 pub(crate) use books::{check_traffic, left_waiting};
 pub(crate) use deliveries::Watch;
 pub use forest::MOST_TREE_ROWS;

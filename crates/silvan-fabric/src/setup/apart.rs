@@ -10,6 +10,7 @@ use crate::congestion::marking::Marking;
 use crate::core::{Core, Far};
 use crate::host::Host;
 use crate::link::{Links, Receiver};
+use crate::measure::Ahead;
 use crate::outputs::{Outputs, Partition, Plan};
 use crate::queueing::Isolation;
 use crate::simulation::{Engine, ModelError};
@@ -30,14 +31,14 @@ impl Builder<'_> {
         receivers: &[Receiver],
         engine: Engine,
     ) -> Result<Lookahead, ModelError> {
-        if core.meters.is_awaited {
-            // What waits starts with the packet that is the last one in the order of all hosts' events.
-            return Ok(Err("traffic waits for packets to be delivered"));
-        }
         let plan = self.plan(&core.links, receivers, hosts);
-        let is_apart = engine == Engine::Fastest && plan.fits(switches).is_ok();
-        let threads = if self.model.jobs.is_empty() { self.model.threads } else { 1 };
-        let mut partition = Partition::new(threads, &plan, switches, hosts.len());
+        // What waits starts with the packet that is the last one in the order of all hosts' events.
+        let is_awaited = core.meters.is_awaited;
+        let is_apart = engine == Engine::Fastest && !is_awaited && plan.fits(switches).is_ok();
+        let mut partition = Partition::new(self.model.threads, &plan, switches, hosts.len());
+        if is_awaited {
+            partition.lookahead = partition.lookahead.min(self.least_delivery(&plan, hosts));
+        }
         let acts_at_once = partition.lookahead == Time::ZERO;
         if acts_at_once {
             partition = Partition::new(1, &plan, switches, hosts.len());
@@ -54,13 +55,8 @@ impl Builder<'_> {
             *next += 1;
         }
         let outputs = if is_apart { Outputs::new(&plan, &partition, switches) } else { Vec::new() };
-        let lookahead = if !self.model.jobs.is_empty() {
-            Err("ranks of jobs act at once on what arrives")
-        } else if acts_at_once {
-            Err("a switch acts on the next one at once")
-        } else {
-            Ok(partition.lookahead)
-        };
+        let lookahead =
+            if acts_at_once { Err("a switch acts on the next one at once") } else { Ok(partition.lookahead) };
         core.is_whole = count == 1 && !is_apart;
         if count == 1 {
             core.outputs = outputs.into_iter().next();
@@ -98,11 +94,16 @@ impl Builder<'_> {
         for part in 0..partition.count {
             let meters = core.meters.fresh().ok_or_else(|| wrong("latencies cannot be counted"))?;
             let far = (!is_apart).then(|| Box::new(Far::new(part, Arc::clone(&ends), partition.count)));
+            let ahead = core
+                .meters
+                .is_awaited
+                .then(|| Box::new(Ahead::new(hosts.iter().filter(|host| usize::from(host.part) == part))));
             let spacing = Time(self.event_spacing().0 * partition.count as u64);
             let own = Core {
                 outputs: outputs.next(),
                 queue: EventQueue::new(spacing),
                 far,
+                ahead,
                 is_whole: false,
                 ..self.core(core.links.clone(), meters)
             };
@@ -117,11 +118,7 @@ impl Builder<'_> {
             NodeRef::Host(host) => Some((channel, host)),
             NodeRef::Switch(_) => None,
         };
-        let sources = hosts.iter().flat_map(|host| &host.sources);
-        let drawn = sources.filter(|source| !matches!(source.clock, Clock::Fed));
-        let payloads = drawn.map(|source| self.least_payload(source));
-        let data = payloads.chain(self.least_of_jobs()).min().unwrap_or(self.model.sizes.mtu)
-            + self.model.sizes.header;
+        let data = self.least_data(hosts);
         // Without marks there are notifications only of what is acknowledged anyway.
         let parts = &self.model.parts;
         let quiet = matches!(parts.marking, Marking::None) && matches!(parts.notification, Notification::Cnp);
@@ -141,6 +138,23 @@ impl Builder<'_> {
             crossbar: self.model.crossbar,
             least_notice: self.least_notice(),
         }
+    }
+
+    /// Bytes of the smallest data packet.
+    fn least_data(&self, hosts: &[Host]) -> u32 {
+        let sources = hosts.iter().flat_map(|host| &host.sources);
+        let drawn = sources.filter(|source| !matches!(source.clock, Clock::Fed));
+        let payloads = drawn.map(|source| self.least_payload(source));
+        let least = payloads.chain(self.least_of_jobs()).min().unwrap_or(self.model.sizes.mtu);
+        least + self.model.sizes.header
+    }
+
+    /// The least time from when a packet is sent to its host until it is delivered.
+    fn least_delivery(&self, plan: &Plan, hosts: &[Host]) -> Time {
+        let data = self.least_data(hosts).max(1);
+        let channels = plan.hosts_at.keys();
+        let spans = channels.map(|&channel| plan.links.span(channel, data) + plan.links.delay(channel));
+        spans.min().unwrap_or(Time::NEVER)
     }
 
     /// Bytes of the smallest notification that switches send to the next node, if they send any.

@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use silvan_engine::Time;
 use silvan_engine::random::Stream;
-use silvan_engine::{Rate, Time};
 use silvan_trace::Kind;
 use silvan_trace::execute::{Crossbar, Execution, Ranks};
 
-use super::{Builder, Reason, SetupError, wrong};
+use super::{Builder, Reason, SetupError};
 use crate::host::Host;
-use crate::jobs::{Ideal, Jobs, Place, Setup, Way};
+use crate::jobs::{Ideal, Place, Setup};
 use crate::measure::ClassMeter;
-use crate::routing;
-use crate::topology::NodeRef;
 use crate::traffic::Job;
 use crate::traffic::source::{Chooser, Clock, Source};
 
@@ -27,15 +25,9 @@ impl Builder<'_> {
         hosts: &mut [Host],
         classes: &mut Vec<ClassMeter>,
         is_destination: &mut [bool],
-    ) -> Result<Option<Jobs>, SetupError> {
-        let mut setups = Vec::new();
-        for (at, job) in self.model.jobs.iter().enumerate() {
-            setups.push(self.job((at, job), hosts, classes, is_destination)?);
-        }
-        if setups.is_empty() {
-            return Ok(None);
-        }
-        Jobs::new(setups).map(Some).ok_or_else(|| wrong("slowdowns cannot be counted"))
+    ) -> Result<Vec<Setup>, SetupError> {
+        let jobs = self.model.jobs.iter().enumerate();
+        jobs.map(|job| self.job(job, hosts, classes, is_destination)).collect()
     }
 
     fn job(
@@ -75,14 +67,16 @@ impl Builder<'_> {
             let own = &mut hosts[host as usize].sources;
             let source = own.len() as u16;
             own.extend((0..most).map(|_| self.fed_source(job, class, host)));
-            Place { host, source, slot }
+            // Its partition is known when the network is divided.
+            Place { host, at: (0, host), source, slot }
         };
         let places = job.hosts.iter().zip(slots).map(place).collect();
         Ok(Setup {
             name: job.name.clone(),
             class,
+            trace: Arc::clone(&job.trace),
+            parameters: job.parameters,
             places,
-            ranks: Ranks::new(Arc::clone(&job.trace), &job.parameters, job.start),
             least: ideal.least,
             ideal,
             alone,
@@ -133,44 +127,24 @@ impl Builder<'_> {
 
     /// The ways between all hosts of a job whose ranks send each other something, there and back.
     fn ideal(&self, job: &Job) -> Result<Ideal, String> {
-        let wiring = self.topology.wiring();
-        let mut ways: FxHashMap<(u32, u32), Way> = FxHashMap::default();
-        for rank in 0..job.trace.ranks() {
-            for at in job.trace.of_rank(rank) {
-                let operation = job.trace.operation(at);
-                if operation.kind != Kind::Send {
-                    continue;
-                }
-                let (from, to) = (job.hosts[rank as usize], job.hosts[operation.peer as usize]);
-                for pair in [(from, to), (to, from)] {
-                    if from != to && !ways.contains_key(&pair) {
-                        let routes = (self.tables, self.model.path_lanes.as_deref());
-                        let path = routing::trace_lanes(self.topology, &wiring, routes, pair.0, pair.1);
-                        ways.insert(pair, self.way(&path.map_err(|error| error.to_string())?));
-                    }
-                }
-            }
-        }
+        let sends = (0..job.trace.ranks()).flat_map(|rank| {
+            let of_rank = job.trace.of_rank(rank).map(|at| job.trace.operation(at));
+            let sends = of_rank.filter(|operation| operation.kind == Kind::Send);
+            sends.map(move |send| (job.hosts[rank as usize], job.hosts[send.peer as usize]))
+        });
+        let pairs = sends.filter(|(from, to)| from != to).flat_map(|(from, to)| [(from, to), (to, from)]);
+        let mut pairs: Vec<(u32, u32)> = pairs.collect::<FxHashSet<_>>().into_iter().collect();
+        // By destination: much of the ways to one is the same.
+        pairs.sort_unstable_by_key(|&(from, to)| (to, from));
+        let mut ways = self.ways(job.sl)?;
+        let ways = pairs.into_iter().map(|(from, to)| Ok(((from, to), ways.between(from, to)?)));
         Ok(Ideal {
-            ways,
+            ways: ways.collect::<Result<_, String>>()?,
             hosts: job.hosts.clone(),
             mtu: self.model.sizes.mtu.into(),
             header: self.model.sizes.header.into(),
             least: self.least_message(),
         })
-    }
-
-    /// What a route takes without congestion.
-    fn way(&self, path: &routing::Path) -> Way {
-        let host = &self.model.host;
-        let (mut latency, mut slowest) = (Time::ZERO, Rate(u64::MAX));
-        for channel in &path.channels {
-            let link = &self.topology.links[channel.link];
-            let inside = matches!(channel.to.node, NodeRef::Switch(_));
-            latency += link.delay + if inside { self.model.switch.latency } else { Time::ZERO };
-            slowest = slowest.min(link.rate);
-        }
-        Way { latency, spacing: host.injection_rate(slowest), drain: host.drain_rate(slowest) }
     }
 }
 

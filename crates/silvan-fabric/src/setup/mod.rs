@@ -10,6 +10,7 @@ mod pause;
 mod queues;
 mod routes;
 mod sources;
+mod ways;
 
 pub(crate) use apart::Lookahead;
 pub use error::{Reason, SetupError};
@@ -56,10 +57,10 @@ pub(crate) struct Network {
     pub is_destination: Vec<bool>,
     /// Hosts with something in common, for the summary.
     pub groups: Vec<Group>,
-    /// Traffic that waits for packets to be delivered.
-    pub triggers: Triggers,
+    /// Traffic that waits for packets to be delivered, per partition.
+    pub triggers: Vec<Triggers>,
     /// Parallel applications, if there are any.
-    pub jobs: Option<Jobs>,
+    pub jobs: Vec<Jobs>,
     pub lookahead: Lookahead,
     /// The parts of congestion management in force.
     pub parts: Parts,
@@ -130,7 +131,7 @@ pub(crate) fn build(
     let mut classes = Vec::new();
     let mut is_destination = vec![false; topology.hosts.len()];
     let (flows, triggers) = builder.add_sources(&mut hosts, &mut classes, &mut is_destination)?;
-    let mut jobs = builder.jobs(&mut hosts, &mut classes, &mut is_destination)?;
+    let jobs = builder.jobs(&mut hosts, &mut classes, &mut is_destination)?;
     let names = builder.link_names();
     let link_names: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
     let link_list: Vec<LinkName> = names.iter().map(|(_, link)| link.clone()).collect();
@@ -146,12 +147,15 @@ pub(crate) fn build(
     let mut meters = Meters::new(classes, hosts.len());
     meters.is_awaited = triggers.next < u64::MAX;
     meters.warmup = builder.model.warmup;
+    meters.jobs_from = jobs.first().map_or(u16::MAX, |job| job.class);
     let mut core = builder.core(links, meters);
     let nodes = (hosts.as_mut_slice(), &mut switches);
     let lookahead = builder.partition(&mut core, nodes, &receiver, engine)?;
-    if let Some(jobs) = &mut jobs {
-        jobs.start(&mut core, &mut hosts);
-    }
+    let jobs =
+        Jobs::start(jobs, &mut core, &mut hosts).ok_or_else(|| wrong("slowdowns cannot be counted"))?;
+    let place = |host: u32| (hosts[host as usize].part, hosts[host as usize].place);
+    let parts = core.parts.len().max(1) as u16;
+    let triggers = (0..parts).map(|part| triggers.of_part(part, place)).collect();
     let groups = builder.groups();
     let parts = builder.model.parts;
     Ok(Network {
@@ -203,6 +207,8 @@ impl<'a> Builder<'a> {
             dirty_hosts: Vec::new(),
             next_look: Time::ZERO,
             rest: None,
+            exchanged: Time::NEVER,
+            ahead: None,
             far: None,
             is_whole: true,
             #[cfg(debug_assertions)]

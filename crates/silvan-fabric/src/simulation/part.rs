@@ -21,20 +21,16 @@ use crate::traffic::trigger::{Triggers, Waiting};
 /// Nothing happens any more.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// What acts on all hosts at once, so that a run with it has one partition.
-pub(super) struct Whole<'a> {
-    pub jobs: Option<&'a mut Jobs>,
-    pub triggers: &'a mut Triggers,
-}
-
 /// See the module. Time is counted in ticks: bins where outputs are run apart, else picoseconds.
 pub(super) struct Part<'a, H, S> {
     pub core: &'a mut Core,
     /// By their places.
     pub hosts: &'a mut [H],
     pub switches: &'a mut [S],
-    /// Where this is the only partition.
-    pub whole: Option<Whole<'a>>,
+    /// The ranks of jobs that are on these hosts.
+    pub jobs: Option<&'a mut Jobs>,
+    /// Traffic of these hosts that waits for deliveries.
+    pub triggers: &'a mut Triggers,
     /// Whether the network is too large for the cache that is close to a core.
     pub looks_ahead: bool,
 }
@@ -54,7 +50,9 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     pub fn next_tick(&mut self) -> u64 {
         let of_events = self.core.rest.or_else(|| self.next_time()).map(|time| self.tick_of(time));
         let of_outputs = self.core.outputs.as_ref().and_then(|outputs| outputs.next_bin());
-        [of_events, of_outputs].into_iter().flatten().min().unwrap_or(NEVER)
+        // Such a delivery has no event of its own, but traffic may begin with it.
+        let of_deliveries = self.core.ahead.as_ref().and_then(|ahead| ahead.next()).map(|time| time.0);
+        [of_events, of_outputs, of_deliveries].into_iter().flatten().min().unwrap_or(NEVER)
     }
 
     /// The time of the next event.
@@ -65,6 +63,13 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
             self.foresee();
         }
         self.core.queue.next_time()
+    }
+
+    /// All deliveries before a tick are past.
+    pub fn pass(&mut self, end: u64) {
+        if let Some(ahead) = &mut self.core.ahead {
+            ahead.pass(Time(end));
+        }
     }
 
     /// Does what is to be done in the ticks before one, or less if `most` has been done. Returns how much that
@@ -161,7 +166,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
             self.hosts[host as usize].borrow_mut().settle(self.core);
         }
         self.core.dirty_hosts.clear();
-        if let Some(Whole { jobs: Some(jobs), .. }) = &mut self.whole {
+        if let Some(jobs) = &mut self.jobs {
             jobs.note(self.core);
         }
         events
@@ -191,13 +196,14 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     /// What ranks do, after all that arrives.
     #[inline]
     fn step_jobs(&mut self) {
-        if let Some(Whole { jobs: Some(jobs), .. }) = &mut self.whole {
+        if let Some(jobs) = &mut self.jobs {
             jobs.step(self.core, self.hosts);
         }
     }
 
     /// Returns how much was done. The end of the warm-up, which all partitions have, does not count, nor do
-    /// wake-ups: some find nothing to do, and how many there are depends on how the run is done.
+    /// wake-ups, deliveries that are waited for and what ranks do: how many such events there are depends on how the
+    /// run is done.
     #[inline(always)]
     fn handle(&mut self, event: Event) -> u64 {
         let (class, node, port) = unkey(event.key);
@@ -213,6 +219,11 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
             Class::HostDrained => {
                 hosts[node].borrow_mut().count_drained(core);
                 self.look_at_triggers();
+                return 0;
+            }
+            Class::Trigger => {
+                self.begin(event.data as usize);
+                return 0;
             }
             Class::SwitchNotice => switches[node].borrow_mut().notice(core, port, event.data),
             Class::HostNotice => hosts[node].borrow_mut().notice(core, event.data),
@@ -236,18 +247,18 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
                 return 0;
             }
             // See `step_jobs`.
-            Class::Job => {}
+            Class::Job => return 0,
             Class::Look => debug_assert!(false, "there are no such events"),
         }
         self.check_event(class, node, port);
         1
     }
 
+    /// Where this is the only partition.
     #[inline]
     fn look_at_triggers(&mut self) {
-        if let Some(Whole { triggers, .. }) = &self.whole
-            && self.core.meters.packets_delivered >= triggers.next
-        {
+        let meters = &self.core.meters;
+        if meters.is_awaited && meters.packets_delivered >= self.triggers.next {
             self.pull_triggers();
         }
     }
@@ -255,7 +266,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     /// Starts the traffic that waited for the packet just delivered, at this very instant.
     #[cold]
     fn pull_triggers(&mut self) {
-        let Self { core, hosts, whole: Some(Whole { triggers, .. }), .. } = self else { return };
+        let Self { core, hosts, triggers, .. } = self;
         while let Some(waiting) = triggers.pull(core.meters.packets_delivered, core.now) {
             for &Waiting { host, source, phase } in waiting {
                 let at = core.now + phase;
@@ -263,6 +274,16 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
             }
         }
         core.meters.is_awaited = triggers.next < u64::MAX;
+    }
+
+    /// Starts what a trigger that was foreseen sets off.
+    #[cold]
+    fn begin(&mut self, trigger: usize) {
+        let Self { core, hosts, triggers, .. } = self;
+        for &Waiting { host, source, phase } in triggers.waiting(trigger) {
+            let at = core.now + phase;
+            hosts[host as usize].borrow_mut().begin(core, source, at);
+        }
     }
 
     /// Looks at the events to come and has what they will touch brought into the cache: first
@@ -304,7 +325,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     #[cfg(debug_assertions)]
     fn check_event(&mut self, class: Class, node: usize, port: Port) {
         let arrives = matches!(class, Class::SwitchArrival | Class::SwitchReady);
-        if !arrives || self.whole.is_none() || self.core.broken.is_some() {
+        if !arrives || !self.core.is_whole || self.core.broken.is_some() {
             return;
         }
         let Some(wiring) = self.switches[node].borrow().ports().wiring[port.index()] else { return };

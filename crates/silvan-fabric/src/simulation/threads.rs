@@ -1,28 +1,34 @@
 //! How a run goes on: from look to look, by one thread or by several.
 //!
 //! Partitions act on each other only after their lookahead: a thread has one, does all that is to be done in less
-//! time than that together with the others, and exchanges mail with them.
+//! time than that together with the others, and exchanges mail with them. Where traffic waits for deliveries, all
+//! deliveries of that time are known before, and threads find out together when the traffic begins.
 
 use std::borrow::BorrowMut;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use silvan_engine::Time;
 use silvan_engine::barrier::Barrier;
+use silvan_engine::{Event, Time};
 
-use super::part::{NEVER, Part, Whole};
+use super::part::{NEVER, Part};
 use super::{ModelError, Simulation};
 use crate::core::{Core, Mail};
 use crate::host::Host;
+use crate::jobs::{self, Jobs};
+use crate::link::{Class, key};
 use crate::outputs;
+use crate::port::Port;
 use crate::setup::Network;
 use crate::switch::Switch;
+use crate::traffic::trigger::Triggers;
 
 /// What a partition has for another one.
 #[derive(Default)]
 struct Letters {
     of_nodes: Mail,
     of_outputs: outputs::Mail,
+    of_jobs: jobs::Mail,
 }
 
 /// What threads tell each other between two steps.
@@ -33,6 +39,10 @@ struct Board {
     done: [Vec<AtomicU64>; 2],
     /// Mail from each partition to each.
     mail: [Vec<Mutex<Letters>>; 2],
+    /// Per partition, where traffic waits for deliveries: those that are known, twice again.
+    known: [Vec<AtomicU64>; 2],
+    /// How many of them are past, and when those of the step to come are.
+    due: Vec<Mutex<(u64, Vec<Time>)>>,
     barrier: Barrier,
 }
 
@@ -44,13 +54,16 @@ impl Board {
             next: [numbers(), numbers()],
             done: [numbers(), numbers()],
             mail: [mail(), mail()],
+            known: [numbers(), numbers()],
+            due: (0..parts).map(|_| Mutex::default()).collect(),
             barrier: Barrier::new(parts),
         }
     }
 
     /// Puts what a partition has for others where they find it. Returns the earliest time at which any of it
     /// matters.
-    fn post(&self, turn: usize, me: usize, core: &mut Core) -> Time {
+    fn post<H, S>(&self, turn: usize, me: usize, part: &mut Part<H, S>) -> Time {
+        let Part { core, jobs, .. } = part;
         let parts = self.next[turn].len();
         let mut earliest = Time::NEVER;
         for other in 0..parts {
@@ -68,12 +81,19 @@ impl Board {
                 earliest = earliest.min(own.earliest);
                 std::mem::swap(&mut place.of_outputs, own);
             }
+            let own = jobs.as_mut().map(|jobs| jobs.mail_mut(other));
+            if let Some(own) = own.filter(|own| !own.is_empty())
+                && let Ok(mut place) = place()
+            {
+                std::mem::swap(&mut place.of_jobs, own);
+            }
         }
         earliest
     }
 
     /// Takes in what others have put there for a partition.
-    fn collect(&self, turn: usize, me: usize, core: &mut Core) {
+    fn collect<H: BorrowMut<Host>, S>(&self, turn: usize, me: usize, part: &mut Part<H, S>) {
+        let Part { core, hosts, jobs, .. } = part;
         let parts = self.next[turn].len();
         for other in 0..parts {
             let Ok(mut letters) = self.mail[turn][other * parts + me].lock() else { continue };
@@ -85,7 +105,38 @@ impl Board {
             {
                 outputs.collect(&mut letters.of_outputs, packets);
             }
+            if let Some(jobs) = jobs {
+                jobs.collect(&mut letters.of_jobs, hosts);
+            }
         }
+    }
+
+    /// Finds out together with the others which traffic begins before a time, and plans it. False if another
+    /// partition has given up.
+    fn foresee<H, S>(&self, me: usize, part: &mut Part<H, S>, end: Time) -> bool {
+        if let Some(ahead) = &part.core.ahead
+            && let Ok(mut place) = self.due[me].lock()
+        {
+            *place = ahead.before(end);
+        }
+        if self.barrier.wait().is_err() {
+            return false;
+        }
+        let (mut past, mut times) = (0, Vec::new());
+        for place in &self.due {
+            let Ok(place) = place.lock() else { return false };
+            past += place.0;
+            times.extend_from_slice(&place.1);
+        }
+        times.sort_unstable();
+        while let Some((time, trigger)) = part.triggers.foresee(past, &times) {
+            let event = Event { time, key: key(Class::Trigger, 0, Port::FIRST), data: trigger as u32 };
+            part.core.queue.push(event);
+        }
+        if part.triggers.next == u64::MAX {
+            part.core.ahead = None;
+        }
+        true
     }
 }
 
@@ -116,6 +167,8 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
     loop {
         board.next[turn][me].store(earliest, Ordering::Relaxed);
         board.done[turn][me].store(done, Ordering::Relaxed);
+        let known = part.core.ahead.as_ref().map_or(0, |ahead| ahead.known());
+        board.known[turn][me].store(known, Ordering::Relaxed);
         if board.barrier.wait().is_err() {
             return (false, done);
         }
@@ -123,9 +176,15 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
             |numbers: &[AtomicU64]| numbers.iter().map(|number| number.load(Ordering::Relaxed)).sum::<u64>();
         let next =
             board.next[turn].iter().map(|number| number.load(Ordering::Relaxed)).min().unwrap_or(NEVER);
-        board.collect(turn, me, part.core);
+        board.collect(turn, me, &mut part);
+        part.core.exchanged = part.core.now;
         let is_last = next >= last;
         if !is_last && sum(&board.done[turn]) >= goal.events {
+            return (false, done);
+        }
+        let end = if is_last { last + 1 } else { next.saturating_add(step).min(last) };
+        let is_near = sum(&board.known[turn]) >= part.triggers.next;
+        if is_near && !board.foresee(me, &mut part, Time(end)) {
             return (false, done);
         }
         turn = 1 - turn;
@@ -133,18 +192,19 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
             // The last tick is cut, so it is a step of its own; all are there at its end. Its mail is delivered
             // at once: somebody looks.
             done += part.run_to_look(goal.cut);
-            board.post(turn, me, part.core);
+            part.pass(end);
+            board.post(turn, me, &mut part);
             let is_there = board.barrier.wait().is_ok();
-            board.collect(turn, me, part.core);
+            board.collect(turn, me, &mut part);
             return (is_there, done);
         }
-        let end = next.saturating_add(step).min(last);
         done += part.run(end, u64::MAX);
+        part.pass(end);
         if let Some(outputs) = &mut part.core.outputs {
             // All that was to be done before has been, so mail may come for any bin from here on.
             outputs.begin(end);
         }
-        let by_mail = board.post(turn, me, part.core);
+        let by_mail = board.post(turn, me, &mut part);
         earliest = part.next_tick().min(part.tick_of(by_mail));
     }
 }
@@ -156,9 +216,10 @@ impl Simulation {
         let cut = self.next_sample.map_or(duration, |time| time.min(duration));
         let Network { core, hosts, switches, jobs, triggers, lookahead, .. } = &mut self.network;
         let is_there = if core.parts.is_empty() {
-            let whole = Some(Whole { jobs: jobs.as_mut(), triggers });
+            let [triggers] = triggers.as_mut_slice() else { return Ok(()) };
+            let jobs = jobs.first_mut();
             let looks_ahead = self.is_large && core.is_whole;
-            let mut part = Part { core, hosts, switches, whole, looks_ahead };
+            let mut part = Part { core, hosts, switches, jobs, triggers, looks_ahead };
             let last = part.tick_of(cut);
             self.events += part.run(last, target.saturating_sub(self.events));
             let is_there = part.next_tick() >= last;
@@ -170,7 +231,8 @@ impl Simulation {
             let events = target.saturating_sub(self.events);
             let lookahead = lookahead.unwrap_or(Time::ZERO);
             let goal = Goal { cut, events, lookahead };
-            let (is_there, done) = run_threads(core, (hosts, switches), goal, self.is_large);
+            let acting = (jobs.as_mut_slice(), triggers.as_mut_slice());
+            let (is_there, done) = run_threads(core, (hosts, switches), acting, goal, self.is_large);
             self.events += done;
             core.now = core.parts.iter().map(|part| part.now).max().unwrap_or(core.now);
             is_there
@@ -204,6 +266,7 @@ impl Simulation {
 fn run_threads(
     core: &mut Core,
     (hosts, switches): (&mut [Host], &mut [Switch]),
+    (jobs, triggers): (&mut [Jobs], &mut [Triggers]),
     goal: Goal,
     is_large: bool,
 ) -> (bool, u64) {
@@ -222,15 +285,17 @@ fn run_threads(
         // Where the system allows no more threads, those that are there must not wait for ever.
         let _guard = board.barrier.guard();
         let nodes = hosts_of.iter_mut().zip(&mut switches_of);
+        let jobs = jobs.iter_mut().map(Some).chain(std::iter::repeat_with(|| None));
         let threads: Vec<_> = core
             .parts
             .iter_mut()
             .zip(nodes)
+            .zip(jobs.zip(triggers))
             .enumerate()
-            .map(|(me, (core, (hosts, switches)))| {
+            .map(|(me, ((core, (hosts, switches)), (jobs, triggers)))| {
                 let board = &board;
                 let looks_ahead = is_large && core.outputs.is_none();
-                let part = Part { core, hosts, switches, whole: None, looks_ahead };
+                let part = Part { core, hosts, switches, jobs, triggers, looks_ahead };
                 scope.spawn(move || work(part, me, board, goal))
             })
             .collect();

@@ -7,6 +7,10 @@
 //! iSLIP is made for time slots. Packets here start when they can, so an output might find the same
 //! input busy each time it is free, for ever. Therefore outputs keep rounds ([`super::rounds`]): those
 //! that were busy when it was their turn come first when they are free, others are served meanwhile.
+//!
+//! Without slots there is no next slot either: what the iterations leave unmatched waits until something changes at
+//! the switch. A switch that matches in each cell finds it a cell later. The papers give no such time, so there is
+//! none here: more iterations stand for the cells of a packet (`docs/witness.md` has both beside BookSim).
 
 use silvan_engine::Time;
 

@@ -3,6 +3,9 @@
 //!
 //! A trigger is the experimenter's hand, as the end of the warm-up is: it knows of all hosts at
 //! once, which nothing inside the network does.
+//!
+//! Where there is one partition, a trigger is pulled by the packet that makes up the number. Several partitions find
+//! out together when that will be, before they come to it: see [`crate::measure::Ahead`].
 
 use silvan_engine::Time;
 
@@ -17,7 +20,7 @@ pub(crate) struct Waiting {
 }
 
 /// One class of traffic that waits.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Trigger {
     pub class: u16,
     pub after_packets: u64,
@@ -27,7 +30,7 @@ pub(crate) struct Trigger {
 }
 
 /// All of them, in the order in which they are pulled.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Triggers {
     list: Vec<Trigger>,
     pulled: usize,
@@ -52,12 +55,39 @@ impl Triggers {
         if delivered < self.next {
             return None;
         }
-        let trigger = self.list.get_mut(self.pulled)?;
-        trigger.started = Some(now);
+        let at = self.pull_next(now)?;
+        Some(self.waiting(at))
+    }
+
+    /// Pulls the next one if the packet that makes up its number is among those that are delivered at these times,
+    /// the first one first, after so many others. Gives the time, and which of all it is.
+    pub fn foresee(&mut self, delivered: u64, times: &[Time]) -> Option<(Time, usize)> {
+        let place = self.next.checked_sub(delivered + 1)?;
+        let time = *times.get(usize::try_from(place).ok()?)?;
+        Some((time, self.pull_next(time)?))
+    }
+
+    fn pull_next(&mut self, now: Time) -> Option<usize> {
         let at = self.pulled;
+        self.list.get_mut(at)?.started = Some(now);
         self.pulled += 1;
         self.look_ahead();
-        Some(&self.list[at].waiting)
+        Some(at)
+    }
+
+    /// The sources that one of them sets off.
+    pub fn waiting(&self, at: usize) -> &[Waiting] {
+        &self.list[at].waiting
+    }
+
+    /// The same with the sources of one partition, whose hosts have places there.
+    pub fn of_part(&self, part: u16, place: impl Fn(u32) -> (u16, u32)) -> Self {
+        let mut own = self.clone();
+        for trigger in &mut own.list {
+            trigger.waiting.retain(|waiting| place(waiting.host).0 == part);
+            trigger.waiting.iter_mut().for_each(|waiting| waiting.host = place(waiting.host).1);
+        }
+        own
     }
 
     /// One after the other.
@@ -91,5 +121,26 @@ mod tests {
         let started: Vec<_> = triggers.iter().map(|trigger| (trigger.class, trigger.started)).collect();
         assert_eq!(started, [(1, Some(Time(2))), (2, Some(Time(2))), (0, Some(Time(4)))]);
         assert_eq!(Triggers::new(Vec::new()).next, u64::MAX);
+    }
+
+    #[test]
+    fn triggers_are_foreseen_at_the_packet_that_makes_up_the_number() {
+        let mut triggers =
+            Triggers::new(vec![trigger(0, 50), trigger(1, 10), trigger(2, 10), trigger(3, 12)]);
+        let times = [3, 5, 5, 8].map(Time);
+        assert_eq!(triggers.foresee(5, &times), None, "the ninth at most");
+        let found: Vec<_> = std::iter::from_fn(|| triggers.foresee(8, &times)).collect();
+        assert_eq!(found, [(Time(5), 0), (Time(5), 1), (Time(8), 2)]);
+        assert_eq!(triggers.next, 50);
+        assert_eq!(triggers.waiting(2)[0].host, 3);
+    }
+
+    #[test]
+    fn a_partition_has_the_sources_of_its_hosts() {
+        let triggers = Triggers::new((0..4).map(|class| trigger(class, 1)).collect());
+        let own = triggers.of_part(1, |host| ((host % 2) as u16, 10 + host));
+        let hosts: Vec<Vec<u32>> =
+            own.iter().map(|trigger| trigger.waiting.iter().map(|waiting| waiting.host).collect()).collect();
+        assert_eq!(hosts, [vec![], vec![11], vec![], vec![13]]);
     }
 }

@@ -8,7 +8,7 @@ use crate::trace::{ANY, COLLECTIVE_TAGS, Trace};
 type Key = (u32, u32);
 
 #[derive(Debug, Default)]
-struct Rank {
+pub(super) struct Rank {
     /// Posted receives, each with when it was posted, in that order.
     posted: HashMap<Key, VecDeque<(u64, u32)>>,
     /// Messages that came before their receive, by source and tag, in the order of arrival.
@@ -22,7 +22,7 @@ struct Rank {
 /// What is posted and what has arrived, per rank. First in, first out per source, destination and tag;
 /// a message takes the receive posted first of all that fit it, and a receive the message that came first.
 #[derive(Debug)]
-pub(super) struct Matching(Vec<Rank>);
+pub(super) struct Matching(pub(super) Vec<Rank>);
 
 impl Matching {
     pub(super) fn new(ranks: usize) -> Self {

@@ -177,16 +177,23 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     /// All ranks before their first operation, which they come to at `start`. Latency and gaps of the
     /// parameters are the carrier's.
     pub fn new(trace: T, parameters: &Parameters, start: Time) -> Self {
+        Self::some(trace, parameters, start, |_| true)
+    }
+
+    /// The same for some of the ranks: others do nothing here. Agendas are told of parcels for these ranks only.
+    pub fn some(trace: T, parameters: &Parameters, start: Time, has: impl Fn(u32) -> bool) -> Self {
         let count = trace.ranks() as usize;
         let mut agenda = Agenda::default();
-        for rank in 0..trace.ranks() {
+        let mut unfinished = 0;
+        for rank in (0..trace.ranks()).filter(|&rank| has(rank)) {
             for (index, operation) in trace.of_rank(rank).enumerate() {
+                unfinished += 1;
                 if trace.waits()[operation] == 0 {
                     agenda.push(start.0, What::Ready, rank, index as u32);
                 }
             }
         }
-        let (calls, open, list) = calls(&trace);
+        let (calls, open, list) = calls(&trace, has);
         Self {
             parameters: *parameters,
             agenda,
@@ -203,7 +210,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
                 busy: vec![Time::ZERO; count],
                 calls: list,
                 messages: 0,
-                unfinished: trace.operations() as u64,
+                unfinished,
                 stuck: Vec::new(),
                 circle: Vec::new(),
                 unreceived: (0, Vec::new()),
@@ -232,7 +239,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.agenda.events.peek().map(|Reverse((time, ..))| Time(*time))
     }
 
-    /// Whether all operations have finished.
+    /// Whether all operations of the ranks that are here have finished.
     #[must_use]
     pub const fn is_done(&self) -> bool {
         self.outcome.unfinished == 0
@@ -243,10 +250,42 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         &mut self.agenda
     }
 
+    /// Adds what other ranks of the trace have done elsewhere; `has` says which those are.
+    pub fn join(&mut self, other: Self, has: impl Fn(u32) -> bool) {
+        let Self { trace, waits, agenda, ranks, matching, receives, open, outcome, .. } = self;
+        let theirs = other.outcome;
+        let lists = ranks.iter_mut().zip(other.ranks).zip(matching.0.iter_mut().zip(other.matching.0));
+        for (rank, ((own, of_rank), (own_matching, of_matching))) in (0..).zip(lists) {
+            if !has(rank) {
+                continue;
+            }
+            (*own, *own_matching) = (of_rank, of_matching);
+            let (at, operations) = (rank as usize, trace.of_rank(rank));
+            waits[operations.clone()].copy_from_slice(&other.waits[operations]);
+            outcome.finished[at] = theirs.finished[at];
+            outcome.computing[at] = theirs.computing[at];
+            outcome.busy[at] = theirs.busy[at];
+        }
+        agenda.events.extend(other.agenda.events);
+        receives.extend(other.receives);
+        let calls = outcome.calls.iter_mut().zip(theirs.calls);
+        for ((own, call), (open, still)) in calls.zip(open.iter_mut().zip(other.open)) {
+            own.start = own.start.into_iter().chain(call.start).min();
+            *open += still;
+            own.end = if *open == 0 { own.end.max(call.end) } else { None };
+        }
+        outcome.messages += theirs.messages;
+        outcome.unfinished += theirs.unfinished;
+        outcome.truncated.0 += theirs.truncated.0;
+        outcome.truncated.1.extend(theirs.truncated.1);
+        outcome.truncated.1.truncate(KEPT);
+    }
+
     /// Does all that is to be done until a time, that time included.
     ///
     /// # Errors
-    /// [`TooLong`].
+    /// [`TooLong`], once for each operation that would: it never finishes. Whoever asks again has the ranks go on
+    /// with the others.
     pub fn advance(&mut self, until: Time, carrier: &mut impl Carrier) -> Result<(), TooLong> {
         while let Some(&Reverse((now, what, rank, index))) = self.agenda.events.peek()
             && now <= until.0
@@ -271,7 +310,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
                 What::Permit => self.permit(now, rank, index, at),
                 What::Post => self.post(now, (rank, index, at), carrier),
             }
-            if let Some((rank, index)) = self.agenda.beyond {
+            if let Some((rank, index)) = self.agenda.beyond.take() {
                 let operation = self.trace.operation(self.trace.first(rank) + index as usize);
                 return Err(TooLong { rank, operation });
             }
@@ -470,8 +509,8 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     }
 }
 
-/// Which call each mark of a trace belongs to, how many operations each call has, and the calls.
-fn calls(trace: &Trace) -> (Vec<u32>, Vec<u64>, Vec<Call>) {
+/// Which call each mark of a trace belongs to, how many operations of some ranks each call has, and the calls.
+fn calls(trace: &Trace, has: impl Fn(u32) -> bool) -> (Vec<u32>, Vec<u64>, Vec<Call>) {
     let mut known: HashMap<(u32, u32), u32> = HashMap::new();
     let (mut of_mark, mut open, mut list) = (Vec::new(), Vec::new(), Vec::new());
     for mark in trace.marks() {
@@ -482,7 +521,9 @@ fn calls(trace: &Trace) -> (Vec<u32>, Vec<u64>, Vec<Call>) {
             (list.len() - 1) as u32
         });
         list[call as usize].ranks += 1;
-        open[call as usize] += (mark.end - mark.first) as u64;
+        if mark.first < mark.end && has(trace.rank_of(mark.first)) {
+            open[call as usize] += (mark.end - mark.first) as u64;
+        }
         of_mark.push(call);
     }
     (of_mark, open, list)

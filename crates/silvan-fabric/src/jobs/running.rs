@@ -1,0 +1,365 @@
+//! A job at work, in one partition.
+
+use std::borrow::BorrowMut;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hdrhistogram::Histogram;
+use rustc_hash::FxHashMap;
+use silvan_engine::Time;
+use silvan_trace::Trace;
+use silvan_trace::execute::{Agenda, Carrier, Parcel, Part, Ranks, TooLong};
+
+use super::{FlowKey, Logged, Mail, Place, Setup, Travel};
+use crate::core::Core;
+use crate::host::{Host, Spent};
+use crate::traffic::source::Message;
+
+/// What the sender of a job's hosts spent its time with until the job had finished.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AtHost {
+    pub host: u32,
+    /// Its place in the partition.
+    place: u32,
+    pub spent: Option<Spent>,
+}
+
+/// A job at work: its ranks on the hosts of one partition.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub setup: Arc<Setup>,
+    /// The partition.
+    part: u16,
+    pub ranks: Ranks<Arc<Trace>>,
+    /// Of each flow from here, the parcels that have not wholly left, in the order in which they were handed over.
+    leaving: FxHashMap<FlowKey, VecDeque<Travel>>,
+    /// Of each flow to here, those that are not there yet, in the same order.
+    coming: FxHashMap<FlowKey, VecDeque<Travel>>,
+    pub hosts: Vec<AtHost>,
+    /// Partitions whose ranks have not all finished, as far as it is known here.
+    open: usize,
+    /// When the last of the ranks that have finished did.
+    latest: Time,
+    /// When the last rank had finished.
+    pub done: Option<Time>,
+    /// How many times as long as on an empty network messages took, in thousandths.
+    pub slowdowns: Histogram<u64>,
+    /// Their sum.
+    pub slowdown_sum: u64,
+    pub sent_bytes: Vec<u64>,
+    pub received_bytes: Vec<u64>,
+    /// Messages from here, in the order in which they were handed over.
+    pub log: Vec<Logged>,
+    /// Messages beyond those of the log.
+    pub unlogged: u64,
+    /// When and why an operation never finishes: of several the first one, and of several at once that of the
+    /// first rank.
+    pub failed: Option<(Time, TooLong)>,
+}
+
+/// Room for the first messages of all jobs. Those that are handed over at one instant find room together, so that
+/// it does not depend on the order of ranks and partitions which are the first.
+#[derive(Debug)]
+pub(super) struct Room {
+    left: usize,
+    last: Time,
+}
+
+impl Room {
+    pub fn new(most: usize) -> Self {
+        Self { left: most, last: Time::ZERO }
+    }
+
+    /// Takes room for a message, if there is any.
+    fn take(&mut self, now: Time) -> bool {
+        if self.left == 0 {
+            return now == self.last;
+        }
+        (self.left, self.last) = (self.left - 1, now);
+        true
+    }
+}
+
+/// Collects what ranks hand over. What stays on a host is there at once.
+struct Outbox<'a> {
+    places: &'a [Place],
+    parcels: &'a mut Vec<Parcel>,
+}
+
+impl Carrier for Outbox<'_> {
+    fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
+        if self.places[parcel.from as usize].host == self.places[parcel.to as usize].host {
+            agenda.arrives(now, parcel);
+            agenda.left(now, parcel);
+        } else {
+            self.parcels.push(*parcel);
+        }
+    }
+}
+
+/// Whether a parcel brings the bytes of its message.
+fn has_bytes(parcel: &Parcel) -> bool {
+    matches!(parcel.part, Part::Whole | Part::Data)
+}
+
+impl Running {
+    /// The ranks of a partition.
+    pub fn new(setup: Arc<Setup>, part: usize) -> Option<Self> {
+        let own = setup.places.iter().filter(|place| usize::from(place.at.0) == part);
+        let mut hosts: Vec<AtHost> =
+            own.map(|&Place { host, at, .. }| AtHost { host, place: at.1, spent: None }).collect();
+        hosts.sort_by_key(|at| at.host);
+        hosts.dedup_by_key(|at| at.host);
+        let count = setup.places.len();
+        let ranks = (0..).zip(&setup.places).filter(|(rank, _)| !setup.trace.of_rank(*rank).is_empty());
+        let mut busy: Vec<u16> = ranks.map(|(_, place)| place.at.0).collect();
+        busy.sort_unstable();
+        busy.dedup();
+        let open = busy.len();
+        Some(Self {
+            part: part as u16,
+            ranks: setup.ranks(part),
+            leaving: FxHashMap::default(),
+            coming: FxHashMap::default(),
+            hosts,
+            open,
+            latest: setup.start,
+            // One without operations has finished before it starts.
+            done: (open == 0).then_some(setup.start),
+            slowdowns: Histogram::new_with_bounds(1, 1 << 44, 2).ok()?,
+            slowdown_sum: 0,
+            sent_bytes: vec![0; count],
+            received_bytes: vec![0; count],
+            log: Vec::new(),
+            unlogged: 0,
+            failed: None,
+            setup,
+        })
+    }
+
+    /// When its ranks want to do something next.
+    pub fn next(&self) -> Option<Time> {
+        self.ranks.next()
+    }
+
+    /// Whether it has finished or never will.
+    pub fn is_over(&self) -> bool {
+        self.done.is_some() || self.failed.is_some()
+    }
+
+    /// Has the ranks do what is due, and gives hosts what they hand over.
+    pub fn step<H: BorrowMut<Host>>(
+        &mut self,
+        core: &mut Core,
+        hosts: &mut [H],
+        (outbox, room): (&mut Vec<Parcel>, &mut Room),
+        (job, mail): (u16, &mut [Mail]),
+    ) {
+        let setup = Arc::clone(&self.setup);
+        let mut carrier = Outbox { places: &setup.places, parcels: outbox };
+        let was_done = self.ranks.is_done();
+        while let Err(error) = self.ranks.advance(core.now, &mut carrier) {
+            self.fails(core.now, error);
+        }
+        for parcel in outbox.drain(..) {
+            self.hand_over(core, hosts, parcel, room, (job, mail));
+        }
+        if self.ranks.is_done() && !was_done {
+            self.part_finished(core.now, hosts);
+            let others = (0..).zip(mail).filter(|(part, _)| *part != self.part);
+            others.for_each(|(_, mail)| mail.finished.push((job, core.now)));
+        }
+    }
+
+    fn fails(&mut self, now: Time, error: TooLong) {
+        if self.failed.as_ref().is_none_or(|(first, known)| (now, error.rank) < (*first, known.rank)) {
+            self.failed = Some((now, error));
+        }
+    }
+
+    /// All ranks of a partition have finished at a time.
+    pub fn part_finished<H: BorrowMut<Host>>(&mut self, time: Time, hosts: &[H]) {
+        self.open -= 1;
+        self.latest = self.latest.max(time);
+        if self.open > 0 {
+            return;
+        }
+        self.done = Some(self.latest);
+        for at in &mut self.hosts {
+            let host: &Host = hosts[at.place as usize].borrow();
+            at.spent = host.hours.as_ref().map(|hours| hours.until(self.latest));
+        }
+    }
+
+    fn hand_over<H: BorrowMut<Host>>(
+        &mut self,
+        core: &mut Core,
+        hosts: &mut [H],
+        parcel: Parcel,
+        room: &mut Room,
+        (job, mail): (u16, &mut [Mail]),
+    ) {
+        let places = &self.setup.places;
+        let (from, to) = (places[parcel.from as usize], places[parcel.to as usize]);
+        let source = from.source + to.slot;
+        let row = if has_bytes(&parcel) {
+            self.sent_bytes[parcel.from as usize] += parcel.bytes;
+            self.log(core.now, &parcel, room)
+        } else {
+            None
+        };
+        let flow = (from.host, source, to.host);
+        let travel = Travel { parcel, handed: core.now, row };
+        self.leaving.entry(flow).or_default().push_back(travel);
+        if to.at.0 == self.part {
+            self.expect(flow, travel);
+        } else {
+            mail[usize::from(to.at.0)].parcels.push((job, flow, travel));
+        }
+        let left = parcel.bytes.max(self.setup.least);
+        let message = Message { destination: to.host, created: core.now, left, hot: false };
+        hosts[from.at.1 as usize].borrow_mut().feed(core, source, message);
+    }
+
+    /// A parcel of a flow to here was handed over.
+    pub fn expect(&mut self, flow: FlowKey, travel: Travel) {
+        self.coming.entry(flow).or_default().push_back(travel);
+    }
+
+    /// How long a parcel takes on an empty network.
+    fn alone(&self, parcel: &Parcel) -> Time {
+        let host = |rank: u32| self.setup.places[rank as usize].host;
+        self.setup.ideal.message(host(parcel.from), host(parcel.to), parcel.bytes)
+    }
+
+    /// A row for a message, if there is room.
+    fn log(&mut self, now: Time, parcel: &Parcel, room: &mut Room) -> Option<u32> {
+        if !room.take(now) {
+            self.unlogged += 1;
+            return None;
+        }
+        let alone = self.alone(parcel);
+        self.log.push(Logged {
+            from: parcel.from,
+            to: parcel.to,
+            bytes: parcel.bytes,
+            handed: now,
+            left: None,
+            there: None,
+            alone,
+        });
+        Some((self.log.len() - 1) as u32)
+    }
+
+    /// The first message of a flow that has not left did so, at `end`.
+    pub fn left(&mut self, flow: FlowKey, end: Time) {
+        let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
+        debug_assert!(travel.is_some(), "what leaves was handed over");
+        let Some(Travel { parcel, row, .. }) = travel else { return };
+        self.ranks.agenda().left(end.0, &parcel);
+        if let Some(row) = row {
+            self.log[row as usize].left = Some(end);
+        }
+    }
+
+    /// The first message of a flow is there.
+    pub fn arrived(&mut self, flow: FlowKey, now: Time, (job, mail): (u16, &mut [Mail])) {
+        let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
+        debug_assert!(travel.is_some(), "what is there was handed over");
+        let Some(Travel { parcel, handed, row }) = travel else { return };
+        self.ranks.agenda().arrives(now.0, &parcel);
+        if !has_bytes(&parcel) {
+            return;
+        }
+        self.received_bytes[parcel.to as usize] += parcel.bytes;
+        let thousandths = 1000.0 * (now - handed).0 as f64 / self.alone(&parcel).0.max(1) as f64;
+        let thousandths = (thousandths.round() as u64).max(1);
+        self.slowdowns.saturating_record(thousandths);
+        self.slowdown_sum = self.slowdown_sum.saturating_add(thousandths);
+        let Some(row) = row else { return };
+        let from = self.setup.places[parcel.from as usize].at.0;
+        if from == self.part {
+            self.is_there(row, now);
+        } else {
+            mail[usize::from(from)].there.push((job, row, now));
+        }
+    }
+
+    /// A message of the log is there.
+    pub fn is_there(&mut self, row: u32, time: Time) {
+        self.log[row as usize].there = Some(time);
+    }
+
+    /// Adds what the ranks of another partition did.
+    pub fn join(&mut self, other: Self) {
+        let places = &self.setup.places;
+        self.ranks.join(other.ranks, |rank| places[rank as usize].at.0 == other.part);
+        self.hosts.extend(other.hosts);
+        // The bounds are the same, so nothing is too large.
+        let _ = self.slowdowns.add(&other.slowdowns);
+        self.slowdown_sum = self.slowdown_sum.saturating_add(other.slowdown_sum);
+        let bytes = self.sent_bytes.iter_mut().zip(other.sent_bytes);
+        bytes.for_each(|(sum, bytes)| *sum += bytes);
+        let bytes = self.received_bytes.iter_mut().zip(other.received_bytes);
+        bytes.for_each(|(sum, bytes)| *sum += bytes);
+        self.log.extend(other.log);
+        self.unlogged += other.unlogged;
+        if let Some((time, error)) = other.failed {
+            self.fails(time, error);
+        }
+    }
+}
+
+/// Leaves so many messages in the logs of all jobs: the first ones, and of those that were handed over at one
+/// instant those of the first jobs and ranks. Puts each log in this order.
+pub(super) fn trim(jobs: &mut [Running], most: usize) {
+    for job in jobs.iter_mut() {
+        job.log.sort_by_key(|row| (row.handed, row.from));
+    }
+    let logs: Vec<&[Logged]> = jobs.iter().map(|job| job.log.as_slice()).collect();
+    let kept = first(&logs, most);
+    for (job, kept) in jobs.iter_mut().zip(kept) {
+        job.unlogged += (job.log.len() - kept) as u64;
+        job.log.truncate(kept);
+    }
+}
+
+/// How many rows of each log are among so many first ones.
+fn first(logs: &[&[Logged]], most: usize) -> Vec<usize> {
+    let mut kept: Vec<usize> = logs.iter().map(|log| log.len()).collect();
+    let all: usize = kept.iter().sum();
+    let rows = logs.iter().enumerate().flat_map(|(job, log)| log.iter().map(move |row| (row.handed, job)));
+    if all > most {
+        let mut rows: Vec<(Time, usize)> = rows.collect();
+        rows.sort_unstable();
+        rows[most..].iter().for_each(|&(_, job)| kept[job] -= 1);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(handed: u64) -> Logged {
+        let (handed, alone) = (Time(handed), Time(1));
+        Logged { from: 0, to: 1, bytes: 1, handed, left: None, there: None, alone }
+    }
+
+    #[test]
+    fn the_first_messages_of_all_jobs_are_kept() {
+        let logs: [Vec<Logged>; 2] = [[1, 4, 4, 9].map(row).into(), [2, 4, 5].map(row).into()];
+        let logs = logs.each_ref().map(Vec::as_slice);
+        assert_eq!(first(&logs, 7), [4, 3]);
+        assert_eq!(first(&logs, 5), [3, 2]);
+        assert_eq!(first(&logs, 3), [2, 1]);
+        assert_eq!(first(&logs, 0), [0, 0]);
+    }
+
+    #[test]
+    fn messages_of_one_instant_find_room_together() {
+        let mut room = Room::new(2);
+        let taken: Vec<bool> = [3, 5, 5, 5, 6].map(|time| room.take(Time(time))).into();
+        assert_eq!(taken, [true, true, true, true, false]);
+    }
+}

@@ -1,0 +1,230 @@
+//! What messages meet on an empty network: the best of all routes that their packets may take.
+//!
+//! Where the tables decide, that is their route. Where flows or packets choose, the first byte may take the fastest
+//! route, a packet the widest one, and the packets of a message all of them at once: so no message can be there
+//! sooner than this says.
+
+use rustc_hash::FxHashMap;
+use silvan_engine::{Rate, Time};
+
+use super::{Builder, Model};
+use crate::jobs::Way;
+use crate::routing;
+use crate::routing::adaptive::AdaptiveTables;
+use crate::routing::port_groups::PortGroups;
+use crate::routing::valiant::Detours;
+use crate::topology::{End, NodeRef, Topology, Wiring};
+
+/// The best of the routes from some place on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reach {
+    /// What the first byte takes by the fastest.
+    latency: Time,
+    /// What the widest carries.
+    widest: Rate,
+    /// The most that all carry together.
+    together: Rate,
+}
+
+impl Reach {
+    /// There already.
+    const THERE: Self = Self { latency: Time::ZERO, widest: Rate(u64::MAX), together: Rate(u64::MAX) };
+    /// No route.
+    const NONE: Self = Self { latency: Time::NEVER, widest: Rate(0), together: Rate(0) };
+
+    /// With a link before it, and the switch at the end of that, if there is one.
+    fn behind(self, delay: Time, rate: Rate) -> Self {
+        if self == Self::NONE {
+            return self;
+        }
+        let latency = self.latency + delay;
+        Self { latency, widest: self.widest.min(rate), together: self.together.min(rate) }
+    }
+
+    /// With other routes beside it.
+    fn beside(self, other: Self) -> Self {
+        Self {
+            latency: self.latency.min(other.latency),
+            widest: self.widest.max(other.widest),
+            together: Rate(self.together.0.saturating_add(other.together.0)),
+        }
+    }
+}
+
+/// A switch and the port (from 1) by which packets came in.
+type Place = (u32, u16);
+
+/// Which routes packets may take.
+enum Routes<'a> {
+    /// That of the tables.
+    Fixed,
+    /// Each packet chooses among the ports of a group.
+    Packets(PortGroups),
+    /// Each flow chooses among the ports of extended tables.
+    Flows(AdaptiveTables),
+    /// Each packet goes minimally or over any other group.
+    Detours(&'a Detours),
+}
+
+/// The ways of the messages of one service level, destination by destination.
+pub(super) struct Ways<'a> {
+    topology: &'a Topology,
+    wiring: Wiring,
+    tables: &'a routing::Tables,
+    model: &'a Model<'a>,
+    routes: Routes<'a>,
+    /// For the destination of the last question, what is left from each place.
+    known: FxHashMap<Place, Reach>,
+    destination: u32,
+}
+
+impl Builder<'_> {
+    /// The ways of messages of a service level.
+    pub(super) fn ways(&self, sl: u8) -> Result<Ways<'_>, String> {
+        let detours = self.model.path_lanes.as_deref().and_then(|lanes| lanes.detours.as_ref());
+        let chooses = |levels: u16| levels >> sl & 1 == 1;
+        let routes = if self.model.packet_routes.as_ref().is_some_and(|choice| chooses(choice.levels)) {
+            Routes::Packets(PortGroups::new(self.topology, self.tables))
+        } else if self.model.flow_routes.is_some() {
+            Routes::Flows(AdaptiveTables::new(self.topology).map_err(|error| error.to_string())?)
+        } else {
+            match detours.filter(|detours| detours.bias().is_some()) {
+                Some(detours) => Routes::Detours(detours),
+                None => Routes::Fixed,
+            }
+        };
+        Ok(Ways {
+            topology: self.topology,
+            wiring: self.topology.wiring(),
+            tables: self.tables,
+            model: &self.model,
+            routes,
+            known: FxHashMap::default(),
+            destination: u32::MAX,
+        })
+    }
+}
+
+impl Ways<'_> {
+    /// The way of messages between two hosts. The route of the tables must be there, wherever others may be taken.
+    pub fn between(&mut self, from: u32, to: u32) -> Result<Way, String> {
+        let routes = (self.tables, self.model.path_lanes.as_deref());
+        let path = routing::trace_lanes(self.topology, &self.wiring, routes, from, to);
+        let path = path.map_err(|error| error.to_string())?;
+        let links = path.channels.iter().map(|channel| (channel.link, channel.to));
+        let reach = match &self.routes {
+            Routes::Fixed => self.along(links),
+            Routes::Detours(detours) => self.detours(detours, (from, to)).beside(self.along(links)),
+            Routes::Packets(_) | Routes::Flows(_) => {
+                if self.destination != to {
+                    self.known.clear();
+                    self.destination = to;
+                }
+                match path.channels.first() {
+                    Some(first) => self.after(first.link, first.to),
+                    None => Reach::THERE,
+                }
+            }
+        };
+        let last = path.channels.last().map_or(Rate(u64::MAX), |last| self.topology.links[last.link].rate);
+        let first = path.channels.first().map_or(last, |first| self.topology.links[first.link].rate);
+        let host = &self.model.host;
+        let together = reach.together.min(first).min(last);
+        Ok(Way {
+            latency: reach.latency,
+            spacing: host.injection_rate(together),
+            drain: host.drain_rate(together),
+            last: host.drain_rate(reach.widest),
+        })
+    }
+
+    /// A route of links and their ends.
+    fn along(&self, links: impl DoubleEndedIterator<Item = (usize, End)>) -> Reach {
+        links.rev().fold(Reach::THERE, |reach, (link, end)| self.behind(reach, link, end))
+    }
+
+    fn behind(&self, reach: Reach, link: usize, end: End) -> Reach {
+        let inside = matches!(end.node, NodeRef::Switch(_));
+        let latency = if inside { self.model.switch.latency } else { Time::ZERO };
+        let link = &self.topology.links[link];
+        reach.behind(link.delay + latency, link.rate)
+    }
+
+    /// All ways over other groups.
+    fn detours(&self, detours: &Detours, (from, to): (u32, u32)) -> Reach {
+        let pair = (from as usize, to as usize);
+        // All but the groups of the two, one by one.
+        let others = 0..(detours.groups() as u64).saturating_sub(2);
+        let others = others.filter_map(|number| detours.third(number, pair.0, pair.1));
+        let way = |group: usize| {
+            let mut links: Vec<(usize, End)> = Vec::new();
+            let mut next = self.wiring.hosts[pair.0].map(|(end, link)| (link, end));
+            while let Some((link, end)) = next {
+                links.push((link, end));
+                let NodeRef::Switch(at) = end.node else { break };
+                let table = self.tables.port(at as usize, pair.1);
+                let port = detours.step_over(at as usize, table, pair, Some(group)).0;
+                next = self.peer(at, port);
+            }
+            self.along(links.into_iter())
+        };
+        others.map(way).fold(Reach::NONE, Reach::beside)
+    }
+
+    /// The link at a port (from 1) of a switch, and its far end.
+    fn peer(&self, switch: u32, port: u16) -> Option<(usize, End)> {
+        let ports = &self.wiring.switches[switch as usize];
+        ports.get(usize::from(port).wrapping_sub(1)).copied().flatten().map(|(end, link)| (link, end))
+    }
+
+    /// The ports by which packets may go on.
+    fn ports(&self, (switch, input): Place) -> Vec<u16> {
+        let to = self.destination;
+        let mut ports = match &self.routes {
+            Routes::Packets(groups) => groups.ports(switch as usize, to as usize).to_vec(),
+            Routes::Flows(tables) => {
+                let (default, others) = tables.switches[switch as usize].candidates(input, to);
+                [&[default], others].concat()
+            }
+            Routes::Fixed | Routes::Detours(_) => Vec::new(),
+        };
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+
+    /// What is left with a link to take, to the destination of the time.
+    fn after(&mut self, link: usize, end: End) -> Reach {
+        let NodeRef::Switch(switch) = end.node else { return self.behind(Reach::THERE, link, end) };
+        let mut open = vec![(switch, end.port)];
+        while let Some(&place) = open.last() {
+            let onward: Vec<(usize, End)> =
+                self.ports(place).into_iter().filter_map(|port| self.peer(place.0, port)).collect();
+            if self.known.contains_key(&place) {
+                // All that follows is known by now.
+                let best = onward.into_iter().map(|(link, end)| self.behind(self.reach(end), link, end));
+                let best = best.fold(Reach::NONE, Reach::beside);
+                self.known.insert(place, best);
+                open.pop();
+                continue;
+            }
+            self.known.insert(place, Reach::NONE);
+            for (_, end) in onward {
+                if let NodeRef::Switch(next) = end.node
+                    && !self.known.contains_key(&(next, end.port))
+                {
+                    open.push((next, end.port));
+                }
+            }
+        }
+        self.behind(self.reach(end), link, end)
+    }
+
+    /// What is left from the end of a link, as far as it is known.
+    fn reach(&self, end: End) -> Reach {
+        match end.node {
+            NodeRef::Host(_) => Reach::THERE,
+            NodeRef::Switch(switch) => self.known.get(&(switch, end.port)).copied().unwrap_or(Reach::NONE),
+        }
+    }
+}
