@@ -41,4 +41,4 @@ pub mod topology;
 pub mod traffic;
 
 pub use measure::MOST_TREE_ROWS;
-pub use setup::{Reason, SetupError, check, permutation};
+pub use setup::{HostNames, Reason, SetupError, check, check_links, check_routes, permutation};

@@ -16,7 +16,7 @@ use silvan_fabric::routing::Tables;
 use silvan_fabric::simulation::ModelError;
 use silvan_fabric::topology::{End, Host, Link, NodeRef, Switch, Topology};
 use silvan_fabric::traffic::{Forest, Job, Pattern};
-use silvan_fabric::{Reason, SetupError};
+use silvan_fabric::{HostNames, Reason, SetupError};
 use silvan_trace::TraceBuilder;
 use silvan_trace::execute::Parameters;
 
@@ -116,7 +116,18 @@ fn packets_need_routes() {
         hole(tables, 6);
         config.traffic = vec![pattern(Pattern::Uniform { include_self: false })];
     });
-    assert_refused!(unroutable, "routing.kind", Reason::Unroutable { .. });
+    assert_eq!(
+        unroutable.to_string().split(';').next(),
+        Some("routing.kind: leaves 6 pairs of hosts without a route")
+    );
+    assert_refused!(unroutable, "routing.kind", Reason::Unroutable { pairs: 6, .. });
+    let back = changed(|_, tables, _| hole(tables, 0));
+    assert_refused!(back, "flow.0.to", Reason::NoRoute(_));
+    let hotspot = changed(|_, tables, config| {
+        hole(tables, 6);
+        config.traffic = vec![pattern(Pattern::Hotspots { to: vec!["H7".into()] })];
+    });
+    assert_refused!(hotspot, "traffic.0.pattern.to", Reason::NoRoute(_));
     let no_way_back = changed(|_, tables, config| {
         hole(tables, 6);
         config.congestion = common::ib_cc();
@@ -239,6 +250,26 @@ fn parts_of_congestion_management_go_together() {
     settings.congestion.mechanism = Mechanism::Fbicm;
     let error = refused(&network, &tables(&network), &settings);
     assert_refused!(error, "congestion.isolation", Reason::OneWayLinks { .. });
+}
+
+/// The ranges of all counters fit: no scenario leads to this.
+#[test]
+fn counters_that_could_not_be_made_are_told() {
+    let reason = Reason::NoCounters("latencies cannot be counted");
+    let error = SetupError { key: "measure".into(), value: None, reason };
+    assert_eq!(error.to_string(), "measure: latencies cannot be counted");
+    let of_run = ModelError::Configuration(error).to_string();
+    assert!(of_run.ends_with("measure: latencies cannot be counted"), "{of_run}");
+}
+
+#[test]
+fn names_are_found_by_number() {
+    let mut network = topology(r#"{"kind": "dumbbell"}"#);
+    network.hosts[5].name = "H2".into();
+    let names = HostNames::new(&network);
+    assert_eq!(names.find("H2", "flow.0.to"), Ok(1), "the first of that name");
+    assert_eq!(names.find("H7", "flow.0.to"), Ok(6));
+    assert_refused!(names.find("S1", "job.0.hosts.3").unwrap_err(), "job.0.hosts.3", Reason::NoSuchHost(_));
 }
 
 #[test]

@@ -1,20 +1,18 @@
 //! Checks of a scenario against its network: hosts that flows and patterns name, routes between
 //! them, and the size of what is recorded.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{Assignment, Config, RoutePer};
-use silvan_fabric::queueing::Isolation;
 use silvan_fabric::routing::lanes::IDENTITY;
 use silvan_fabric::routing::port_groups::PortGroups;
-use silvan_fabric::routing::{
-    LaneMaps, Lanes, PathLevels, Tables, analyse, check_lanes, cycle_text, deadlock_cycle, trace,
-};
-use silvan_fabric::topology::{Topology, Wiring};
+use silvan_fabric::routing::{LaneMaps, Lanes, PathLevels, Tables, check_lanes, cycle_text, deadlock_cycle};
+use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::{Pattern, Traffic};
+use silvan_fabric::{HostNames, SetupError, check_links};
 
 use crate::error::{Fault, did_you_mean};
 use crate::files;
@@ -29,19 +27,17 @@ const LONGEST_LINK: Time = Time(1_000_000_000_000);
 /// The hosts of a network by name.
 struct Names<'t> {
     topology: &'t Topology,
-    index: HashMap<&'t str, usize>,
+    names: HostNames<'t>,
 }
 
 impl<'t> Names<'t> {
     fn of(topology: &'t Topology) -> Self {
-        let index = topology.hosts.iter().enumerate().map(|(i, host)| (host.name.as_str(), i)).collect();
-        Self { topology, index }
+        Self { topology, names: HostNames::new(topology) }
     }
 
+    /// A name that no host has is told with those that hosts have.
     fn require(&self, name: &str, path: &str) -> Result<(), Fault> {
-        if self.index.contains_key(name) {
-            return Ok(());
-        }
+        let Err(SetupError { key, .. }) = self.names.find(name, path) else { return Ok(()) };
         let hosts = &self.topology.hosts;
         let kind = if self.topology.switches.iter().any(|s| s.name == name) {
             "is a switch"
@@ -55,7 +51,7 @@ impl<'t> Names<'t> {
             [] => String::new(),
         };
         let joint = if hint.is_empty() { "; " } else { " " };
-        Err(Fault::new(path, format!("{kind}{hint}{joint}{known}")))
+        Err(Fault::new(key, format!("{kind}{hint}{joint}{known}")))
     }
 }
 
@@ -71,14 +67,7 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
         );
         return Err(Fault::new("topology", what));
     }
-    let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
-    ensure(!special || !topology.has_one_way_links(), "congestion.isolation", || {
-        format!(
-            "special queues notify over the link that a packet came by, but {} has one-way links; give \
-             bidirectional ones, or congestion.isolation.kind = \"none\"",
-            topology.name
-        )
-    })?;
+    check_links(&spec.congestion.parts(&spec.packet), topology)?;
     let names = Names::of(topology);
     for (index, flow) in spec.flow.iter().enumerate() {
         names.require(&flow.from, &format!("flow.{index}.from"))?;
@@ -126,52 +115,6 @@ fn distinct(list: &[String], names: &Names<'_>, path: &str) -> Result<(), Fault>
         ensure(seen.insert(name), &path, || "is in the list twice".to_owned())?;
     }
     Ok(())
-}
-
-/// Checks that everything sent has a route.
-pub(crate) fn check_routes(spec: &Spec, topology: &Topology, tables: &Tables) -> Result<(), Fault> {
-    let wiring = topology.wiring();
-    let route = |from: &str, to: &str, path: String| routed(topology, &wiring, tables, [from, to], path);
-    for (index, flow) in spec.flow.iter().enumerate() {
-        route(&flow.from, &flow.to, format!("flow.{index}.to"))?;
-    }
-    let mut reaches_all = false;
-    for (index, traffic) in spec.traffic.iter().enumerate() {
-        let Pattern::Hotspots { to } = &traffic.pattern else {
-            reaches_all = true;
-            continue;
-        };
-        let all: Vec<String>;
-        let senders = match &traffic.hosts {
-            Some(hosts) => hosts,
-            None => {
-                all = topology.hosts.iter().map(|host| host.name.clone()).collect();
-                &all
-            }
-        };
-        for (from, to) in senders.iter().zip(to.iter().cycle()).filter(|(from, to)| from != to) {
-            route(from, to, format!("traffic.{index}.pattern.to"))?;
-        }
-    }
-    if !reaches_all {
-        return Ok(());
-    }
-    let analysis = analyse(topology, tables);
-    ensure(analysis.unroutable == 0, "routing.kind", || {
-        let first = analysis.problems.first().map_or("", String::as_str);
-        format!("leaves {} pairs of hosts without a route; the first is {first}", analysis.unroutable)
-    })
-}
-
-fn routed(
-    topology: &Topology,
-    wiring: &Wiring,
-    tables: &Tables,
-    [from, to]: [&str; 2],
-    path: String,
-) -> Result<(), Fault> {
-    let (Some(from), Some(to)) = (topology.host_named(from), topology.host_named(to)) else { return Ok(()) };
-    trace(topology, wiring, tables, from, to).map(|_| ()).map_err(|error| Fault::new(path, error.to_string()))
 }
 
 /// A circle of channels in which packets can wait for each other, if routes have one.

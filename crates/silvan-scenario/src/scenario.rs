@@ -156,7 +156,7 @@ impl Scenario {
             AdaptiveTables::new(&topology)
                 .map_err(|error| Fault::new("adaptive_routing", error.to_string()))?;
         }
-        network::check_routes(&self.spec, &topology, &tables)?;
+        silvan_fabric::check_routes(&self.config(Vec::new()), &topology, &tables)?;
         let jobs = jobs::build(&self.spec, &self.base_dir, &topology)?;
         let path_lanes = network::path_lanes(&self.spec, &self.base_dir, &topology, &tables)?;
         let config = Config { path_lanes, ..self.config(jobs) };

@@ -1,6 +1,8 @@
 //! The exact messages about what is found only as a network is set up: they point at lines as others do; see
 //! `messages.rs`.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::path::Path;
@@ -58,5 +60,47 @@ fn what_is_found_on_the_network_points_at_its_key() {
         message(&base, &[("host.queues", "destination-modulo"), ("host.output_buffer", "16 KB")]),
         "--set host.output_buffer = \"16 KB\": leaves 2000 B for each of 8 queues, less than \
          one packet of 2048 B (packet.mtu + packet.header, in blocks of packet.credit_block); must be at least 16 KiB"
+    );
+}
+
+/// What is said of a run on the fabric of two switches whose swA has no route to node-4, with some lines more.
+fn without_route(lines: &str) -> String {
+    let fabric = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/fabrics/sw2-h7/minhop");
+    let dump = std::fs::read_to_string(fabric.join("opensm-lfts.dump")).unwrap();
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("without-route.dump");
+    let route = "0x0007 008 # Channel Adapter portguid 0x0002c90300000041: 'node-4'\n";
+    std::fs::write(&file, dump.replacen(route, "", 1)).unwrap();
+    let (topology, file) = (fabric.join("ibnetdiscover.topo"), file.display());
+    let text = format!(
+        "duration = \"1 us\"\ntopology = {{ kind = \"file\", file = '{}' }}\n\
+         routing = {{ kind = \"table\", file = '{file}' }}\n{lines}",
+        topology.display()
+    );
+    message(&text, &[])
+}
+
+#[test]
+fn whoever_exchanges_packets_needs_routes() {
+    let flow = |from: &str, to: &str| format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\n");
+    assert_eq!(without_route(&flow("node-0", "node-3")), "fine");
+    let hole = "from node-0 to node-4: switch swA has no route to node-4";
+    let said = without_route(&flow("node-0", "node-4"));
+    assert_eq!(said, format!("a.toml:6: flow.0.to = \"node-4\": {hole}"));
+    let said = without_route(&flow("node-4", "node-0"));
+    assert_eq!(said, format!("a.toml:6: flow.0.to = \"node-0\": {hole}"), "nor does an answer come back");
+    let hotspots = |to: &str| {
+        let pattern = format!("pattern = {{ kind = \"hotspots\", to = [\"{to}\"] }}");
+        without_route(&format!("[[traffic]]\nhosts = [\"node-0\"]\n{pattern}\n"))
+    };
+    let said = hotspots("node-4");
+    assert_eq!(said, format!("a.toml:6: traffic.0.pattern.to = a list of 1: {hole}"));
+    let pairs =
+        format!("routing.kind = \"table\": leaves 3 pairs of hosts without a route; the first is {hole}");
+    assert_eq!(hotspots("node-0"), format!("a.toml:3: {pairs}"));
+    let backward = format!("congestion = {{ mechanism = \"qcn\" }}\n{}", flow("node-0", "node-3"));
+    let said = without_route(&backward);
+    assert!(
+        said.contains("congestion.notification") && said.contains("switch swA has no route to host node-4"),
+        "{said}"
     );
 }

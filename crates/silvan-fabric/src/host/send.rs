@@ -113,7 +113,7 @@ impl Host {
             src: self.id,
             dst: message.destination,
             next: NO_PACKET,
-            out: Port::FIRST,
+            out: Port::FIRST.into(),
             class,
             source,
             kind: Kind::Data,

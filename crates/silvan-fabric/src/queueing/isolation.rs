@@ -41,6 +41,7 @@
 //! - A host's own queue never finds a root: the host's link is not shared with anybody.
 
 mod marks;
+mod received;
 mod shares;
 mod views;
 
@@ -642,71 +643,5 @@ impl Cams {
             line.as_ref().is_some_and(|line| line.output == output && matches!(line.cause, Cause::Root(_)))
         };
         self.inputs[input.index()].special.iter().position(is_root)
-    }
-
-    /// A notification of the next node. Returns the special queues that it concerns, as input and
-    /// number.
-    pub fn received(&mut self, output: PortVl, notice: Notice) -> Vec<(PortVl, usize)> {
-        let found = self.note(output, notice);
-        self.listed[output.index()] =
-            Marks::of(self.outputs[output.index()].iter().flat_map(|line| &line.destinations));
-        found
-    }
-
-    fn note(&mut self, output: PortVl, notice: Notice) -> Vec<(PortVl, usize)> {
-        let Notice { line, rate, message, .. } = notice;
-        let lines = &mut self.outputs[output.index()];
-        let place = lines.iter().position(|known| known.line == line);
-        if let Some(at) = place {
-            lines[at].rate = rate;
-        }
-        match (message, place) {
-            (Message::Allocate(destinations), None) => {
-                lines.push(OutputLine { line, destinations, stopped: false, rate });
-                self.output_lines += 1;
-                self.adopt(output, line);
-            }
-            (Message::Allocate(destinations), Some(at)) => lines[at].destinations = destinations,
-            (Message::Stop, Some(at)) => lines[at].stopped = true,
-            (Message::Go, Some(at)) => lines[at].stopped = false,
-            (Message::Release, Some(at)) => {
-                lines.remove(at);
-                self.output_lines -= 1;
-                return self.branches(output, line, true);
-            }
-            // A line is allocated before anything else is said of it.
-            (_, None) => return Vec::new(),
-        }
-        self.branches(output, line, false)
-    }
-
-    /// Queues that an earlier line has left behind come under a new one, if it lists a destination
-    /// that they hold packets for: otherwise what must follow those would get past Stop for ever.
-    fn adopt(&mut self, output: PortVl, number: u16) {
-        let Some(known) = self.outputs[output.index()].iter().find(|known| known.line == number) else {
-            return;
-        };
-        for line in self.inputs.iter_mut().flat_map(|cam| cam.special.iter_mut().flatten()) {
-            let listed = line.held.iter().any(|held| known.destinations.contains(&held.0));
-            if line.output == output && line.cause == Cause::Orphan && listed {
-                line.cause = Cause::Branch(number);
-            }
-        }
-    }
-
-    fn branches(&mut self, output: PortVl, number: u16, orphan: bool) -> Vec<(PortVl, usize)> {
-        let mut found = Vec::new();
-        for (input, cam) in self.inputs.iter_mut().enumerate() {
-            for (at, line) in cam.special.iter_mut().enumerate() {
-                let Some(line) = line else { continue };
-                if line.output == output && line.cause == Cause::Branch(number) {
-                    found.push((PortVl::new(input), at));
-                    if orphan {
-                        line.cause = Cause::Orphan;
-                    }
-                }
-            }
-        }
-        found
     }
 }

@@ -54,7 +54,7 @@ pub enum Reason {
     #[error("{0}")]
     NoRoute(String),
     /// Pairs of hosts without a route.
-    #[error("{pairs} pairs of hosts have no route: {first}")]
+    #[error("leaves {pairs} pairs of hosts without a route; the first is {first}")]
     Unroutable {
         /// How many.
         pairs: u64,
@@ -121,7 +121,10 @@ pub enum Reason {
         fastest: Rate,
     },
     /// Special queues on links that go one way.
-    #[error("special queues notify over the link that a packet came by, and {topology} has one-way links")]
+    #[error(
+        "special queues notify over the link that a packet came by, but {topology} has one-way links; give \
+             bidirectional ones, or congestion.isolation.kind = \"none\""
+    )]
     OneWayLinks {
         /// Name of the topology.
         topology: String,

@@ -8,12 +8,14 @@ mod model;
 mod offered;
 mod pause;
 mod queues;
+mod routes;
 mod sources;
 mod ways;
 
 pub(crate) use apart::Lookahead;
 pub use error::{Reason, SetupError};
 pub use model::check;
+pub use routes::{HostNames, check_links, check_routes};
 pub use sources::permutation;
 
 use std::sync::Arc;
@@ -24,16 +26,16 @@ use silvan_engine::{Bytes, EventQueue, Rate, Time};
 use self::model::Model;
 use self::sources::placement;
 use crate::config::Config;
+use crate::congestion::Parts;
 use crate::congestion::reaction::Rule;
-use crate::congestion::{Notification, Parts};
 use crate::core::{Announcements, Core, Notices};
 use crate::host::{Adapter, Host, HostSpec, Order};
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, key};
 use crate::measure::{Forest, LinkName, Meters, Series};
 use crate::packet::Pool;
-use crate::port::{Port, Vl};
-use crate::routing::{self, Tables};
+use crate::port::{Packed, Port, Vl};
+use crate::routing::Tables;
 use crate::simulation::{Engine, ModelError};
 use crate::switch::{PortWiring, Ports, Steering, Switch};
 use crate::topology::{End, Link, MAX_SWITCH_PORTS, NodeRef, Topology};
@@ -121,8 +123,8 @@ pub(crate) fn build(
     engine: Engine,
 ) -> Result<Network, ModelError> {
     let builder = Builder::new(topology, tables, config)?;
-    builder.check_routes()?;
-    builder.check_ways()?;
+    check_routes(config, topology, tables)?;
+    check_links(&builder.model.parts, topology)?;
     let (links, receiver) = builder.links()?;
     let mut switches = builder.switches()?;
     let mut hosts = builder.hosts()?;
@@ -225,39 +227,6 @@ impl<'a> Builder<'a> {
         Time(span.0 / (8 * self.topology.hosts.len().max(1) as u64))
     }
 
-    /// Every pair of hosts that may exchange packets has a route, there and back.
-    fn check_routes(&self) -> Result<(), SetupError> {
-        if !self.model.traffic.is_empty() {
-            let analysis = routing::analyse(self.topology, self.tables);
-            if analysis.unroutable > 0 {
-                let first = analysis.problems.first().cloned().unwrap_or_default();
-                return Err(Reason::Unroutable { pairs: analysis.unroutable, first }.at("routing.kind"));
-            }
-        }
-        if self.model.parts.notification == Notification::Backward {
-            self.check_ways_back()?;
-        }
-        let wiring = self.topology.wiring();
-        for (at, flow) in self.model.flows.iter().enumerate() {
-            for (a, b) in [(flow.from, flow.to), (flow.to, flow.from)] {
-                let route = routing::trace(self.topology, &wiring, self.tables, a, b);
-                route.map_err(|error| Reason::NoRoute(error.to_string()).at(format!("flow.{at}.to")))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Every switch has a route to every host, which it may have to notify.
-    fn check_ways_back(&self) -> Result<(), SetupError> {
-        for (table, switch) in self.tables.out.iter().zip(&self.topology.switches) {
-            if let Some(host) = table.iter().position(|port| !(1..=switch.ports).contains(port)) {
-                let (switch, host) = (switch.name.clone(), self.topology.hosts[host].name.clone());
-                return Err(Reason::NoWayBack { switch, host }.at("congestion.notification"));
-            }
-        }
-        Ok(())
-    }
-
     /// All channels in the order of the links: of each the one from its end a, then, unless it is
     /// one-way, that from its end b.
     fn directed(&self) -> impl Iterator<Item = (ChannelId, &'a Link, End, End)> {
@@ -356,11 +325,11 @@ impl<'a> Builder<'a> {
     fn shared_table<'t>(
         &'t self,
         switch: usize,
-        known: &mut FxHashMap<&'t [u16], Arc<[Port]>>,
-    ) -> Arc<[Port]> {
+        known: &mut FxHashMap<&'t [u16], Arc<[Packed<Port>]>>,
+    ) -> Arc<[Packed<Port>]> {
         let table = self.tables.out[switch].as_slice();
         // Ports count from 1 in tables; "no route" becomes an index out of range.
-        let fresh = || table.iter().map(|&port| Port(port.wrapping_sub(1))).collect();
+        let fresh = || table.iter().map(|&port| Port(u32::from(port.wrapping_sub(1))).into()).collect();
         Arc::clone(known.entry(table).or_insert_with(fresh))
     }
 

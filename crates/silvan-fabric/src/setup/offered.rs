@@ -2,7 +2,7 @@
 
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{Reason, SetupError, small};
+use super::{HostNames, Reason, SetupError, small};
 use crate::config::Config;
 use crate::topology::Topology;
 use crate::traffic::{Arrivals, Pattern, Traffic};
@@ -53,11 +53,12 @@ pub(super) struct Offered<'a> {
 
 /// The flows, with their hosts.
 pub(super) fn flows(config: &Config, topology: &Topology) -> Result<Vec<Sender>, SetupError> {
+    let names = HostNames::new(topology);
     let flow = |(at, flow): (usize, &crate::traffic::Flow)| {
         Ok(Sender {
             name: flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to)),
-            from: host(topology, &flow.from, || format!("flow.{at}.from"))?,
-            to: host(topology, &flow.to, || format!("flow.{at}.to"))?,
+            from: names.find(&flow.from, format_args!("flow.{at}.from"))?,
+            to: names.find(&flow.to, format_args!("flow.{at}.to"))?,
             message: message(config, flow.message, || format!("flow.{at}.message"))?,
             rate: flow.rate,
             arrivals: flow.arrivals,
@@ -73,20 +74,21 @@ pub(super) fn flows(config: &Config, topology: &Topology) -> Result<Vec<Sender>,
 
 /// The patterns, with their hosts.
 pub(super) fn patterns<'a>(config: &'a Config, topology: &Topology) -> Result<Vec<Offered<'a>>, SetupError> {
-    config.traffic.iter().enumerate().map(|traffic| pattern(traffic, config, topology)).collect()
+    let names = HostNames::new(topology);
+    config.traffic.iter().enumerate().map(|traffic| pattern(traffic, config, (topology, &names))).collect()
 }
 
 fn pattern<'a>(
     (at, traffic): (usize, &'a Traffic),
     config: &Config,
-    topology: &Topology,
+    (topology, names): (&Topology, &HostNames<'_>),
 ) -> Result<Offered<'a>, SetupError> {
     let senders = match &traffic.hosts {
-        Some(names) => hosts(topology, names, &format!("traffic.{at}.hosts"))?,
+        Some(hosts) => names.find_all(hosts, &format!("traffic.{at}.hosts"))?,
         None => (0..topology.hosts.len() as u32).collect(),
     };
     let named = match &traffic.pattern {
-        Pattern::Hotspots { to } => hosts(topology, to, &format!("traffic.{at}.pattern.to"))?,
+        Pattern::Hotspots { to } => names.find_all(to, &format!("traffic.{at}.pattern.to"))?,
         Pattern::Forest(forest) if forest.hotspots == 0 || topology.hosts.len() < 2 => {
             return Err(Reason::NoForest.at(format!("traffic.{at}.pattern.hotspots")));
         }
@@ -117,13 +119,4 @@ fn pattern<'a>(
 /// Bytes of a message, by default a packet's payload.
 fn message(config: &Config, given: Option<Bytes>, key: impl FnOnce() -> String) -> Result<u32, SetupError> {
     small(given.unwrap_or(config.packet.mtu), &key()).map(|bytes| bytes.max(1))
-}
-
-fn host(topology: &Topology, name: &str, key: impl FnOnce() -> String) -> Result<u32, SetupError> {
-    topology.host_named(name).ok_or_else(|| Reason::NoSuchHost(name.to_owned()).at(key()))
-}
-
-/// The hosts of a list, which stands at `key`.
-fn hosts(topology: &Topology, names: &[String], key: &str) -> Result<Vec<u32>, SetupError> {
-    names.iter().enumerate().map(|(at, name)| host(topology, name, || format!("{key}.{at}"))).collect()
 }

@@ -49,7 +49,7 @@ impl Builder<'_> {
         } else {
             // A part per queue of the receiver.
             let parts = organisation.fixed(usize::from(self.topology.switches[switch].ports)) as u32;
-            let output = |port: u16| Port(port.wrapping_sub(1));
+            let output = |port: u16| Port(u32::from(port.wrapping_sub(1)));
             let part = |(dst, &port): (usize, &u16)| organisation.index(output(port), dst as u32) as u16;
             (Division::Table(table.iter().enumerate().map(part).collect(), parts), parts)
         };
@@ -114,17 +114,6 @@ impl Builder<'_> {
             Arbiter::RoundRobin(RoundRobin::new(&ports, !shared))
         };
         Box::new(QueuedSwitch::new(ports, buffers, arbiter, self.model.crossbar))
-    }
-
-    /// Special queues tell the node that a packet came from, over the link that it came by.
-    pub(super) fn check_ways(&self) -> Result<(), SetupError> {
-        match &self.model.parts.isolation {
-            Isolation::SpecialQueues(_) if self.topology.has_one_way_links() => {
-                let topology = self.topology.name.clone();
-                Err(Reason::OneWayLinks { topology }.at("congestion.isolation"))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// The output buffer of a host, if it has one.

@@ -1,0 +1,113 @@
+//! Whether a network has what a configuration needs of it: the hosts that it names, routes between those that exchange
+//! packets, and links that go both ways.
+
+use std::fmt;
+
+use rustc_hash::FxHashMap;
+
+use super::{Reason, SetupError};
+use crate::config::Config;
+use crate::congestion::{Notification, Parts};
+use crate::queueing::Isolation;
+use crate::routing::{self, Tables};
+use crate::topology::Topology;
+use crate::traffic::Pattern;
+
+/// The hosts of a network by name.
+#[derive(Debug)]
+pub struct HostNames<'t> {
+    index: FxHashMap<&'t str, u32>,
+}
+
+impl<'t> HostNames<'t> {
+    /// Those of a network. Of several hosts with one name the first has it.
+    #[must_use]
+    pub fn new(topology: &'t Topology) -> Self {
+        let names = topology.hosts.iter().enumerate().rev();
+        Self { index: names.map(|(number, host)| (host.name.as_str(), number as u32)).collect() }
+    }
+
+    /// The number of the host that the value of a key names.
+    ///
+    /// # Errors
+    /// [`Reason::NoSuchHost`] at the key.
+    pub fn find<K: fmt::Display>(&self, name: &str, key: K) -> Result<u32, SetupError> {
+        let found = self.index.get(name).copied();
+        found.ok_or_else(|| Reason::NoSuchHost(name.to_owned()).at(key.to_string()))
+    }
+
+    /// The numbers of the hosts of a list, which stands at a key.
+    pub(super) fn find_all(&self, names: &[String], key: &str) -> Result<Vec<u32>, SetupError> {
+        let find = |(at, name): (usize, &String)| self.find(name, format_args!("{key}.{at}"));
+        names.iter().enumerate().map(find).collect()
+    }
+}
+
+/// Special queues tell the node that a packet came from, over the link that it came by: checks that there is one.
+///
+/// # Errors
+/// [`Reason::OneWayLinks`] at `congestion.isolation`.
+pub fn check_links(parts: &Parts, topology: &Topology) -> Result<(), SetupError> {
+    match parts.isolation {
+        Isolation::SpecialQueues(_) if topology.has_one_way_links() => {
+            Err(Reason::OneWayLinks { topology: topology.name.clone() }.at("congestion.isolation"))
+        }
+        Isolation::SpecialQueues(_) | Isolation::None => Ok(()),
+    }
+}
+
+/// Checks that packets have routes: those of flows there and back, those to hotspots, with any pattern those of every
+/// pair of hosts, and those that tell sources of marks, where switches do so.
+///
+/// # Errors
+/// [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that names the host, [`Reason::Unroutable`] at
+/// `routing.kind`, [`Reason::NoWayBack`] at `congestion.notification`.
+pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Result<(), SetupError> {
+    let (names, wiring) = (HostNames::new(topology), topology.wiring());
+    let route = |from: u32, to: u32, key: &str| {
+        let found = routing::trace(topology, &wiring, tables, from, to);
+        found.map(drop).map_err(|error| Reason::NoRoute(error.to_string()).at(key))
+    };
+    for (at, flow) in config.flows.iter().enumerate() {
+        let key = format!("flow.{at}.to");
+        let (from, to) =
+            (names.find(&flow.from, format_args!("flow.{at}.from"))?, names.find(&flow.to, &key)?);
+        route(from, to, &key)?;
+        route(to, from, &key)?;
+    }
+    for (at, traffic) in config.traffic.iter().enumerate() {
+        let Pattern::Hotspots { to } = &traffic.pattern else { continue };
+        let key = format!("traffic.{at}.pattern.to");
+        let senders = match &traffic.hosts {
+            Some(hosts) => names.find_all(hosts, &format!("traffic.{at}.hosts"))?,
+            None => (0..topology.hosts.len() as u32).collect(),
+        };
+        let hotspots = names.find_all(to, &key)?;
+        for (&from, &to) in senders.iter().zip(hotspots.iter().cycle()).filter(|(from, to)| from != to) {
+            route(from, to, &key)?;
+        }
+    }
+    if !config.traffic.is_empty() {
+        let analysis = routing::analyse(topology, tables);
+        if analysis.unroutable > 0 {
+            let first = analysis.problems.first().cloned().unwrap_or_default();
+            return Err(Reason::Unroutable { pairs: analysis.unroutable, first }.at("routing.kind"));
+        }
+    }
+    if config.parts().notification == Notification::Backward {
+        check_ways_back(topology, tables)
+    } else {
+        Ok(())
+    }
+}
+
+/// Every switch has a route to every host, which it may have to notify.
+fn check_ways_back(topology: &Topology, tables: &Tables) -> Result<(), SetupError> {
+    for (table, switch) in tables.out.iter().zip(&topology.switches) {
+        if let Some(host) = table.iter().position(|port| !(1..=switch.ports).contains(port)) {
+            let (switch, host) = (switch.name.clone(), topology.hosts[host].name.clone());
+            return Err(Reason::NoWayBack { switch, host }.at("congestion.notification"));
+        }
+    }
+    Ok(())
+}
