@@ -199,13 +199,17 @@ impl Core {
 
     /// Whether nothing will happen any more.
     pub fn is_idle(&self) -> bool {
+        self.coming() == 0 && self.has_no_events()
+    }
+
+    fn has_no_events(&self) -> bool {
         self.queue.is_empty()
             && self.dirty_hosts.is_empty()
             && self.dirty_outputs.is_empty()
             && self.reports.is_empty()
             && self.outputs.as_ref().is_none_or(Outputs::is_idle)
             && self.ahead.as_ref().is_none_or(|ahead| ahead.next().is_none())
-            && self.parts.iter().all(Self::is_idle)
+            && self.parts.iter().all(Self::has_no_events)
     }
 
     /// The counters, also those of partitions.
@@ -216,13 +220,22 @@ impl Core {
     /// All packets inside the network.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         let all = std::iter::once(self).chain(&self.parts);
-        all.flat_map(|core| core.packets.iter().chain(core.sent_elsewhere()))
+        let now = self.now;
+        all.flat_map(move |core| {
+            let coming = core.meters.later(now, false);
+            core.packets.iter().chain(core.sent_elsewhere()).chain(coming)
+        })
     }
 
     /// How many packets are inside the network.
     pub fn alive(&self) -> usize {
         let own = |core: &Self| core.packets.alive() + core.sent_elsewhere().count();
-        std::iter::once(self).chain(&self.parts).map(own).sum()
+        std::iter::once(self).chain(&self.parts).map(own).sum::<usize>() + self.coming()
+    }
+
+    /// How many packets are on their way to hosts that have been counted as delivered, but for when.
+    fn coming(&self) -> usize {
+        self.meters_of_parts().map(|meters| meters.later(self.now, false).count()).sum()
     }
 
     /// How many notifications for sources are on their way.

@@ -195,8 +195,8 @@ impl Simulation {
         }
         let next = core.now + series.interval;
         self.next_sample = (next <= self.config.duration).then_some(next);
-        core.expect_look(next.min(self.config.duration));
         self.check_all()?;
+        self.network.core.expect_look(next.min(self.config.duration));
         self.watch()
     }
 

@@ -350,7 +350,7 @@ impl Host {
     fn deliver(&mut self, core: &mut Core, (number, packet): (u64, &Packet), done: Time) {
         let is_awaited = core.meters.is_awaited || core.meters.ends_message(packet);
         if self.order.is_none() && !is_awaited {
-            core.meters.will_deliver(packet, done);
+            core.meters.will_deliver(packet, (core.now, done));
             return;
         }
         self.count_drained(core);

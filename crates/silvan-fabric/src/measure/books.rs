@@ -3,7 +3,6 @@
 
 use crate::core::Core;
 use crate::host::Host;
-use crate::measure::Meters;
 use crate::packet::Kind;
 
 /// Checks that whatever was generated has been delivered, is inside, or waits at its source where that
@@ -24,7 +23,7 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
             control += 1;
         }
     }
-    let later = core.meters_of_parts().flat_map(Meters::later);
+    let later = core.meters_of_parts().flat_map(|meters| meters.later(core.now, true));
     let undelivered = hosts.iter().flat_map(Host::undelivered);
     for packet in later.chain(undelivered) {
         data += 1;

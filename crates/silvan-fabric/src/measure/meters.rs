@@ -77,6 +77,15 @@ pub(crate) struct Latency {
     pub max_ps: u64,
 }
 
+/// A data packet that a host will have drained after the next look: when its tail is in the host's buffer, and when
+/// it is drained.
+#[derive(Debug, Clone, Copy)]
+struct Later {
+    tail_at: Time,
+    done: Time,
+    packet: Packet,
+}
+
 /// All counters.
 #[derive(Debug)]
 pub(crate) struct Meters {
@@ -96,8 +105,8 @@ pub(crate) struct Meters {
     pub is_awaited: bool,
     /// Nobody looks at these counters before.
     next_look: Time,
-    /// Data packets that hosts will have drained after that, and when.
-    later: Vec<(Time, Packet)>,
+    /// Data packets that hosts will have drained after that.
+    later: Vec<Later>,
     /// Classes from here on are jobs, whose ranks wait for messages.
     pub jobs_from: u16,
     /// Messages of jobs that were delivered and not told yet: class, and host, source there and destination.
@@ -323,29 +332,30 @@ impl Meters {
     pub fn expect_look(&mut self, time: Time) {
         self.next_look = time;
         let mut later = std::mem::take(&mut self.later);
-        later.retain(|(done, packet)| {
-            let is_later = *done > time;
+        later.retain(|&Later { done, packet, .. }| {
+            let is_later = done > time;
             if !is_later {
-                self.delivered(packet, *done);
+                self.delivered(&packet, done);
             }
             is_later
         });
         self.later = later;
     }
 
-    /// Data packets that have arrived and will have been drained after the next look.
-    pub fn later(&self) -> impl Iterator<Item = &Packet> {
-        self.later.iter().map(|(_, packet)| packet)
+    /// Data packets whose tails are in their hosts' buffers by a time, or those that are still on their way, of those
+    /// that will have been drained after the next look.
+    pub fn later(&self, now: Time, are_in: bool) -> impl Iterator<Item = &Packet> {
+        self.later.iter().filter(move |one| (one.tail_at <= now) == are_in).map(|one| &one.packet)
     }
 
-    /// A host will have drained a data packet at `done`, which nobody waits for: it is counted now, unless
-    /// somebody looks before.
+    /// A host, where its tail is at `tail_at`, will have drained a data packet at `done`, which nobody waits for: it
+    /// is counted now, unless somebody looks before.
     #[inline]
-    pub fn will_deliver(&mut self, packet: &Packet, done: Time) {
+    pub fn will_deliver(&mut self, packet: &Packet, (tail_at, done): (Time, Time)) {
         if done <= self.next_look {
             self.delivered(packet, done);
         } else {
-            self.later.push((done, *packet));
+            self.later.push(Later { tail_at, done, packet: *packet });
         }
     }
 

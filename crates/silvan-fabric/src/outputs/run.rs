@@ -411,7 +411,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let is_quiet = !packet.fecn && !self.acknowledges && !around.meters.ends_message(packet);
         if is_data && is_quiet {
             self.events += 1;
-            around.meters.will_deliver(packet, done);
+            around.meters.will_deliver(packet, (tail_at, done));
             around.packets.remove(head.packet);
         } else {
             packet.tail_lag = done - tail_at;

@@ -189,7 +189,9 @@ impl Routes {
 }
 
 /// See the module.
+// In memory the fields lie in this order: first what every packet touches, last what only some networks need.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Buffers<S> {
     shape: Shape,
     routes: Routes,
@@ -199,22 +201,22 @@ pub(crate) struct Buffers<S> {
     /// Of which so many are there per input from the start.
     per_input: usize,
     normal: usize,
-    /// Per input and destination.
-    by_destination: FxHashMap<(PortVl, u32), QueueId>,
-    unused: Vec<QueueId>,
     /// `[output * ports + input port]`
     rings: Box<[Ring]>,
     /// Per output.
     demand: Box<[Demand<S>]>,
     /// Per virtual lane.
     wanted: Box<[Wanted<S>]>,
-    parked: Vec<Vec<QueueId>>,
-    /// Room for those that may go again.
-    unparked: Vec<QueueId>,
     /// Of special queues, unless they simply take turns with the others.
     due_times: Option<Box<DueTimes>>,
-    pub cams: Option<Cams>,
     pub changes: Changes,
+    pub cams: Option<Cams>,
+    parked: Box<[Vec<QueueId>]>,
+    /// Room for those that may go again.
+    unparked: Vec<QueueId>,
+    /// Per input and destination.
+    by_destination: FxHashMap<(PortVl, u32), QueueId>,
+    unused: Vec<QueueId>,
 }
 
 impl<S: PortSet> Buffers<S> {
@@ -240,7 +242,7 @@ impl<S: PortSet> Buffers<S> {
             unused: Vec::new(),
             demand: vec![Demand::default(); outputs * lanes].into(),
             wanted: vec![Wanted::default(); lanes].into(),
-            parked: vec![Vec::new(); outputs * lanes],
+            parked: vec![Vec::new(); outputs * lanes].into(),
             unparked: Vec::new(),
             due_times: cams
                 .as_ref()

@@ -268,24 +268,26 @@ fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) 
 }
 
 /// The CAMs of a node. Inputs and outputs are a [`PortVl`] each, unless they are called ports.
+// In memory the fields lie in this order: first what every packet touches.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Cams {
     rule: Arc<Rule>,
     lanes: usize,
-    /// Of the link at each output port.
-    rates: Box<[Rate]>,
-    /// Whether normal queues find roots (a host's do not).
-    detects: bool,
     inputs: Box<[InputCam]>,
     /// Of normal queues, where each has an output of its own: `[input * ports + output port]`; else empty.
     own: Box<[OwnLine]>,
     /// Normal queues of an input that may have a line of their own.
     own_ports: usize,
-    outputs: Box<[Vec<OutputLine>]>,
     /// Per output: the destinations on its lines.
     listed: Box<[Marks]>,
+    /// Whether normal queues find roots (a host's do not).
+    detects: bool,
+    outputs: Box<[Vec<OutputLine>]>,
     /// Lines of all outputs.
     output_lines: usize,
+    /// Of the link at each output port.
+    rates: Box<[Rate]>,
     ages: u64,
     pub tally: Tally,
 }

@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use silvan_engine::cache::prefetch_lines;
+
 use super::Ports;
 use crate::congestion::marking::Fill;
 use crate::core::Core;
@@ -47,6 +49,24 @@ impl FcfsSwitch {
         let count = ports.count();
         let lanes = (0..count * ports.lanes).map(|_| Lane::default()).collect();
         Self { lanes, outputs: vec![Output::default(); count].into(), ports, control_first }
+    }
+
+    /// See [`super::Switch::foresee`].
+    #[inline]
+    pub fn foresee(&self) {
+        prefetch_lines::<_, 3>(std::slice::from_ref(self), 0);
+    }
+
+    /// See [`super::Switch::foresee_wake`].
+    #[inline]
+    pub fn foresee_wake(&self, core: &Core, output: Port) {
+        core.links.foresee_lane(self.ports.out(output), Vl::FIRST);
+        let lane = &self.lanes[self.ports.lane(output, Vl::FIRST).index()];
+        let queue = if lane.control.is_empty() { &lane.data } else { &lane.control };
+        if let Some(&(id, input)) = queue.front() {
+            core.packets.foresee(id);
+            core.links.foresee_lane(self.ports.feeder(input), Vl::FIRST);
+        }
     }
 
     pub fn enqueue(&mut self, core: &mut Core, input: Port, id: PacketId) {

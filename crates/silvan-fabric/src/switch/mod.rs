@@ -16,8 +16,6 @@ mod round_robin;
 mod rounds;
 mod voq;
 
-use silvan_engine::cache::prefetch_lines;
-
 use crate::core::{Core, Report, Word};
 #[cfg(debug_assertions)]
 use crate::outputs::Outputs;
@@ -143,8 +141,9 @@ impl Switch {
     #[inline]
     pub fn foresee(&self) {
         match self {
-            Self::Queued(switch) => prefetch_lines::<_, 12>(std::slice::from_ref(&**switch), 0),
-            Self::LargeQueued(switch) => prefetch_lines::<_, 12>(std::slice::from_ref(&**switch), 0),
+            Self::Queued(switch) => switch.foresee(),
+            Self::LargeQueued(switch) => switch.foresee(),
+            Self::Fcfs(switch) => switch.foresee(),
             _ => {}
         }
     }
@@ -167,6 +166,7 @@ impl Switch {
             Self::Voq(switch) => switch.foresee_wake(core, output),
             Self::Queued(switch) => switch.foresee_wake(core, output),
             Self::LargeQueued(switch) => switch.foresee_wake(core, output),
+            Self::Fcfs(switch) => switch.foresee_wake(core, output),
             _ => {}
         }
     }

@@ -42,17 +42,12 @@ pub(crate) enum Steering {
 }
 
 /// The part of a switch that does not depend on its architecture.
+// In memory the fields lie in this order: first what every packet touches.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Ports {
-    /// Its index among the switches.
-    pub node: u32,
-    /// Its partition, and its place among the switches there, by which events name it.
-    pub part: u16,
-    pub place: u32,
     /// Number of virtual lanes.
     pub lanes: usize,
-    /// Per port; unwired ports have no channels.
-    pub wiring: Box<[Option<PortWiring>]>,
     /// Per port: the channels of `wiring`, an impossible one if unwired.
     channels: Box<[(ChannelId, ChannelId)]>,
     /// Output port per destination host, shared by switches that route alike.
@@ -60,16 +55,23 @@ pub(crate) struct Ports {
     /// Who else has a say in where packets go; nobody in most networks.
     pub steering: Option<Box<Steering>>,
     pub marker: Marker,
+    /// Its index among the switches.
+    pub node: u32,
+    /// Its place among the switches of its partition, by which events name it, and its partition.
+    pub place: u32,
+    pub part: u16,
+    /// Whether some packet may come in on a slower link than it leaves on, at any output.
+    pub may_underrun: bool,
     /// Space of a full packet, which a root must have credit for.
     full_space: u32,
+    /// Per port; unwired ports have no channels.
+    pub wiring: Box<[Option<PortWiring>]>,
     /// Data packets marked per output since the start of the run, each where it was marked first.
     pub marks: Box<[u64]>,
     /// Bytes of the notification of a mark, where switches tell sources themselves.
     pub report: Option<NonZeroU32>,
     /// Whether marks say how severe congestion is.
     pub is_quantized: bool,
-    /// Whether some packet may come in on a slower link than it leaves on, at any output.
-    pub may_underrun: bool,
 }
 
 impl Ports {
