@@ -3,7 +3,7 @@
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
-use crate::port::{Packed, Port, Vl};
+use crate::port::{Port, Vl};
 
 /// Index of a packet in the [`Pool`].
 pub(crate) type PacketId = u32;
@@ -67,7 +67,7 @@ pub(crate) struct Packet {
     /// Next packet in the queue it waits in.
     pub next: PacketId,
     /// Where flows have routes of their own, the output port of the switch it is in.
-    pub out: Packed<Port>,
+    pub out: Port,
     /// Class of traffic, for the meters.
     pub class: u16,
     /// The source (traffic generator) at the sending host that its flow belongs to.

@@ -1,15 +1,13 @@
 //! Ports and virtual lanes as types of their own, so that neither is passed where the other, or the index of a
-//! queue, is meant. Inside they are the numbers that they stand for: 32 bits wide, as narrower ones would have to be
-//! widened at each use; what is kept of many is [`Packed`].
+//! queue, is meant. Inside they are the numbers that they stand for.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Range;
 
 /// A port of a switch, from 0; a host has the first one alone. Topologies and forwarding tables count ports from 1:
 /// see [`Port::of_number`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct Port(pub u32);
+pub(crate) struct Port(pub u16);
 
 impl Port {
     /// The first port, a host's only one.
@@ -18,25 +16,26 @@ impl Port {
     /// The port at an index of what is kept per port.
     #[inline(always)]
     pub fn new(index: usize) -> Self {
-        Self(index as u32)
+        debug_assert!(index <= usize::from(u16::MAX), "ports fit 16 bits");
+        Self(index as u16)
     }
 
     /// The port that topologies and forwarding tables give a number from 1.
     #[inline(always)]
     pub fn of_number(number: u16) -> Self {
-        Self(u32::from(number) - 1)
+        Self(number - 1)
     }
 
     /// The number of the port in topologies and forwarding tables, from 1.
     #[inline(always)]
     pub fn number(self) -> u16 {
-        (self.0 + 1) as u16
+        self.0 + 1
     }
 
     /// The index into what is kept per port.
     #[inline(always)]
     pub fn index(self) -> usize {
-        self.0 as usize
+        usize::from(self.0)
     }
 
     /// All ports of a node that has so many.
@@ -108,7 +107,7 @@ impl Vl {
 
 /// A port and one of its virtual lanes as one number: `port * lanes + vl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct PortVl(u32);
+pub(crate) struct PortVl(u16);
 
 impl PortVl {
     /// The first virtual lane of the first port.
@@ -117,25 +116,26 @@ impl PortVl {
     /// The pair at an index of what is kept per port and virtual lane.
     #[inline(always)]
     pub fn new(index: usize) -> Self {
-        Self(index as u32)
+        debug_assert!(index <= usize::from(u16::MAX), "ports and virtual lanes fit 16 bits");
+        Self(index as u16)
     }
 
     /// A port and one of its `lanes` virtual lanes.
     #[inline(always)]
     pub fn of(port: Port, vl: Vl, lanes: usize) -> Self {
-        Self(port.0 * lanes as u32 + u32::from(vl.0))
+        Self::new(port.index() * lanes + vl.index())
     }
 
     /// The port of a host with one of its virtual lanes.
     #[inline(always)]
     pub fn of_host(vl: Vl) -> Self {
-        Self(u32::from(vl.0))
+        Self(u16::from(vl.0))
     }
 
     /// The index into what is kept per port and virtual lane.
     #[inline(always)]
     pub fn index(self) -> usize {
-        self.0 as usize
+        usize::from(self.0)
     }
 
     /// All pairs of a node that has so many ports.
@@ -155,39 +155,6 @@ impl PortVl {
     #[inline(always)]
     pub fn vl(self, lanes: usize) -> Vl {
         if lanes == 1 { Vl::FIRST } else { Vl::new(self.index() % lanes) }
-    }
-}
-
-/// A [`Port`] or a [`PortVl`] in 16 bits: a switch has at most 256 ports with 16 virtual lanes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Packed<T>(u16, PhantomData<T>);
-
-impl<T: Into<usize>> From<T> for Packed<T> {
-    #[inline(always)]
-    fn from(of: T) -> Self {
-        Self(of.into() as u16, PhantomData)
-    }
-}
-
-impl<T: Default + Into<usize>> Default for Packed<T> {
-    fn default() -> Self {
-        Self::from(T::default())
-    }
-}
-
-impl Packed<Port> {
-    /// The port.
-    #[inline(always)]
-    pub fn get(self) -> Port {
-        Port(u32::from(self.0))
-    }
-}
-
-impl Packed<PortVl> {
-    /// The port with its virtual lane.
-    #[inline(always)]
-    pub fn get(self) -> PortVl {
-        PortVl(u32::from(self.0))
     }
 }
 
@@ -239,11 +206,5 @@ mod tests {
     #[test]
     fn numbers_count_from_one() {
         assert_eq!((Port::of_number(1), Port(255).number()), (Port::FIRST, 256));
-    }
-
-    #[test]
-    fn what_is_packed_is_found_again() {
-        assert_eq!(Packed::from(Port(255)).get(), Port(255));
-        assert_eq!(Packed::from(PortVl::of(Port(255), Vl(15), 16)).get().index(), 4_095);
     }
 }

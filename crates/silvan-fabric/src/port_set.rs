@@ -269,13 +269,13 @@ mod tests {
     proptest! {
         #[test]
         fn they_are_sets(
-            one in prop::collection::btree_set(0u32..256, 0..12),
-            other in prop::collection::btree_set(0u32..256, 0..12),
-            turn in 0u32..256,
+            one in prop::collection::btree_set(0u16..256, 0..12),
+            other in prop::collection::btree_set(0u16..256, 0..12),
+            turn in 0u16..256,
         ) {
-            let any = |ports: &BTreeSet<u32>| ports.iter().map(|&port| Port(port)).collect();
+            let any = |ports: &BTreeSet<u16>| ports.iter().map(|&port| Port(port)).collect();
             check::<Ports256>(256, &any(&one), &any(&other), Port(turn));
-            let few = |ports: &BTreeSet<u32>| ports.iter().map(|port| Port(port % 64)).collect();
+            let few = |ports: &BTreeSet<u16>| ports.iter().map(|port| Port(port % 64)).collect();
             check::<Ports64>(64, &few(&one), &few(&other), Port(turn % 64));
         }
     }

@@ -235,7 +235,7 @@ impl Host {
             src: self.id,
             dst: control.to,
             next: NO_PACKET,
-            out: Port::FIRST.into(),
+            out: Port::FIRST,
             class: control.class,
             source: control.source,
             kind: control.kind,

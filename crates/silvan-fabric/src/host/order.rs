@@ -151,7 +151,7 @@ mod tests {
             src,
             dst: 9,
             next: NO_PACKET,
-            out: Port::FIRST.into(),
+            out: Port::FIRST,
             class: 0,
             source,
             kind: Kind::Data,

@@ -113,7 +113,7 @@ impl Host {
             src: self.id,
             dst: message.destination,
             next: NO_PACKET,
-            out: Port::FIRST.into(),
+            out: Port::FIRST,
             class,
             source,
             kind: Kind::Data,

@@ -61,14 +61,14 @@ impl Class {
 /// An event's key: class, node (20 bits), port index (8 bits).
 #[inline]
 pub(crate) fn key(class: Class, node: u32, port: Port) -> u32 {
-    debug_assert!(node < MAX_NODES && port.0 < MAX_PORTS);
-    (class as u32) << 28 | node << 8 | port.0
+    debug_assert!(node < MAX_NODES && u32::from(port.0) < MAX_PORTS);
+    (class as u32) << 28 | node << 8 | u32::from(port.0)
 }
 
 /// Takes a [`key`] apart.
 #[inline]
 pub(crate) fn unkey(key: u32) -> (Class, u32, Port) {
-    (Class::of(key >> 28), key >> 8 & (MAX_NODES - 1), Port(key & (MAX_PORTS - 1)))
+    (Class::of(key >> 28), key >> 8 & (MAX_NODES - 1), Port((key & (MAX_PORTS - 1)) as u16))
 }
 
 /// Nodes of a kind that an event's key can name.

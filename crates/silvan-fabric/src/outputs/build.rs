@@ -192,7 +192,7 @@ impl<'a> Builder<'a> {
         let row = *self.known.entry(table.as_ptr() as usize).or_insert_with(|| {
             let row = routes.len() as u32;
             // Where there is no route, nobody sends.
-            routes.extend(table.iter().map(|&port| port.get().0 as u8));
+            routes.extend(table.iter().map(|&port| port.0 as u8));
             row
         });
         self.rows.push(row);

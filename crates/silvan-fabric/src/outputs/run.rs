@@ -312,7 +312,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let port = &mut self.ports[output];
         port.lanes[vl].blocked = 0;
         let OutputLane { requests, turn, .. } = port.lanes[vl];
-        let Some(input) = next_of(requests, Port(u32::from(turn))).map(Port::index) else {
+        let Some(input) = next_of(requests, Port(u16::from(turn))).map(Port::index) else {
             return Err(Time::NEVER);
         };
         let place = port.find(vl, input);

@@ -20,7 +20,7 @@ use super::arbitration::DueTimes;
 use super::isolation::{Cams, Notice};
 use super::rings::{Member, Place, Ring};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
-use crate::port::{Packed, Port, PortVl, Vl};
+use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 
 /// Index of a queue.
@@ -52,9 +52,9 @@ enum Seat {
     /// Nowhere: it is empty.
     None,
     /// In the ring of its input port at this output.
-    Ring(Packed<PortVl>),
+    Ring(PortVl),
     /// Out of that ring, until there may be credit for it or the next node lets it go.
-    Parked(Packed<PortVl>),
+    Parked(PortVl),
 }
 
 /// Half a cache line.
@@ -65,8 +65,8 @@ struct Queue {
     place: Place,
     bytes: u32,
     /// Input port and virtual lane, alone and together.
-    port: Packed<Port>,
-    input: Packed<PortVl>,
+    port: Port,
+    input: PortVl,
     vl: Vl,
     role: Role,
     seat: Seat,
@@ -74,9 +74,9 @@ struct Queue {
 
 impl Queue {
     fn new(input: PortVl, lanes: usize, role: Role) -> Self {
-        let (port, vl) = (input.port(lanes).into(), input.vl(lanes));
+        let (port, vl) = (input.port(lanes), input.vl(lanes));
         let (fifo, place) = (Fifo::default(), Place::NOWHERE);
-        Self { fifo, place, bytes: 0, port, input: input.into(), vl, role, seat: Seat::None }
+        Self { fifo, place, bytes: 0, port, input, vl, role, seat: Seat::None }
     }
 }
 
@@ -172,7 +172,7 @@ pub(crate) enum Routes {
     /// There is one output.
     None,
     /// By its destination.
-    Table(Arc<[Packed<Port>]>),
+    Table(Arc<[Port]>),
     /// It was written into the packet when it came in.
     Packet,
 }
@@ -182,8 +182,8 @@ impl Routes {
     fn of(&self, packet: &Packet) -> Port {
         match self {
             Self::None => Port::FIRST,
-            Self::Table(table) => table[packet.dst as usize].get(),
-            Self::Packet => packet.out.get(),
+            Self::Table(table) => table[packet.dst as usize],
+            Self::Packet => packet.out,
         }
     }
 }
@@ -323,7 +323,7 @@ impl<S: PortSet> Buffers<S> {
 
     /// Input ports of the queues that stand aside at an output.
     pub fn aside(&self, output: PortVl) -> S {
-        let port = |&queue: &QueueId| self.queues[queue as usize].port.get();
+        let port = |&queue: &QueueId| self.queues[queue as usize].port;
         let parked = &self.parked[output.index()];
         if parked.is_empty() {
             return S::default();
@@ -403,7 +403,7 @@ impl<S: PortSet> Buffers<S> {
         fifo.head().is_none_or(|id| {
             let packet = &packets[id];
             let output = self.with_lane(self.routes.of(packet), *vl);
-            cams.is_quiet(input.get(), output, packet.dst)
+            cams.is_quiet(*input, output, packet.dst)
         })
     }
 
@@ -416,7 +416,7 @@ impl<S: PortSet> Buffers<S> {
         let Some(id) = state.fifo.pop(packets) else { return 0 };
         let (dst, size) = (packets[id].dst, packets[id].size);
         state.bytes -= size;
-        let (role, input, vl) = (state.role, state.input.get(), state.vl);
+        let (role, input, vl) = (state.role, state.input, state.vl);
         let output = self.with_lane(to, vl);
         let sum = &mut self.demand[output.index()].sum;
         *sum -= size;
@@ -448,12 +448,11 @@ impl<S: PortSet> Buffers<S> {
     #[inline(always)]
     fn head_left(&mut self, packets: &mut Pool, now: Time, queue: QueueId, dst: u32) {
         let state = &mut self.queues[queue as usize];
-        let (input, port) = (state.input.get(), state.port.get());
+        let (input, port) = (state.input, state.port);
         let Seat::Ring(output) = state.seat else {
             debug_assert!(false, "what leaves had its turn");
             return self.head_changed(packets, now, queue);
         };
-        let output = output.get();
         let Some(id) = state.fifo.head() else {
             state.seat = Seat::None;
             let is_over = state.role == Role::Destination;
@@ -490,7 +489,7 @@ impl<S: PortSet> Buffers<S> {
 
     /// The queue of a destination is empty.
     fn forget(&mut self, queue: QueueId, dst: u32) {
-        let input = self.queues[queue as usize].input.get();
+        let input = self.queues[queue as usize].input;
         self.by_destination.remove(&(input, dst));
         self.unused.push(queue);
     }
@@ -499,11 +498,11 @@ impl<S: PortSet> Buffers<S> {
     fn seat(&mut self, packets: &Pool, now: Time, queue: QueueId) {
         let state = &self.queues[queue as usize];
         let Some(id) = state.fifo.head() else { return };
-        let (port, vl) = (state.port.get(), state.vl);
+        let (port, vl) = (state.port, state.vl);
         let to = self.route(&packets[id]);
         let output = self.with_lane(to, vl);
         if self.is_stopped(&packets[id], output) {
-            self.queues[queue as usize].seat = Seat::Parked(output.into());
+            self.queues[queue as usize].seat = Seat::Parked(output);
             self.parked[output.index()].push(queue);
             return;
         }
@@ -515,9 +514,9 @@ impl<S: PortSet> Buffers<S> {
     #[inline(always)]
     fn sit(&mut self, queue: QueueId, (output, to): (PortVl, Port), port: Port, now: Time) {
         let state = &mut self.queues[queue as usize];
-        state.seat = Seat::Ring(output.into());
+        state.seat = Seat::Ring(output);
         if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, state.role) {
-            due_times.sat_down(state.input.get(), at.into(), now);
+            due_times.sat_down(state.input, at.into(), now);
         }
         let (is_control, vl) = (state.role == Role::Control, state.vl);
         let ring = self.ring_index(output, port);
@@ -539,11 +538,11 @@ impl<S: PortSet> Buffers<S> {
     /// Takes a queue out of where it waits.
     fn unseat(&mut self, queue: QueueId) {
         let state = &mut self.queues[queue as usize];
-        let port = state.port.get();
+        let port = state.port;
         match std::mem::replace(&mut state.seat, Seat::None) {
             Seat::None => {}
-            Seat::Ring(output) => self.leave_ring(queue, output.get(), port),
-            Seat::Parked(output) => self.parked[output.get().index()].retain(|&parked| parked != queue),
+            Seat::Ring(output) => self.leave_ring(queue, output, port),
+            Seat::Parked(output) => self.parked[output.index()].retain(|&parked| parked != queue),
         }
     }
 
@@ -564,10 +563,10 @@ impl<S: PortSet> Buffers<S> {
     pub fn park(&mut self, queue: QueueId) {
         let state = &mut self.queues[queue as usize];
         let Seat::Ring(output) = state.seat else { return };
-        let port = state.port.get();
+        let port = state.port;
         state.seat = Seat::Parked(output);
-        self.leave_ring(queue, output.get(), port);
-        self.parked[output.get().index()].push(queue);
+        self.leave_ring(queue, output, port);
+        self.parked[output.index()].push(queue);
     }
 
     /// Those that stood aside at an output may go again.
@@ -603,7 +602,7 @@ impl<S: PortSet> Buffers<S> {
 
     fn of_input(&self, port: Port, vl: Vl) -> impl Iterator<Item = &Queue> {
         let input = self.with_lane(port, vl);
-        self.queues.iter().filter(move |queue| queue.input.get() == input && !queue.fifo.is_empty())
+        self.queues.iter().filter(move |queue| queue.input == input && !queue.fifo.is_empty())
     }
 
     /// The packets at an input port and virtual lane.

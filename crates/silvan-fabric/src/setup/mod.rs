@@ -34,7 +34,7 @@ use crate::jobs::Jobs;
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, key};
 use crate::measure::{Forest, LinkName, Meters, Series};
 use crate::packet::Pool;
-use crate::port::{Packed, Port, Vl};
+use crate::port::{Port, Vl};
 use crate::routing::Tables;
 use crate::simulation::{Engine, ModelError};
 use crate::switch::{PortWiring, Ports, Steering, Switch};
@@ -325,11 +325,11 @@ impl<'a> Builder<'a> {
     fn shared_table<'t>(
         &'t self,
         switch: usize,
-        known: &mut FxHashMap<&'t [u16], Arc<[Packed<Port>]>>,
-    ) -> Arc<[Packed<Port>]> {
+        known: &mut FxHashMap<&'t [u16], Arc<[Port]>>,
+    ) -> Arc<[Port]> {
         let table = self.tables.out[switch].as_slice();
         // Ports count from 1 in tables; "no route" becomes an index out of range.
-        let fresh = || table.iter().map(|&port| Port(u32::from(port.wrapping_sub(1))).into()).collect();
+        let fresh = || table.iter().map(|&port| Port(port.wrapping_sub(1))).collect();
         Arc::clone(known.entry(table).or_insert_with(fresh))
     }
 

@@ -49,7 +49,7 @@ impl Builder<'_> {
         } else {
             // A part per queue of the receiver.
             let parts = organisation.fixed(usize::from(self.topology.switches[switch].ports)) as u32;
-            let output = |port: u16| Port(u32::from(port.wrapping_sub(1)));
+            let output = |port: u16| Port(port.wrapping_sub(1));
             let part = |(dst, &port): (usize, &u16)| organisation.index(output(port), dst as u32) as u16;
             (Division::Table(table.iter().enumerate().map(part).collect(), parts), parts)
         };

@@ -99,7 +99,7 @@ impl Switch {
             output = best.get(number as usize).copied().unwrap_or(output);
             chosen = 1;
         }
-        core.packets[id].out = output.into();
+        core.packets[id].out = output;
         if let Some(chooser) = self.ports_mut().chooser_mut() {
             chooser.best = best;
             chooser.count = chooser.count.wrapping_add(chosen);

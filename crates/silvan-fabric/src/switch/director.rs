@@ -76,7 +76,7 @@ impl Ports {
         let announced = packet.kind.announces().then(|| core.announcements.get_mut(packet.payload));
         let bytes = announced.as_ref().map_or(0, |announced| announced.bytes);
         let output = director.direct(input, packet, bytes).unwrap_or(table);
-        packet.out = output.into();
+        packet.out = output;
         if let Some(announced) = announced {
             let weight = director.weigh(output, packet.kind, bytes);
             announced.largest_ps = announced.largest_ps.max(weight);

@@ -10,7 +10,7 @@ use crate::congestion::marking::{Fill, Marker};
 use crate::core::{Core, Report, Word};
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, Packet, PacketId};
-use crate::port::{Packed, Port, PortVl, Vl};
+use crate::port::{Port, PortVl, Vl};
 use crate::routing::lanes::Lanes;
 
 /// The two channels of a wired port.
@@ -51,7 +51,7 @@ pub(crate) struct Ports {
     /// Per port: the channels of `wiring`, an impossible one if unwired.
     channels: Box<[(ChannelId, ChannelId)]>,
     /// Output port per destination host, shared by switches that route alike.
-    table: Arc<[Packed<Port>]>,
+    table: Arc<[Port]>,
     /// Who else has a say in where packets go; nobody in most networks.
     pub steering: Option<Box<Steering>>,
     pub marker: Marker,
@@ -79,7 +79,7 @@ impl Ports {
         node: u32,
         lanes: usize,
         wiring: Box<[Option<PortWiring>]>,
-        table: Arc<[Packed<Port>]>,
+        table: Arc<[Port]>,
         (marker, steering): (Marker, Option<Box<Steering>>),
         full_space: u32,
     ) -> Self {
@@ -142,10 +142,10 @@ impl Ports {
             }
         };
         let packet = &mut core.packets[id];
-        let ports = (input.number(), self.route(packet.dst).number());
+        let ports = (input.number(), self.table[packet.dst as usize].number());
         let way = (packet.src as usize, packet.dst as usize);
         let (port, lane) = maps.step_over(self.node as usize, ports, way, packet.sl, between);
-        (packet.out, packet.came) = (Port::of_number(port).into(), packet.vl);
+        (packet.out, packet.came) = (Port::of_number(port), packet.vl);
         // No route discards packets: that is checked before the run.
         packet.vl = lane.map_or(packet.vl, Vl);
     }
@@ -172,7 +172,7 @@ impl Ports {
     /// host that is sent to has a route.
     #[inline]
     pub fn route(&self, host: u32) -> Port {
-        self.table[host as usize].get()
+        self.table[host as usize]
     }
 
     /// Whether the output of a packet follows from its destination alone.
@@ -198,11 +198,11 @@ impl Ports {
     /// The output port of a packet that has been directed.
     #[inline]
     pub fn route_of(&self, packet: &Packet) -> Port {
-        if self.steering.is_some() { packet.out.get() } else { self.route(packet.dst) }
+        if self.steering.is_some() { packet.out } else { self.route(packet.dst) }
     }
 
     /// Output port per destination host.
-    pub fn table(&self) -> &Arc<[Packed<Port>]> {
+    pub fn table(&self) -> &Arc<[Port]> {
         &self.table
     }
 

@@ -8,7 +8,7 @@ use super::queued::{Arbiter, QueuedSwitch};
 use super::rounds::Rounds;
 use crate::core::Core;
 use crate::link::ChannelId;
-use crate::port::{Packed, Port, PortVl, Vl};
+use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 
 /// A virtual lane of an output.
@@ -17,7 +17,7 @@ struct Lane {
     /// The space for which the packet whose turn it is lacks credit.
     blocked: u32,
     /// The input to look at first.
-    turn: Packed<Port>,
+    turn: Port,
     /// Of the first lane of an output: the virtual lane to look at first.
     lane_turn: Vl,
     /// The same: whether the output is settled at the end of this instant.
@@ -44,7 +44,7 @@ impl<S: PortSet> RoundRobin<S> {
 
     /// The input whose turn it is.
     pub fn next(&self, lane: PortVl, requests: S) -> Option<Port> {
-        requests.next(self.lanes[lane.index()].turn.get())
+        requests.next(self.lanes[lane.index()].turn)
     }
 
     /// Has what an output touches brought into the cache.
@@ -127,7 +127,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                 Ok(head) => {
                     let next = input.after(self.ports.count());
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
-                        state.lanes[lane.index()].turn = next.into();
+                        state.lanes[lane.index()].turn = next;
                         if let Some(rounds) = &mut state.rounds {
                             // Nobody is ever busy, so nobody is served out of turn for that.
                             rounds.served(lane, input, (core.now, core.now));

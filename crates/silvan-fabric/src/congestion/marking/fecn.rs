@@ -317,7 +317,7 @@ mod tests {
         rule.port(80, false, Stream::new(1, "marking", 0))
     }
 
-    fn fill(input: u32, queue: u32, sum: u32, inputs: usize) -> Fill {
+    fn fill(input: u16, queue: u32, sum: u32, inputs: usize) -> Fill {
         Fill { queue: Some((Port(input), queue)), sum, inputs: Port::all(inputs).collect() }
     }
 

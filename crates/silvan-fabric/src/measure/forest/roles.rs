@@ -330,7 +330,7 @@ impl Roles {
                     // Where routes are not those of the table alone, any may come.
                     let takes_any = !ports.is_by_destination();
                     for (&route, is_watched) in ports.table().iter().zip(&mut self.watch.hosts) {
-                        *is_watched |= takes_any || route.get() == output;
+                        *is_watched |= takes_any || route == output;
                     }
                 }
             }

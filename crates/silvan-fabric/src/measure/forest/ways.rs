@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::moment::{Link, Map, Moment};
 use super::{NONE, Nodes};
-use crate::port::{Packed, Port};
+use crate::port::Port;
 use crate::routing::adaptive::FlowKey;
 use crate::switch::Switch;
 
@@ -72,7 +72,7 @@ fn plain_way(key: FlowKey, tables: &Tables, map: &Map) -> impl Iterator<Item = u
         left -= 1;
         link = match tables.far.get(here as usize) {
             Some(&far) if far != NONE => {
-                let output = tables.of[far as usize][key.destination as usize].get().index();
+                let output = usize::from(tables.of[far as usize][key.destination as usize]);
                 map.outputs[far as usize].get(output).copied().unwrap_or(NONE)
             }
             _ => NONE,
@@ -87,7 +87,7 @@ pub(super) struct Tables {
     /// Per link: the switch at its receiving end, or [`NONE`].
     far: Vec<u32>,
     /// Per switch: output port per destination host.
-    of: Vec<Arc<[Packed<Port>]>>,
+    of: Vec<Arc<[Port]>>,
 }
 
 impl Tables {

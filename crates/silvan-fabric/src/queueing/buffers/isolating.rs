@@ -53,7 +53,6 @@ impl<S: PortSet> Buffers<S> {
         (dst, size): (u32, u32),
     ) {
         let Queue { role, bytes, input, vl, .. } = self.queues[queue as usize];
-        let input = input.get();
         let Some(cams) = &mut self.cams else { return };
         if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, role) {
             let at = usize::from(at);
@@ -92,7 +91,6 @@ impl<S: PortSet> Buffers<S> {
     /// Looks whether a normal queue that has grown shows a root.
     fn detect(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         let Queue { fifo, bytes, input, vl, .. } = self.queues[queue as usize];
-        let input = input.get();
         let Some(head) = fifo.head() else { return };
         let port = self.route(&packets[head]);
         let output = self.with_lane(port, vl);
@@ -115,7 +113,6 @@ impl<S: PortSet> Buffers<S> {
         let mut any = false;
         loop {
             let Queue { fifo, input, vl, role, .. } = self.queues[queue as usize];
-            let input = input.get();
             let (Some(cams), Role::Normal, Some(id)) = (&mut self.cams, role, fifo.head()) else {
                 return any;
             };

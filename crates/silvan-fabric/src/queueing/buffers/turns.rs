@@ -56,7 +56,7 @@ impl<S: PortSet> Buffers<S> {
         match self.queues[queue as usize] {
             Queue { role: Role::Control, .. } => Standing::Control,
             Queue { role: Role::Normal | Role::Destination, .. } => Standing::Normal,
-            Queue { role: Role::Special(at), input, .. } => Standing::Special(input.get(), at.into()),
+            Queue { role: Role::Special(at), input, .. } => Standing::Special(input, at.into()),
         }
     }
 }
@@ -92,7 +92,7 @@ mod tests {
             src: 0,
             dst,
             next: NO_PACKET,
-            out: Port::FIRST.into(),
+            out: Port::FIRST,
             class: 0,
             source: 0,
             kind: Kind::Data,
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn inputs_that_are_busy_do_not_make_others_wait() {
         let (buffers, _) = node(SpecialArbitration::Strict, 1);
-        let ports = |ports: &[u32]| ports.iter().map(|&port| Port(port)).collect::<Ports64>();
+        let ports = |ports: &[u16]| ports.iter().map(|&port| Port(port)).collect::<Ports64>();
         assert_eq!(buffers.in_turn(OUT, ports(&[]), Time::ZERO), ports(&[0]));
         assert_eq!(buffers.in_turn(OUT, ports(&[0]), Time::ZERO), ports(&[0, 1]));
         assert_eq!(buffers.in_turn(OUT, ports(&[1]), Time::ZERO), ports(&[0]));
