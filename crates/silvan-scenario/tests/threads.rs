@@ -18,6 +18,15 @@ name = "forest"
 pattern = { kind = "forest", hotspots = 2, contributors = 40, victims = 60 }
 "#;
 
+const ANNOUNCED: &str = r#"
+    seed = 400068
+    duration = "50 us"
+    topology = { kind = "k-ary-n-tree", k = 3, n = 2 }
+    switch = { memory = "divided", queue_buffer = "2.1 KB" }
+    adaptive_routing = {}
+    traffic = [{ pattern = { kind = "uniform" } }]
+"#;
+
 const TORUS: &str = r#"
 duration = "40 us"
 topology = { kind = "torus", sizes = [3, 4] }
@@ -99,7 +108,7 @@ pattern = { kind = "hotspots", to = ["H5"] }
 type Setting = (&'static str, &'static str);
 
 /// What each is there to try, and what it adds to which network.
-const CASES: [(&str, &str, &[Setting]); 26] = [
+const CASES: [(&str, &str, &[Setting]); 27] = [
     ("outputs apart", NETWORK, &[("congestion.mechanism", "ib-cc")]),
     ("special queues, round robin", NETWORK, &[("congestion.mechanism", "ecocc")]),
     (
@@ -133,6 +142,8 @@ const CASES: [(&str, &str, &[Setting]); 26] = [
             ("adaptive_routing.heuristic", "flow-count"),
         ],
     ),
+    // Nothing is marked: what announces flows is smaller than all else.
+    ("flows that choose, memory divided", ANNOUNCED, &[]),
     ("packets that choose", NETWORK, &[("adaptive_routing.per", "packet")]),
     ("lanes of the routing", TORUS, &[]),
     ("detours", DRAGONFLY, &[]),

@@ -109,6 +109,11 @@ pub(super) enum Leave {
 }
 
 impl Host {
+    /// Whether flows are announced before they start.
+    pub fn announces(&self) -> bool {
+        self.announcer.is_some()
+    }
+
     /// A control packet for a flow of this host.
     fn announcement(&self, kind: Kind, (source, to): (u16, u32), bytes: u64) -> Control {
         let (class, sl) = {

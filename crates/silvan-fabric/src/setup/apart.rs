@@ -119,9 +119,11 @@ impl Builder<'_> {
             NodeRef::Switch(_) => None,
         };
         let data = self.least_data(hosts);
-        // Without marks there are notifications only of what is acknowledged anyway.
+        // Without marks there are notifications only of what is acknowledged anyway; flows may be announced besides.
         let parts = &self.model.parts;
-        let quiet = matches!(parts.marking, Marking::None) && matches!(parts.notification, Notification::Cnp);
+        let quiet = matches!(parts.marking, Marking::None)
+            && matches!(parts.notification, Notification::Cnp)
+            && !hosts.iter().any(Host::announces);
         Plan {
             links,
             receivers,
