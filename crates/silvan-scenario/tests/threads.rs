@@ -27,6 +27,15 @@ const ANNOUNCED: &str = r#"
     traffic = [{ pattern = { kind = "uniform" } }]
 "#;
 
+const SLOW: &str = r#"
+    duration = "100 us"
+    topology = { kind = "star" }
+    host = { drain_rate = "1 Gbit/s" }
+    congestion = { marking = { kind = "fecn", threshold = 15, fill = "sum" }, reaction = { kind = "cct" } }
+    measure = { interval = "1 us" }
+    flow = [{ from = "H1", to = "H2" }, { from = "H2", to = "H3" }]
+"#;
+
 const TORUS: &str = r#"
 duration = "40 us"
 topology = { kind = "torus", sizes = [3, 4] }
@@ -221,4 +230,14 @@ fn traffic_begins_at_the_instant_of_a_look() {
     for threads in [2, 3] {
         assert!(run(&looked_at, threads, Engine::Fastest) == one, "{threads} threads");
     }
+}
+
+/// Marks come soon, so that control packets and data share buffers that run full.
+#[test]
+fn outputs_apart_know_when_credit_is_back_where_hosts_drain_slowly() {
+    let scenario = Scenario::from_toml(SLOW, "slow.toml", Path::new("."), &[]).unwrap();
+    let (apart, mut general) = (run(&scenario, 1, Engine::Fastest), run(&scenario, 1, Engine::General));
+    assert!(apart.summary.becn_received > 0);
+    general.summary.events = apart.summary.events;
+    assert!(apart == general);
 }

@@ -49,15 +49,15 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         }
     }
 
-    /// As [`Self::credit`], of a host's buffer.
+    /// As [`Self::credit`], of a data packet in a host's buffer.
     ///
-    /// A host drains packets in the order in which they arrive, and no faster than the link brings them. So
-    /// what is back later than some time, but no later than this credit, was sent by now and takes the link at
-    /// least the time between, but for one packet; and what is sent between now and then takes the time between
-    /// those. All in all, less is outstanding at any time before than the link could send until this credit
-    /// is back, and one packet.
+    /// A host drains data packets in the order in which they arrive, and no faster than the link brings them;
+    /// others do not wait for that, so their credit is back sooner. What is back later than some time, but no
+    /// later than this credit, was sent by now and takes the link at least the time between, but for one packet;
+    /// and what is sent between now and then takes the time between those. All in all, less is outstanding at
+    /// any time before than the link could send until this credit is back, and one packet.
     #[inline(always)]
-    pub(super) fn credit_of_host(&mut self, output: usize, vl: usize, back: Time, space: u32) {
+    pub(super) fn credit_of_drained(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let kind = &self.kinds[usize::from(self.ports[output].kind)];
         let until_back = back.0 - (self.bin << self.shift);
         let capacity = self.capacities[output * LANES + vl];

@@ -420,7 +420,12 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             around.queue.push(event);
         }
         let delay = self.kinds[usize::from(self.ports[output].kind)].link.delay;
-        self.credit_of_host(output, vl, done + delay, u32::from(head.space));
+        let (back, space) = (done + delay, u32::from(head.space));
+        if is_data {
+            self.credit_of_drained(output, vl, back, space);
+        } else {
+            self.credit(output, vl, back, space);
+        }
     }
 
     /// Puts a packet on the wire, and lets the credit for its space return.
