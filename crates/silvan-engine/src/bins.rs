@@ -16,8 +16,6 @@ pub struct Bins<T> {
     occupied: Box<[u64]>,
     /// Number of the current bin.
     current: u64,
-    /// Items in the ring.
-    len: usize,
 }
 
 impl<T> Bins<T> {
@@ -30,7 +28,6 @@ impl<T> Bins<T> {
             ring: (0..count).map(|_| Vec::new()).collect(),
             occupied: vec![0; count / 64].into(),
             current: 0,
-            len: 0,
         }
     }
 
@@ -59,15 +56,17 @@ impl<T> Bins<T> {
     pub fn push(&mut self, bin: u64, item: T) {
         debug_assert!(bin >= self.current && bin - self.current < self.ring.len() as u64);
         let slot = self.slot(bin);
-        self.ring[slot].push(item);
-        self.occupied[slot / 64] |= 1 << (slot % 64);
-        self.len += 1;
+        let items = &mut self.ring[slot];
+        if items.is_empty() {
+            self.occupied[slot / 64] |= 1 << (slot % 64);
+        }
+        items.push(item);
     }
 
     /// Whether all bins are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.occupied.iter().all(|&word| word == 0)
     }
 
     /// Makes a bin the current one; those before it must be empty.
@@ -79,9 +78,6 @@ impl<T> Bins<T> {
     /// The first bin from the current one on that is not empty.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
-        if self.len == 0 {
-            return None;
-        }
         let start = self.slot(self.current);
         let words = self.occupied.len();
         let first = self.occupied[start / 64] & (u64::MAX << (start % 64));
@@ -101,7 +97,6 @@ impl<T> Bins<T> {
     pub fn take(&mut self, empty: &mut Vec<T>) {
         debug_assert!(empty.is_empty());
         let slot = self.slot(self.current);
-        self.len -= self.ring[slot].len();
         self.occupied[slot / 64] &= !(1 << (slot % 64));
         std::mem::swap(&mut self.ring[slot], empty);
     }

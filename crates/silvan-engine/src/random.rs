@@ -61,12 +61,12 @@ impl Stream {
 
     /// An exponentially distributed span with the given mean, both in picoseconds.
     ///
-    /// The one place where a logarithm enters the simulation: it is our own (see [`ln_q32`]),
-    /// in integers, because the platform's may differ in the last bit.
+    /// The one place where a logarithm enters the simulation: its bits are those of our own, in integers (see
+    /// [`ln_q32`]), because the platform's may differ in the last ones.
     #[inline]
     pub fn exponential(&mut self, mean_ps: u64) -> u64 {
         let uniform = (u64::from(self.next_u32()) << 1) | 1; // odd 33-bit number, never 0
-        let minus_ln = LN_2_33 - ln_q32(uniform);
+        let minus_ln = LN_2_33 - quick_ln_q32(uniform);
         ((u128::from(mean_ps) * u128::from(minus_ln)) >> 32) as u64
     }
 
@@ -88,6 +88,37 @@ const LN_2_33: u64 = ln_q32(1 << 33);
 /// uses integers alone. Its error is below 2^-28.
 #[must_use]
 pub const fn ln_q32(value: u64) -> u64 {
+    ln_of_log2(log2_q32(value))
+}
+
+/// As [`ln_q32`], in a fraction of the time, for integers below 2^53.
+///
+/// The platform's logarithm tells the bits, unless it lies so near the next number with 32 fraction bits that
+/// neither its error nor that of the squares is sure to be less than the distance.
+#[inline]
+fn quick_ln_q32(value: u64) -> u64 {
+    let log2 = (value.max(1) as f64).log2() * TWO_32;
+    let bits = log2 as u64;
+    let beyond = log2 - bits as f64;
+    // The platform's is off by less than 2^-46, the squares' by less than 2^-57: 2^-14 in these units.
+    let is_sure = beyond > NEAR && beyond < 1.0 - NEAR;
+    ln_of_log2(if is_sure { bits } else { log2_q32(value) })
+}
+
+/// 2^32.
+const TWO_32: f64 = 4_294_967_296.0;
+
+/// How near is too near, in units of the last of 32 fraction bits: far more than any error.
+const NEAR: f64 = 1.0 / 256.0;
+
+const fn ln_of_log2(log2: u64) -> u64 {
+    const LN_2_Q63: u128 = 0x58b9_0bfb_e8e7_bcd5;
+    ((log2 as u128 * LN_2_Q63) >> 63) as u64
+}
+
+/// Binary logarithm of an integer of 1 or more, as a fixed-point number with 32 fraction bits, of which the last
+/// is rounded down.
+const fn log2_q32(value: u64) -> u64 {
     let value = if value == 0 { 1 } else { value };
     let exponent = 63 - value.leading_zeros();
     let mut mantissa = value << (63 - exponent); // 1.63 fixed point, in [1, 2)
@@ -103,8 +134,7 @@ pub const fn ln_q32(value: u64) -> u64 {
         }
         bit >>= 1;
     }
-    const LN_2_Q63: u128 = 0x58b9_0bfb_e8e7_bcd5;
-    ((log2 as u128 * LN_2_Q63) >> 63) as u64
+    log2
 }
 
 #[cfg(test)]
@@ -128,6 +158,17 @@ mod tests {
         for value in [1, 2, 3, 10, 1_000, 1 << 33, u64::MAX] {
             let ours = ln_q32(value) as f64 / 2f64.powi(32);
             assert!((ours - (value as f64).ln()).abs() < 1e-8, "ln {value}: {ours}");
+        }
+    }
+
+    #[test]
+    fn the_quick_logarithm_has_the_same_bits() {
+        let mut stream = Stream::new(3, "logarithms", 0);
+        let drawn = (0..300_000).map(|_| u64::from(stream.next_u32()) << 1 | 1);
+        // Where the bits of the logarithm are all zero or nearly so, too.
+        let powers = (0..34).flat_map(|at| [(1u64 << at).saturating_sub(1), 1 << at, (1 << at) + 1]);
+        for value in drawn.chain(powers).chain(0..10_000) {
+            assert_eq!(quick_ln_q32(value), ln_q32(value), "ln {value}");
         }
     }
 

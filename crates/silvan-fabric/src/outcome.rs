@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use silvan_engine::Time;
 
-use crate::measure::ClassMeter;
+use crate::measure::{Bin, ClassMeter};
 
 /// A named table of equally long columns, ready to become an Arrow record batch.
 #[derive(Debug, Clone, PartialEq)]
@@ -342,13 +342,12 @@ pub(crate) fn latency_table(classes: &[ClassMeter]) -> Table {
     let (mut lower, mut upper, mut counts) = (Vec::new(), Vec::new(), Vec::new());
     for (number, class) in classes.iter().enumerate() {
         for (origin, latency) in [&class.since_generation, &class.since_injection].into_iter().enumerate() {
-            for bin in latency.histogram.iter_recorded() {
-                let value = bin.value_iterated_to();
+            for Bin { lower: shortest, upper: longest, count } in latency.bins() {
                 class_codes.push(number as u32);
                 since_codes.push(origin as u32);
-                lower.push(latency.histogram.lowest_equivalent(value));
-                upper.push(latency.histogram.highest_equivalent(value));
-                counts.push(bin.count_at_value());
+                lower.push(shortest);
+                upper.push(longest);
+                counts.push(count);
             }
         }
     }

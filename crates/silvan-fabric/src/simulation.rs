@@ -452,7 +452,7 @@ impl Simulation {
                     |(since, latency)| LatencySummary {
                         class: class.name.clone(),
                         since,
-                        count: latency.histogram.len(),
+                        count: latency.count(),
                         mean_ns: latency.mean_ns(),
                         p50_ns: latency.quantile_ns(0.5),
                         p99_ns: latency.quantile_ns(0.99),

@@ -9,8 +9,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use silvan_engine::Time;
-use silvan_engine::cache::{prefetch, prefetch_lines};
+use silvan_engine::cache::prefetch_lines;
 
+use super::index::{Index, hash};
 use crate::congestion::reaction::State;
 use crate::traffic::source::Message;
 
@@ -18,7 +19,7 @@ use crate::traffic::source::Message;
 pub(crate) type FlowId = u32;
 
 /// No flow.
-const NONE: FlowId = FlowId::MAX;
+pub(super) const NONE: FlowId = FlowId::MAX;
 
 /// Where a flow waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +43,8 @@ enum Place {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Messages {
     first: Option<Message>,
-    others: VecDeque<Message>,
+    #[expect(clippy::box_collection, reason = "most flows have none, and many lie side by side")]
+    others: Option<Box<VecDeque<Message>>>,
 }
 
 impl Messages {
@@ -66,38 +68,39 @@ impl Messages {
         if self.first.is_none() {
             self.first = Some(message);
         } else {
-            self.others.push_back(message);
+            self.others.get_or_insert_default().push_back(message);
         }
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Message> {
-        self.first.iter().chain(&self.others)
+        self.first.iter().chain(self.others.iter().flat_map(|others| others.iter()))
     }
 
     /// Takes the first one out.
     #[inline]
     pub fn pop(&mut self) -> Option<Message> {
-        let next = if self.others.is_empty() { None } else { self.others.pop_front() };
+        let next = self.others.as_mut().and_then(|others| others.pop_front());
         std::mem::replace(&mut self.first, next)
     }
 }
 
-/// What one source of a host sends to one destination.
+/// What one source of a host sends to one destination. Two cache lines: where it stands, and its control.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub(crate) struct Flow {
     pub destination: u32,
+    /// The flow after it in the ring, or among those that are free.
+    next: FlowId,
+    /// When it may go on, if it is throttled.
+    release_at: Time,
+    /// The message being cut into packets comes first.
+    pub messages: Messages,
     /// Which of the host's sources it belongs to.
     pub source: u16,
     place: Place,
-    /// When it may go on, if it is throttled.
-    release_at: Time,
     /// Whether it may send whenever its turn comes: nothing has been heard since that was found.
     pub may_send: bool,
-    /// The flow after it in the ring, or among those that are free.
-    next: FlowId,
-    /// The message being cut into packets comes first.
-    pub messages: Messages,
     pub control: State,
 }
 
@@ -106,10 +109,8 @@ pub(crate) struct Flow {
 #[derive(Debug)]
 pub(crate) struct FlowTable {
     flows: Vec<Flow>,
-    /// Flows by source and destination: a hash table that is probed linearly, at most half full.
-    index: Box<[FlowId]>,
-    /// Flows with state.
-    alive: u32,
+    /// Those with state.
+    index: Index,
     free: FlowId,
     /// First and last of the ring, and how many it has.
     first: FlowId,
@@ -128,8 +129,7 @@ impl Default for FlowTable {
     fn default() -> Self {
         Self {
             flows: Vec::new(),
-            index: vec![NONE; 8].into_boxed_slice(),
-            alive: 0,
+            index: Index::default(),
             free: NONE,
             first: NONE,
             last: NONE,
@@ -143,48 +143,20 @@ impl Default for FlowTable {
 }
 
 impl FlowTable {
-    /// Where a flow should be in the index.
+    /// The flow of a source to a destination, if it has any state.
     #[inline]
-    fn home(&self, source: u16, destination: u32) -> usize {
-        let pair = u64::from(source) << 32 | u64::from(destination);
-        // The upper half of a product with the golden ratio: neighbours end up far apart.
-        (pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & self.mask()
-    }
-
-    #[inline]
-    fn mask(&self) -> usize {
-        self.index.len() - 1
-    }
-
-    /// Where in the index the first entry from `at` on is that `is_wanted`, or the first gap.
-    #[inline]
-    fn probe(&self, mut at: usize, is_wanted: impl Fn(FlowId) -> bool) -> usize {
-        while self.index[at] != NONE && !is_wanted(self.index[at]) {
-            at = (at + 1) & self.mask();
-        }
-        at
-    }
-
-    #[inline]
-    fn place_of(&self, source: u16, destination: u32) -> usize {
-        self.probe(self.home(source, destination), |id| {
+    pub fn find(&self, source: u16, destination: u32) -> Option<FlowId> {
+        self.index.find(hash(source, destination), |id| {
             let flow = &self.flows[id as usize];
             flow.destination == destination && flow.source == source
         })
     }
 
-    /// The flow of a source to a destination, if it has any state.
-    pub fn find(&self, source: u16, destination: u32) -> Option<FlowId> {
-        let id = self.index[self.place_of(source, destination)];
-        (id != NONE).then_some(id)
-    }
-
     /// The flow of a source to a destination, made if need be with `fresh` control state.
     #[inline]
     pub fn entry(&mut self, source: u16, destination: u32, fresh: impl FnOnce() -> State) -> FlowId {
-        let at = self.place_of(source, destination);
-        if self.index[at] != NONE {
-            return self.index[at];
+        if let Some(id) = self.find(source, destination) {
+            return id;
         }
         let id = self.free;
         let (place, next) = (Place::Idle, NONE);
@@ -208,23 +180,8 @@ impl FlowTable {
             });
             (self.flows.len() - 1) as FlowId
         };
-        self.index[at] = id;
-        self.alive += 1;
-        if 2 * self.alive as usize > self.index.len() {
-            self.grow();
-        }
+        self.index.insert(hash(source, destination), id);
         id
-    }
-
-    #[inline(never)]
-    fn grow(&mut self) {
-        let larger = vec![NONE; 2 * self.index.len()].into_boxed_slice();
-        for id in std::mem::replace(&mut self.index, larger) {
-            if let Some(flow) = self.flows.get(id as usize) {
-                let at = self.probe(self.home(flow.source, flow.destination), |_| false);
-                self.index[at] = id;
-            }
-        }
     }
 
     /// Drops a flow's state; it must be idle.
@@ -232,30 +189,10 @@ impl FlowTable {
     pub fn forget(&mut self, id: FlowId) {
         let flow = &self.flows[id as usize];
         debug_assert!(flow.place == Place::Idle && flow.messages.is_empty());
-        let at = self.probe(self.home(flow.source, flow.destination), |other| other == id);
-        self.close_gap(at);
+        self.index.remove(hash(flow.source, flow.destination), id);
         let flow = &mut self.flows[id as usize];
         (flow.place, flow.next) = (Place::Free, self.free);
         self.free = id;
-        self.alive -= 1;
-    }
-
-    /// Takes an entry out of the index: those after it that probing would not reach any more move
-    /// up.
-    #[inline]
-    fn close_gap(&mut self, mut gap: usize) {
-        let mask = self.mask();
-        let mut at = gap;
-        loop {
-            at = (at + 1) & mask;
-            let Some(flow) = self.flows.get(self.index[at] as usize) else { break };
-            let home = self.home(flow.source, flow.destination);
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(gap) & mask {
-                self.index[gap] = self.index[at];
-                gap = at;
-            }
-        }
-        self.index[gap] = NONE;
     }
 
     /// Drops idle flows that `is_fresh`, when there are many.
@@ -278,7 +215,7 @@ impl FlowTable {
     /// Flows with state.
     #[inline]
     pub fn len(&self) -> usize {
-        self.alive as usize
+        self.index.len()
     }
 
     /// Has the flows that come to be needed first brought into the cache.
@@ -286,7 +223,7 @@ impl FlowTable {
     pub fn foresee(&self) {
         let id = if self.first == NONE { self.free } else { self.first };
         prefetch_lines::<_, 2>(&self.flows, id as usize);
-        prefetch(&self.index, 0);
+        self.index.foresee();
     }
 
     #[inline]
@@ -408,6 +345,12 @@ impl FlowTable {
         Some(id)
     }
 
+    /// The flow whose turn it is.
+    #[inline]
+    pub fn front(&self) -> Option<FlowId> {
+        (self.ready > 0).then_some(self.first)
+    }
+
     /// Number of flows in the ring.
     #[inline]
     pub fn ready(&self) -> usize {
@@ -456,5 +399,15 @@ impl FlowTable {
     /// Number of flows that wait for their delay to pass or for an acknowledgement.
     pub fn throttled(&self) -> usize {
         self.waiting as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_two_cache_lines() {
+        assert_eq!((std::mem::offset_of!(Flow, control), size_of::<Flow>()), (56, 128));
     }
 }

@@ -15,6 +15,7 @@ mod announce;
 mod control;
 mod flows;
 mod hours;
+mod index;
 mod look;
 mod order;
 mod send;
@@ -455,6 +456,10 @@ impl Host {
         }
         if self.is_solo {
             return self.settle_solo(core, blocked_lanes);
+        }
+        if self.lacks_credit_only(core) {
+            // The credit announces itself.
+            return;
         }
         let attempt = self.draw_and_send(core, blocked_lanes);
         // Flows that were drawn just now may have been announced.

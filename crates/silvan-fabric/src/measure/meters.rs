@@ -1,10 +1,10 @@
 //! Counters that the nodes feed directly.
 
-use hdrhistogram::Histogram;
 use silvan_engine::Time;
 
 use crate::host::Reordering;
 use crate::measure::deliveries::Deliveries;
+use crate::measure::latency::Latency;
 use crate::packet::Packet;
 
 /// Counters of one class of traffic: a named flow, or a traffic pattern.
@@ -69,14 +69,6 @@ impl Tally {
     }
 }
 
-/// A latency histogram in nanoseconds, with an exact mean.
-#[derive(Debug)]
-pub(crate) struct Latency {
-    pub histogram: Histogram<u64>,
-    pub sum_ps: u128,
-    pub max_ps: u64,
-}
-
 /// A data packet that a host will have drained after the next look: when its tail is in the host's buffer, and when
 /// it is drained.
 #[derive(Debug, Clone, Copy)]
@@ -137,41 +129,9 @@ pub(crate) struct Meters {
     pub out_of_order: Option<String>,
 }
 
-impl Latency {
-    fn new() -> Option<Self> {
-        let histogram = Histogram::new_with_bounds(1, 1 << 44, 2).ok()?;
-        Some(Self { histogram, sum_ps: 0, max_ps: 0 })
-    }
-
-    #[inline]
-    fn record(&mut self, span: Time) {
-        self.histogram.saturating_record((span.0 / 1_000).max(1));
-        self.sum_ps += u128::from(span.0);
-        self.max_ps = self.max_ps.max(span.0);
-    }
-
-    fn add(&mut self, other: &Self) {
-        // The bounds are the same, so nothing is too large.
-        let _ = self.histogram.add(&other.histogram);
-        self.sum_ps += other.sum_ps;
-        self.max_ps = self.max_ps.max(other.max_ps);
-    }
-
-    /// A quantile in nanoseconds, within the histogram's 1 %, and no more than the largest.
-    pub fn quantile_ns(&self, quantile: f64) -> u64 {
-        self.histogram.value_at_quantile(quantile).min(self.max_ps / 1_000)
-    }
-
-    /// Mean in nanoseconds.
-    pub fn mean_ns(&self) -> f64 {
-        let count = self.histogram.len().max(1);
-        self.sum_ps as f64 / count as f64 / 1_000.0
-    }
-}
-
 impl ClassMeter {
-    pub fn new(name: String) -> Option<Self> {
-        Some(Self {
+    pub fn new(name: String) -> Self {
+        Self {
             name,
             generated_bytes: 0,
             injected_bytes: 0,
@@ -180,9 +140,9 @@ impl ClassMeter {
             interval: Tally::default(),
             total: Tally::default(),
             last_delivery: Time::ZERO,
-            since_generation: Latency::new()?,
-            since_injection: Latency::new()?,
-        })
+            since_generation: Latency::new(),
+            since_injection: Latency::new(),
+        }
     }
 
     /// Closes the current sampling interval, and gives what was counted in it.
@@ -230,10 +190,10 @@ impl Meters {
     }
 
     /// The same counters, at zero.
-    pub fn fresh(&self) -> Option<Self> {
+    pub fn fresh(&self) -> Self {
         let classes = self.classes.iter().map(|class| ClassMeter::new(class.name.clone()));
-        let meters = Self::new(classes.collect::<Option<_>>()?, self.received_bytes.len());
-        Some(Self { warmup: self.warmup, jobs_from: self.jobs_from, ..meters })
+        let meters = Self::new(classes.collect(), self.received_bytes.len());
+        Self { warmup: self.warmup, jobs_from: self.jobs_from, ..meters }
     }
 
     /// Sets these counters to the sums of those of all partitions. What belongs to the current interval moves

@@ -9,6 +9,7 @@ mod forest;
 #[cfg(debug_assertions)]
 mod invariants;
 mod isolation;
+mod latency;
 mod meters;
 mod series;
 mod watchdog;
@@ -22,6 +23,7 @@ pub(crate) use forest::{Forest, Judged, Nodes, Verdict};
 #[cfg(debug_assertions)]
 pub(crate) use invariants::{check_all, check_channel};
 pub(crate) use isolation::summary as isolation_summary;
+pub(crate) use latency::Bin;
 pub(crate) use meters::{ClassMeter, Meters};
 pub(crate) use series::{FlowName, LinkName, Series};
 pub(crate) use watchdog::find_deadlock;

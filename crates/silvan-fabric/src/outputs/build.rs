@@ -7,6 +7,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, Time};
 
 use super::port::{MAX_INPUTS, MAX_LANES, Port, REMOTE, UNPLANNED};
+use super::routes::{Routes, RoutesBuilder};
 use super::{Bank, Entry, Feeder, Kind, Mail, NONE, Outputs, Partition, Remote, Sender};
 use crate::congestion::marking::{FecnRule, FecnState, Marker, Rule, Ruled};
 use crate::host::Limiter;
@@ -151,7 +152,7 @@ impl Outputs {
             next[usize::from(part)] += ports.count() as u32;
             switches.push(Switch::Apart { ports: Box::new(ports), first });
         }
-        let routes = Arc::from(std::mem::take(&mut builder.routes));
+        let routes = Arc::new(std::mem::take(&mut builder.routes).build());
         (0..partition.count as u16).map(|part| builder.outputs(part, &routes, switches)).collect()
     }
 }
@@ -163,18 +164,15 @@ struct Builder<'a> {
     rule: Option<Arc<FecnRule>>,
     /// Per switch.
     markers: Vec<Box<[FecnState]>>,
-    /// All forwarding tables, one after the other.
-    routes: Vec<u8>,
-    /// Where each begins, by its address: switches that route alike share one.
-    known: FxHashMap<usize, u32>,
-    /// The same per switch.
+    routes: RoutesBuilder,
+    /// Per switch: where its forwarding table begins.
     rows: Vec<u32>,
 }
 
 impl<'a> Builder<'a> {
     fn new(plan: &'a Plan<'a>, partition: &'a Partition, reach: Reach) -> Self {
-        let (markers, routes, known, rows) = Default::default();
-        Self { plan, partition, reach, rule: None, markers, routes, known, rows }
+        let (markers, routes, rows) = Default::default();
+        Self { plan, partition, reach, rule: None, markers, routes, rows }
     }
 
     /// Takes the marking rule and the forwarding table of a switch.
@@ -187,18 +185,10 @@ impl<'a> Builder<'a> {
             _ => Box::default(),
         };
         self.markers.push(markers);
-        let table = ports.table();
-        let routes = &mut self.routes;
-        let row = *self.known.entry(table.as_ptr() as usize).or_insert_with(|| {
-            let row = routes.len() as u32;
-            // Where there is no route, nobody sends.
-            routes.extend(table.iter().map(|&port| port.0 as u8));
-            row
-        });
-        self.rows.push(row);
+        self.rows.push(self.routes.add(ports.table()));
     }
 
-    fn outputs(&mut self, part: u16, routes: &Arc<[u8]>, switches: &[Switch]) -> Outputs {
+    fn outputs(&mut self, part: u16, routes: &Arc<Routes>, switches: &[Switch]) -> Outputs {
         match (self.plan.lanes, self.rule.is_some()) {
             (1, false) => Outputs::One(Box::new(self.bank(part, routes, switches))),
             (1, true) => Outputs::OneMarking(Box::new(self.bank(part, routes, switches))),
@@ -292,7 +282,7 @@ impl<'a> Builder<'a> {
     fn bank<const LANES: usize, const MARKS: bool>(
         &mut self,
         part: u16,
-        routes: &Arc<[u8]>,
+        routes: &Arc<Routes>,
         switches: &[Switch],
     ) -> Bank<LANES, MARKS> {
         let channels = self.plan.receivers.len();

@@ -25,6 +25,7 @@ mod look;
 mod mail;
 mod partition;
 mod port;
+mod routes;
 mod run;
 
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub(crate) use build::Plan;
 pub(crate) use mail::Mail;
 pub(crate) use partition::Partition;
 use port::Port;
+use routes::Routes;
 
 /// What outputs act on besides each other.
 pub(crate) struct Around<'a> {
@@ -145,8 +147,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     /// Receive buffer per virtual lane.
     capacities: Box<[u32]>,
     feeders: Box<[Feeder]>,
-    /// Output port by destination, a forwarding table after the other.
-    routes: Arc<[u8]>,
+    routes: Arc<Routes>,
     kinds: Vec<Kind>,
     /// Per channel: the output that sends on it; [`NONE`] for a host's.
     output_of: Box<[u32]>,

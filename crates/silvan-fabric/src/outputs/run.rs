@@ -64,7 +64,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     #[inline(always)]
     fn arrive(&mut self, (first, row, input): (u32, u32, u8), head: Head, vl: u8, when: Time) {
         let Head { packet, dst, size, space } = head;
-        let output = first + u32::from(self.routes[row as usize + dst as usize]);
+        let output = first + self.routes.of(row, dst);
         debug_assert!(when >= self.end(), "no sooner than after the lookahead");
         let arrival = Arrival { output, packet, when: when.0 as u32, dst, size, space, input, vl };
         self.arrivals.push(when.0 >> self.shift, arrival);
@@ -75,7 +75,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     fn arrive_elsewhere(&mut self, around: &mut Around, remote: u32, head: Head, vl: u8, when: Time) {
         let Remote { part, entry } = self.remotes[remote as usize];
         let Head { packet, dst, size, space } = head;
-        let output = entry.first + u32::from(self.routes[entry.row as usize + dst as usize]);
+        let output = entry.first + self.routes.of(entry.row, dst);
         let arrival =
             Arrival { output, packet, when: when.0 as u32, dst, size, space, input: entry.input, vl };
         self.mail[usize::from(part)].send(when, arrival, around.packets[packet]);

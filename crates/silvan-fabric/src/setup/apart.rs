@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use silvan_engine::{EventQueue, Time};
 
-use super::{Builder, wrong};
+use super::Builder;
 use crate::congestion::Notification;
 use crate::congestion::marking::Marking;
 use crate::core::{Core, Far};
@@ -92,7 +92,7 @@ impl Builder<'_> {
         let is_apart = !outputs.is_empty();
         let mut outputs = outputs.into_iter();
         for part in 0..partition.count {
-            let meters = core.meters.fresh().ok_or_else(|| wrong("latencies cannot be counted"))?;
+            let meters = core.meters.fresh();
             let far = (!is_apart).then(|| Box::new(Far::new(part, Arc::clone(&ends), partition.count)));
             let ahead = core
                 .meters

@@ -8,7 +8,7 @@ use silvan_engine::{Rate, Time};
 
 use super::model::Model;
 use super::offered::{Offered, Sender};
-use super::{Builder, Group, SetupError, wrong};
+use super::{Builder, Group, SetupError};
 use crate::host::Host;
 use crate::measure::{ClassMeter, FlowName};
 use crate::topology::{NodeRef, Topology};
@@ -83,7 +83,7 @@ impl Builder<'_> {
     pub(super) fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, SetupError> {
         // There are few enough, see the model.
         let class = classes.len() as u16;
-        let meter = ClassMeter::new(name.to_string()).ok_or_else(|| wrong("no histogram could be made"))?;
+        let meter = ClassMeter::new(name.to_string());
         classes.push(meter);
         Ok(class)
     }

@@ -133,7 +133,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
             self.core.rest = None;
             events += self.instant(time);
         }
-        while let Some(time) = self.core.queue.next_time()
+        while let Some(time) = self.next_time()
             && time < end.min(cut)
         {
             events += self.instant(time);

@@ -359,9 +359,15 @@ impl Control for CctRule {
     /// Whether the flow's state makes no difference any more: its index is at its lowest, and a
     /// notification that came now could not delay it, however large the delay.
     fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
-        let level = &self.levels[usize::from(sl)];
-        let largest = self.largest_delay_ps.saturating_mul(u64::from(state.last_size)) / self.full_size;
-        self.index(state, sl, now) == level.min && state.last_end.0.saturating_add(largest) < now.0
+        // The time tells of most flows that it is too early, without a division where packets are full.
+        let size = u64::from(state.last_size);
+        let largest = if size == self.full_size {
+            self.largest_delay_ps
+        } else {
+            self.largest_delay_ps.saturating_mul(size) / self.full_size
+        };
+        let is_past = state.last_end.0.saturating_add(largest) < now.0;
+        is_past && self.index(state, sl, now) == self.levels[usize::from(sl)].min
     }
 
     fn strength(&self, state: &CctState, sl: u8, now: Time) -> u16 {

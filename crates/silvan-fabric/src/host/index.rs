@@ -1,0 +1,156 @@
+//! Where a host's flows are, by source and destination: a hash table that is probed linearly, at most half full.
+//!
+//! It holds the hashes, so that no flow but the one looked for is touched, as most come and go with a message.
+
+use silvan_engine::cache::prefetch;
+
+use super::flows::{FlowId, NONE};
+
+/// What is known of a flow's source and destination without looking at it.
+pub(super) type Hash = u32;
+
+/// The hash of a source and a destination.
+#[inline]
+pub(super) fn hash(source: u16, destination: u32) -> Hash {
+    let pair = u64::from(source) << 32 | u64::from(destination);
+    // The upper half of a product with the golden ratio: neighbours end up far apart.
+    (pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as Hash
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    hash: Hash,
+    /// [`NONE`] where there is none.
+    id: FlowId,
+}
+
+const GAP: Slot = Slot { hash: 0, id: NONE };
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Index {
+    slots: Box<[Slot]>,
+    len: usize,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self { slots: vec![GAP; 8].into_boxed_slice(), len: 0 }
+    }
+}
+
+impl Index {
+    /// Flows in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn mask(&self) -> usize {
+        self.slots.len() - 1
+    }
+
+    /// The place of the first slot that is wanted, from where the hash says on, or of the first gap.
+    #[inline]
+    fn probe(&self, hash: Hash, is_wanted: impl Fn(&Slot) -> bool) -> usize {
+        let mut at = hash as usize & self.mask();
+        while self.slots[at].id != NONE && !is_wanted(&self.slots[at]) {
+            at = (at + 1) & self.mask();
+        }
+        at
+    }
+
+    /// The flow with a hash that is the one.
+    #[inline]
+    pub fn find(&self, hash: Hash, is_it: impl Fn(FlowId) -> bool) -> Option<FlowId> {
+        let slot = self.slots[self.probe(hash, |slot| slot.hash == hash && is_it(slot.id))];
+        (slot.id != NONE).then_some(slot.id)
+    }
+
+    /// Adds a flow that is not there.
+    #[inline]
+    pub fn insert(&mut self, hash: Hash, id: FlowId) {
+        let at = self.probe(hash, |_| false);
+        self.slots[at] = Slot { hash, id };
+        self.len += 1;
+        if 2 * self.len > self.slots.len() {
+            self.grow();
+        }
+    }
+
+    #[inline(never)]
+    fn grow(&mut self) {
+        let larger = vec![GAP; 2 * self.slots.len()].into_boxed_slice();
+        for slot in std::mem::replace(&mut self.slots, larger) {
+            if slot.id != NONE {
+                let at = self.probe(slot.hash, |_| false);
+                self.slots[at] = slot;
+            }
+        }
+    }
+
+    /// Takes a flow out: those after it that probing would not reach any more move up.
+    #[inline]
+    pub fn remove(&mut self, hash: Hash, id: FlowId) {
+        let mask = self.mask();
+        let mut gap = self.probe(hash, |slot| slot.id == id);
+        let mut at = gap;
+        loop {
+            at = (at + 1) & mask;
+            let slot = self.slots[at];
+            if slot.id == NONE {
+                break;
+            }
+            let home = slot.hash as usize;
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(gap) & mask {
+                self.slots[gap] = slot;
+                gap = at;
+            }
+        }
+        self.slots[gap] = GAP;
+        self.len -= 1;
+    }
+
+    /// Has its beginning brought into the cache.
+    #[inline]
+    pub fn foresee(&self) {
+        prefetch(&self.slots, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Beside a map. Of eight hashes two and two are alike, and all have few different lower bits.
+        #[test]
+        fn an_index_is_a_map(steps in prop::collection::vec((0u32..16, any::<bool>()), 1..200)) {
+            let hash = |id: u32| (id / 2 % 4) << 30 | id % 3;
+            let (mut index, mut map) = (Index::default(), BTreeMap::new());
+            for (id, adds) in steps {
+                match (adds, map.contains_key(&id)) {
+                    (true, false) => {
+                        index.insert(hash(id), id);
+                        map.insert(id, ());
+                    }
+                    (false, true) => {
+                        index.remove(hash(id), id);
+                        map.remove(&id);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(index.len(), map.len());
+                for id in 0..16 {
+                    let found = index.find(hash(id), |other| other == id);
+                    prop_assert_eq!(found, map.contains_key(&id).then_some(id));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Latencies, counted so cheaply that those of every packet are.
+
+use silvan_engine::Time;
+
+/// Counters in a range of spans from a power of two to the next: each is for spans that differ by less than 1 %.
+const STEPS: usize = 1 << STEP_BITS;
+const STEP_BITS: u32 = 7;
+
+/// The longest span that is told apart, in nanoseconds.
+const LONGEST: u64 = 1 << 44;
+
+/// Counters. The spans of each are those of an `hdrhistogram` with two significant digits.
+const COUNTERS: usize = index(LONGEST) + 1;
+
+/// How many packets took how long, in nanoseconds, with an exact mean.
+#[derive(Debug)]
+pub(crate) struct Latency {
+    counts: Box<[u64]>,
+    sum_ps: u128,
+    pub max_ps: u64,
+}
+
+/// Spans that one counter is for, in nanoseconds, and how many there were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bin {
+    pub lower: u64,
+    /// The longest of them.
+    pub upper: u64,
+    pub count: u64,
+}
+
+/// The counter of a span, which is no longer than [`LONGEST`].
+#[inline]
+const fn index(span_ns: u64) -> usize {
+    let range = (span_ns | STEPS as u64).ilog2() - STEP_BITS;
+    range as usize * STEPS + (span_ns >> range) as usize
+}
+
+/// The spans of a counter: the shortest and the longest.
+fn spans(index: usize) -> (u64, u64) {
+    let range = (index / STEPS).saturating_sub(1);
+    let lower = ((index - range * STEPS) as u64) << range;
+    (lower, lower + (1 << range) - 1)
+}
+
+impl Latency {
+    pub fn new() -> Self {
+        Self { counts: vec![0; COUNTERS].into(), sum_ps: 0, max_ps: 0 }
+    }
+
+    #[inline]
+    pub fn record(&mut self, span: Time) {
+        self.counts[index((span.0 / 1_000).clamp(1, LONGEST))] += 1;
+        self.sum_ps += u128::from(span.0);
+        self.max_ps = self.max_ps.max(span.0);
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(sum, own)| *sum += own);
+        self.sum_ps += other.sum_ps;
+        self.max_ps = self.max_ps.max(other.max_ps);
+    }
+
+    /// The counters that counted anything, from the shortest spans on.
+    pub fn bins(&self) -> impl Iterator<Item = Bin> {
+        let counted = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        counted.map(|(index, &count)| {
+            let (lower, upper) = spans(index);
+            Bin { lower, upper, count }
+        })
+    }
+
+    /// How many were recorded.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// A quantile in nanoseconds, within 1 %, and no more than the largest; zero if nothing was recorded.
+    pub fn quantile_ns(&self, quantile: f64) -> u64 {
+        let wanted = (quantile * self.count() as f64).ceil().max(1.0) as u64;
+        let mut sum = 0;
+        let bin = self.bins().find(|bin| {
+            sum += bin.count;
+            sum >= wanted
+        });
+        bin.map_or(0, |bin| bin.upper.min(self.max_ps / 1_000))
+    }
+
+    /// Mean in nanoseconds.
+    pub fn mean_ns(&self) -> f64 {
+        self.sum_ps as f64 / self.count().max(1) as f64 / 1_000.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hdrhistogram::Histogram;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Spans of all lengths, in picoseconds, that are told apart.
+    fn span() -> impl Strategy<Value = u64> {
+        (0u32..53, any::<u64>()).prop_map(|(shift, bits)| bits >> (63 - shift))
+    }
+
+    #[test]
+    fn spans_that_are_too_long_are_counted_as_the_longest() {
+        let mut latency = Latency::new();
+        [LONGEST * 1_000, LONGEST * 1_010, u64::MAX].map(|span| latency.record(Time(span)));
+        let bins: Vec<_> = latency.bins().map(|bin| (bin.lower, bin.count)).collect();
+        assert_eq!(bins, [(LONGEST, 3)]);
+        assert_eq!(latency.quantile_ns(0.5), spans(COUNTERS - 1).1);
+    }
+
+    proptest! {
+        #[test]
+        fn bins_and_quantiles_are_those_of_an_hdr_histogram(spans in prop::collection::vec(span(), 0..200)) {
+            let mut latency = Latency::new();
+            let mut histogram = Histogram::<u64>::new_with_bounds(1, 1 << 44, 2).unwrap();
+            for &span in &spans {
+                latency.record(Time(span));
+                histogram.saturating_record((span / 1_000).max(1));
+            }
+            let bins: Vec<Bin> = histogram
+                .iter_recorded()
+                .map(|bin| (bin.value_iterated_to(), bin.count_at_value()))
+                .map(|(value, count)| Bin {
+                    lower: histogram.lowest_equivalent(value),
+                    upper: histogram.highest_equivalent(value),
+                    count,
+                })
+                .collect();
+            prop_assert_eq!(latency.bins().collect::<Vec<_>>(), bins);
+            prop_assert_eq!(latency.count(), histogram.len());
+            let longest = spans.iter().max().map_or(0, |span| span / 1_000);
+            for quantile in [0.001, 0.5, 0.99, 1.0] {
+                let expected = histogram.value_at_quantile(quantile).min(longest);
+                prop_assert_eq!(latency.quantile_ns(quantile), expected);
+            }
+            let sum: u128 = spans.iter().map(|&span| u128::from(span)).sum();
+            prop_assert_eq!(latency.mean_ns(), sum as f64 / spans.len().max(1) as f64 / 1_000.0);
+        }
+    }
+}
