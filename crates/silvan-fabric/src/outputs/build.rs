@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, Time};
 
+use super::foresee::MANY;
 use super::port::{MAX_INPUTS, MAX_LANES, Port, REMOTE, UNPLANNED};
 use super::routes::{Routes, RoutesBuilder};
 use super::{Bank, Entry, Feeder, Kind, Mail, NONE, Outputs, Partition, Remote, Sender};
@@ -322,6 +323,7 @@ impl<'a> Builder<'a> {
             ports: ports.into(),
             queues: vec![Fifo::default(); count * LANES * width].into(),
             width,
+            are_many: count >= MANY,
             returns: vec![Returns::default(); count * LANES].into(),
             spills: Vec::new(),
             early: Vec::new(),

@@ -21,6 +21,7 @@
 
 mod build;
 mod credit;
+mod foresee;
 mod look;
 mod mail;
 mod partition;
@@ -136,6 +137,8 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     queues: Box<[Fifo]>,
     /// Inputs of the largest switch.
     width: usize,
+    /// Whether there are more outputs than the cache holds.
+    are_many: bool,
     /// `[port * LANES + vl]`.
     returns: Box<[Returns]>,
     spills: Spills,

@@ -1,6 +1,5 @@
 //! A bin's turn: what arrives in it, and what outputs decide.
 
-use silvan_engine::cache::prefetch_lines;
 use silvan_engine::{Event, Time};
 
 use super::port::{Company, Head, OutputLane, REMOTE, TO_HOST, UNPLANNED};
@@ -10,9 +9,6 @@ use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, PacketId, Pool};
 use crate::port::{Port, Vl};
 use crate::port_set::{Ports256, next_of};
-
-/// How far ahead outputs are brought into the cache.
-const AHEAD: usize = 6;
 
 impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     #[inline]
@@ -104,9 +100,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         self.planned.take(&mut planned);
         let slot = self.planned.slot(self.bin) as u16;
         for (at, &output) in planned.iter().enumerate() {
-            if let Some(&next) = planned.get(at + AHEAD) {
-                prefetch_lines::<_, 2>(&self.ports, next as usize);
-            }
+            self.foresee_decisions(&planned, at);
             let output = output as usize;
             if self.ports[output].planned != slot {
                 continue;
@@ -143,9 +137,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let counts_inputs = MARKS && self.least == 0;
         let (start, width) = (self.start().0 as u32, 1u32 << self.shift);
         for (at, arrival) in arrivals.iter().enumerate() {
-            if let Some(next) = arrivals.get(at + AHEAD) {
-                prefetch_lines::<_, 2>(&self.ports, next.output as usize);
-            }
+            self.foresee_arrivals(&arrivals, at);
             let port = &mut self.ports[arrival.output as usize];
             if port.stamp.wrapping_sub(start) < width {
                 let in_order = counts_inputs || port.stamp != arrival.when;
@@ -156,6 +148,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             }
         }
         for (at, arrival) in arrivals.iter().enumerate() {
+            self.foresee_landing(around.packets, &arrivals, at);
             match self.ports[arrival.output as usize].company {
                 Company::Alone => self.land(around, arrival, decide_before),
                 Company::Together => self.land(around, arrival, Time::ZERO),
