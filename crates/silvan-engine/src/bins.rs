@@ -56,11 +56,8 @@ impl<T> Bins<T> {
     pub fn push(&mut self, bin: u64, item: T) {
         debug_assert!(bin >= self.current && bin - self.current < self.ring.len() as u64);
         let slot = self.slot(bin);
-        let items = &mut self.ring[slot];
-        if items.is_empty() {
-            self.occupied[slot / 64] |= 1 << (slot % 64);
-        }
-        items.push(item);
+        self.ring[slot].push(item);
+        self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
     /// Whether all bins are empty.

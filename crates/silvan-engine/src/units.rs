@@ -399,6 +399,13 @@ impl BytePace {
     /// A pace of zero: any number of bytes in no time (an unlimited drain, say).
     pub const INSTANT: Self = Self { num: 0, den: 1 };
 
+    /// Whether each byte takes a whole number of picoseconds.
+    #[inline]
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        self.den == 1
+    }
+
     /// The time that `bytes` take, rounded up to whole picoseconds.
     #[inline]
     #[must_use]

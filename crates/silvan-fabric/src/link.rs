@@ -81,8 +81,8 @@ pub(crate) struct LinkKind {
     /// switch's latency); a host's arrival event is at the tail.
     pub head_delay: Time,
     to_host: bool,
-    /// The packet size asked for last and its span: most packets are of one size, and rates
-    /// that do not divide evenly make the span a division.
+    /// Where the rate does not divide evenly, which makes the span a division: the packet size asked for last and its
+    /// span, as most packets are of one size.
     memo: (u32, Time),
 }
 
@@ -90,6 +90,9 @@ impl LinkKind {
     /// The time that a packet takes.
     #[inline(always)]
     pub fn span(&mut self, bytes: u32) -> Time {
+        if self.pace.is_whole() {
+            return self.pace.time(bytes);
+        }
         if self.memo.0 != bytes {
             self.memo = (bytes, self.pace.time(bytes));
         }

@@ -345,12 +345,6 @@ impl FlowTable {
         Some(id)
     }
 
-    /// The flow whose turn it is.
-    #[inline]
-    pub fn front(&self) -> Option<FlowId> {
-        (self.ready > 0).then_some(self.first)
-    }
-
     /// Number of flows in the ring.
     #[inline]
     pub fn ready(&self) -> usize {

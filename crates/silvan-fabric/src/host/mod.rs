@@ -457,10 +457,6 @@ impl Host {
         if self.is_solo {
             return self.settle_solo(core, blocked_lanes);
         }
-        if self.lacks_credit_only(core) {
-            // The credit announces itself.
-            return;
-        }
         let attempt = self.draw_and_send(core, blocked_lanes);
         // Flows that were drawn just now may have been announced.
         if attempt != Attempt::Sent && self.send_control(core, &mut blocked_lanes) {

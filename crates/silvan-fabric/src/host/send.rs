@@ -68,23 +68,6 @@ impl Host {
         attempt
     }
 
-    /// Whether the flow whose turn it is lacks credit, which it waits for then, as all others do, and nothing else
-    /// is to be done: what [`Self::draw_and_send`] would find out, which most attempts of a host in a congestion
-    /// tree come to.
-    #[inline]
-    pub(super) fn lacks_credit_only(&mut self, core: &mut Core) -> bool {
-        if self.lanes > 1 || self.announcer.is_some() || core.links.is_divided() {
-            return false;
-        }
-        let Some(id) = self.flows.front().filter(|&id| self.flows.get(id).may_send) else { return false };
-        let Flow { source, destination, .. } = *self.flows.get(id);
-        let vl = self.lane(usize::from(source), destination);
-        let space = self.sizes.space(self.next_payload(id) + self.sizes.header);
-        !core.has_credit_or_wait((self.out, vl, destination), space)
-            && self.flows.next_release().is_none_or(|time| time > core.now)
-            && !self.drawing().any(|source| source.wants_to_draw(core.now))
-    }
-
     /// Lets a flow wait without holding up others.
     fn hold(&mut self, id: FlowId) {
         self.flows.hold(id);

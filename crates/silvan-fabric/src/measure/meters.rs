@@ -341,7 +341,7 @@ impl Meters {
     /// Whether a packet is the last one of a message that a rank of a job waits for.
     #[inline]
     pub fn ends_message(&self, packet: &Packet) -> bool {
-        packet.last && self.is_of_job(packet)
+        self.is_of_job(packet) && packet.last
     }
 
     /// Whether a packet belongs to a job.
