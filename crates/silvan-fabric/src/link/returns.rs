@@ -13,17 +13,14 @@ const NO_SPILL: u32 = u32::MAX;
 /// Returning credits that found no place in their [`Returns`], in order of time, for those that ever needed it.
 pub(crate) type Spills = Vec<VecDeque<(Time, u32)>>;
 
-/// Space being freed downstream: when the sender learns of it, and how much. Few at a time, as what is back is booked
-/// when another finds no place; the latest ones beyond what fits here are in [`Spills`], which is looked at when
-/// those held here are all back.
-///
-/// Those held are in no order: which of them are back is a comparison each, without a branch.
+/// Space being freed downstream: when the sender learns of it, and how much. In order of time. Few at a time,
+/// as what is back is booked when another finds no place; the latest ones beyond what fits here are in
+/// [`Spills`], which is looked at when those held here are all back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Returns {
     times: [Time; HELD],
     spaces: [u32; HELD],
-    /// Which places are taken, a bit each.
-    taken: u8,
+    count: u8,
     /// Whether some are among the spills.
     has_spilled: bool,
     /// Which of the [`Spills`] is this lane's, from the first time it needs one.
@@ -32,31 +29,37 @@ pub(crate) struct Returns {
 
 impl Default for Returns {
     fn default() -> Self {
-        Self { times: [Time::ZERO; HELD], spaces: [0; HELD], taken: 0, has_spilled: false, spill: NO_SPILL }
+        Self { times: [Time::ZERO; HELD], spaces: [0; HELD], count: 0, has_spilled: false, spill: NO_SPILL }
     }
 }
 
-/// All places.
-const ALL: u8 = (1 << HELD) - 1;
-
 impl Returns {
+    #[inline]
+    fn len(&self) -> usize {
+        usize::from(self.count).min(HELD)
+    }
+
     /// Whether one more finds no place here.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.has_spilled || self.taken == ALL
+        self.has_spilled || self.len() == HELD
     }
 
     /// Takes out what is back by now, and gives its sum.
     #[inline(always)]
     pub fn collect(&mut self, now: Time, spills: &mut Spills) -> u32 {
+        let count = self.len();
         let (mut sum, mut back) = (0, 0);
-        for at in 0..HELD {
-            let is_back = self.taken >> at & u8::from(self.times[at] <= now);
-            sum += self.spaces[at] * u32::from(is_back);
-            back |= is_back << at;
+        while back < count && self.times[back] <= now {
+            sum += self.spaces[back];
+            back += 1;
         }
-        self.taken &= !back;
-        if self.taken == 0 && self.has_spilled { sum + self.collect_spill(now, spills) } else { sum }
+        for at in back..count {
+            self.times[at - back] = self.times[at];
+            self.spaces[at - back] = self.spaces[at];
+        }
+        self.count -= back as u8;
+        if self.count == 0 && self.has_spilled { sum + self.collect_spill(now, spills) } else { sum }
     }
 
     /// As [`Self::collect`], of what found no place; takes the next ones in.
@@ -67,8 +70,9 @@ impl Returns {
         while let Some(&(time, space)) = spill.front() {
             if time <= now {
                 sum += space;
-            } else if self.taken != ALL {
-                self.hold(time, space);
+            } else if self.len() < HELD {
+                self.hold(self.len(), time, space);
+                self.count += 1;
             } else {
                 break;
             }
@@ -78,41 +82,49 @@ impl Returns {
         sum
     }
 
-    /// Takes one in where there is a place.
     #[inline]
-    fn hold(&mut self, time: Time, space: u32) {
-        let place = self.taken.trailing_ones() as usize % HELD;
-        (self.times[place], self.spaces[place]) = (time, space);
-        self.taken |= 1 << place;
+    fn hold(&mut self, place: usize, time: Time, space: u32) {
+        self.times[place] = time;
+        self.spaces[place] = space;
     }
 
     /// Adds a credit that is back at a given time.
     #[inline]
     pub fn add(&mut self, time: Time, space: u32, spills: &mut Spills) {
-        if self.is_full() {
-            self.add_beyond(time, space, spills);
-        } else {
-            self.hold(time, space);
+        if let Some(over) = self.insert(time, space) {
+            self.add_spill(over, spills);
         }
     }
 
-    /// As [`Self::add`], where some may have to go to the spills: no one there is back before one held here.
-    #[inline(never)]
-    fn add_beyond(&mut self, time: Time, space: u32, spills: &mut Spills) {
-        let held = (0..HELD).filter(|at| self.taken >> at & 1 == 1);
-        match held.max_by_key(|&at| self.times[at]) {
-            Some(last) if time < self.times[last] => {
-                if self.taken != ALL {
-                    return self.hold(time, space);
-                }
-                let over = (self.times[last], self.spaces[last]);
-                (self.times[last], self.spaces[last]) = (time, space);
-                self.add_spill(over, spills);
+    /// Adds a credit; returns the one that found no place.
+    #[inline]
+    fn insert(&mut self, time: Time, space: u32) -> Option<(Time, u32)> {
+        let mut over = None;
+        let mut place = self.len();
+        let is_last = place == 0 || self.times[place - 1] <= time;
+        if is_last && self.has_spilled {
+            return Some((time, space));
+        }
+        if place == HELD {
+            let last = (self.times[HELD - 1], self.spaces[HELD - 1]);
+            if last.0 <= time {
+                return Some((time, space));
             }
-            _ => self.add_spill((time, space), spills),
+            over = Some(last);
+            place = HELD - 1;
+        } else {
+            self.count += 1;
         }
+        while place > 0 && self.times[place - 1] > time {
+            self.times[place] = self.times[place - 1];
+            self.spaces[place] = self.spaces[place - 1];
+            place -= 1;
+        }
+        self.hold(place, time, space);
+        over
     }
 
+    #[inline(never)]
     fn add_spill(&mut self, entry: (Time, u32), spills: &mut Spills) {
         if self.spill == NO_SPILL {
             self.spill = spills.len() as u32;
@@ -144,20 +156,9 @@ impl Returns {
     }
 
     /// All of them, in order of time.
-    pub fn iter<'s>(&self, spills: &'s Spills) -> impl Iterator<Item = (Time, u32)> + use<'s> {
-        let mut held = [(Time::NEVER, 0); HELD];
-        let mut len = 0;
-        for at in (0..HELD).filter(|at| self.taken >> at & 1 == 1) {
-            let mut place = len;
-            while place > 0 && held[place - 1].0 > self.times[at] {
-                held[place] = held[place - 1];
-                place -= 1;
-            }
-            held[place] = (self.times[at], self.spaces[at]);
-            len += 1;
-        }
-        let spilled = spills.get(self.spill as usize).into_iter().flatten().copied();
-        held.into_iter().take(len).chain(spilled)
+    pub fn iter<'s>(&'s self, spills: &'s Spills) -> impl Iterator<Item = (Time, u32)> + 's {
+        let held = (0..self.len()).map(|at| (self.times[at], self.spaces[at]));
+        held.chain(spills.get(self.spill as usize).into_iter().flatten().copied())
     }
 }
 
