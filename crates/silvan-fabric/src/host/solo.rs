@@ -33,7 +33,7 @@ impl Host {
 
     /// Sends the next packet of the message on hand, after drawing one if there is none.
     fn send_solo(&mut self, core: &mut Core, blocked_lanes: u16) -> Attempt {
-        let message = match self.on_hand {
+        let message = match self.on_hand.take() {
             Some(message) => message,
             None => {
                 let source = &mut self.sources[0];
@@ -45,7 +45,6 @@ impl Host {
                 message
             }
         };
-        self.on_hand = Some(message);
         let Message { destination, left, .. } = message;
         let vl = self.lane(0, destination);
         let payload = left.min(u64::from(self.sizes.mtu)) as u32;
@@ -53,6 +52,7 @@ impl Host {
         if blocked_lanes >> vl.0 & 1 == 1
             || !core.has_credit_or_wait((self.out, vl, destination), self.sizes.space(size))
         {
+            self.on_hand = Some(message);
             return Attempt::Blocked;
         }
         let left = left - u64::from(payload);
@@ -62,7 +62,6 @@ impl Host {
         self.injection.pass(core.now, size);
         core.send(self.out, id);
         if left == 0 {
-            self.on_hand = None;
             self.sources[0].finished(&message);
             self.injection.free_at += self.message_overhead;
         } else {

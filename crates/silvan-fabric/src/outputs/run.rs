@@ -93,6 +93,19 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         }
     }
 
+    /// As [`Self::plan`], where it has decided what it had planned.
+    #[inline(always)]
+    fn plan_again(&mut self, output: usize) {
+        let port = &mut self.ports[output];
+        if port.ready_at == Time::NEVER {
+            port.planned = UNPLANNED;
+            return;
+        }
+        let bin = self.planned.bin(port.ready_at);
+        port.planned = self.planned.slot(bin) as u16;
+        self.planned.push(bin, output as u32);
+    }
+
     /// See [`super::Outputs::run`].
     pub(super) fn run(&mut self, around: &mut Around, arrive_before: Time, decide_before: Time) {
         self.run_arrivals(around, arrive_before, decide_before);
@@ -106,12 +119,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
                 continue;
             }
             self.decide(around, output, decide_before);
-            let port = &mut self.ports[output];
-            port.planned = UNPLANNED;
-            if port.ready_at < Time::NEVER {
-                let ready = port.ready_at;
-                self.plan(output, ready);
-            }
+            self.plan_again(output);
         }
         planned.clear();
         self.to_decide = planned;
