@@ -131,7 +131,7 @@ mod tests {
         /// Beside a map. Of eight hashes two and two are alike, and all have few different lower bits.
         #[test]
         fn an_index_is_a_map(steps in prop::collection::vec((0u32..16, any::<bool>()), 1..200)) {
-            let hash = |id: u32| (id / 2 % 4) << 30 | id % 3;
+            let hash = |id: u32| ((id / 2 % 4) << 30) | (id % 3);
             let (mut index, mut map) = (Index::default(), BTreeMap::new());
             for (id, adds) in steps {
                 match (adds, map.contains_key(&id)) {

@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn spans_that_are_too_long_are_counted_as_the_longest() {
         let mut latency = Latency::new();
-        [LONGEST * 1_000, LONGEST * 1_010, u64::MAX].map(|span| latency.record(Time(span)));
+        [LONGEST * 1_000, LONGEST * 1_010, u64::MAX].into_iter().for_each(|span| latency.record(Time(span)));
         let bins: Vec<_> = latency.bins().map(|bin| (bin.lower, bin.count)).collect();
         assert_eq!(bins, [(LONGEST, 3)]);
         assert_eq!(latency.quantile_ns(0.5), spans(COUNTERS - 1).1);
