@@ -1,8 +1,8 @@
 //! The forwarding tables of all switches, in blocks that tables share.
 //!
 //! In a large network most of a table is like another part of it, or of other tables: a switch that sends
-//! packets up chooses by the destination's place among its neighbours. With 11,664 hosts the blocks that differ
-//! take a hundredth of the tables' memory, so that they stay in the cache.
+//! packets up chooses by the destination's place among its neighbours. With 11,664 hosts the 685 tables, 8 MB, are
+//! made of 299 different blocks: half a MB, which stays in the cache.
 
 use rustc_hash::FxHashMap;
 
