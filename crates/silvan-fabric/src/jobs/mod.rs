@@ -179,6 +179,7 @@ impl Jobs {
         }
     }
 
+    #[inline(never)]
     fn do_step<H: BorrowMut<Host>>(&mut self, core: &mut Core, hosts: &mut [H]) {
         let mut messages = std::mem::take(&mut core.meters.messages_in);
         for (class, flow) in messages.drain(..) {

@@ -56,13 +56,20 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     }
 
     /// The time of the next event.
-    #[inline]
+    #[inline(always)]
     fn next_time(&mut self) -> Option<Time> {
-        let queue = &mut self.core.queue;
-        if self.looks_ahead && queue.is_turn_over() && queue.turn_wheel() {
-            self.foresee();
+        if self.looks_ahead && self.core.queue.is_turn_over() {
+            self.turn_and_foresee();
         }
         self.core.queue.next_time()
+    }
+
+    /// Turns the wheel and looks at what is to come.
+    #[inline(never)]
+    fn turn_and_foresee(&mut self) {
+        if self.core.queue.turn_wheel() {
+            self.foresee();
+        }
     }
 
     /// All deliveries before a tick are past.
@@ -75,24 +82,14 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     /// Does what is to be done in the ticks before one, or less if `most` has been done. Returns how much that
     /// was. Nobody looks before that tick.
     pub fn run(&mut self, end: u64, most: u64) -> u64 {
+        if self.core.outputs.is_none() {
+            return self.instants(Time(end), most);
+        }
         let mut done = 0;
-        if self.core.outputs.is_some() {
-            let mut bin = self.next_tick();
-            while bin < end && done < most {
-                done += self.bin(bin, Time::NEVER);
-                bin = self.next_tick();
-            }
-            return done;
-        }
-        if let Some(time) = self.core.rest.filter(|time| time.0 < end) {
-            self.core.rest = None;
-            done += self.instant(time);
-        }
-        while done < most
-            && let Some(time) = self.next_time()
-            && time.0 < end
-        {
-            done += self.instant(time);
+        let mut bin = self.next_tick();
+        while bin < end && done < most {
+            done += self.bin(bin, Time::NEVER);
+            bin = self.next_tick();
         }
         done
     }
@@ -126,18 +123,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
         let Some(outputs) = &mut self.core.outputs else { return 0 };
         outputs.begin(bin);
         let end = outputs.end_of_bin();
-        let mut events = 0;
-        if let Some(time) = self.core.rest
-            && time < cut
-        {
-            self.core.rest = None;
-            events += self.instant(time);
-        }
-        while let Some(time) = self.next_time()
-            && time < end.min(cut)
-        {
-            events += self.instant(time);
-        }
+        let mut events = self.instants(end.min(cut), u64::MAX);
         if cut >= end {
             return events + self.core.run_outputs(end, end);
         }
@@ -146,7 +132,22 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
         events + self.core.run_outputs(cut + Time(1), cut)
     }
 
+    /// All that happens before a time, or less if `most` has been done: first the rest of an instant at which
+    /// somebody looked. Returns how much that was.
+    fn instants(&mut self, end: Time, most: u64) -> u64 {
+        let mut rest = self.core.rest.take_if(|time| *time < end);
+        let mut done = 0;
+        while done < most
+            && let Some(time) = rest.take().or_else(|| self.next_time())
+            && time < end
+        {
+            done += self.instant(time);
+        }
+        done
+    }
+
     /// All that happens at one instant.
+    #[inline(always)]
     fn instant(&mut self, time: Time) -> u64 {
         debug_assert!(time >= self.core.now, "time does not go back");
         self.core.now = time;
@@ -194,7 +195,7 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
     }
 
     /// What ranks do, after all that arrives.
-    #[inline]
+    #[inline(always)]
     fn step_jobs(&mut self) {
         if let Some(jobs) = &mut self.jobs {
             jobs.step(self.core, self.hosts);

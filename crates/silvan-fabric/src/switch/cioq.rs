@@ -87,8 +87,6 @@ pub(crate) struct CioqSwitch<S> {
     inputs: Box<[Input]>,
     /// Memory in use per input and virtual lane, by packets that are leaving too.
     used: Box<[u32]>,
-    /// The inputs whose read port was not free when that was looked at last.
-    busy: S,
     outputs: Box<[Output]>,
     /// Per output and virtual lane.
     lanes: Box<[Lane]>,
@@ -113,7 +111,6 @@ impl<S: PortSet> CioqSwitch<S> {
         Self {
             inputs: (0..count).map(input).collect(),
             used: vec![0; count * lanes].into(),
-            busy: S::default(),
             outputs: (0..count).map(output).collect(),
             lanes: vec![Lane::default(); count * lanes].into(),
             rounds: Rounds::new(count * lanes, !buffers.is_fifo()),
@@ -250,7 +247,6 @@ impl<S: PortSet> CioqSwitch<S> {
     pub fn settle(&mut self, core: &mut Core, output: Port) {
         self.outputs[output.index()].dirty = false;
         self.expire(output, core.now);
-        self.refresh(core.now);
         if self.outputs[output.index()].held > 0 {
             self.send(core, output);
         }
@@ -259,15 +255,6 @@ impl<S: PortSet> CioqSwitch<S> {
         }
         self.ask_all(core);
         self.plan(core, output);
-    }
-
-    /// Looks which read ports are free by now.
-    fn refresh(&mut self, now: Time) {
-        for input in self.busy.iter() {
-            if self.inputs[input.index()].read_free <= now {
-                self.busy.remove(input);
-            }
-        }
     }
 
     /// Puts the packet whose turn it is on the link, if that is free and there is credit.
@@ -359,8 +346,14 @@ impl<S: PortSet> CioqSwitch<S> {
             return None;
         }
         let free_at = |input: Port| self.inputs[input.index()].read_free;
+        let mut busy = S::default();
+        for input in asking.iter() {
+            if free_at(input) > core.now {
+                busy.insert(input);
+            }
+        }
         let asking = (asking, S::default());
-        let choice = self.rounds.choice_of_free(lane, asking, self.busy, core.now, free_at);
+        let choice = self.rounds.choice_of_free(lane, asking, busy, core.now, free_at);
         let input = choice.next(self.lanes[lane.index()].turn)?;
         let queue = self.buffers.front(lane, input, core.now)?;
         let space = core.packets[self.buffers.head(queue)?].space;
@@ -377,9 +370,6 @@ impl<S: PortSet> CioqSwitch<S> {
         let end = (core.now + self.crossbar.time(size)).max(tail);
         let from = &mut self.inputs[input.index()];
         from.read_free = end;
-        if end > core.now {
-            self.busy.insert(input);
-        }
         // The one before has left by then.
         if let Some((lane, space)) = from.leaving.left(end) {
             self.used[lane.index()] -= space;
@@ -419,7 +409,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
         if asked {
             consider(state.write_free);
-            asking.and(self.busy).iter().for_each(|input| consider(self.inputs[input.index()].read_free));
+            asking.iter().for_each(|input| consider(self.inputs[input.index()].read_free));
         }
         if at < Time::NEVER {
             core.wake(channel, at);

@@ -95,6 +95,15 @@ impl Switch {
                 switch.enqueue(core, input, packet);
                 return;
             }
+            Self::Voq(switch) if switch.ports.steering.is_none() => {
+                if let Some((time, key)) = switch.ports.waits_for_tail(core, input, packet) {
+                    core.queue.push(silvan_engine::Event { time, key, data: packet });
+                    return;
+                }
+                switch.ports.landed(core, input, packet);
+                switch.enqueue(core, input, packet);
+                return;
+            }
             Self::Fcfs(switch) if switch.ports.director().is_some() && !switch.ports.may_underrun => {
                 switch.ports.direct_flow(core, input, packet);
                 switch.ports.landed(core, input, packet);
