@@ -54,6 +54,9 @@ const BUCKETS: usize = 1 << 14;
 /// staged hides behind the handling of the current events.
 const BATCH: usize = 8;
 
+/// Current events that are past, from which on they are cleared away where others are added.
+const PAST: usize = 256;
+
 /// Events that are sorted by insertion.
 const FEW: usize = 16;
 
@@ -173,6 +176,11 @@ impl EventQueue {
             let place = self.staged.partition_point(|other| *other < event);
             self.staged.insert(place, event);
         } else {
+            // With few events pending, the current ones may never be used up.
+            if self.at >= PAST && self.at >= self.current().len() {
+                self.current.drain(..self.at);
+                self.at = 0;
+            }
             let place = self.at + self.current().partition_point(|other| *other < event);
             self.current.insert(place, event);
         }
@@ -472,6 +480,21 @@ mod tests {
         assert_eq!(queue.pop_at(Time(10)).map(|e| e.key), Some(6));
         assert_eq!(queue.pop_at(Time(10)), None);
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn what_is_past_takes_no_room_where_few_events_are_pending() {
+        let mut queue = EventQueue::new(Time(1 << 36));
+        for pending in 0..3 {
+            queue.push(Event { time: Time(pending), key: 0, data: 0 });
+        }
+        for popped in 0..10_000 {
+            let event = queue.pop().unwrap();
+            assert_eq!(event.time, Time(popped));
+            queue.push(Event { time: Time(popped + 3), ..event });
+        }
+        assert_eq!(queue.len(), 3);
+        assert!(queue.current.capacity() <= 4 * PAST, "{}", queue.current.capacity());
     }
 
     proptest! {
