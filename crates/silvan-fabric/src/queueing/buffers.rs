@@ -205,7 +205,7 @@ pub(crate) struct Buffers<S> {
     rings: Box<[Ring]>,
     /// Per output.
     demand: Box<[Demand<S>]>,
-    /// Per virtual lane.
+    /// Per virtual lane, where that is asked; else empty.
     wanted: Box<[Wanted<S>]>,
     /// Of special queues, unless they simply take turns with the others.
     due_times: Option<Box<DueTimes>>,
@@ -241,7 +241,7 @@ impl<S: PortSet> Buffers<S> {
             by_destination: FxHashMap::default(),
             unused: Vec::new(),
             demand: vec![Demand::default(); outputs * lanes].into(),
-            wanted: vec![Wanted::default(); lanes].into(),
+            wanted: Box::default(),
             parked: vec![Vec::new(); outputs * lanes].into(),
             unparked: Vec::new(),
             due_times: cams
@@ -251,6 +251,12 @@ impl<S: PortSet> Buffers<S> {
             cams,
             changes: Changes::default(),
         }
+    }
+
+    /// Keeps account of which outputs are wanted: [`Self::asked_for`] and [`Self::filled`]. Before anything is
+    /// stored.
+    pub fn note_wanted(&mut self) {
+        self.wanted = vec![Wanted::default(); self.shape.lanes].into();
     }
 
     fn route(&self, packet: &Packet) -> Port {
@@ -290,6 +296,10 @@ impl<S: PortSet> Buffers<S> {
         prefetch(&self.queues, queue);
         prefetch(&self.demand, output.index());
         prefetch(&self.rings, self.ring_index(output, port));
+        prefetch(&self.wanted, vl.index());
+        if let Some(cams) = &self.cams {
+            cams.foresee(input, output);
+        }
     }
 
     /// A port of this node with a virtual lane.
@@ -372,7 +382,9 @@ impl<S: PortSet> Buffers<S> {
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
         let queue = self.queue_for(input, to, dst, kind);
         self.demand[output.index()].sum += size;
-        self.wanted[vl.index()].filled.insert(to);
+        if let Some(wanted) = self.wanted.get_mut(vl.index()) {
+            wanted.filled.insert(to);
+        }
         let state = &mut self.queues[queue as usize];
         let was_empty = state.fifo.is_empty();
         state.fifo.push(id, packets);
@@ -421,8 +433,10 @@ impl<S: PortSet> Buffers<S> {
         let sum = &mut self.demand[output.index()].sum;
         *sum -= size;
         let left = *sum;
-        if left == 0 {
-            self.wanted[vl.index()].filled.remove(to);
+        if left == 0
+            && let Some(wanted) = self.wanted.get_mut(vl.index())
+        {
+            wanted.filled.remove(to);
         }
         let is_isolated = match (&self.cams, role) {
             (None, _) | (_, Role::Control | Role::Destination) => false,
@@ -527,7 +541,9 @@ impl<S: PortSet> Buffers<S> {
             ring.push_back(&mut self.queues, queue);
         }
         self.demand[output.index()].requests.insert(port);
-        self.wanted[vl.index()].asked_for.insert(to);
+        if let Some(wanted) = self.wanted.get_mut(vl.index()) {
+            wanted.asked_for.insert(to);
+        }
     }
 
     /// Whether the next node has stopped the flow of a packet.
@@ -552,7 +568,7 @@ impl<S: PortSet> Buffers<S> {
         if self.rings[ring].remove(&mut self.queues, queue) {
             let requests = &mut self.demand[output.index()].requests;
             requests.remove(port);
-            if requests.is_empty() {
+            if requests.is_empty() && !self.wanted.is_empty() {
                 let (to, vl) = (output.port(self.shape.lanes), output.vl(self.shape.lanes));
                 self.wanted[vl.index()].asked_for.remove(to);
             }
