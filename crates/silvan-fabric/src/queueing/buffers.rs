@@ -292,7 +292,11 @@ impl<S: PortSet> Buffers<S> {
     #[inline]
     pub fn foresee(&self, port: Port, vl: Vl, to: Port, dst: u32) {
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
-        let queue = self.first_queue(input) + 1 + self.shape.organisation.index(to, dst);
+        let queue = if self.shape.organisation == Organisation::PerDestination {
+            self.by_destination.get(&(input, dst)).map_or(usize::MAX, |&queue| queue as usize)
+        } else {
+            self.first_queue(input) + 1 + self.shape.organisation.index(to, dst)
+        };
         prefetch(&self.queues, queue);
         prefetch(&self.demand, output.index());
         prefetch(&self.rings, self.ring_index(output, port));
