@@ -92,11 +92,15 @@ impl Member for Queue {
     }
 }
 
-/// What waits for an output.
+/// What waits for an output. Half a cache line where ports are few.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(32))]
 struct Demand<S> {
     /// Input ports with someone waiting.
     requests: S,
+    /// Of these, where that is [`Buffers::home`] alone: as this is so mostly, their rings, which are many, are not
+    /// touched, and stay empty.
+    alone: S,
     /// Bytes, in whichever queue.
     sum: u32,
 }
@@ -292,6 +296,10 @@ impl<S: PortSet> Buffers<S> {
     #[inline]
     pub fn foresee(&self, port: Port, vl: Vl, to: Port, dst: u32) {
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
+        // Queues of outputs mostly wait alone, out of their rings.
+        if self.shape.organisation != Organisation::PerOutput {
+            prefetch(&self.rings, self.ring_index(output, port));
+        }
         let queue = if self.shape.organisation == Organisation::PerDestination {
             self.by_destination.get(&(input, dst)).map_or(usize::MAX, |&queue| queue as usize)
         } else {
@@ -299,7 +307,6 @@ impl<S: PortSet> Buffers<S> {
         };
         prefetch(&self.queues, queue);
         prefetch(&self.demand, output.index());
-        prefetch(&self.rings, self.ring_index(output, port));
         prefetch(&self.wanted, vl.index());
         if let Some(cams) = &self.cams {
             cams.foresee(input, output);
@@ -483,7 +490,7 @@ impl<S: PortSet> Buffers<S> {
         // Where the next packet waits for the same output, and no other queue of the input does, the ring
         // stays as it is: also that of a special queue, which nothing is moved out of.
         let (vl, role) = (state.vl, state.role);
-        if self.rings[self.ring_index(output, port)].is_single() {
+        if self.waits_alone(output, port) {
             let next = &packets[id];
             let to = self.with_lane(self.routes.of(next), vl);
             let stays = |cams: &Cams| {
@@ -536,15 +543,8 @@ impl<S: PortSet> Buffers<S> {
         if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, state.role) {
             due_times.sat_down(state.input, at.into(), now);
         }
-        let (is_control, vl) = (state.role == Role::Control, state.vl);
-        let ring = self.ring_index(output, port);
-        let ring = &mut self.rings[ring];
-        if is_control {
-            ring.push_front(&mut self.queues, queue);
-        } else {
-            ring.push_back(&mut self.queues, queue);
-        }
-        self.demand[output.index()].requests.insert(port);
+        let (role, vl) = (state.role, state.vl);
+        self.join_ring((queue, role), (output, port));
         if let Some(wanted) = self.wanted.get_mut(vl.index()) {
             wanted.asked_for.insert(to);
         }
@@ -569,13 +569,16 @@ impl<S: PortSet> Buffers<S> {
     #[inline(always)]
     fn leave_ring(&mut self, queue: QueueId, output: PortVl, port: Port) {
         let ring = self.ring_index(output, port);
-        if self.rings[ring].remove(&mut self.queues, queue) {
-            let requests = &mut self.demand[output.index()].requests;
-            requests.remove(port);
-            if requests.is_empty() && !self.wanted.is_empty() {
-                let (to, vl) = (output.port(self.shape.lanes), output.vl(self.shape.lanes));
-                self.wanted[vl.index()].asked_for.remove(to);
-            }
+        let Demand { requests, alone, .. } = &mut self.demand[output.index()];
+        if alone.contains(port) {
+            alone.remove(port);
+        } else if !self.rings[ring].remove(&mut self.queues, queue) {
+            return;
+        }
+        requests.remove(port);
+        if requests.is_empty() && !self.wanted.is_empty() {
+            let (to, vl) = (output.port(self.shape.lanes), output.vl(self.shape.lanes));
+            self.wanted[vl.index()].asked_for.remove(to);
         }
     }
 
