@@ -289,10 +289,21 @@ impl Links {
         prefetch(&self.channels, id as usize);
     }
 
-    /// Has the credits of a channel's lane brought into the cache.
+    /// Has the credits of a channel's lane brought into the cache, where they do not depend on the destination.
     #[inline]
     pub fn foresee_lane(&self, id: ChannelId, vl: Vl) {
-        prefetch(&self.lanes, id as usize * self.lane_count + vl.index());
+        if self.divided.is_none() {
+            prefetch(&self.lanes, id as usize * self.lane_count + vl.index());
+        }
+    }
+
+    /// Has the credits that a packet needs or gives back brought into the cache.
+    #[inline]
+    pub fn foresee_way(&self, (id, vl, dst): Way) {
+        match &self.divided {
+            None => prefetch(&self.lanes, id as usize * self.lane_count + vl.index()),
+            Some(divided) => self.foresee_divided(divided, (id, vl, dst)),
+        }
     }
 
     /// Virtual lanes of every channel.

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
+use silvan_engine::cache::prefetch;
 
 use super::{ChannelId, Division, Lane, Links, Way};
 use crate::port::Vl;
@@ -45,6 +46,23 @@ impl Links {
             Division::Table(part_of, _) => {
                 first(divided) + usize::from(part_of[dst as usize]) * self.lane_count
             }
+        }
+    }
+
+    /// See [`Links::foresee_way`].
+    #[inline(never)]
+    pub(super) fn foresee_divided(&self, divided: &Divided, way: Way) {
+        let (id, vl, dst) = way;
+        let first = divided.first[id as usize] as usize + vl.index();
+        let lane = match &divided.divisions[id as usize] {
+            Division::PerDestination => divided.by_destination.get(&way).map(|&lane| lane as usize),
+            Division::Whole => Some(first),
+            Division::Table(part_of, _) => {
+                part_of.get(dst as usize).map(|&part| first + usize::from(part) * self.lane_count)
+            }
+        };
+        if let Some(lane) = lane {
+            prefetch(&self.lanes, lane);
         }
     }
 

@@ -92,11 +92,15 @@ impl Member for Queue {
     }
 }
 
-/// What waits for an output.
+/// What waits for an output. Half a cache line where ports are few.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(32))]
 struct Demand<S> {
     /// Input ports with someone waiting.
     requests: S,
+    /// Of these, where that is [`Buffers::home`] alone: as this is so mostly, their rings, which are many, are not
+    /// touched, and stay empty.
+    alone: S,
     /// Bytes, in whichever queue.
     sum: u32,
 }
@@ -205,7 +209,7 @@ pub(crate) struct Buffers<S> {
     rings: Box<[Ring]>,
     /// Per output.
     demand: Box<[Demand<S>]>,
-    /// Per virtual lane.
+    /// Per virtual lane, where that is asked; else empty.
     wanted: Box<[Wanted<S>]>,
     /// Of special queues, unless they simply take turns with the others.
     due_times: Option<Box<DueTimes>>,
@@ -241,7 +245,7 @@ impl<S: PortSet> Buffers<S> {
             by_destination: FxHashMap::default(),
             unused: Vec::new(),
             demand: vec![Demand::default(); outputs * lanes].into(),
-            wanted: vec![Wanted::default(); lanes].into(),
+            wanted: Box::default(),
             parked: vec![Vec::new(); outputs * lanes].into(),
             unparked: Vec::new(),
             due_times: cams
@@ -251,6 +255,12 @@ impl<S: PortSet> Buffers<S> {
             cams,
             changes: Changes::default(),
         }
+    }
+
+    /// Keeps account of which outputs are wanted: [`Self::asked_for`] and [`Self::filled`]. Before anything is
+    /// stored.
+    pub fn note_wanted(&mut self) {
+        self.wanted = vec![Wanted::default(); self.shape.lanes].into();
     }
 
     fn route(&self, packet: &Packet) -> Port {
@@ -286,10 +296,21 @@ impl<S: PortSet> Buffers<S> {
     #[inline]
     pub fn foresee(&self, port: Port, vl: Vl, to: Port, dst: u32) {
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
-        let queue = self.first_queue(input) + 1 + self.shape.organisation.index(to, dst);
+        // Queues of outputs mostly wait alone, out of their rings.
+        if self.shape.organisation != Organisation::PerOutput {
+            prefetch(&self.rings, self.ring_index(output, port));
+        }
+        let queue = if self.shape.organisation == Organisation::PerDestination {
+            self.by_destination.get(&(input, dst)).map_or(usize::MAX, |&queue| queue as usize)
+        } else {
+            self.first_queue(input) + 1 + self.shape.organisation.index(to, dst)
+        };
         prefetch(&self.queues, queue);
         prefetch(&self.demand, output.index());
-        prefetch(&self.rings, self.ring_index(output, port));
+        prefetch(&self.wanted, vl.index());
+        if let Some(cams) = &self.cams {
+            cams.foresee(input, output);
+        }
     }
 
     /// A port of this node with a virtual lane.
@@ -372,7 +393,9 @@ impl<S: PortSet> Buffers<S> {
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
         let queue = self.queue_for(input, to, dst, kind);
         self.demand[output.index()].sum += size;
-        self.wanted[vl.index()].filled.insert(to);
+        if let Some(wanted) = self.wanted.get_mut(vl.index()) {
+            wanted.filled.insert(to);
+        }
         let state = &mut self.queues[queue as usize];
         let was_empty = state.fifo.is_empty();
         state.fifo.push(id, packets);
@@ -421,8 +444,10 @@ impl<S: PortSet> Buffers<S> {
         let sum = &mut self.demand[output.index()].sum;
         *sum -= size;
         let left = *sum;
-        if left == 0 {
-            self.wanted[vl.index()].filled.remove(to);
+        if left == 0
+            && let Some(wanted) = self.wanted.get_mut(vl.index())
+        {
+            wanted.filled.remove(to);
         }
         let is_isolated = match (&self.cams, role) {
             (None, _) | (_, Role::Control | Role::Destination) => false,
@@ -465,7 +490,7 @@ impl<S: PortSet> Buffers<S> {
         // Where the next packet waits for the same output, and no other queue of the input does, the ring
         // stays as it is: also that of a special queue, which nothing is moved out of.
         let (vl, role) = (state.vl, state.role);
-        if self.rings[self.ring_index(output, port)].is_single() {
+        if self.waits_alone(output, port) {
             let next = &packets[id];
             let to = self.with_lane(self.routes.of(next), vl);
             let stays = |cams: &Cams| {
@@ -518,16 +543,11 @@ impl<S: PortSet> Buffers<S> {
         if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, state.role) {
             due_times.sat_down(state.input, at.into(), now);
         }
-        let (is_control, vl) = (state.role == Role::Control, state.vl);
-        let ring = self.ring_index(output, port);
-        let ring = &mut self.rings[ring];
-        if is_control {
-            ring.push_front(&mut self.queues, queue);
-        } else {
-            ring.push_back(&mut self.queues, queue);
+        let (role, vl) = (state.role, state.vl);
+        self.join_ring((queue, role), (output, port));
+        if let Some(wanted) = self.wanted.get_mut(vl.index()) {
+            wanted.asked_for.insert(to);
         }
-        self.demand[output.index()].requests.insert(port);
-        self.wanted[vl.index()].asked_for.insert(to);
     }
 
     /// Whether the next node has stopped the flow of a packet.
@@ -549,13 +569,16 @@ impl<S: PortSet> Buffers<S> {
     #[inline(always)]
     fn leave_ring(&mut self, queue: QueueId, output: PortVl, port: Port) {
         let ring = self.ring_index(output, port);
-        if self.rings[ring].remove(&mut self.queues, queue) {
-            let requests = &mut self.demand[output.index()].requests;
-            requests.remove(port);
-            if requests.is_empty() {
-                let (to, vl) = (output.port(self.shape.lanes), output.vl(self.shape.lanes));
-                self.wanted[vl.index()].asked_for.remove(to);
-            }
+        let Demand { requests, alone, .. } = &mut self.demand[output.index()];
+        if alone.contains(port) {
+            alone.remove(port);
+        } else if !self.rings[ring].remove(&mut self.queues, queue) {
+            return;
+        }
+        requests.remove(port);
+        if requests.is_empty() && !self.wanted.is_empty() {
+            let (to, vl) = (output.port(self.shape.lanes), output.vl(self.shape.lanes));
+            self.wanted[vl.index()].asked_for.remove(to);
         }
     }
 

@@ -49,6 +49,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::cache::prefetch;
 use silvan_engine::{Bytes, Rate, Time};
 
 use self::marks::Marks;
@@ -242,17 +243,20 @@ struct OutputLine {
     rate: Option<Rate>,
 }
 
-/// The CAM of an input.
+/// The CAM of an input. Half a cache line.
 #[derive(Debug, Clone, Default)]
+#[repr(align(32))]
 struct InputCam {
+    /// Those that its special queues hold or list as a root's, and perhaps some that they did.
+    marks: Marks,
     /// Of its special queues.
     special: Box<[Option<Line>]>,
     /// Special queues in use.
-    used: usize,
+    used: u16,
+    /// Lines of its normal queues.
+    own: u16,
     /// Whether a packet could not be isolated since a queue was given back last.
     wanting: bool,
-    /// Those that its special queues hold or list as a root's, and perhaps some that they did.
-    marks: Marks,
 }
 
 /// Adds the destinations that a line does not list yet, as many as it has room for.
@@ -351,7 +355,15 @@ impl Cams {
     /// Whether the normal queue of an input has a line of its own for the output `port`.
     #[inline]
     pub fn has_own_line(&self, input: PortVl, port: Port) -> bool {
-        self.own.get(self.own_index(input, port)).is_some_and(|line| *line != OwnLine::Free)
+        self.inputs[input.index()].own > 0
+            && self.own.get(self.own_index(input, port)).is_some_and(|line| *line != OwnLine::Free)
+    }
+
+    /// Has what a packet touches that comes in at an input for an output brought into the cache.
+    #[inline]
+    pub fn foresee(&self, input: PortVl, output: PortVl) {
+        prefetch(&self.inputs, input.index());
+        prefetch(&self.listed, output.index());
     }
 
     /// The index of the own line of an input's normal queue for the output `port`.
@@ -454,6 +466,7 @@ impl Cams {
             }
             OwnLine::Free if bytes > self.rule.detection => {
                 *own = OwnLine::Going;
+                self.inputs[input.index()].own += 1;
                 let mut list = Vec::new();
                 extend(&mut list, waiting, self.rule.destinations);
                 Message::Allocate(list.into())
@@ -524,6 +537,7 @@ impl Cams {
             None
         } else if bytes == 0 {
             *own = OwnLine::Free;
+            self.inputs[input.index()].own -= 1;
             self.say(vl, line, None, Message::Release)
         } else if *own == OwnLine::Stopped && bytes <= go {
             *own = OwnLine::Going;

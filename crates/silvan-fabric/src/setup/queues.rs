@@ -107,8 +107,9 @@ impl Builder<'_> {
     /// A switch with buffers at inputs alone, in any queues.
     fn queued<S: PortSet>(&self, ports: Ports) -> Box<QueuedSwitch<S>> {
         let SwitchModel { architecture, shared, islip_iterations, .. } = self.model.switch;
-        let buffers = self.buffers(&ports);
+        let mut buffers = self.buffers(&ports);
         let arbiter = if architecture == Architecture::Iq {
+            buffers.note_wanted();
             Arbiter::Islip(Islip::new(&ports, islip_iterations, buffers.is_fifo()))
         } else {
             Arbiter::RoundRobin(RoundRobin::new(&ports, !shared))

@@ -310,6 +310,13 @@ impl<H: BorrowMut<Host>, S: BorrowMut<Switch>> Part<'_, H, S> {
                 _ => {}
             }
         }
+        // Apart, as one of them does not wait for another.
+        for event in core.queue.current() {
+            let (class, node, _) = unkey(event.key);
+            if class == Class::SwitchArrival {
+                self.switches[node as usize].borrow().foresee_route(core, event.data);
+            }
+        }
         for event in core.queue.current() {
             let (class, node, port) = unkey(event.key);
             let node = node as usize;

@@ -157,6 +157,16 @@ impl Switch {
         }
     }
 
+    /// A packet arrives soon: has what [`Self::foresee_arrival`] asks brought into the cache.
+    #[inline]
+    pub fn foresee_route(&self, core: &Core, packet: PacketId) {
+        match self {
+            Self::Queued(switch) => switch.ports.foresee_route(&core.packets[packet]),
+            Self::LargeQueued(switch) => switch.ports.foresee_route(&core.packets[packet]),
+            _ => {}
+        }
+    }
+
     /// A packet arrives soon: has what it will touch brought into the cache.
     #[inline]
     pub fn foresee_arrival(&self, core: &Core, input: Port, packet: PacketId) {

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use silvan_engine::cache::prefetch;
 use silvan_engine::{Rate, Time};
 
 use super::{Chooser, Detourer, Director};
@@ -199,6 +200,12 @@ impl Ports {
     #[inline]
     pub fn route_of(&self, packet: &Packet) -> Port {
         if self.steering.is_some() { packet.out } else { self.route(packet.dst) }
+    }
+
+    /// Has the output port for a packet's destination brought into the cache.
+    #[inline]
+    pub fn foresee_route(&self, packet: &Packet) {
+        prefetch(&self.table, packet.dst as usize);
     }
 
     /// Output port per destination host.

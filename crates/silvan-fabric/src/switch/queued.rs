@@ -109,7 +109,9 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
         let channel = self.ports.out(output);
         core.links.foresee_channel(channel);
-        core.links.foresee_lane(channel, packet.vl);
+        core.links.foresee_way((channel, vl, packet.dst));
+        // Credit returns as soon as the packet leaves, which may be at once.
+        core.links.foresee_way((self.ports.feeder(input), vl, packet.dst));
     }
 
     /// See [`super::Switch::foresee_wake`].

@@ -112,8 +112,10 @@ pub(crate) struct FecnRule {
     off: bool,
 }
 
-/// The congestion manager of one output port and virtual lane (a "Port VL").
+/// The congestion manager of one output port and virtual lane (a "Port VL"). One
+/// cache line.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(crate) struct FecnState {
     /// Whether packets that leave are eligible for marking.
     congested: bool,

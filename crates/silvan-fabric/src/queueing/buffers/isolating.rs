@@ -163,8 +163,8 @@ impl<S: PortSet> Buffers<S> {
             }
         }
         self.unpark(packets, now, output);
-        let rings = output.index() * self.shape.inputs..(output.index() + 1) * self.shape.inputs;
-        let waiting: Vec<QueueId> = rings.flat_map(|ring| self.rings[ring].iter(&self.queues)).collect();
+        let waiting: Vec<QueueId> =
+            Port::all(self.shape.inputs).flat_map(|port| self.members(output, port)).collect();
         for queue in waiting {
             self.reconsider(packets, now, queue);
             if let Queue { fifo, seat: Seat::Ring(_), .. } = self.queues[queue as usize]

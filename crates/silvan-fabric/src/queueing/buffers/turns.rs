@@ -4,8 +4,7 @@
 use silvan_engine::Time;
 
 use super::super::arbitration::{DueTimes, Standing};
-use super::super::rings::Ring;
-use super::{Buffers, Queue, QueueId, Role};
+use super::{Buffers, Demand, Queue, QueueId, Role};
 use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
 
@@ -13,17 +12,65 @@ impl<S: PortSet> Buffers<S> {
     /// The queue whose turn it is among those of an input port that wait for an output.
     #[inline]
     pub fn front(&self, output: PortVl, port: Port, now: Time) -> Option<QueueId> {
-        let ring = &self.rings[self.ring_index(output, port)];
         match &self.due_times {
-            None => ring.front(),
-            Some(due_times) => self.choose(due_times, ring, now),
+            None if self.demand[output.index()].alone.contains(port) => Some(self.home(output, port)),
+            None => self.rings[self.ring_index(output, port)].front(),
+            Some(due_times) => self.choose(due_times, (output, port), now),
+        }
+    }
+
+    /// Of the queues of an input port, the one that mostly waits alone for an output: its only normal queue, or
+    /// that of the output.
+    #[inline(always)]
+    fn home(&self, output: PortVl, port: Port) -> QueueId {
+        let (to, vl) = (output.port(self.shape.lanes), output.vl(self.shape.lanes));
+        (self.first_queue(self.with_lane(port, vl)) + 1 + self.shape.organisation.index(to, 0)) as QueueId
+    }
+
+    /// The queues of an input port that wait for an output, in turn.
+    pub(super) fn members(&self, output: PortVl, port: Port) -> impl Iterator<Item = QueueId> {
+        let is_alone = self.demand[output.index()].alone.contains(port);
+        let home = is_alone.then(|| self.home(output, port));
+        home.into_iter().chain(self.rings[self.ring_index(output, port)].iter(&self.queues))
+    }
+
+    /// Whether one queue of an input port waits for an output.
+    #[inline(always)]
+    pub(super) fn waits_alone(&self, output: PortVl, port: Port) -> bool {
+        self.demand[output.index()].alone.contains(port)
+            || self.rings[self.ring_index(output, port)].is_single()
+    }
+
+    /// Lets a queue of an input port wait for an output, after the others of that port, or before them if it holds
+    /// control packets.
+    #[inline(always)]
+    pub(super) fn join_ring(&mut self, (queue, role): (QueueId, Role), (output, port): (PortVl, Port)) {
+        let is_home = role == Role::Normal && queue == self.home(output, port);
+        let ring = self.ring_index(output, port);
+        let Demand { requests, alone, .. } = &mut self.demand[output.index()];
+        if is_home && !requests.contains(port) {
+            requests.insert(port);
+            alone.insert(port);
+            return;
+        }
+        requests.insert(port);
+        if alone.contains(port) {
+            alone.remove(port);
+            let home = self.home(output, port);
+            self.rings[ring].push_back(&mut self.queues, home);
+        }
+        let ring = &mut self.rings[ring];
+        if role == Role::Control {
+            ring.push_front(&mut self.queues, queue);
+        } else {
+            ring.push_back(&mut self.queues, queue);
         }
     }
 
     /// Apart from what is asked for every packet.
     #[inline(never)]
-    fn choose(&self, due_times: &DueTimes, ring: &Ring, now: Time) -> Option<QueueId> {
-        due_times.choose(ring.iter(&self.queues).map(|id| (id, self.standing(id))), now)
+    fn choose(&self, due_times: &DueTimes, (output, port): (PortVl, Port), now: Time) -> Option<QueueId> {
+        due_times.choose(self.members(output, port).map(|id| (id, self.standing(id))), now)
     }
 
     /// The input ports to serve at an output: all with someone waiting, but those whose special queues are to

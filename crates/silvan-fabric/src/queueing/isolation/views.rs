@@ -8,7 +8,8 @@ impl Cams {
     pub fn usage(&self, input: PortVl) -> (usize, usize) {
         let cam = &self.inputs[input.index()];
         let own = &self.own[input.index() * self.own_ports..(input.index() + 1) * self.own_ports];
-        (cam.used + own.iter().filter(|line| **line != OwnLine::Free).count(), cam.used)
+        let used = usize::from(cam.used);
+        (used + own.iter().filter(|line| **line != OwnLine::Free).count(), used)
     }
 
     /// CAM lines in use at outputs.
