@@ -110,8 +110,10 @@ impl<S: PortSet> Buffers<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
     use std::sync::Arc;
 
+    use proptest::prelude::*;
     use silvan_engine::Rate;
 
     use super::super::{Routes, Shape};
@@ -233,5 +235,60 @@ mod tests {
         assert_eq!(buffers.in_turn(OUT, ports(&[]), Time::ZERO), ports(&[0]));
         assert_eq!(buffers.in_turn(OUT, ports(&[0]), Time::ZERO), ports(&[0, 1]));
         assert_eq!(buffers.in_turn(OUT, ports(&[1]), Time::ZERO), ports(&[0]));
+    }
+
+    /// Two inputs and two outputs, the output of a packet that of its destination.
+    fn switch(organisation: Organisation) -> Buffers<Ports64> {
+        let shape = Shape { inputs: 2, outputs: 2, lanes: 1, organisation, control_first: true };
+        let table = (0..8).map(|dst| Port(dst % 2)).collect();
+        Buffers::new(shape, Routes::Table(table), None)
+    }
+
+    proptest! {
+        /// Beside plain lists of queues: one that has a packet, or another one at its head, has its turn after the
+        /// others of its input and output, and before them if it is that of control packets.
+        #[test]
+        fn queues_take_turns(
+            organisation in prop::sample::select(vec![
+                Organisation::Single,
+                Organisation::PerOutput,
+                Organisation::DestinationModulo(3),
+                Organisation::PerDestination,
+            ]),
+            steps in prop::collection::vec((0u16..2, 0u32..8, any::<bool>(), any::<bool>()), 1..150),
+        ) {
+            let (mut buffers, mut packets) = (switch(organisation), Pool::default());
+            let mut turns: [[VecDeque<QueueId>; 2]; 2] = Default::default();
+            let output_of = |dst: u32| dst as usize % 2;
+            for (input, dst, is_control, stores) in steps {
+                let to = Port(dst as u16 % 2);
+                let of_input = Port(input);
+                let joins = if stores {
+                    let kind = if is_control { Kind::Cnp } else { Kind::Data };
+                    let id = packets.insert(Packet { kind, ..packet(dst) });
+                    buffers.store(&mut packets, Time::ZERO, (of_input, to), id);
+                    let holds = |queue: &Queue| queue.port == of_input && queue.fifo.iter(&packets).any(|other| other == id);
+                    let queue = buffers.queues.iter().position(holds).unwrap() as QueueId;
+                    (buffers.head(queue) == Some(id)).then_some(queue)
+                } else {
+                    let Some(queue) = turns[to.index()][usize::from(input)].pop_front() else { continue };
+                    buffers.take(&mut packets, Time::ZERO, queue, to);
+                    buffers.head(queue).map(|_| queue)
+                };
+                if let Some(queue) = joins {
+                    let head = &packets[buffers.head(queue).unwrap()];
+                    let ring = &mut turns[output_of(head.dst)][usize::from(input)];
+                    if head.kind == Kind::Cnp { ring.push_front(queue) } else { ring.push_back(queue) }
+                }
+                for (output, inputs) in (0..).map(PortVl::new).zip(&turns) {
+                    for (port, ring) in Port::all(2).zip(inputs) {
+                        prop_assert!(buffers.members(output, port).eq(ring.iter().copied()));
+                        prop_assert_eq!(buffers.front(output, port, Time::ZERO), ring.front().copied());
+                        prop_assert_eq!(buffers.requests(output).contains(port), !ring.is_empty());
+                        prop_assert_eq!(buffers.waits_alone(output, port), ring.len() == 1);
+                    }
+                }
+            }
+        }
     }
 }
