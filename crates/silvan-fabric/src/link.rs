@@ -424,6 +424,10 @@ impl Links {
             let counts = self.lanes[lane].wanted > 0 && self.ready[lane] == now;
             if counts {
                 self.ready[lane] = Time::NEVER;
+                // Who has been told that the lane is open asks again if it finds it stopped.
+                if self.pauses.is_some() {
+                    self.lanes[lane].wanted = 0;
+                }
             }
             return counts;
         }
@@ -643,6 +647,27 @@ mod tests {
         assert!(links.take_wake(0, Time(20)), "the lane's credit is back");
         links.release(way, 64, (Time(30), Time(25), Time(25)), &mut queue);
         assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
+    }
+
+    /// Room is freed at the very instant at which the sender is let go, before it has been woken: it is woken all
+    /// the same, and asks for no more.
+    #[test]
+    fn a_sender_is_woken_when_it_is_let_go() {
+        let mut links = links(1 << 20);
+        let pause = Some(Thresholds { xoff: 300, xon: 200 });
+        links.pauses = Pauses::new([pause].into_iter(), 1).map(Box::new);
+        let way = (0, Vl::FIRST, 0);
+        let mut queue = EventQueue::new(Time(1));
+        if let Some(pauses) = &mut links.pauses {
+            pauses.fills(0, Time(10), 400);
+            pauses.drains(0, Time(20), 200);
+        }
+        assert!(!links.has_credit_or_wait(way, 64, Time(10), &mut queue));
+        links.release(way, 64, (Time(30), Time(20), Time(20)), &mut queue);
+        assert_eq!(queue.pop().map(|event| event.time), Some(Time(20)));
+        assert!(links.take_wake(0, Time(20)), "the lane is open from now on");
+        links.release(way, 64, (Time(40), Time(25), Time(25)), &mut queue);
+        assert_eq!(queue.pop(), None);
     }
 
     proptest! {

@@ -111,10 +111,11 @@ impl Pauses {
         self.lanes[lane].advance(now);
     }
 
-    /// When a lane's sender may start again, as far as is known, after what has been booked.
+    /// When a lane's sender may start again, as far as is known, after what has been booked; none if that lets it: it
+    /// has been told, or is at this instant.
     pub fn opens_at(&self, lane: usize) -> Option<Time> {
         let receiver = &self.lanes[lane];
-        receiver.opens_after(0, (receiver.is_stopped, receiver.fill))
+        if receiver.is_stopped { receiver.opens_after(0, (true, receiver.fill)) } else { None }
     }
 
     /// Whether a lane's sender is stopped now, and nothing on its way lets it go.
