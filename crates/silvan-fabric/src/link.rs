@@ -649,15 +649,13 @@ mod tests {
         assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
     }
 
-    /// Room is freed at the very instant at which the sender is let go, before it has been woken: it is woken all
-    /// the same, and asks for no more.
+    /// Room that is freed at the instant at which the sender is let go, before it is woken, takes nothing away.
     #[test]
     fn a_sender_is_woken_when_it_is_let_go() {
         let mut links = links(1 << 20);
         let pause = Some(Thresholds { xoff: 300, xon: 200 });
         links.pauses = Pauses::new([pause].into_iter(), 1).map(Box::new);
-        let way = (0, Vl::FIRST, 0);
-        let mut queue = EventQueue::new(Time(1));
+        let (way, mut queue) = ((0, Vl::FIRST, 0), EventQueue::new(Time(1)));
         if let Some(pauses) = &mut links.pauses {
             pauses.fills(0, Time(10), 400);
             pauses.drains(0, Time(20), 200);
