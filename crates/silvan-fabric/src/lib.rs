@@ -21,7 +21,7 @@
 
 pub mod config;
 pub mod congestion;
-mod core;
+mod context;
 pub mod fluid;
 mod host;
 mod jobs;

@@ -285,13 +285,13 @@ impl Links {
 
     /// Has a channel's state brought into the cache.
     #[inline]
-    pub fn foresee_channel(&self, id: ChannelId) {
+    pub fn prefetch_channel(&self, id: ChannelId) {
         prefetch(&self.channels, id as usize);
     }
 
     /// Has the credits of a channel's lane brought into the cache, where they do not depend on the destination.
     #[inline]
-    pub fn foresee_lane(&self, id: ChannelId, vl: Vl) {
+    pub fn prefetch_lane(&self, id: ChannelId, vl: Vl) {
         if self.divided.is_none() {
             prefetch(&self.lanes, id as usize * self.lane_count + vl.index());
         }
@@ -299,10 +299,10 @@ impl Links {
 
     /// Has the credits that a packet needs or gives back brought into the cache.
     #[inline]
-    pub fn foresee_way(&self, (id, vl, dst): Way) {
+    pub fn prefetch_way(&self, (id, vl, dst): Way) {
         match &self.divided {
             None => prefetch(&self.lanes, id as usize * self.lane_count + vl.index()),
-            Some(divided) => self.foresee_divided(divided, (id, vl, dst)),
+            Some(divided) => self.prefetch_divided(divided, (id, vl, dst)),
         }
     }
 
@@ -441,7 +441,7 @@ impl Links {
 
     /// Has what a wake-up touches brought into the cache.
     #[inline]
-    pub fn foresee_wake(&self, data: u32) {
+    pub fn prefetch_wake(&self, data: u32) {
         if data & ASKED == 0 {
             prefetch(&self.lanes, data as usize);
         } else {

@@ -178,7 +178,7 @@ impl Pool {
 
     /// Has a packet brought into the cache.
     #[inline]
-    pub fn foresee(&self, id: PacketId) {
+    pub fn prefetch(&self, id: PacketId) {
         prefetch(&self.slots, id as usize);
     }
 

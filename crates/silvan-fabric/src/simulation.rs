@@ -120,16 +120,16 @@ impl Simulation {
         engine: Engine,
     ) -> Result<Self, ModelError> {
         let mut network = build(topology, tables, config, engine)?;
-        let core = &mut network.core;
+        let ctx = &mut network.ctx;
         let first = config.measure.interval.min(config.duration);
         let warmup = Event { time: config.warmup, key: key(Class::Warmup, 0, Port::FIRST), data: 0 };
-        if core.parts.is_empty() {
-            core.queue.push(warmup);
+        if ctx.parts.is_empty() {
+            ctx.queue.push(warmup);
         }
-        core.parts.iter_mut().for_each(|part| part.queue.push(warmup));
-        core.expect_look(first);
+        ctx.parts.iter_mut().for_each(|part| part.queue.push(warmup));
+        ctx.expect_sample(first);
         for host in &mut network.hosts {
-            host.start(core.part_mut(host.part));
+            host.start(ctx.part_mut(host.part));
         }
         let ports: usize = network.switches.iter().map(|switch| switch.ports().count()).sum();
         Ok(Self {
@@ -150,7 +150,7 @@ impl Simulation {
     /// # Errors
     /// Why one thread does everything, in words.
     pub fn partitions(&self) -> Result<usize, &'static str> {
-        self.network.lookahead.map(|_| self.network.core.parts.len().max(1))
+        self.network.lookahead.map(|_| self.network.ctx.parts.len().max(1))
     }
 
     /// Whether the outputs of switches are run apart, rather than all events handled in their order.
@@ -168,13 +168,13 @@ impl Simulation {
         while !self.done && self.events < target {
             self.run_partitions(target)?;
         }
-        let now = self.network.core.now;
+        let now = self.network.ctx.now;
         Ok(Progress { now, end: self.config.duration, events: self.events, done: self.done })
     }
 
     /// Nothing more happens.
     fn end(&mut self) -> Result<(), ModelError> {
-        self.network.core.now = self.config.duration;
+        self.network.ctx.now = self.config.duration;
         if !self.is_cut {
             self.look_for_stall()?;
         }
@@ -185,24 +185,24 @@ impl Simulation {
     fn sample(&mut self) -> Result<(), ModelError> {
         self.look_for_stall()?;
         self.network.count_drained();
-        let Network { core, hosts, switches, series, forest, receiver, jobs, .. } = &mut self.network;
+        let Network { ctx, hosts, switches, series, forest, receiver, jobs, .. } = &mut self.network;
         if self.config.ends_with_jobs && Jobs::are_over(jobs) {
-            self.config.duration = core.now;
+            self.config.duration = ctx.now;
         }
-        series.sample(core, hosts, switches);
+        series.sample(ctx, hosts, switches);
         if let Some(forest) = forest {
-            forest.sample(core, Nodes { switches, hosts, receiver });
+            forest.sample(ctx, Nodes { switches, hosts, receiver });
         }
-        let next = core.now + series.interval;
+        let next = ctx.now + series.interval;
         self.next_sample = (next <= self.config.duration).then_some(next);
         self.check_all()?;
-        self.network.core.expect_look(next.min(self.config.duration));
+        self.network.ctx.expect_sample(next.min(self.config.duration));
         self.watch()
     }
 
     /// Looks for a deadlock, not too often.
     fn watch(&mut self) -> Result<(), ModelError> {
-        let now = self.network.core.now;
+        let now = self.network.ctx.now;
         if now < self.next_watch {
             return Ok(());
         }
@@ -211,8 +211,8 @@ impl Simulation {
     }
 
     fn look_for_deadlock(&self) -> Result<(), ModelError> {
-        let Network { core, switches, receiver, series, link_names, .. } = &self.network;
-        let Some(circle) = find_deadlock(core, switches, receiver) else { return Ok(()) };
+        let Network { ctx, switches, receiver, series, link_names, .. } = &self.network;
+        let Some(circle) = find_deadlock(ctx, switches, receiver) else { return Ok(()) };
         let names: Vec<String> = circle
             .iter()
             .map(|&(switch, output, vl)| {
@@ -221,14 +221,14 @@ impl Simulation {
                 format!("{} (VL {vl})", at.map_or("?", |at| &link_names[at]))
             })
             .collect();
-        Err(ModelError::Deadlock { now: core.now, cycle: names.join(", ") })
+        Err(ModelError::Deadlock { now: ctx.now, cycle: names.join(", ") })
     }
 
     #[cfg(debug_assertions)]
     fn check_all(&self) -> Result<(), ModelError> {
-        let Network { core, switches, hosts, receiver, .. } = &self.network;
-        crate::measure::check_all(core, (switches, hosts), receiver)
-            .map_err(|what| ModelError::Broken { now: core.now, what })
+        let Network { ctx, switches, hosts, receiver, .. } = &self.network;
+        crate::measure::check_all(ctx, (switches, hosts), receiver)
+            .map_err(|what| ModelError::Broken { now: ctx.now, what })
     }
 
     #[cfg(not(debug_assertions))]
@@ -238,13 +238,13 @@ impl Simulation {
 
     /// Looks whether anything waits although no event is pending.
     fn look_for_stall(&self) -> Result<(), ModelError> {
-        let Network { core, hosts, .. } = &self.network;
-        if !core.is_idle() {
+        let Network { ctx, hosts, .. } = &self.network;
+        if !ctx.is_idle() {
             return Ok(());
         }
-        let Some(waiting) = left_waiting(core, hosts, &self.hosts) else { return Ok(()) };
+        let Some(waiting) = left_waiting(ctx, hosts, &self.hosts) else { return Ok(()) };
         self.look_for_deadlock()?;
-        Err(ModelError::Stalled { now: core.now, waiting })
+        Err(ModelError::Stalled { now: ctx.now, waiting })
     }
 
     /// Closes the books, also of a run that was stopped early.
@@ -254,22 +254,22 @@ impl Simulation {
     pub fn finish(mut self) -> Result<Outcome, ModelError> {
         {
             self.network.count_drained();
-            let Network { core, hosts, switches, series, .. } = &mut self.network;
-            core.gather_latencies();
-            series.sample(core, hosts, switches);
-            check_traffic(core, hosts).map_err(|what| ModelError::Broken { now: core.now, what })?;
+            let Network { ctx, hosts, switches, series, .. } = &mut self.network;
+            ctx.gather_latencies();
+            series.sample(ctx, hosts, switches);
+            check_traffic(ctx, hosts).map_err(|what| ModelError::Broken { now: ctx.now, what })?;
         }
-        let Network { core, hosts, jobs, .. } = &mut self.network;
-        let jobs = Jobs::close(std::mem::take(jobs), hosts, core.now);
+        let Network { ctx, hosts, jobs, .. } = &mut self.network;
+        let jobs = Jobs::close(std::mem::take(jobs), hosts, ctx.now);
         let mut summary = self.summary();
         summary.jobs = jobs.iter().map(Closed::summary).collect();
-        let Network { core, switches, hosts, receiver, link_names, series, forest, parts, .. } = self.network;
+        let Network { ctx, switches, hosts, receiver, link_names, series, forest, parts, .. } = self.network;
         let nodes = Nodes { switches: &switches, hosts: &hosts, receiver: &receiver };
         let forest = forest.map(|forest| forest.judge(nodes));
         let (mut account, mut warnings) = tell(&Story {
             config: &self.config,
             parts: &parts,
-            core: &core,
+            ctx: &ctx,
             forest: forest.as_ref(),
             link_names: &link_names,
             triggers: &summary.triggers,
@@ -282,24 +282,24 @@ impl Simulation {
             account.push(sentence);
             warnings.extend(warning);
         }
-        let latency = latency_table(&core.meters.classes);
+        let latency = latency_table(&ctx.meters.classes);
         let mut tables: Vec<Table> = series.into_tables();
         tables.push(latency);
         if !jobs.is_empty() {
             tables.extend(into_tables(jobs, &self.hosts));
         }
         if let Some(forest) = forest {
-            let classes: Vec<String> = core.meters.classes.iter().map(|class| class.name.clone()).collect();
-            tables.extend(forest.into_tables(&core, nodes, (&link_names, &self.hosts, &classes)));
+            let classes: Vec<String> = ctx.meters.classes.iter().map(|class| class.name.clone()).collect();
+            tables.extend(forest.into_tables(&ctx, nodes, (&link_names, &self.hosts, &classes)));
         }
         Ok(Outcome { summary, tables, account, warnings })
     }
 
     fn summary(&self) -> Summary {
-        let core = &self.network.core;
-        let meters = &core.meters;
+        let ctx = &self.network.ctx;
+        let meters = &ctx.meters;
         let from = if meters.warm { self.config.warmup } else { Time::ZERO };
-        let span = core.now.saturating_sub(from);
+        let span = ctx.now.saturating_sub(from);
         let hosts: Vec<HostSummary> = (0..self.hosts.len())
             .map(|host| HostSummary {
                 host: self.hosts[host].clone(),
@@ -322,14 +322,14 @@ impl Simulation {
             .flows
             .iter()
             .zip(&flows)
-            .filter(|(spec, _)| spec.total.is_none() && spec.stop.is_none_or(|stop| stop >= core.now))
+            .filter(|(spec, _)| spec.total.is_none() && spec.stop.is_none_or(|stop| stop >= ctx.now))
             .map(|(_, flow)| flow.received_gbit_s)
             .collect();
         Summary {
-            simulated_ns: core.now.0 / 1_000,
+            simulated_ns: ctx.now.0 / 1_000,
             averages_from_ns: from.0 / 1_000,
             events: self.events,
-            packet_hops: core.links.packet_hops,
+            packet_hops: ctx.links.packet_hops,
             packets_injected: meters.packets_injected,
             packets_delivered: meters.packets_delivered,
             packets_inside: meters.packets_injected - meters.packets_delivered,
@@ -376,7 +376,7 @@ impl Simulation {
     }
 
     fn flow_summaries(&self, span: Time) -> Vec<FlowSummary> {
-        let classes = &self.network.core.meters.classes;
+        let classes = &self.network.ctx.meters.classes;
         let flows = self.config.flows.iter().zip(classes);
         flows
             .map(|(flow, class)| FlowSummary {
@@ -394,7 +394,7 @@ impl Simulation {
     }
 
     fn classes(&self, span: Time) -> Vec<ClassSummary> {
-        let classes = self.network.core.meters.classes.iter();
+        let classes = self.network.ctx.meters.classes.iter();
         classes
             .map(|class| ClassSummary {
                 class: class.name.clone(),
@@ -408,7 +408,7 @@ impl Simulation {
     }
 
     fn announced(&self) -> Option<AnnouncedSummary> {
-        let meters = &self.network.core.meters;
+        let meters = &self.network.ctx.meters;
         let explicit = matches!(self.network.parts.reaction, Reaction::ExplicitRate(_));
         (explicit || self.config.chosen_routes(RoutePer::Flow).is_some()).then_some(AnnouncedSummary {
             flows: meters.announced,
@@ -421,7 +421,7 @@ impl Simulation {
         if !self.config.may_reorder() {
             return None;
         }
-        let found = self.network.core.meters.reordering;
+        let found = self.network.ctx.meters.reordering;
         Some(ReorderingSummary {
             late_packets: found.late,
             held_packets: found.held,
@@ -431,7 +431,7 @@ impl Simulation {
     }
 
     fn triggers(&self) -> Vec<TriggerSummary> {
-        let classes = &self.network.core.meters.classes;
+        let classes = &self.network.ctx.meters.classes;
         // All partitions know of the same.
         let triggers = self.network.triggers.first();
         let triggers = triggers.into_iter().flat_map(Triggers::iter);
@@ -445,7 +445,7 @@ impl Simulation {
     }
 
     fn latencies(&self) -> Vec<LatencySummary> {
-        let classes = self.network.core.meters.classes.iter();
+        let classes = self.network.ctx.meters.classes.iter();
         classes
             .flat_map(|class| {
                 [("generation", &class.since_generation), ("injection", &class.since_injection)].map(

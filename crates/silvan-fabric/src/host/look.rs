@@ -4,7 +4,7 @@ use silvan_engine::Time;
 
 use super::{Adapter, Host};
 use crate::congestion::reaction::ControlLevel;
-use crate::core::Core;
+use crate::context::Context;
 use crate::packet::{Packet, PacketId};
 use crate::port::{Port, Vl};
 
@@ -64,10 +64,10 @@ impl Host {
     }
 
     /// Packets in the output buffer.
-    pub fn buffered(&self, core: &Core) -> Vec<PacketId> {
+    pub fn buffered(&self, ctx: &Context) -> Vec<PacketId> {
         let lanes = Vl::all(self.lanes.into());
         let of = |adapter: &Adapter| {
-            let packets = &core.part(self.part).packets;
+            let packets = &ctx.part(self.part).packets;
             lanes.flat_map(|vl| adapter.buffers.waiting(packets, Port::FIRST, vl)).collect()
         };
         self.adapter.as_deref().map(of).unwrap_or_default()

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::Host;
-use crate::core::Core;
+use crate::context::Context;
 use crate::packet::{Packet, PacketId};
 
 /// What comes of packets that overtake each other.
@@ -92,9 +92,9 @@ impl Order {
     }
 
     /// Delivers what can be delivered now that a packet has been drained.
-    pub fn deliver(&mut self, core: &mut Core, packet: (u64, &Packet), done: Time) {
-        self.take(packet, done, &mut core.meters.reordering);
-        self.ready.drain(..).for_each(|packet| core.meters.delivered(&packet, done));
+    pub fn deliver(&mut self, ctx: &mut Context, packet: (u64, &Packet), done: Time) {
+        self.take(packet, done, &mut ctx.meters.reordering);
+        self.ready.drain(..).for_each(|packet| ctx.meters.delivered(&packet, done));
     }
 
     /// Takes a packet as [`Self::deliver`] does, and tells how many can be delivered then.
@@ -117,11 +117,11 @@ impl Host {
 
     /// Numbers a packet that is about to be sent, where packets may overtake each other.
     #[inline]
-    pub(super) fn number(&mut self, core: &mut Core, id: PacketId) {
+    pub(super) fn number(&mut self, ctx: &mut Context, id: PacketId) {
         let Some(order) = &mut self.order else { return };
-        let packet = &core.packets[id];
+        let packet = &ctx.packets[id];
         let next = order.sent.entry((packet.source, packet.dst)).or_default();
-        core.packets.set_number(id, *next);
+        ctx.packets.set_number(id, *next);
         *next += 1;
     }
 

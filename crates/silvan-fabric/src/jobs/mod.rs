@@ -31,7 +31,7 @@ use silvan_engine::{Event, Time};
 use silvan_trace::Trace;
 use silvan_trace::execute::{Execution, Parameters, Parcel, Ranks};
 
-use crate::core::Core;
+use crate::context::Context;
 use crate::host::Host;
 use crate::link::{Class, key};
 use crate::port::Port;
@@ -127,7 +127,7 @@ pub(crate) struct Jobs {
 impl Jobs {
     /// Jobs whose classes follow each other, divided as their hosts are; none without any. Hosts account for their
     /// time from now on, and the first events are planned.
-    pub fn start(mut setups: Vec<Setup>, core: &mut Core, hosts: &mut [Host]) -> Option<Vec<Self>> {
+    pub fn start(mut setups: Vec<Setup>, ctx: &mut Context, hosts: &mut [Host]) -> Option<Vec<Self>> {
         let Some(first_class) = setups.first().map(|setup| setup.class) else { return Some(Vec::new()) };
         for place in setups.iter_mut().flat_map(|setup| &mut setup.places) {
             let host = &mut hosts[place.host as usize];
@@ -135,14 +135,14 @@ impl Jobs {
             host.hours = Some(Box::default());
         }
         let setups: Vec<Arc<Setup>> = setups.into_iter().map(Arc::new).collect();
-        let parts = core.parts.len().max(1);
+        let parts = ctx.parts.len().max(1);
         let of_part = |part: usize| {
             let running = |setup: &Arc<Setup>| Running::new(Arc::clone(setup), part);
             let list = setups.iter().map(running).collect::<Option<_>>()?;
             let mail = (0..parts).map(|_| Mail::default()).collect();
             let room = Room::new(MOST_MESSAGES);
             let mut jobs = Self { list, first_class, scheduled: None, room, outbox: Vec::new(), mail };
-            jobs.schedule(core.part_mut(part as u16));
+            jobs.schedule(ctx.part_mut(part as u16));
             Some(jobs)
         };
         (0..parts).map(of_part).collect()
@@ -173,55 +173,55 @@ impl Jobs {
 
     /// What ranks do at this instant: after all that arrives, before hosts send.
     #[inline]
-    pub fn step<H: BorrowMut<Host>>(&mut self, core: &mut Core, hosts: &mut [H]) {
-        if self.scheduled.is_some_and(|time| time <= core.now) || !core.meters.messages_in.is_empty() {
-            self.do_step(core, hosts);
+    pub fn step<H: BorrowMut<Host>>(&mut self, ctx: &mut Context, hosts: &mut [H]) {
+        if self.scheduled.is_some_and(|time| time <= ctx.now) || !ctx.meters.messages_in.is_empty() {
+            self.do_step(ctx, hosts);
         }
     }
 
     #[inline(never)]
-    fn do_step<H: BorrowMut<Host>>(&mut self, core: &mut Core, hosts: &mut [H]) {
-        let mut messages = std::mem::take(&mut core.meters.messages_in);
+    fn do_step<H: BorrowMut<Host>>(&mut self, ctx: &mut Context, hosts: &mut [H]) {
+        let mut messages = std::mem::take(&mut ctx.meters.messages_in);
         for (class, flow) in messages.drain(..) {
             let (job, running, mail) = self.running(class);
-            running.arrived(flow, core.now, (job, mail));
+            running.arrived(flow, ctx.now, (job, mail));
         }
-        core.meters.messages_in = messages;
+        ctx.meters.messages_in = messages;
         let Self { list, room, outbox, mail, .. } = self;
         for (job, running) in (0..).zip(list) {
-            if running.next().is_some_and(|time| time <= core.now) {
-                running.step(core, hosts, (outbox, room), (job, mail));
+            if running.next().is_some_and(|time| time <= ctx.now) {
+                running.step(ctx, hosts, (outbox, room), (job, mail));
             }
         }
-        if self.scheduled.is_some_and(|time| time <= core.now) {
+        if self.scheduled.is_some_and(|time| time <= ctx.now) {
             self.scheduled = None;
         }
-        self.schedule(core);
+        self.schedule(ctx);
     }
 
     /// Takes note of what has left, after hosts have sent.
     #[inline]
-    pub fn note(&mut self, core: &mut Core) {
-        if !core.meters.messages_out.is_empty() {
-            self.do_note(core);
+    pub fn note(&mut self, ctx: &mut Context) {
+        if !ctx.meters.messages_out.is_empty() {
+            self.do_note(ctx);
         }
     }
 
-    fn do_note(&mut self, core: &mut Core) {
-        let mut messages = std::mem::take(&mut core.meters.messages_out);
+    fn do_note(&mut self, ctx: &mut Context) {
+        let mut messages = std::mem::take(&mut ctx.meters.messages_out);
         for (class, flow, end) in messages.drain(..) {
             self.running(class).1.left(flow, end);
         }
-        core.meters.messages_out = messages;
-        self.schedule(core);
+        ctx.meters.messages_out = messages;
+        self.schedule(ctx);
     }
 
     /// Plans an event for what ranks do next, unless there is one by then.
-    fn schedule(&mut self, core: &mut Core) {
+    fn schedule(&mut self, ctx: &mut Context) {
         let Some(next) = self.list.iter().filter_map(Running::next).min() else { return };
         if self.scheduled.is_none_or(|time| next < time) {
             self.scheduled = Some(next);
-            core.queue.push(Event { time: next, key: key(Class::Job, 0, Port::FIRST), data: 0 });
+            ctx.queue.push(Event { time: next, key: key(Class::Job, 0, Port::FIRST), data: 0 });
         }
     }
 }

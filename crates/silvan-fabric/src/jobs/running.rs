@@ -11,7 +11,7 @@ use silvan_trace::Trace;
 use silvan_trace::execute::{Agenda, Carrier, Parcel, Part, Ranks, TooLong};
 
 use super::{FlowKey, Logged, Mail, Place, Setup, Travel};
-use crate::core::Core;
+use crate::context::Context;
 use crate::host::{Host, Spent};
 use crate::traffic::source::Message;
 
@@ -150,7 +150,7 @@ impl Running {
     /// Has the ranks do what is due, and gives hosts what they hand over.
     pub fn step<H: BorrowMut<Host>>(
         &mut self,
-        core: &mut Core,
+        ctx: &mut Context,
         hosts: &mut [H],
         (outbox, room): (&mut Vec<Parcel>, &mut Room),
         (job, mail): (u16, &mut [Mail]),
@@ -158,16 +158,16 @@ impl Running {
         let setup = Arc::clone(&self.setup);
         let mut carrier = Outbox { places: &setup.places, parcels: outbox };
         let was_done = self.ranks.is_done();
-        while let Err(error) = self.ranks.advance(core.now, &mut carrier) {
-            self.fails(core.now, error);
+        while let Err(error) = self.ranks.advance(ctx.now, &mut carrier) {
+            self.fails(ctx.now, error);
         }
         for parcel in outbox.drain(..) {
-            self.hand_over(core, hosts, parcel, room, (job, mail));
+            self.hand_over(ctx, hosts, parcel, room, (job, mail));
         }
         if self.ranks.is_done() && !was_done {
-            self.part_finished(core.now, hosts);
+            self.part_finished(ctx.now, hosts);
             let others = (0..).zip(mail).filter(|(part, _)| *part != self.part);
-            others.for_each(|(_, mail)| mail.finished.push((job, core.now)));
+            others.for_each(|(_, mail)| mail.finished.push((job, ctx.now)));
         }
     }
 
@@ -193,7 +193,7 @@ impl Running {
 
     fn hand_over<H: BorrowMut<Host>>(
         &mut self,
-        core: &mut Core,
+        ctx: &mut Context,
         hosts: &mut [H],
         parcel: Parcel,
         room: &mut Room,
@@ -204,12 +204,12 @@ impl Running {
         let source = from.source + to.slot;
         let row = if has_bytes(&parcel) {
             self.sent_bytes[parcel.from as usize] += parcel.bytes;
-            self.log(core.now, &parcel, room)
+            self.log(ctx.now, &parcel, room)
         } else {
             None
         };
         let flow = (from.host, source, to.host);
-        let travel = Travel { parcel, handed: core.now, row };
+        let travel = Travel { parcel, handed: ctx.now, row };
         self.leaving.entry(flow).or_default().push_back(travel);
         if to.at.0 == self.part {
             self.expect(flow, travel);
@@ -217,8 +217,8 @@ impl Running {
             mail[usize::from(to.at.0)].parcels.push((job, flow, travel));
         }
         let left = parcel.bytes.max(self.setup.least);
-        let message = Message { destination: to.host, created: core.now, left, hot: false };
-        hosts[from.at.1 as usize].borrow_mut().feed(core, source, message);
+        let message = Message { destination: to.host, created: ctx.now, left, hot: false };
+        hosts[from.at.1 as usize].borrow_mut().feed(ctx, source, message);
     }
 
     /// A parcel of a flow to here was handed over.

@@ -51,7 +51,7 @@ impl Links {
 
     /// See [`Links::foresee_way`].
     #[inline(never)]
-    pub(super) fn foresee_divided(&self, divided: &Divided, way: Way) {
+    pub(super) fn prefetch_divided(&self, divided: &Divided, way: Way) {
         let (id, vl, dst) = way;
         let first = divided.first[id as usize] as usize + vl.index();
         let lane = match &divided.divisions[id as usize] {

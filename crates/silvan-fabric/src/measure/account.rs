@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::congestion::Parts;
 use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
-use crate::core::Core;
+use crate::context::Context;
 use crate::measure::{Judged, Verdict};
 use crate::outcome::{IsolationSummary, TriggerSummary};
 
@@ -21,7 +21,7 @@ pub(crate) struct Story<'a> {
     pub config: &'a Config,
     /// The parts of congestion management in force.
     pub parts: &'a Parts,
-    pub core: &'a Core,
+    pub ctx: &'a Context,
     /// Congestion trees, if they were recorded.
     pub forest: Option<&'a Judged>,
     pub link_names: &'a [String],
@@ -52,9 +52,9 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     let mut account = vec![format!(
         "In {} of simulated time {} data packets were sent and {} delivered, {:.3} Gbit/s in all; {} were \
          still inside at the end.",
-        story.core.now,
-        story.core.meters.packets_injected,
-        story.core.meters.packets_delivered,
+        story.ctx.now,
+        story.ctx.meters.packets_injected,
+        story.ctx.meters.packets_delivered,
         story.throughput_gbit_s,
         story.inside
     )];
@@ -124,7 +124,7 @@ fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a Verdict>) -> Vec<Str
     }
     let is_flow = |class: u16| usize::from(class) < story.config.flows.len();
     let called = |class: u16, hosts: &BTreeSet<u32>| {
-        let name = &story.core.meters.classes[usize::from(class)].name;
+        let name = &story.ctx.meters.classes[usize::from(class)].name;
         match hosts.len() {
             _ if is_flow(class) => name.clone(),
             1 => format!("1 host of `{name}`"),
@@ -153,7 +153,7 @@ fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a Verdict>) -> Vec<Str
 }
 
 fn control(story: &Story) -> Vec<String> {
-    let meters = &story.core.meters;
+    let meters = &story.ctx.meters;
     if story.parts.marking == Marking::None {
         return Vec::new();
     }
@@ -191,7 +191,7 @@ fn reordering(story: &Story) -> Option<String> {
     if !story.config.may_reorder() {
         return None;
     }
-    let (found, delivered) = (story.core.meters.reordering, story.core.meters.packets_delivered.max(1));
+    let (found, delivered) = (story.ctx.meters.reordering, story.ctx.meters.packets_delivered.max(1));
     Some(format!(
         "{} packets came after a later one of their flow ({:.2} % of those delivered); hosts held up to {} bytes \
          until earlier ones were there.",
@@ -202,13 +202,13 @@ fn reordering(story: &Story) -> Option<String> {
 }
 
 fn warnings(story: &Story) -> Vec<String> {
-    let meters = &story.core.meters;
+    let meters = &story.ctx.meters;
     let Parts { marking, reaction, .. } = story.parts;
     let mut warnings = Vec::new();
     if story.stopped_early {
         warnings.push(format!(
             "The run was stopped at {} of {}: averages cover what there is.",
-            story.core.now, story.config.duration
+            story.ctx.now, story.config.duration
         ));
     }
     match (marking, reaction) {

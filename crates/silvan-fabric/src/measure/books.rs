@@ -1,7 +1,7 @@
 //! What must hold of the traffic whatever the build: nothing that was generated is lost, and nothing
 //! waits in a network in which nothing will happen any more.
 
-use crate::core::Core;
+use crate::context::Context;
 use crate::host::Host;
 use crate::packet::Kind;
 
@@ -10,11 +10,11 @@ use crate::packet::Kind;
 ///
 /// # Errors
 /// A sentence with the numbers.
-pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
-    let meters = &core.meters;
+pub(crate) fn check_traffic(ctx: &Context, hosts: &[Host]) -> Result<(), String> {
+    let meters = &ctx.meters;
     let mut found: Vec<u64> = meters.classes.iter().map(|class| class.delivered_bytes).collect();
     let (mut data, mut control, mut marked) = (0u64, 0u64, 0u64);
-    for packet in core.packets() {
+    for packet in ctx.packets() {
         if packet.kind == Kind::Data {
             data += 1;
             marked += u64::from(packet.fecn);
@@ -23,7 +23,7 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
             control += 1;
         }
     }
-    let later = core.meters_of_parts().flat_map(|meters| meters.later(core.now, true));
+    let later = ctx.meters_of_parts().flat_map(|meters| meters.later(ctx.now, true));
     let undelivered = hosts.iter().flat_map(Host::undelivered);
     for packet in later.chain(undelivered) {
         data += 1;
@@ -31,9 +31,9 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
         found[usize::from(packet.class)] += u64::from(packet.payload);
     }
     for host in hosts {
-        for id in host.buffered(core) {
+        for id in host.buffered(ctx) {
             // Counted as injected when they leave the host.
-            data -= u64::from(core.part(host.part).packets[id].kind == Kind::Data);
+            data -= u64::from(ctx.part(host.part).packets[id].kind == Kind::Data);
         }
         for waiting in host.waiting() {
             if !waiting.is_listed {
@@ -67,7 +67,7 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
         ));
     }
     let delivered: u64 = meters.classes.iter().map(|class| class.total.marked + class.interval.marked).sum();
-    let on_their_way = core.reports_on_their_way() as u64;
+    let on_their_way = ctx.reports_on_their_way() as u64;
     if meters.fecn_marks != delivered + marked + meters.reports + on_their_way {
         return Err(format!(
             "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside, and \
@@ -80,7 +80,7 @@ pub(crate) fn check_traffic(core: &Core, hosts: &[Host]) -> Result<(), String> {
 
 /// What waits for something, as a list in words; none if nothing does. In a network in which no event
 /// is pending it will wait for ever.
-pub(crate) fn left_waiting(core: &Core, hosts: &[Host], names: &[String]) -> Option<String> {
+pub(crate) fn left_waiting(ctx: &Context, hosts: &[Host], names: &[String]) -> Option<String> {
     const SHOWN: usize = 5;
     let mut list = Vec::new();
     let mut more = 0;
@@ -94,7 +94,7 @@ pub(crate) fn left_waiting(core: &Core, hosts: &[Host], names: &[String]) -> Opt
     for host in hosts {
         let name = |index: u32| names.get(index as usize).map_or("?", String::as_str);
         for waiting in host.waiting() {
-            let class = &core.meters.classes[usize::from(waiting.class)].name;
+            let class = &ctx.meters.classes[usize::from(waiting.class)].name;
             add(&|| {
                 format!(
                     "{} bytes of `{class}` at {} for {}",
@@ -108,8 +108,8 @@ pub(crate) fn left_waiting(core: &Core, hosts: &[Host], names: &[String]) -> Opt
             add(&|| format!("{} control packets at {}", host.control_waiting(), name(host.id)));
         }
     }
-    if core.alive() > 0 {
-        add(&|| format!("{} packets inside the network", core.alive()));
+    if ctx.alive() > 0 {
+        add(&|| format!("{} packets inside the network", ctx.alive()));
     }
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!list.is_empty()).then(|| list.join(", ") + &more)

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 
 use super::check_traffic;
-use crate::core::Core;
+use crate::context::Context;
 use crate::host::Host;
 use crate::link::Receiver;
 use crate::port::Vl;
@@ -16,19 +16,19 @@ use crate::switch::Switch;
 /// # Errors
 /// A sentence that says what does not hold.
 pub(crate) fn check_channel<S: Borrow<Switch>>(
-    core: &Core,
+    ctx: &Context,
     switches: &[S],
     channel: u32,
     far: Receiver,
 ) -> Result<(), String> {
     let far = far.map(|(switch, input)| (switches[switch as usize].borrow(), input));
     // The books of links between partitions are not kept: what is in flight is in neither.
-    if far.is_some_and(|(switch, _)| !std::ptr::eq(core.part(switch.ports().part), core.owner(channel))) {
+    if far.is_some_and(|(switch, _)| !std::ptr::eq(ctx.part(switch.ports().part), ctx.owner(channel))) {
         return Ok(());
     }
-    for vl in Vl::all(core.links.lane_count()) {
-        let buffered = far.map_or(0, |(switch, input)| switch.buffered(core, input, vl));
-        core.check_credits(channel, vl, buffered)?;
+    for vl in Vl::all(ctx.links.lane_count()) {
+        let buffered = far.map_or(0, |(switch, input)| switch.buffered(ctx, input, vl));
+        ctx.check_credits(channel, vl, buffered)?;
     }
     Ok(())
 }
@@ -38,16 +38,16 @@ pub(crate) fn check_channel<S: Borrow<Switch>>(
 /// # Errors
 /// A sentence that says what does not hold.
 pub(crate) fn check_all(
-    core: &Core,
+    ctx: &Context,
     (switches, hosts): (&[Switch], &[Host]),
     receiver: &[Receiver],
 ) -> Result<(), String> {
-    check_traffic(core, hosts)?;
-    if let Some(message) = core.out_of_order() {
+    check_traffic(ctx, hosts)?;
+    if let Some(message) = ctx.out_of_order() {
         return Err(message.clone());
     }
     for (channel, far) in receiver.iter().enumerate() {
-        check_channel(core, switches, channel as u32, *far)?;
+        check_channel(ctx, switches, channel as u32, *far)?;
     }
     Ok(())
 }

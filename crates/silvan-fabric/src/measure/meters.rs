@@ -96,7 +96,7 @@ pub(crate) struct Meters {
     /// Whether somebody waits for so many packets to be delivered.
     pub is_awaited: bool,
     /// Nobody looks at these counters before.
-    next_look: Time,
+    next_sample: Time,
     /// Data packets that hosts will have drained after that.
     later: Vec<Later>,
     /// Classes from here on are jobs, whose ranks wait for messages.
@@ -166,7 +166,7 @@ impl Meters {
             packets_injected: 0,
             packets_delivered: 0,
             is_awaited: false,
-            next_look: Time::ZERO,
+            next_sample: Time::ZERO,
             later: Vec::new(),
             jobs_from: u16::MAX,
             messages_in: Vec::new(),
@@ -289,8 +289,8 @@ impl Meters {
     }
 
     /// Nobody looks at these counters before a time.
-    pub fn expect_look(&mut self, time: Time) {
-        self.next_look = time;
+    pub fn expect_sample(&mut self, time: Time) {
+        self.next_sample = time;
         let mut later = std::mem::take(&mut self.later);
         later.retain(|&Later { done, packet, .. }| {
             let is_later = done > time;
@@ -312,7 +312,7 @@ impl Meters {
     /// is counted now, unless somebody looks before.
     #[inline]
     pub fn will_deliver(&mut self, packet: &Packet, (tail_at, done): (Time, Time)) {
-        if done <= self.next_look {
+        if done <= self.next_sample {
             self.delivered(packet, done);
         } else {
             self.later.push(Later { tail_at, done, packet: *packet });

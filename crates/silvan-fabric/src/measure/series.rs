@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use silvan_engine::Time;
 
-use crate::core::Core;
+use crate::context::Context;
 use crate::host::Host;
 use crate::measure::classes::ClassRows;
 use crate::measure::isolation::IsolationRows;
@@ -131,39 +131,39 @@ impl Series {
     }
 
     /// Closes the interval that ends now.
-    pub fn sample(&mut self, core: &mut Core, hosts: &[Host], switches: &[Switch]) {
-        if core.now == self.last_time {
+    pub fn sample(&mut self, ctx: &mut Context, hosts: &[Host], switches: &[Switch]) {
+        if ctx.now == self.last_time {
             return;
         }
-        let congested = self.sample_links(core, switches);
-        self.sample_flows(core, hosts);
+        let congested = self.sample_links(ctx, switches);
+        self.sample_flows(ctx, hosts);
         if self.with_hosts {
-            self.sample_hosts(core);
+            self.sample_hosts(ctx);
         }
         let row = &mut self.network;
         let counters = [
-            core.meters.classes.iter().map(|class| class.delivered_bytes).sum(),
-            core.meters.fecn_marks,
-            core.meters.becn_received,
+            ctx.meters.classes.iter().map(|class| class.delivered_bytes).sum(),
+            ctx.meters.fecn_marks,
+            ctx.meters.becn_received,
         ];
-        row.time_ns.push(ns(core.now));
+        row.time_ns.push(ns(ctx.now));
         row.delivered.push(counters[0] - row.last[0]);
         row.marks.push(counters[1] - row.last[1]);
         row.becn.push(counters[2] - row.last[2]);
         row.throttled.push(hosts.iter().map(|host| host.throttled_flows() as u32).sum());
         row.congested.push(congested);
-        row.inside.push(core.alive() as u64);
+        row.inside.push(ctx.alive() as u64);
         row.last = counters;
-        self.isolation.sample(core.now, hosts, switches);
-        self.classes.sample(core.now, core.now - self.last_time, &mut core.meters.classes);
-        self.last_time = core.now;
+        self.isolation.sample(ctx.now, hosts, switches);
+        self.classes.sample(ctx.now, ctx.now - self.last_time, &mut ctx.meters.classes);
+        self.last_time = ctx.now;
     }
 
-    fn sample_hosts(&mut self, core: &Core) {
+    fn sample_hosts(&mut self, ctx: &Context) {
         let rows = &mut self.hosts_rows;
         for (host, last) in rows.last.iter_mut().enumerate() {
-            let (received, sent) = (core.meters.received_bytes[host], core.meters.sent_bytes[host]);
-            rows.time_ns.push(ns(core.now));
+            let (received, sent) = (ctx.meters.received_bytes[host], ctx.meters.sent_bytes[host]);
+            rows.time_ns.push(ns(ctx.now));
             rows.host.push(host as u32);
             rows.received.push(received - last.0);
             rows.sent.push(sent - last.1);
@@ -171,12 +171,12 @@ impl Series {
         }
     }
 
-    fn sample_flows(&mut self, core: &Core, hosts: &[Host]) {
+    fn sample_flows(&mut self, ctx: &Context, hosts: &[Host]) {
         let rows = &mut self.flow_rows;
         for (index, (flow, last)) in self.flows.iter().zip(&mut rows.last).enumerate() {
-            let class = &core.meters.classes[usize::from(flow.class)];
-            let ccti = hosts[flow.host as usize].strength(flow.source, flow.destination, core.now);
-            rows.time_ns.push(ns(core.now));
+            let class = &ctx.meters.classes[usize::from(flow.class)];
+            let ccti = hosts[flow.host as usize].strength(flow.source, flow.destination, ctx.now);
+            rows.time_ns.push(ns(ctx.now));
             rows.flow.push(index as u32);
             rows.received.push(class.delivered_bytes - last.0);
             rows.sent.push(class.injected_bytes - last.1);
@@ -186,8 +186,8 @@ impl Series {
     }
 
     /// Returns the number of outputs in the congestion state.
-    fn sample_links(&mut self, core: &Core, switches: &[Switch]) -> u32 {
-        let span = (core.now - self.last_time).as_secs_f64();
+    fn sample_links(&mut self, ctx: &Context, switches: &[Switch]) -> u32 {
+        let span = (ctx.now - self.last_time).as_secs_f64();
         let rows = &mut self.link_rows;
         let mut all_congested = 0;
         for (index, (link, last)) in self.links.iter().zip(&mut rows.last).enumerate() {
@@ -196,22 +196,22 @@ impl Series {
             if let Some((switch, output)) = link.switch {
                 let switch = &switches[switch as usize];
                 lanes = switch.ports().lanes;
-                queued = switch.queued_bytes(core, output);
-                (marks, congested) = switch.marks(core, output);
+                queued = switch.queued_bytes(ctx, output);
+                (marks, congested) = switch.marks(ctx, output);
             }
             all_congested += u32::from(congested);
             if self.with_links {
-                let sent_bytes = core.sent_by(link.channel);
+                let sent_bytes = ctx.sent_by(link.channel);
                 // A run that is stopped early may be ahead of its clock here and there.
                 let sent = sent_bytes.saturating_sub(last.0);
-                rows.time_ns.push(ns(core.now));
+                rows.time_ns.push(ns(ctx.now));
                 rows.link.push(index as u32);
                 rows.sent.push(sent);
-                let whole = core.links.rate(link.channel).0 as f64 * span / 8.0;
+                let whole = ctx.links.rate(link.channel).0 as f64 * span / 8.0;
                 // Whole bytes and picoseconds may make a busy link's share a little more than 1.
                 rows.utilisation.push((sent as f64 / whole).min(1.0));
                 rows.queued.push(queued);
-                let outstanding = |vl| core.outstanding(link.channel, vl);
+                let outstanding = |vl| ctx.outstanding(link.channel, vl);
                 rows.downstream.push(Vl::all(lanes).map(outstanding).sum());
                 rows.marks.push((marks - last.1) as u32);
                 rows.congested.push(u32::from(congested));

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::core::Core;
+use crate::context::Context;
 use crate::link::Receiver;
 use crate::port::{Port, Vl};
 use crate::switch::Switch;
@@ -19,7 +19,7 @@ type Place = (u32, Port, Vl);
 ///
 /// `receiver` is per channel.
 pub(crate) fn find_deadlock(
-    core: &Core,
+    ctx: &Context,
     switches: &[Switch],
     receiver: &[Receiver],
 ) -> Option<Vec<(u32, Port, Vl)>> {
@@ -29,7 +29,7 @@ pub(crate) fn find_deadlock(
         for (output, wiring) in ports.wiring.iter().enumerate() {
             let Some(wiring) = wiring else { continue };
             for vl in Vl::all(ports.lanes) {
-                if core.is_stuck(wiring.out, vl) {
+                if ctx.is_stuck(wiring.out, vl) {
                     stuck.insert((index as u32, Port::new(output), vl));
                 }
             }
@@ -38,7 +38,7 @@ pub(crate) fn find_deadlock(
     let next = |place: Place| -> Option<Vec<Place>> {
         let channel = switches[place.0 as usize].ports().out(place.1);
         let (far, input) = (*receiver.get(channel as usize)?)?;
-        let heads = switches[far as usize].heads(core, input, place.2);
+        let heads = switches[far as usize].heads(ctx, input, place.2);
         (!heads.is_empty()).then(|| heads.into_iter().map(|(output, vl)| (far, output, vl)).collect())
     };
     loop {

@@ -318,7 +318,7 @@ impl<'a> Builder<'a> {
             planned: Bins::new(shift, bins),
             shift,
             bin: 0,
-            next_look: Time::ZERO,
+            next_sample: Time::ZERO,
             capacities: ports.iter().flat_map(lanes).collect(),
             ports: ports.into(),
             queues: vec![Fifo::default(); count * LANES * width].into(),

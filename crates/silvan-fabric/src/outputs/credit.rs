@@ -71,7 +71,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     #[inline(always)]
     fn credit_early(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         self.ports[output].lanes[vl].available += space;
-        if back > self.next_look {
+        if back > self.next_sample {
             let lane = output * LANES + vl;
             self.early.push(Early { back, lane: lane as u32, space });
             self.early_sums[lane] += space;
@@ -79,7 +79,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     }
 
     /// Somebody looks: what is back by now is not outstanding.
-    pub(super) fn look(&mut self, now: Time) {
+    pub(super) fn sample(&mut self, now: Time) {
         let sums = &mut self.early_sums;
         self.early.retain(|&Early { back, lane, space }| {
             let is_outstanding = back > now;

@@ -19,7 +19,7 @@ const SOON: usize = 3;
 impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     /// An output is looked at soon.
     #[inline(always)]
-    fn foresee(&self, output: Option<usize>) {
+    fn prefetch(&self, output: Option<usize>) {
         if let Some(output) = output {
             prefetch_lines::<_, 2>(&self.ports, output);
         }
@@ -27,27 +27,27 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
 
     /// Arrivals are looked at one after the other.
     #[inline(always)]
-    pub(super) fn foresee_arrivals(&self, arrivals: &[Arrival], at: usize) {
-        self.foresee(arrivals.get(at + AHEAD).map(|arrival| arrival.output as usize));
+    pub(super) fn prefetch_arrivals(&self, arrivals: &[Arrival], at: usize) {
+        self.prefetch(arrivals.get(at + AHEAD).map(|arrival| arrival.output as usize));
     }
 
     /// They land one after the other, at outputs that have been looked at.
     #[inline(always)]
-    pub(super) fn foresee_landing(&self, packets: &Pool, arrivals: &[Arrival], at: usize) {
+    pub(super) fn prefetch_landing(&self, packets: &Pool, arrivals: &[Arrival], at: usize) {
         if self.are_many
             && let Some(arrival) = arrivals.get(at + SOON)
         {
             let (output, input) = (arrival.output as usize, usize::from(arrival.input));
-            self.foresee_sending(output, usize::from(arrival.vl) % LANES, input);
+            self.prefetch_sending(output, usize::from(arrival.vl) % LANES, input);
             // A host looks at it, or a queue links it.
-            packets.foresee(arrival.packet);
+            packets.prefetch(arrival.packet);
         }
     }
 
     /// Outputs decide one after the other.
     #[inline(always)]
-    pub(super) fn foresee_decisions(&self, planned: &[u32], at: usize) {
-        self.foresee(planned.get(at + AHEAD).map(|&output| output as usize));
+    pub(super) fn prefetch_decisions(&self, planned: &[u32], at: usize) {
+        self.prefetch(planned.get(at + AHEAD).map(|&output| output as usize));
         if self.are_many
             && let Some(&output) = planned.get(at + SOON)
         {
@@ -56,18 +56,18 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             let vl = if LANES == 1 { 0 } else { port.waiting.trailing_zeros() as usize % LANES };
             let lane = &port.lanes[vl];
             if let Some(input) = next_of(lane.requests, Port(u16::from(lane.turn))) {
-                self.foresee_sending(output, vl, input.index());
+                self.prefetch_sending(output, vl, input.index());
             }
         }
     }
 
     /// An output will send what came in at an input: that is in a queue, and who sent it there has credit again.
     #[inline(always)]
-    fn foresee_sending(&self, output: usize, vl: usize, input: usize) {
+    fn prefetch_sending(&self, output: usize, vl: usize, input: usize) {
         prefetch(&self.queues, (output * LANES + vl) * self.width + input);
         let feeder = output - usize::from(self.ports[output].number) + input;
         if let Some(&Feeder::Output(feeder)) = self.feeders.get(feeder) {
-            self.foresee(Some(feeder as usize));
+            self.prefetch(Some(feeder as usize));
         }
     }
 }

@@ -131,7 +131,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     /// The current bin.
     bin: u64,
     /// When somebody looks: what happens later is not booked before it does.
-    next_look: Time,
+    next_sample: Time,
     ports: Box<[Port<LANES>]>,
     /// Packets behind the heads: `[(port * LANES + vl) * width + input]`.
     queues: Box<[Fifo]>,
@@ -240,13 +240,13 @@ impl Outputs {
     }
 
     /// Somebody will look at what is on its way at this time.
-    pub fn expect_look(&mut self, time: Time) {
-        with_bank!(self, bank => bank.next_look = time);
+    pub fn expect_sample(&mut self, time: Time) {
+        with_bank!(self, bank => bank.next_sample = time);
     }
 
     /// Somebody looks now.
-    pub fn look(&mut self, now: Time) {
-        with_bank!(self, bank => bank.look(now));
+    pub fn sample(&mut self, now: Time) {
+        with_bank!(self, bank => bank.sample(now));
     }
 
     /// A host has begun to send a packet, whose head is ready for arbitration at a time.

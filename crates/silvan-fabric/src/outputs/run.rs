@@ -113,7 +113,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         self.planned.take(&mut planned);
         let slot = self.planned.slot(self.bin) as u16;
         for (at, &output) in planned.iter().enumerate() {
-            self.foresee_decisions(&planned, at);
+            self.prefetch_decisions(&planned, at);
             let output = output as usize;
             if self.ports[output].planned != slot {
                 continue;
@@ -145,7 +145,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let counts_inputs = MARKS && self.least == 0;
         let (start, width) = (self.start().0 as u32, 1u32 << self.shift);
         for (at, arrival) in arrivals.iter().enumerate() {
-            self.foresee_arrivals(&arrivals, at);
+            self.prefetch_arrivals(&arrivals, at);
             let port = &mut self.ports[arrival.output as usize];
             if port.stamp.wrapping_sub(start) < width {
                 let in_order = counts_inputs || port.stamp != arrival.when;
@@ -156,7 +156,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             }
         }
         for (at, arrival) in arrivals.iter().enumerate() {
-            self.foresee_landing(around.packets, &arrivals, at);
+            self.prefetch_landing(around.packets, &arrivals, at);
             match self.ports[arrival.output as usize].company {
                 Company::Alone => self.land(around, arrival, decide_before),
                 Company::Together => self.land(around, arrival, Time::ZERO),

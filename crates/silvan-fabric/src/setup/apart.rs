@@ -7,7 +7,7 @@ use silvan_engine::{EventQueue, Time};
 use super::Builder;
 use crate::congestion::Notification;
 use crate::congestion::marking::Marking;
-use crate::core::{Core, Far};
+use crate::context::{Context, Far};
 use crate::host::Host;
 use crate::link::{Links, Receiver};
 use crate::measure::Ahead;
@@ -26,14 +26,14 @@ impl Builder<'_> {
     /// as many partitions as there are to be threads.
     pub(super) fn partition(
         &self,
-        core: &mut Core,
+        ctx: &mut Context,
         (hosts, switches): (&mut [Host], &mut Vec<Switch>),
         receivers: &[Receiver],
         engine: Engine,
     ) -> Result<Lookahead, ModelError> {
-        let plan = self.plan(&core.links, receivers, hosts);
+        let plan = self.plan(&ctx.links, receivers, hosts);
         // What waits starts with the packet that is the last one in the order of all hosts' events.
-        let is_awaited = core.meters.is_awaited;
+        let is_awaited = ctx.meters.is_awaited;
         let is_apart = engine == Engine::Fastest && !is_awaited && plan.fits(switches).is_ok();
         let mut partition = Partition::new(self.model.threads, &plan, switches, hosts.len());
         if is_awaited {
@@ -57,11 +57,11 @@ impl Builder<'_> {
         let outputs = if is_apart { Outputs::new(&plan, &partition, switches) } else { Vec::new() };
         let lookahead =
             if acts_at_once { Err("a switch acts on the next one at once") } else { Ok(partition.lookahead) };
-        core.is_whole = count == 1 && !is_apart;
+        ctx.is_whole = count == 1 && !is_apart;
         if count == 1 {
-            core.outputs = outputs.into_iter().next();
+            ctx.outputs = outputs.into_iter().next();
         } else {
-            self.add_parts(core, (hosts, switches), &partition, outputs)?;
+            self.add_parts(ctx, (hosts, switches), &partition, outputs)?;
         }
         Ok(lookahead)
     }
@@ -69,7 +69,7 @@ impl Builder<'_> {
     /// Gives each partition a state of its own.
     fn add_parts(
         &self,
-        core: &mut Core,
+        ctx: &mut Context,
         (hosts, switches): (&[Host], &[Switch]),
         partition: &Partition,
         outputs: Vec<Outputs>,
@@ -85,29 +85,29 @@ impl Builder<'_> {
         for (channel, _, from, to) in self.directed() {
             let ((sender, place), (receiver, far_place)) = (node(from.node), node(to.node));
             ends.push((sender, receiver));
-            core.links.renumber(channel, place, far_place);
+            ctx.links.renumber(channel, place, far_place);
         }
-        core.part_of = ends.iter().map(|&(sender, _)| sender).collect();
+        ctx.part_of = ends.iter().map(|&(sender, _)| sender).collect();
         let ends: Arc<[(u16, u16)]> = ends.into();
         let is_apart = !outputs.is_empty();
         let mut outputs = outputs.into_iter();
         for part in 0..partition.count {
-            let meters = core.meters.fresh();
+            let meters = ctx.meters.fresh();
             let far = (!is_apart).then(|| Box::new(Far::new(part, Arc::clone(&ends), partition.count)));
-            let ahead = core
+            let ahead = ctx
                 .meters
                 .is_awaited
                 .then(|| Box::new(Ahead::new(hosts.iter().filter(|host| usize::from(host.part) == part))));
             let spacing = Time(self.event_spacing().0 * partition.count as u64);
-            let own = Core {
+            let own = Context {
                 outputs: outputs.next(),
                 queue: EventQueue::new(spacing),
                 far,
                 ahead,
                 is_whole: false,
-                ..self.core(core.links.clone(), meters)
+                ..self.ctx(ctx.links.clone(), meters)
             };
-            core.parts.push(own);
+            ctx.parts.push(own);
         }
         Ok(())
     }

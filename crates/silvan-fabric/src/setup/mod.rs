@@ -28,7 +28,7 @@ use self::sources::placement;
 use crate::config::Config;
 use crate::congestion::Parts;
 use crate::congestion::reaction::Rule;
-use crate::core::{Announcements, Core, Notices};
+use crate::context::{Announcements, Context, Notices};
 use crate::host::{Adapter, Host, HostSpec, Order};
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, key};
@@ -44,7 +44,7 @@ use crate::traffic::trigger::Triggers;
 
 /// A network ready to run.
 pub(crate) struct Network {
-    pub core: Core,
+    pub ctx: Context,
     pub hosts: Vec<Host>,
     pub switches: Vec<Switch>,
     /// Per channel.
@@ -81,17 +81,17 @@ const _: () = assert!(MAX_SWITCH_PORTS as u32 == MAX_PORTS);
 impl Network {
     /// Whether outputs are run apart.
     pub fn is_apart(&self) -> bool {
-        self.core.part(0).outputs.is_some()
+        self.ctx.part(0).outputs.is_some()
     }
 
     /// Counts what hosts have drained by now, and adds up what partitions have counted.
     pub fn count_drained(&mut self) {
-        let Self { core, hosts, .. } = self;
+        let Self { ctx, hosts, .. } = self;
         for host in hosts {
-            host.count_drained(core.part_mut(host.part));
+            host.count_drained(ctx.part_mut(host.part));
         }
-        core.look(core.now);
-        core.gather();
+        ctx.sample(ctx.now);
+        ctx.gather();
     }
 }
 
@@ -148,19 +148,18 @@ pub(crate) fn build(
     meters.is_awaited = triggers.next < u64::MAX;
     meters.warmup = builder.model.warmup;
     meters.jobs_from = jobs.first().map_or(u16::MAX, |job| job.class);
-    let mut core = builder.core(links, meters);
+    let mut ctx = builder.ctx(links, meters);
     let nodes = (hosts.as_mut_slice(), &mut switches);
-    let lookahead = builder.partition(&mut core, nodes, &receiver, engine)?;
-    let jobs =
-        Jobs::start(jobs, &mut core, &mut hosts).ok_or_else(|| wrong("slowdowns cannot be counted"))?;
+    let lookahead = builder.partition(&mut ctx, nodes, &receiver, engine)?;
+    let jobs = Jobs::start(jobs, &mut ctx, &mut hosts).ok_or_else(|| wrong("slowdowns cannot be counted"))?;
     let place = |host: u32| (hosts[host as usize].part, hosts[host as usize].place);
-    let parts = core.parts.len().max(1) as u16;
+    let parts = ctx.parts.len().max(1) as u16;
     let triggers = (0..parts).map(|part| triggers.of_part(part, place)).collect();
     let groups = builder.groups();
     let parts = builder.model.parts;
     Ok(Network {
         parts,
-        core,
+        ctx,
         hosts,
         switches,
         receiver,
@@ -192,8 +191,8 @@ impl<'a> Builder<'a> {
         Ok(Self { topology, tables, model, forests })
     }
 
-    fn core(&self, links: Links, meters: Meters) -> Core {
-        Core {
+    fn ctx(&self, links: Links, meters: Meters) -> Context {
+        Context {
             now: Time::ZERO,
             queue: EventQueue::new(self.event_spacing()),
             packets: Pool::default(),
@@ -205,7 +204,7 @@ impl<'a> Builder<'a> {
             dirty_outputs: Vec::new(),
             reports: Vec::new(),
             dirty_hosts: Vec::new(),
-            next_look: Time::ZERO,
+            next_sample: Time::ZERO,
             rest: None,
             exchanged: Time::NEVER,
             ahead: None,

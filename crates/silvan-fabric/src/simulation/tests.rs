@@ -64,8 +64,8 @@ fn a_lost_wake_up_ends_a_run_with_an_explanation() {
     let mut simulation = run();
     simulation.advance(10).unwrap();
     // As if nobody had asked to be woken: all that is left is the end of the interval.
-    while let Some(time) = simulation.network.core.queue.next_time() {
-        simulation.network.core.queue.pop_at(time);
+    while let Some(time) = simulation.network.ctx.queue.next_time() {
+        simulation.network.ctx.queue.pop_at(time);
     }
     let next = Time::from_us(10);
     let error = to_the_end(simulation).unwrap_err();
@@ -79,7 +79,7 @@ fn a_lost_wake_up_ends_a_run_with_an_explanation() {
 fn lost_traffic_ends_a_run_in_every_build() {
     let mut simulation = run();
     simulation.advance(20).unwrap();
-    simulation.network.core.meters.generated(0, 7);
+    simulation.network.ctx.meters.generated(0, 7);
     let error = to_the_end(simulation).unwrap_err().to_string();
     assert!(error.contains("bytes of `f` were generated, but"), "{error}");
 }
@@ -88,7 +88,7 @@ fn lost_traffic_ends_a_run_in_every_build() {
 fn lost_packets_end_a_run_in_every_build() {
     let mut simulation = run();
     simulation.advance(20).unwrap();
-    simulation.network.core.meters.packets_injected += 1;
+    simulation.network.ctx.meters.packets_injected += 1;
     let error = to_the_end(simulation).unwrap_err().to_string();
     assert!(error.contains("data packets are inside, but"), "{error}");
 }

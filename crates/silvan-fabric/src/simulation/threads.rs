@@ -13,7 +13,7 @@ use silvan_engine::{Event, Time};
 
 use super::part::{NEVER, Part};
 use super::{ModelError, Simulation};
-use crate::core::{Core, Mail};
+use crate::context::{Context, Mail};
 use crate::host::Host;
 use crate::jobs::{self, Jobs};
 use crate::link::{Class, key};
@@ -63,18 +63,18 @@ impl Board {
     /// Puts what a partition has for others where they find it. Returns the earliest time at which any of it
     /// matters.
     fn post<H, S>(&self, turn: usize, me: usize, part: &mut Part<H, S>) -> Time {
-        let Part { core, jobs, .. } = part;
+        let Part { ctx, jobs, .. } = part;
         let parts = self.next[turn].len();
         let mut earliest = Time::NEVER;
         for other in 0..parts {
             let place = || self.mail[turn][me * parts + other].lock();
-            if let Some(own) = core.mail_mut(other).filter(|own| !own.is_empty())
+            if let Some(own) = ctx.mail_mut(other).filter(|own| !own.is_empty())
                 && let Ok(mut place) = place()
             {
                 earliest = earliest.min(own.earliest);
                 std::mem::swap(&mut place.of_nodes, own);
             }
-            let own = core.outputs.as_mut().map(|outputs| outputs.mail_mut(other));
+            let own = ctx.outputs.as_mut().map(|outputs| outputs.mail_mut(other));
             if let Some(own) = own.filter(|own| !own.is_empty())
                 && let Ok(mut place) = place()
             {
@@ -93,14 +93,14 @@ impl Board {
 
     /// Takes in what others have put there for a partition.
     fn collect<H: BorrowMut<Host>, S>(&self, turn: usize, me: usize, part: &mut Part<H, S>) {
-        let Part { core, hosts, jobs, .. } = part;
+        let Part { ctx, hosts, jobs, .. } = part;
         let parts = self.next[turn].len();
         for other in 0..parts {
             let Ok(mut letters) = self.mail[turn][other * parts + me].lock() else { continue };
             if !letters.of_nodes.is_empty() {
-                core.collect(&mut letters.of_nodes);
+                ctx.collect(&mut letters.of_nodes);
             }
-            if let Core { outputs: Some(outputs), packets, .. } = core
+            if let Context { outputs: Some(outputs), packets, .. } = ctx
                 && !letters.of_outputs.is_empty()
             {
                 outputs.collect(&mut letters.of_outputs, packets);
@@ -114,7 +114,7 @@ impl Board {
     /// Finds out together with the others which traffic begins before a time, and plans it. False if another
     /// partition has given up.
     fn foresee<H, S>(&self, me: usize, part: &mut Part<H, S>, end: Time) -> bool {
-        if let Some(ahead) = &part.core.ahead
+        if let Some(ahead) = &part.ctx.ahead
             && let Ok(mut place) = self.due[me].lock()
         {
             *place = ahead.before(end);
@@ -131,10 +131,10 @@ impl Board {
         times.sort_unstable();
         while let Some((time, trigger)) = part.triggers.foresee(past, &times) {
             let event = Event { time, key: key(Class::Trigger, 0, Port::FIRST), data: trigger as u32 };
-            part.core.queue.push(event);
+            part.ctx.queue.push(event);
         }
         if part.triggers.next == u64::MAX {
-            part.core.ahead = None;
+            part.ctx.ahead = None;
         }
         true
     }
@@ -167,7 +167,7 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
     loop {
         board.next[turn][me].store(earliest, Ordering::Relaxed);
         board.done[turn][me].store(done, Ordering::Relaxed);
-        let known = part.core.ahead.as_ref().map_or(0, |ahead| ahead.known());
+        let known = part.ctx.ahead.as_ref().map_or(0, |ahead| ahead.known());
         board.known[turn][me].store(known, Ordering::Relaxed);
         if board.barrier.wait().is_err() {
             return (false, done);
@@ -177,7 +177,7 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
         let next =
             board.next[turn].iter().map(|number| number.load(Ordering::Relaxed)).min().unwrap_or(NEVER);
         board.collect(turn, me, &mut part);
-        part.core.exchanged = part.core.now;
+        part.ctx.exchanged = part.ctx.now;
         let is_last = next >= last;
         if !is_last && sum(&board.done[turn]) >= goal.events {
             return (false, done);
@@ -191,7 +191,7 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
         if is_last {
             // The last tick is cut, so it is a step of its own; all are there at its end. Its mail is delivered
             // at once: somebody looks.
-            done += part.run_to_look(goal.cut);
+            done += part.run_to_sample(goal.cut);
             part.pass(end);
             board.post(turn, me, &mut part);
             let is_there = board.barrier.wait().is_ok();
@@ -200,7 +200,7 @@ fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
         }
         done += part.run(end, u64::MAX);
         part.pass(end);
-        if let Some(outputs) = &mut part.core.outputs {
+        if let Some(outputs) = &mut part.ctx.outputs {
             // All that was to be done before has been, so mail may come for any bin from here on.
             outputs.begin(end);
         }
@@ -214,17 +214,17 @@ impl Simulation {
     pub(super) fn run_partitions(&mut self, target: u64) -> Result<(), ModelError> {
         let duration = self.config.duration;
         let cut = self.next_sample.map_or(duration, |time| time.min(duration));
-        let Network { core, hosts, switches, jobs, triggers, lookahead, .. } = &mut self.network;
-        let is_there = if core.parts.is_empty() {
+        let Network { ctx, hosts, switches, jobs, triggers, lookahead, .. } = &mut self.network;
+        let is_there = if ctx.parts.is_empty() {
             let [triggers] = triggers.as_mut_slice() else { return Ok(()) };
             let jobs = jobs.first_mut();
-            let looks_ahead = self.is_large && core.is_whole;
-            let mut part = Part { core, hosts, switches, jobs, triggers, looks_ahead };
+            let prefetches = self.is_large && ctx.is_whole;
+            let mut part = Part { ctx, hosts, switches, jobs, triggers, prefetches };
             let last = part.tick_of(cut);
             self.events += part.run(last, target.saturating_sub(self.events));
             let is_there = part.next_tick() >= last;
             if is_there {
-                self.events += part.run_to_look(cut);
+                self.events += part.run_to_sample(cut);
             }
             is_there
         } else {
@@ -232,9 +232,9 @@ impl Simulation {
             let lookahead = lookahead.unwrap_or(Time::ZERO);
             let goal = Goal { cut, events, lookahead };
             let acting = (jobs.as_mut_slice(), triggers.as_mut_slice());
-            let (is_there, done) = run_threads(core, (hosts, switches), acting, goal, self.is_large);
+            let (is_there, done) = run_threads(ctx, (hosts, switches), acting, goal, self.is_large);
             self.events += done;
-            core.now = core.parts.iter().map(|part| part.now).max().unwrap_or(core.now);
+            ctx.now = ctx.parts.iter().map(|part| part.now).max().unwrap_or(ctx.now);
             is_there
         };
         if is_there { self.look(cut) } else { Ok(()) }
@@ -242,11 +242,11 @@ impl Simulation {
 
     /// Somebody looks at a time: the end of an interval, or of the run.
     fn look(&mut self, time: Time) -> Result<(), ModelError> {
-        let core = &mut self.network.core;
-        core.now = time;
-        core.parts.iter_mut().for_each(|part| part.now = time);
+        let ctx = &mut self.network.ctx;
+        ctx.now = time;
+        ctx.parts.iter_mut().for_each(|part| part.now = time);
         #[cfg(debug_assertions)]
-        if let Some((now, what)) = core.broken.take() {
+        if let Some((now, what)) = ctx.broken.take() {
             return Err(ModelError::Broken { now, what });
         }
         if self.next_sample == Some(time) {
@@ -254,7 +254,7 @@ impl Simulation {
             self.sample()?;
         }
         if time == self.config.duration {
-            self.is_cut = !self.network.core.is_idle();
+            self.is_cut = !self.network.ctx.is_idle();
             return self.end();
         }
         Ok(())
@@ -264,13 +264,13 @@ impl Simulation {
 /// Runs all partitions, each in a thread of its own. Returns whether they have come to the look, and how much
 /// was done.
 fn run_threads(
-    core: &mut Core,
+    ctx: &mut Context,
     (hosts, switches): (&mut [Host], &mut [Switch]),
     (jobs, triggers): (&mut [Jobs], &mut [Triggers]),
     goal: Goal,
     is_large: bool,
 ) -> (bool, u64) {
-    let count = core.parts.len();
+    let count = ctx.parts.len();
     // In the order of their places.
     let mut hosts_of: Vec<Vec<&mut Host>> = (0..count).map(|_| Vec::new()).collect();
     for host in hosts {
@@ -286,16 +286,16 @@ fn run_threads(
         let _guard = board.barrier.guard();
         let nodes = hosts_of.iter_mut().zip(&mut switches_of);
         let jobs = jobs.iter_mut().map(Some).chain(std::iter::repeat_with(|| None));
-        let threads: Vec<_> = core
+        let threads: Vec<_> = ctx
             .parts
             .iter_mut()
             .zip(nodes)
             .zip(jobs.zip(triggers))
             .enumerate()
-            .map(|(me, ((core, (hosts, switches)), (jobs, triggers)))| {
+            .map(|(me, ((ctx, (hosts, switches)), (jobs, triggers)))| {
                 let board = &board;
-                let looks_ahead = is_large && core.outputs.is_none();
-                let part = Part { core, hosts, switches, jobs, triggers, looks_ahead };
+                let prefetches = is_large && ctx.outputs.is_none();
+                let part = Part { ctx, hosts, switches, jobs, triggers, prefetches };
                 scope.spawn(move || work(part, me, board, goal))
             })
             .collect();

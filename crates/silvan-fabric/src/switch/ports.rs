@@ -8,7 +8,7 @@ use silvan_engine::{Rate, Time};
 
 use super::{Chooser, Detourer, Director};
 use crate::congestion::marking::{Fill, Marker};
-use crate::core::{Core, Report, Word};
+use crate::context::{Context, Report, Word};
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::{Port, PortVl, Vl};
@@ -133,16 +133,16 @@ impl Ports {
     }
 
     /// Chooses the lane of a packet that has come in, and its output where that depends on its source too.
-    pub(super) fn choose_lane(&self, core: &mut Core, input: Port, id: PacketId) {
+    pub(super) fn choose_lane(&self, ctx: &mut Context, input: Port, id: PacketId) {
         let Some(maps) = self.maps() else { return };
         let between = match self.detourer() {
-            Some(_) => core.packets.detour(id),
+            Some(_) => ctx.packets.detour(id),
             None => {
-                let packet = &core.packets[id];
+                let packet = &ctx.packets[id];
                 maps.detours.and_then(|of| of.of_pair(packet.src as usize, packet.dst as usize))
             }
         };
-        let packet = &mut core.packets[id];
+        let packet = &mut ctx.packets[id];
         let ports = (input.number(), self.table[packet.dst as usize].number());
         let way = (packet.src as usize, packet.dst as usize);
         let (port, lane) = maps.step_over(self.node as usize, ports, way, packet.sl, between);
@@ -204,7 +204,7 @@ impl Ports {
 
     /// Has the output port for a packet's destination brought into the cache.
     #[inline]
-    pub fn foresee_route(&self, packet: &Packet) {
+    pub fn prefetch_route(&self, packet: &Packet) {
         prefetch(&self.table, packet.dst as usize);
     }
 
@@ -228,25 +228,25 @@ impl Ports {
     /// Where a packet's tail arrives too late for its output to start now (slow link to fast
     /// link), the time it may start and the key of the event that says so.
     #[inline]
-    pub fn waits_for_tail(&self, core: &Core, input: Port, packet: PacketId) -> Option<(Time, u32)> {
-        let packet = &core.packets[packet];
+    pub fn waits_for_tail(&self, ctx: &Context, input: Port, packet: PacketId) -> Option<(Time, u32)> {
+        let packet = &ctx.packets[packet];
         let output = self.wiring[self.route_of(packet).index()]?;
         if !output.may_underrun {
             return None;
         }
-        let span = core.links.span(output.out, packet.size);
+        let span = ctx.links.span(output.out, packet.size);
         let lag = packet.tail_lag;
-        (lag > span).then(|| (core.now + lag - span, key(Class::SwitchReady, self.place, input)))
+        (lag > span).then(|| (ctx.now + lag - span, key(Class::SwitchReady, self.place, input)))
     }
 
     /// Tells the link that a packet is in the buffer now (for the books of debug builds).
     #[inline]
-    pub fn landed(&self, _core: &mut Core, _input: Port, _packet: PacketId) {
+    pub fn landed(&self, _ctx: &mut Context, _input: Port, _packet: PacketId) {
         #[cfg(debug_assertions)]
         if let Some(wiring) = self.wiring[_input.index()] {
-            let packet = &_core.packets[_packet];
+            let packet = &_ctx.packets[_packet];
             let (way, space) = ((wiring.into, self.came(packet), packet.dst), packet.space);
-            _core.landed(way, space);
+            _ctx.landed(way, space);
         }
     }
 
@@ -268,25 +268,25 @@ impl Ports {
     /// A port is a root if it has credit for a full packet beyond the one it sends now or is
     /// about to send: one that spends its credit as soon as it has some is a victim, also in the
     /// instant in which a credit has come in and is not spent yet.
-    pub fn fill_changed(&mut self, core: &mut Core, output: Port, vl: Vl, fill: &Fill) {
+    pub fn fill_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, fill: &Fill) {
         let channel = self.out(output);
-        let packets = if core.free_at(channel) <= core.now { 2 } else { 1 };
+        let packets = if ctx.free_at(channel) <= ctx.now { 2 } else { 1 };
         let space = packets * self.full_space;
         let lane = self.lane(output, vl);
-        self.marker.fill_changed(lane, fill, || core.has_some_credit(channel, vl, space));
+        self.marker.fill_changed(lane, fill, || ctx.has_some_credit(channel, vl, space));
     }
 
     /// A packet that came in waits for a lane of an output, with others `sum` bytes: the marking rule may mark
     /// it now.
     #[inline(always)]
-    pub fn arrived(&mut self, core: &mut Core, (output, vl): (Port, Vl), sum: u32, id: PacketId) {
-        if !self.marker.samples() || core.packets[id].kind != Kind::Data {
+    pub fn arrived(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), sum: u32, id: PacketId) {
+        if !self.marker.samples() || ctx.packets[id].kind != Kind::Data {
             return;
         }
-        let size = core.packets[id].size;
+        let size = ctx.packets[id].size;
         if let Some(severity) = self.marker.arrived(self.lane(output, vl), size, sum) {
             let severity = if self.is_quantized { severity } else { 0 };
-            self.mark(core, output, id, severity);
+            self.mark(ctx, output, id, severity);
         }
     }
 
@@ -297,14 +297,14 @@ impl Ports {
 
     /// Marks a packet, or has its source told.
     #[inline(never)]
-    pub fn mark(&mut self, core: &mut Core, output: Port, id: PacketId, severity: u8) {
-        let packet = &mut core.packets[id];
+    pub fn mark(&mut self, ctx: &mut Context, output: Port, id: PacketId, severity: u8) {
+        let packet = &mut ctx.packets[id];
         let is_data = packet.kind == Kind::Data;
         let is_told = self.report.is_some();
         // A mark counts where it tells something: on data that had none, or each time a source is told.
         if is_data && (is_told || !packet.fecn) {
             self.marks[output.index()] += 1;
-            core.meters.fecn_marks += 1;
+            ctx.meters.fecn_marks += 1;
         }
         if !is_told {
             packet.fecn = true;
@@ -312,17 +312,17 @@ impl Ports {
         } else if is_data {
             let Packet { src: to, dst: destination, source, .. } = *packet;
             let cause = (self.place, true, output);
-            core.reports.push((cause, Report { to, destination, source, severity }));
+            ctx.reports.push((cause, Report { to, destination, source, severity }));
         }
     }
 
     /// Puts what a source is to be told on the wire. Returns the output that is busy with it.
-    pub fn send_report(&self, core: &mut Core, report: Report) -> Option<Port> {
+    pub fn send_report(&self, ctx: &mut Context, report: Report) -> Option<Port> {
         let output = self.route(report.to);
         // The tables of networks that need it are checked before the run.
         let wiring = self.wiring[output.index()]?;
         let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
-        core.notify(wiring.out, class, Word::Report(report), self.report?.get());
+        ctx.notify(wiring.out, class, Word::Report(report), self.report?.get());
         Some(output)
     }
 
@@ -337,21 +337,21 @@ impl Ports {
     #[inline(always)]
     pub fn transmit(
         &mut self,
-        core: &mut Core,
+        ctx: &mut Context,
         (input, output): (Port, Port),
         id: PacketId,
         read: Option<Time>,
     ) -> Time {
-        let packet = &core.packets[id];
+        let packet = &ctx.packets[id];
         let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
         let came = if self.changes_lanes() { packet.came } else { vl };
         let lane = self.lane(output, vl);
         if self.marker.marks(lane, packet.size) {
             let severity = self.severity(lane);
-            self.mark(core, output, id, severity);
+            self.mark(ctx, output, id, severity);
         }
-        let end = core.send(self.out(output), id);
-        core.release((self.feeder(input), came, dst), space, read.unwrap_or(end));
+        let end = ctx.send(self.out(output), id);
+        ctx.release((self.feeder(input), came, dst), space, read.unwrap_or(end));
         end
     }
 }

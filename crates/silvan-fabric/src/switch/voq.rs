@@ -14,7 +14,7 @@
 use silvan_engine::cache::prefetch;
 
 use crate::congestion::marking::Fill;
-use crate::core::Core;
+use crate::context::Context;
 use crate::link::ChannelId;
 use crate::packet::{Fifo, Packet, PacketId};
 use crate::port::{Port, PortVl, Vl};
@@ -113,13 +113,13 @@ impl VoqSwitch {
     }
 
     #[inline]
-    pub fn enqueue(&mut self, core: &mut Core, input: Port, id: PacketId) {
-        let packet = &core.packets[id];
+    pub fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
         let (vl, size, space) = (packet.vl, packet.size, packet.space);
         let output = self.ports.route_of(packet);
         let lane = self.ports.lane(output, vl);
         let queue = self.queue_index(lane, input);
-        self.queues[queue].push(id, &mut core.packets);
+        self.queues[queue].push(id, &mut ctx.packets);
         self.set_request(lane, input, true);
         self.outputs[output.index()].waiting |= 1 << vl.index();
         if let Some(bytes) = self.queue_bytes.get_mut(queue) {
@@ -128,84 +128,84 @@ impl VoqSwitch {
         let state = &mut self.lanes[lane.index()];
         state.sum += size;
         let OutputLane { channel, blocked, sum, .. } = *state;
-        self.ports.arrived(core, (output, vl), sum, id);
+        self.ports.arrived(ctx, (output, vl), sum, id);
         if self.ports.is_concerned(lane, sum) {
-            self.fill_changed(core, (lane, vl), (input, output));
+            self.fill_changed(ctx, (lane, vl), (input, output));
         }
         if blocked > 0 && space >= blocked {
             return;
         }
-        let free_at = core.free_at(channel);
-        if free_at <= core.now {
-            self.make_dirty(core, output);
+        let free_at = ctx.free_at(channel);
+        if free_at <= ctx.now {
+            self.make_dirty(ctx, output);
         } else {
-            core.wake(channel, free_at);
+            ctx.wake(channel, free_at);
         }
     }
 
     /// See [`super::Switch::foresee_arrival`].
     #[inline]
-    pub fn foresee_arrival(&self, core: &Core, input: Port, id: PacketId) {
-        let packet = &core.packets[id];
+    pub fn prefetch_arrival(&self, ctx: &Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
         let output = self.ports.route(packet.dst);
         let lane = self.ports.lane(output, packet.vl);
         prefetch(&self.queues, self.queue_index(lane, input));
         let channel = self.outputs[output.index()].channel;
-        core.links.foresee_channel(channel);
-        core.links.foresee_lane(channel, packet.vl);
+        ctx.links.prefetch_channel(channel);
+        ctx.links.prefetch_lane(channel, packet.vl);
     }
 
     /// See [`super::Switch::foresee_wake`].
     #[inline]
-    pub fn foresee_wake(&self, core: &Core, output: Port) {
+    pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
         let lane = self.ports.lane(output, Vl::FIRST);
-        core.links.foresee_lane(self.outputs[output.index()].channel, Vl::FIRST);
+        ctx.links.prefetch_lane(self.outputs[output.index()].channel, Vl::FIRST);
         let Some(input) = self.next(lane) else { return };
         if let Some(id) = self.queues[self.queue_index(lane, input)].head() {
-            core.packets.foresee(id);
+            ctx.packets.prefetch(id);
         }
-        core.links.foresee_lane(self.ports.feeder(input), Vl::FIRST);
+        ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
     }
 
     /// Tells the marking rule that a queue grew or shrank.
-    fn fill_changed(&mut self, core: &mut Core, (lane, vl): (PortVl, Vl), (input, output): (Port, Port)) {
+    fn fill_changed(&mut self, ctx: &mut Context, (lane, vl): (PortVl, Vl), (input, output): (Port, Port)) {
         let queue = self.queue_bytes.get(self.queue_index(lane, input)).map(|&bytes| (input, bytes));
         let state = &self.lanes[lane.index()];
         let [a, b, c] = self.beyond.get(lane.index()).copied().unwrap_or_default();
         let inputs = Ports256::from_words([state.requests, a, b, c]);
         let fill = Fill { queue, sum: state.sum, inputs };
-        self.ports.fill_changed(core, output, vl, &fill);
+        self.ports.fill_changed(ctx, output, vl, &fill);
     }
 
     #[inline]
-    fn make_dirty(&mut self, core: &mut Core, output: Port) {
+    fn make_dirty(&mut self, ctx: &mut Context, output: Port) {
         let dirty = &mut self.outputs[output.index()].dirty;
         if !*dirty {
             *dirty = true;
-            core.dirty_outputs.push((self.ports.place, output));
+            ctx.dirty_outputs.push((self.ports.place, output));
         }
     }
 
     #[inline]
-    pub fn wake(&mut self, core: &mut Core, output: Port) {
+    pub fn wake(&mut self, ctx: &mut Context, output: Port) {
         for lane in &mut self.lanes[output.lane_range(self.ports.lanes)] {
             lane.blocked = 0;
         }
         // A packet that arrived at this instant has asked for the output already.
         if !self.outputs[output.index()].dirty {
-            self.settle(core, output);
+            self.settle(ctx, output);
         }
     }
 
     /// Lets one output send, if it can, and sees to it that it is asked again.
     #[inline]
-    pub fn settle(&mut self, core: &mut Core, output: Port) {
+    pub fn settle(&mut self, ctx: &mut Context, output: Port) {
         let state = &mut self.outputs[output.index()];
         state.dirty = false;
         let Output { channel, waiting, turn, .. } = *state;
-        let free_at = core.free_at(channel);
-        if free_at > core.now {
-            core.wake(channel, free_at);
+        let free_at = ctx.free_at(channel);
+        if free_at > ctx.now {
+            ctx.wake(channel, free_at);
             return;
         }
         // From the lane whose turn it is to the last, then from the first on.
@@ -214,7 +214,7 @@ impl VoqSwitch {
             while lanes != 0 {
                 let vl = Vl::new(lanes.trailing_zeros() as usize);
                 lanes &= lanes - 1;
-                if self.settle_lane(core, output, vl) {
+                if self.settle_lane(ctx, output, vl) {
                     self.outputs[output.index()].turn = vl.after(self.ports.lanes);
                     return;
                 }
@@ -224,14 +224,14 @@ impl VoqSwitch {
 
     /// Lets an output that is free send from one of its lanes, if it can.
     #[inline]
-    fn settle_lane(&mut self, core: &mut Core, output: Port, vl: Vl) -> bool {
+    fn settle_lane(&mut self, ctx: &mut Context, output: Port, vl: Vl) -> bool {
         let lane = self.ports.lane(output, vl);
         let Some(input) = self.next(lane) else { return false };
         let index = self.queue_index(lane, input);
         let Some(id) = self.queues[index].head() else { return false };
-        let Packet { size, space, dst, .. } = core.packets[id];
+        let Packet { size, space, dst, .. } = ctx.packets[id];
         let state = &mut self.lanes[lane.index()];
-        if !core.has_credit_or_wait((state.channel, vl, dst), space) {
+        if !ctx.has_credit_or_wait((state.channel, vl, dst), space) {
             state.blocked = space;
             return false;
         }
@@ -239,7 +239,7 @@ impl VoqSwitch {
         state.turn = input.after(self.ports.count());
         let OutputLane { channel, sum, .. } = *state;
         let queue = &mut self.queues[index];
-        queue.pop(&mut core.packets);
+        queue.pop(&mut ctx.packets);
         if queue.is_empty() {
             self.set_request(lane, input, false);
         }
@@ -247,14 +247,14 @@ impl VoqSwitch {
             *bytes -= size;
         }
         if self.ports.is_concerned(lane, sum) {
-            self.fill_changed(core, (lane, vl), (input, output));
+            self.fill_changed(ctx, (lane, vl), (input, output));
         }
-        let end = self.ports.transmit(core, (input, output), id, None);
+        let end = self.ports.transmit(ctx, (input, output), id, None);
         if sum == 0 {
             self.outputs[output.index()].waiting &= !(1 << vl.index());
         }
         if self.outputs[output.index()].waiting != 0 {
-            core.wake(channel, end);
+            ctx.wake(channel, end);
         }
         true
     }
@@ -274,29 +274,29 @@ impl VoqSwitch {
 
     /// See [`super::Switch::buffered`].
     #[cfg(debug_assertions)]
-    pub fn buffered(&self, core: &Core, input: Port, vl: Vl) -> u32 {
+    pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
         let space = |id: PacketId| {
-            let packet = &core.packets[id];
+            let packet = &ctx.packets[id];
             if self.ports.came(packet) == vl { packet.space } else { 0 }
         };
         let all = self.ports.changes_lanes();
         let lanes = Vl::all(self.ports.lanes).filter(|&lane| all || lane == vl);
         let queues = lanes.flat_map(|lane| self.queues_of(input, lane));
-        queues.flat_map(|(_, queue)| queue.iter(&core.packets)).map(space).sum()
+        queues.flat_map(|(_, queue)| queue.iter(&ctx.packets)).map(space).sum()
     }
 
     /// See [`super::Switch::heads`]: where packets change lanes, all queues that hold one that came on a lane.
-    pub fn holders(&self, core: &Core, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
-        let came = |id: PacketId| self.ports.came(&core.packets[id]) == vl;
+    pub fn holders(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
+        let came = |id: PacketId| self.ports.came(&ctx.packets[id]) == vl;
         let of_lane = |lane: Vl| {
-            let holds = self.queues_of(input, lane).filter(|(_, queue)| queue.iter(&core.packets).any(came));
+            let holds = self.queues_of(input, lane).filter(|(_, queue)| queue.iter(&ctx.packets).any(came));
             holds.map(|(output, _)| (output, lane)).collect::<Vec<_>>()
         };
         Vl::all(self.ports.lanes).flat_map(of_lane).collect()
     }
 
     /// See [`super::Switch::heads`].
-    pub fn heads(&self, _core: &Core, input: Port, vl: Vl) -> Vec<Port> {
+    pub fn heads(&self, _ctx: &Context, input: Port, vl: Vl) -> Vec<Port> {
         self.queues_of(input, vl).filter(|(_, queue)| !queue.is_empty()).map(|(output, _)| output).collect()
     }
 }

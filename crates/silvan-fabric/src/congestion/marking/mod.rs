@@ -163,7 +163,7 @@ impl Marker {
 
     /// Has the state of a lane brought into the cache.
     #[inline]
-    pub fn foresee(&self, lane: PortVl) {
+    pub fn prefetch(&self, lane: PortVl) {
         with_rule!(self, (_rule, ports) => prefetch(ports, lane.index()), ());
     }
 

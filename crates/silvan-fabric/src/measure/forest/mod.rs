@@ -15,7 +15,7 @@ mod ways;
 use silvan_engine::Time;
 
 use crate::config::Config;
-use crate::core::Core;
+use crate::context::Context;
 use crate::host::Host;
 use crate::link::Receiver;
 use crate::measure::series::LinkName;
@@ -96,26 +96,26 @@ impl Forest {
     }
 
     /// Looks at the trees now.
-    pub fn sample(&mut self, core: &mut Core, nodes: Nodes) {
-        let span = core.now.saturating_sub(self.last_time);
+    pub fn sample(&mut self, ctx: &mut Context, nodes: Nodes) {
+        let span = ctx.now.saturating_sub(self.last_time);
         if span == Time::ZERO {
             return;
         }
         self.map.find_hosts(nodes);
         let Self { moment, growth, .. } = self;
-        moment.find(core, nodes, &mut self.map, span, |root| growth.lives(root));
+        moment.find(ctx, nodes, &mut self.map, span, |root| growth.lives(root));
         let from_ns = self.last_time.0 / 1_000;
-        let trees = growth.follow(moment, (from_ns, core.now.0 / 1_000));
+        let trees = growth.follow(moment, (from_ns, ctx.now.0 / 1_000));
         self.samples += 1;
         self.most_branches = self.most_branches.max((moment.order.len() - moment.roots.len()) as u32);
-        self.record(core, &trees);
+        self.record(ctx, &trees);
         let seen = (&self.moment, &*trees, &self.growth);
-        self.roles.look(core, nodes, &self.map, seen, (from_ns, span));
-        self.last_time = core.now;
+        self.roles.look(ctx, nodes, &self.map, seen, (from_ns, span));
+        self.last_time = ctx.now;
     }
 
     /// Writes down the links of the trees of this moment, whose numbers are `trees`.
-    fn record(&mut self, core: &Core, trees: &[u32]) {
+    fn record(&mut self, ctx: &Context, trees: &[u32]) {
         let Self { moment, map, rows, .. } = self;
         if (rows.link.len() + moment.order.len()) as u64 > MOST_TREE_ROWS {
             self.unrecorded += 1;
@@ -123,7 +123,7 @@ impl Forest {
         }
         for &link in &moment.order {
             let member = moment.members[link as usize];
-            rows.time_ns.push(core.now.0 / 1_000);
+            rows.time_ns.push(ctx.now.0 / 1_000);
             rows.tree.push(trees[member.root as usize]);
             rows.link.push(link);
             rows.waits_for.push(if member.waits_for == NONE { link } else { member.waits_for });
@@ -131,7 +131,7 @@ impl Forest {
             rows.trees.push(moment.trees_of(link).count() as u32);
             rows.queued.push(member.queued);
             let channel = map.links[link as usize].channel;
-            rows.held.push(Vl::all(usize::from(map.lanes)).map(|vl| core.outstanding(channel, vl)).sum());
+            rows.held.push(Vl::all(usize::from(map.lanes)).map(|vl| ctx.outstanding(channel, vl)).sum());
         }
     }
 
@@ -165,11 +165,11 @@ impl Judged {
     /// The tables `trees`, `tree_links`, `contributors`, `victims` and `wiring`.
     pub fn into_tables(
         self,
-        core: &Core,
+        ctx: &Context,
         nodes: Nodes,
         (link_names, host_names, classes): (&[String], &[String], &[String]),
     ) -> Vec<Table> {
-        let wiring = tables::wiring(&self.forest, core, nodes, (link_names, host_names));
+        let wiring = tables::wiring(&self.forest, ctx, nodes, (link_names, host_names));
         let mut tables = tables::write(self, (link_names, host_names, classes));
         tables.push(wiring);
         tables

@@ -8,7 +8,7 @@ use silvan_engine::{Rate, Time};
 use super::ways::Tables;
 use super::{NONE, Nodes};
 use crate::config::{Config, RoutePer};
-use crate::core::Core;
+use crate::context::Context;
 use crate::link::ChannelId;
 use crate::measure::series::LinkName;
 use crate::port::{Port, PortVl, Vl};
@@ -123,16 +123,16 @@ impl Map {
     }
 
     /// The bytes that a link carried since the last call.
-    fn carried(&mut self, core: &Core, at: usize) -> u64 {
+    fn carried(&mut self, ctx: &Context, at: usize) -> u64 {
         let link = &mut self.links[at];
-        let sent = core.sent_by(link.channel);
+        let sent = ctx.sent_by(link.channel);
         sent.saturating_sub(std::mem::replace(&mut link.sent_bytes, sent))
     }
 
     /// The share of what it can carry, or its host can take, that a link carried, if that is so many bytes.
-    fn utilisation(&self, core: &Core, at: usize, bytes: u64, span: Time) -> f64 {
+    fn utilisation(&self, ctx: &Context, at: usize, bytes: u64, span: Time) -> f64 {
         let link = &self.links[at];
-        let rate = core.links.rate(link.channel);
+        let rate = ctx.links.rate(link.channel);
         let most = if link.host == NONE { rate } else { self.drain.map_or(rate, |drain| drain.min(rate)) };
         bytes as f64 * 8.0 / (most.0 as f64 * span.as_secs_f64())
     }
@@ -220,7 +220,7 @@ impl Moment {
     /// that had a tree before, as `lives` says, has one as long as it is busy.
     pub fn find(
         &mut self,
-        core: &mut Core,
+        ctx: &mut Context,
         nodes: Nodes,
         map: &mut Map,
         span: Time,
@@ -233,16 +233,16 @@ impl Moment {
         self.order.clear();
         self.waits.clear();
         self.waiting.fill(false);
-        let is_some_loaded = self.look(core, nodes, map);
+        let is_some_loaded = self.look(ctx, nodes, map);
         if is_some_loaded {
-            self.find_waits(core, nodes, map);
+            self.find_waits(ctx, nodes, map);
         }
         for at in 0..map.links.len() {
-            let bytes = map.carried(core, at);
+            let bytes = map.carried(ctx, at);
             if self.states[at] != State::Loaded {
                 continue;
             }
-            let is_busy = map.utilisation(core, at, bytes, span) >= BUSY;
+            let is_busy = map.utilisation(ctx, at, bytes, span) >= BUSY;
             if self.is_root(nodes, map, (at as u32, is_busy), &lives) {
                 let root = self.roots.len() as u32;
                 self.members[at] = Member { root, lanes: u16::MAX, ..NOT_IN };
@@ -254,7 +254,7 @@ impl Moment {
         self.gather();
         for &link in &self.order {
             if let Some((switch, output)) = map.links[link as usize].switch {
-                let queued = nodes.switches[switch as usize].queued_bytes(core, output);
+                let queued = nodes.switches[switch as usize].queued_bytes(ctx, output);
                 self.members[link as usize].queued = queued;
             }
         }
@@ -284,14 +284,14 @@ impl Moment {
     }
 
     /// Looks at every output. Returns whether any is loaded: without one there is no root.
-    fn look(&mut self, core: &mut Core, nodes: Nodes, map: &Map) -> bool {
+    fn look(&mut self, ctx: &mut Context, nodes: Nodes, map: &Map) -> bool {
         let mut is_some_loaded = false;
         for (link, state) in map.links.iter().zip(&mut self.states) {
             let Some((switch, output)) = link.switch else { continue };
-            let queued = nodes.switches[switch as usize].queued_bytes(core, output);
+            let queued = nodes.switches[switch as usize].queued_bytes(ctx, output);
             *state = if queued == 0 {
                 State::Free
-            } else if (0..map.lanes).map(Vl).any(|vl| !core.has_some_credit(link.channel, vl, map.full_space))
+            } else if (0..map.lanes).map(Vl).any(|vl| !ctx.has_some_credit(link.channel, vl, map.full_space))
             {
                 if link.host == NONE { State::Blocked } else { State::Loaded }
             } else if queued > 2 * map.full_space {
@@ -351,7 +351,7 @@ impl Moment {
     }
 
     /// Finds who waits for whom.
-    fn find_waits(&mut self, core: &mut Core, nodes: Nodes, map: &Map) {
+    fn find_waits(&mut self, ctx: &mut Context, nodes: Nodes, map: &Map) {
         for (at, link) in map.links.iter().enumerate() {
             // Of hosts the states say nothing.
             if link.switch.is_some() && self.states[at] == State::Free {
@@ -363,10 +363,10 @@ impl Moment {
             let switch = &nodes.switches[far as usize];
             for vl in 0..map.lanes {
                 // A sender that spends its credit as soon as it has some has credit for a packet now and then.
-                if core.has_some_credit(link.channel, Vl(vl), 2 * map.full_space) {
+                if ctx.has_some_credit(link.channel, Vl(vl), 2 * map.full_space) {
                     continue;
                 }
-                for (output, lane) in switch.heads(core, input, Vl(vl)) {
+                for (output, lane) in switch.heads(ctx, input, Vl(vl)) {
                     let wanted = map.outputs[far as usize][output.index()];
                     if wanted != NONE && self.states[wanted as usize] != State::Free {
                         self.waits.push((wanted, at as u32, vl, lane.0));
@@ -374,7 +374,7 @@ impl Moment {
                 }
             }
         }
-        self.find_stopped(core, nodes, map);
+        self.find_stopped(ctx, nodes, map);
         // As tuples sort, but in one comparison.
         self.waits.sort_unstable_by_key(|&(link, waiting, vl, lane)| {
             u128::from(link) << 48 | u128::from(waiting) << 16 | u128::from(vl) << 8 | u128::from(lane)
@@ -385,7 +385,7 @@ impl Moment {
 
     /// Outputs that may not send to the host behind a root: the special queue for it at the next switch is
     /// full.
-    fn find_stopped(&mut self, core: &Core, nodes: Nodes, map: &Map) {
+    fn find_stopped(&mut self, ctx: &Context, nodes: Nodes, map: &Map) {
         let hosts: Vec<u32> = (map.links.iter().zip(&self.states))
             .filter(|(link, state)| link.host != NONE && **state != State::Free)
             .map(|(link, _)| link.host)
@@ -403,7 +403,7 @@ impl Moment {
         for (switch, outputs) in nodes.switches.iter().zip(&map.outputs) {
             let Some(cams) = switch.cams().filter(|cams| cams.output_lines() > 0) else { continue };
             for (output, &at) in Port::all(outputs.len()).zip(outputs).filter(|one| *one.1 != NONE) {
-                if switch.queued_bytes(core, output) > 0 {
+                if switch.queued_bytes(ctx, output) > 0 {
                     stopped(cams, output, (switch.ports().out(output), at));
                 }
             }

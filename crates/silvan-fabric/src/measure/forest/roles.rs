@@ -9,7 +9,7 @@ use super::moment::{Map, Member, Moment};
 use super::ways::{Meets, meets, pass};
 use super::{NONE, Nodes};
 use crate::config::Config;
-use crate::core::Core;
+use crate::context::Context;
 use crate::measure::deliveries::{Sender, Watch};
 use crate::packet::{Kind, Packet};
 use crate::routing::adaptive::FlowKey;
@@ -187,7 +187,7 @@ impl Roles {
     /// trees: `numbers` are those of the moment's.
     pub fn look(
         &mut self,
-        core: &mut Core,
+        ctx: &mut Context,
         nodes: Nodes,
         map: &Map,
         (moment, numbers, growth): (&Moment, &[u32], &Growth),
@@ -195,30 +195,30 @@ impl Roles {
     ) {
         self.samples += 1;
         self.of.resize_with(growth.trees.len(), Around::default);
-        let delivered = core.meters.deliveries.take();
+        let delivered = ctx.meters.deliveries.take();
         if !numbers.is_empty() {
-            let times = (from_ns, core.now.0 / 1_000);
-            self.feed(core, nodes, map, (numbers, &delivered), times);
-            let met = meet(core, nodes, map, moment);
+            let times = (from_ns, ctx.now.0 / 1_000);
+            self.feed(ctx, nodes, map, (numbers, &delivered), times);
+            let met = meet(ctx, nodes, map, moment);
             self.count_inside(nodes, map, (moment, &met), numbers, times);
             for group in in_order(&met, nodes.hosts.len()).chunk_by(|one, other| one.who == other.who) {
                 if group.iter().any(|one| matches!(one.meets, Meets::Branch(_))) {
-                    let load = self.load(core, nodes, group[0].who, span);
+                    let load = self.load(ctx, nodes, group[0].who, span);
                     self.wait(group, (moment, numbers), &load, times);
                 }
             }
         }
-        self.sent.clone_from(&core.meters.sent_bytes);
-        let classes = &core.meters.classes;
+        self.sent.clone_from(&ctx.meters.sent_bytes);
+        let classes = &ctx.meters.classes;
         self.sent_of_flow.clear();
         self.sent_of_flow.extend(classes[..self.flows].iter().map(|class| class.injected_bytes));
-        self.watch_roots(core, nodes, map, growth, delivered.len());
+        self.watch_roots(ctx, nodes, map, growth, delivered.len());
     }
 
     /// Counts what went through the roots of the trees with these numbers.
     fn feed(
         &mut self,
-        core: &Core,
+        ctx: &Context,
         nodes: Nodes,
         map: &Map,
         (numbers, delivered): (&[u32], &[(Sender, u64)]),
@@ -263,7 +263,7 @@ impl Roles {
         }
         let before = self.sent.iter().copied().chain(std::iter::repeat(0));
         let sent: Vec<u64> =
-            core.meters.sent_bytes.iter().zip(before).map(|(now, before)| now - before).collect();
+            ctx.meters.sent_bytes.iter().zip(before).map(|(now, before)| now - before).collect();
         for &tree in numbers {
             for at_host in &mut self.of[tree as usize].feeding.at_hosts {
                 at_host.sent_bytes += sent[at_host.host as usize];
@@ -308,10 +308,10 @@ impl Roles {
     }
 
     /// Has what hosts behind the roots that live take in counted from now on.
-    fn watch_roots(&mut self, core: &mut Core, nodes: Nodes, map: &Map, growth: &Growth, flows: usize) {
+    fn watch_roots(&mut self, ctx: &mut Context, nodes: Nodes, map: &Map, growth: &Growth, flows: usize) {
         let is_new = growth.live() != self.watched;
         let mask = if self.watched.is_empty() {
-            (core.alive() / Self::MOST).next_power_of_two() as u64 - 1
+            (ctx.alive() / Self::MOST).next_power_of_two() as u64 - 1
         } else {
             (flows * (self.watch.mask as usize + 1) / Self::MOST).next_power_of_two() as u64 - 1
         };
@@ -338,15 +338,15 @@ impl Roles {
         let rest = self.samples & mask;
         if is_new || (mask, rest) != (self.watch.mask, self.watch.rest) {
             (self.watch.mask, self.watch.rest) = (mask, rest);
-            core.watch(&self.watch);
+            ctx.watch(&self.watch);
         }
     }
 
     /// What a host offered and sent: of a named flow its own, else all of the host together.
-    fn load(&self, core: &Core, nodes: Nodes, Who { class, host }: Who, span: Time) -> Load {
-        let (at, meters) = (usize::from(class), &core.meters);
+    fn load(&self, ctx: &Context, nodes: Nodes, Who { class, host }: Who, span: Time) -> Load {
+        let (at, meters) = (usize::from(class), &ctx.meters);
         let sender = &nodes.hosts[host as usize];
-        let link = core.links.rate(sender.out).0 as f64;
+        let link = ctx.links.rate(sender.out).0 as f64;
         let most = link.min(self.injection) * self.payload_share;
         let offers = |one: u16| {
             let sources = sender.sources.iter().filter(|source| source.class == one || one == u16::MAX);
@@ -437,8 +437,8 @@ fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
 
 /// What packets inside, and messages that wait to come in, meet on their ways. Of many packets, those are looked at
 /// that some of their bits say, which are the same however a run is done.
-fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
-    let mask = (core.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
+fn meet(ctx: &Context, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
+    let mask = (ctx.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {
         let bits = (packet.injected.0 ^ (u64::from(packet.src) << 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         packet.kind == Kind::Data && (bits >> 40) & mask == 0
@@ -451,7 +451,7 @@ fn meet(core: &Core, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
     };
     // Most are passed over: that is done in a loop of its own.
     let mut packets: Vec<&Packet> = Vec::with_capacity(2 * Roles::MOST);
-    core.packets().filter(is_looked_at).for_each(|packet| packets.push(packet));
+    ctx.packets().filter(is_looked_at).for_each(|packet| packets.push(packet));
     let mut all = Vec::with_capacity(2 * packets.len());
     all.extend(packets.into_iter().map(|packet| {
         let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));

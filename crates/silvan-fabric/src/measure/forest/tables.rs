@@ -6,7 +6,7 @@ use super::growth::{End, Origin, Tree};
 use super::roles::{Feeding, Waiting, Who};
 use super::verdict::Verdict;
 use super::{Forest, Judged, NONE, Nodes, column};
-use crate::core::Core;
+use crate::context::Context;
 use crate::outcome::{Table, Values};
 
 /// What the numbers of the columns `kind`, `root_kind`, `origin` and `end` mean.
@@ -34,7 +34,7 @@ pub(super) fn write(
 /// Which link leads from where to where.
 pub(super) fn wiring(
     forest: &Forest,
-    core: &Core,
+    ctx: &Context,
     nodes: Nodes,
     (links, hosts): (&[String], &[String]),
 ) -> Table {
@@ -61,7 +61,7 @@ pub(super) fn wiring(
     };
     let (from_kind, to_kind) = (kinds(&from), kinds(&to));
     let named = |codes| Values::Name { codes, names: Arc::clone(&names) };
-    let rates = all.iter().map(|link| core.links.rate(link.channel).0 as f64 / 1e9).collect();
+    let rates = all.iter().map(|link| ctx.links.rate(link.channel).0 as f64 / 1e9).collect();
     let links = Values::Name { codes: (0..all.len() as u32).collect(), names: Arc::new(links.to_vec()) };
     Table {
         name: "wiring",

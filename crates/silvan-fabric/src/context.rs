@@ -109,7 +109,7 @@ impl Announcements {
 
 /// The common ground of all nodes of a partition, or of the network where there is one.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct Context {
     pub now: Time,
     pub queue: EventQueue,
     pub packets: Pool,
@@ -128,7 +128,7 @@ pub(crate) struct Core {
     /// Hosts that may have something to send at this instant, by their places in the partition.
     pub dirty_hosts: Vec<u32>,
     /// When somebody looks next, where outputs are run apart.
-    pub next_look: Time,
+    pub next_sample: Time,
     /// Where somebody looked: nobody has decided yet at that time.
     pub rest: Option<Time>,
     /// What happened in other partitions before this time is known; never where there are none.
@@ -143,12 +143,12 @@ pub(crate) struct Core {
     #[cfg(debug_assertions)]
     pub broken: Option<(Time, String)>,
     /// The partitions, where there are several: all that happens does so there, and this one only adds up.
-    pub parts: Vec<Core>,
+    pub parts: Vec<Context>,
     /// Per channel, where there are several partitions: that of its sender.
     pub part_of: Box<[u16]>,
 }
 
-impl Core {
+impl Context {
     /// The state of a partition: this, where there is one.
     pub fn part(&self, part: u16) -> &Self {
         self.parts.get(usize::from(part)).unwrap_or(self)
@@ -214,22 +214,22 @@ impl Core {
 
     /// The counters, also those of partitions.
     pub fn meters_of_parts(&self) -> impl Iterator<Item = &Meters> {
-        std::iter::once(self).chain(&self.parts).map(|core| &core.meters)
+        std::iter::once(self).chain(&self.parts).map(|ctx| &ctx.meters)
     }
 
     /// All packets inside the network.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         let all = std::iter::once(self).chain(&self.parts);
         let now = self.now;
-        all.flat_map(move |core| {
-            let coming = core.meters.later(now, false);
-            core.packets.iter().chain(core.sent_elsewhere()).chain(coming)
+        all.flat_map(move |ctx| {
+            let coming = ctx.meters.later(now, false);
+            ctx.packets.iter().chain(ctx.sent_elsewhere()).chain(coming)
         })
     }
 
     /// How many packets are inside the network.
     pub fn alive(&self) -> usize {
-        let own = |core: &Self| core.packets.alive() + core.sent_elsewhere().count();
+        let own = |ctx: &Self| ctx.packets.alive() + ctx.sent_elsewhere().count();
         std::iter::once(self).chain(&self.parts).map(own).sum::<usize>() + self.coming()
     }
 
@@ -241,23 +241,23 @@ impl Core {
     /// How many notifications for sources are on their way.
     pub fn reports_on_their_way(&self) -> usize {
         let all = std::iter::once(self).chain(&self.parts);
-        all.map(|core| core.reports.len() + core.notices.reports()).sum()
+        all.map(|ctx| ctx.reports.len() + ctx.notices.reports()).sum()
     }
 
     /// Somebody will look at a time, unless the warm-up ends before.
-    pub fn expect_look(&mut self, time: Time) {
-        self.next_look = time;
+    pub fn expect_sample(&mut self, time: Time) {
+        self.next_sample = time;
         let warmup = self.meters.warmup;
         let first = if self.meters.warm { time } else { time.min(warmup) };
-        self.outputs.iter_mut().for_each(|outputs| outputs.expect_look(first));
-        self.meters.expect_look(first);
-        self.parts.iter_mut().for_each(|part| part.expect_look(time));
+        self.outputs.iter_mut().for_each(|outputs| outputs.expect_sample(first));
+        self.meters.expect_sample(first);
+        self.parts.iter_mut().for_each(|part| part.expect_sample(time));
     }
 
     /// Somebody looks now.
-    pub fn look(&mut self, now: Time) {
-        self.outputs.iter_mut().for_each(|outputs| outputs.look(now));
-        self.parts.iter_mut().for_each(|part| part.look(now));
+    pub fn sample(&mut self, now: Time) {
+        self.outputs.iter_mut().for_each(|outputs| outputs.sample(now));
+        self.parts.iter_mut().for_each(|part| part.sample(now));
     }
 
     /// Adds the latencies that partitions have counted; once, at the end.

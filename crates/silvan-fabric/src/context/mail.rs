@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use silvan_engine::{Event, Time};
 
-use super::{Announcement, Core, Word};
+use super::{Announcement, Context, Word};
 use crate::link::{ChannelId, Class, Way, unkey};
 use crate::packet::{Kind, Marks, Packet};
 
@@ -76,7 +76,7 @@ impl Far {
     }
 }
 
-impl Core {
+impl Context {
     /// What there is for another partition.
     pub fn mail_mut(&mut self, part: usize) -> Option<&mut Mail> {
         self.far.as_mut().map(|far| &mut far.mail[part])
