@@ -19,6 +19,7 @@ mod divided;
 mod key;
 mod pause;
 mod returns;
+mod view;
 
 use divided::Divided;
 use pause::Pauses;

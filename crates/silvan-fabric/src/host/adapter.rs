@@ -12,7 +12,8 @@
 use rustc_hash::FxHashMap;
 
 use super::{Attempt, Host};
-use crate::context::{Context, Word};
+use crate::context::Context;
+use crate::message::Word;
 use crate::packet::Kind;
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::Ports64;

@@ -10,7 +10,8 @@ use super::Host;
 use crate::congestion::marking::Severity;
 use crate::congestion::reaction::{ControlLevel, Mark};
 use crate::congestion::{CoalescePer, Coalescing, Notification};
-use crate::context::{Announcement, Context, Report};
+use crate::context::Context;
+use crate::message::{Announcement, Report};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::port::{Port, Vl};
 

@@ -91,7 +91,7 @@ impl Host {
         let busy_until = ctx.free_at(self.out).max(self.injection.free_at);
         // What may be sent when the link is free is tried then: there is another look.
         let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
-        let is_buffered = || self.adapter.is_some() && !self.buffered(ctx).is_empty();
+        let is_buffered = || self.adapter.is_some() && !self.buffered(&ctx.packets).is_empty();
         let then = if busy_until <= now && (waits || is_buffered()) {
             Wait::Credit
         } else if !waits && self.flows.throttled() > 0 {

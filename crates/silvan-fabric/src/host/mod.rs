@@ -17,7 +17,6 @@ mod flows;
 mod hours;
 mod index;
 mod look;
-mod order;
 mod send;
 mod solo;
 
@@ -25,13 +24,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use silvan_engine::cache::prefetch_lines;
-use silvan_engine::units::{BytePace, SpanParts};
+use silvan_engine::units::BytePace;
 use silvan_engine::{Event, Time};
 
 use crate::congestion::reaction::{ControlLevel, Rule, State};
 use crate::congestion::{Coalescing, Notification};
 use crate::context::Context;
+use crate::limiter::Limiter;
 use crate::link::{ChannelId, Class, key};
+use crate::message::CreditReturn;
+use crate::order::Order;
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::{Port, Vl};
 use crate::routing::lanes::{LEVELS, Lanes};
@@ -43,7 +45,6 @@ use announce::Leave;
 use control::{Coalescer, Outbox};
 use flows::{Flow, FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
-pub(crate) use order::{Order, Reordering};
 
 /// Sizes that all hosts share, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -61,32 +62,6 @@ impl Sizes {
         let block = self.credit_block;
         // A predictable branch is cheaper than a division.
         if block.is_power_of_two() { (size + block - 1) & !(block - 1) } else { size.div_ceil(block) * block }
-    }
-}
-
-/// A rate limit: when the next packet may pass, exact over any number of packets.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limiter {
-    pace: BytePace,
-    carry: u64,
-    free_at: Time,
-    /// The size asked for last and what it takes: most packets are of one size.
-    memo: (u32, SpanParts),
-}
-
-impl Limiter {
-    pub fn new(pace: BytePace) -> Self {
-        Self { pace, carry: 0, free_at: Time::ZERO, memo: (0, pace.parts(0)) }
-    }
-
-    /// Lets `bytes` pass, at `start` or when those before have passed; returns when they are through.
-    #[inline]
-    pub fn pass(&mut self, start: Time, bytes: u32) -> Time {
-        if self.memo.0 != bytes {
-            self.memo = (bytes, self.pace.parts(bytes));
-        }
-        self.free_at = self.free_at.max(start) + self.pace.add_parts(self.memo.1, &mut self.carry);
-        self.free_at
     }
 }
 
@@ -122,8 +97,6 @@ pub(crate) struct Host {
     pub control_lane: Option<Vl>,
     pub notification: Notification,
     dirty: bool,
-    /// The partition that it belongs to.
-    pub part: u16,
     pub sizes: Sizes,
     pub injection: Limiter,
     /// Those that draw, then those that ranks of jobs feed.
@@ -219,7 +192,6 @@ impl Host {
         Self {
             id: spec.id,
             place: spec.id,
-            part: 0,
             out: spec.out,
             into: spec.into,
             injection: Limiter::new(spec.injection),
@@ -324,11 +296,11 @@ impl Host {
         }
     }
 
-    /// Takes a packet into the input buffer, and lets its credit return when it has been drained; returns when
-    /// that is. Where outputs are run apart, the one that sent it has done so.
+    /// Takes a packet into the input buffer and returns its credit when it has been drained; returns when that is.
+    /// With a binned scheduler, the output that sent the packet has done so.
     #[inline]
     fn take_in(&mut self, ctx: &mut Context, packet: &Packet) -> Time {
-        if ctx.outputs.is_some() {
+        if ctx.is_binned() {
             return ctx.now + packet.tail_lag;
         }
         let way = (self.into, packet.vl, packet.dst);
@@ -341,7 +313,7 @@ impl Host {
                 ctx.meters.check_order(packet, ctx.now);
             }
         }
-        ctx.release(way, packet.space, done);
+        ctx.release(CreditReturn { way, space: packet.space, leaves_at: done });
         done
     }
 
@@ -387,7 +359,7 @@ impl Host {
     fn count(&mut self, ctx: &mut Context, (number, packet): (u64, &Packet), done: Time) {
         match &mut self.order {
             None => ctx.meters.delivered(packet, done),
-            Some(order) => order.deliver(ctx, (number, packet), done),
+            Some(order) => order.deliver(&mut ctx.meters, (number, packet), done),
         }
     }
 

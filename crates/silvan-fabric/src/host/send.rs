@@ -6,7 +6,7 @@ use super::flows::{Flow, FlowId};
 use super::{Attempt, Host};
 use crate::congestion::reaction::ControlLevel;
 use crate::context::Context;
-use crate::packet::{Kind, NO_PACKET, Packet};
+use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::port::{Port, Vl};
 use crate::traffic::source::Message;
 
@@ -181,6 +181,22 @@ impl Host {
             self.end_route(ctx, end);
         }
         self.requeue(id, end);
+    }
+
+    /// Numbers a packet that is about to be sent, where packets may overtake each other.
+    #[inline]
+    fn number(&mut self, ctx: &mut Context, id: PacketId) {
+        let Some(order) = &mut self.order else { return };
+        let packet = &ctx.packets[id];
+        let number = order.next_number(packet.source, packet.dst);
+        ctx.packets.set_number(id, number);
+    }
+
+    /// Whether the packets of a flow take the tables' ports now.
+    #[inline]
+    fn is_pinned(&self, source: u16, destination: u32, now: Time) -> bool {
+        let pins = self.order.as_ref().is_some_and(|order| order.pins_throttled);
+        pins && self.strength(source, destination, now) > 0
     }
 
     /// After a packet: back into the ring, or away if nothing is left to send.

@@ -49,7 +49,7 @@ impl Links {
         }
     }
 
-    /// See [`Links::foresee_way`].
+    /// See [`Links::prefetch_way`].
     #[inline(never)]
     pub(super) fn prefetch_divided(&self, divided: &Divided, way: Way) {
         let (id, vl, dst) = way;

@@ -9,9 +9,9 @@ use silvan_engine::{Bins, Time};
 use super::foresee::MANY;
 use super::port::{MAX_INPUTS, MAX_LANES, Port, REMOTE, UNPLANNED};
 use super::routes::{Routes, RoutesBuilder};
-use super::{Bank, Entry, Feeder, Kind, Mail, NONE, Outputs, Partition, Remote, Sender};
+use super::{Bank, Entry, Feeder, Kind, NONE, Outputs, Partitioning, Remote, Sender};
 use crate::congestion::marking::{FecnRule, FecnState, Marker, Rule, Ruled};
-use crate::host::Limiter;
+use crate::limiter::Limiter;
 use crate::link::{ChannelId, LinkKind, Links, Receiver, Returns};
 use crate::packet::Fifo;
 use crate::port::Vl;
@@ -140,7 +140,7 @@ impl Reach {
 impl Outputs {
     /// The outputs of the switches, for each partition, of a network that fits. The switches keep what does
     /// not change.
-    pub fn new(plan: &Plan, partition: &Partition, switches: &mut Vec<Switch>) -> Vec<Self> {
+    pub fn new(plan: &Plan, partition: &Partitioning, switches: &mut Vec<Switch>) -> Vec<Self> {
         let Some(reach) = plan.reach() else { return Vec::new() };
         let mut builder = Builder::new(plan, partition, reach);
         let mut next = vec![0; partition.count];
@@ -160,7 +160,7 @@ impl Outputs {
 
 struct Builder<'a> {
     plan: &'a Plan<'a>,
-    partition: &'a Partition,
+    partition: &'a Partitioning,
     reach: Reach,
     rule: Option<Arc<FecnRule>>,
     /// Per switch.
@@ -171,7 +171,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(plan: &'a Plan<'a>, partition: &'a Partition, reach: Reach) -> Self {
+    fn new(plan: &'a Plan<'a>, partition: &'a Partitioning, reach: Reach) -> Self {
         let (markers, routes, rows) = Default::default();
         Self { plan, partition, reach, rule: None, markers, routes, rows }
     }
@@ -342,7 +342,6 @@ impl<'a> Builder<'a> {
             feeders,
             senders: senders.into(),
             remotes: remotes.into(),
-            mail: (0..self.partition.count).map(|_| Mail::default()).collect(),
             kinds: self.kinds(),
             routes: Arc::clone(routes),
             output_of: output_of.into(),

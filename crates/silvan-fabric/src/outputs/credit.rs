@@ -78,7 +78,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         }
     }
 
-    /// Somebody looks: what is back by now is not outstanding.
+    /// A sample is taken: what is back by now is not outstanding.
     pub(super) fn sample(&mut self, now: Time) {
         let sums = &mut self.early_sums;
         self.early.retain(|&Early { back, lane, space }| {

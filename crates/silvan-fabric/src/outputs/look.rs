@@ -8,7 +8,7 @@ use crate::packet::Pool;
 
 impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     fn is_idle(&self) -> bool {
-        self.arrivals.is_empty() && self.planned.is_empty() && self.mail.iter().all(super::Mail::is_empty)
+        self.arrivals.is_empty() && self.planned.is_empty()
     }
 
     fn queued_bytes(&self, output: usize) -> u32 {
@@ -31,6 +31,23 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let returning = self.returns[at].iter(&self.spills);
         let back: u32 = returning.filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
         self.capacities[at] - self.ports[output].lanes[vl].available - back + self.early_sums[at]
+    }
+
+    fn check_capacities(&self, first: usize, most: usize) -> Result<(), String> {
+        let count = self.capacities.len();
+        for step in 0..most.min(count) {
+            let at = (first + step) % count;
+            let (output, vl) = (at / LANES, at % LANES);
+            let (available, capacity) = (self.ports[output].lanes[vl].available, self.capacities[at]);
+            let returning: u32 = self.returns[at].iter(&self.spills).map(|entry| entry.1).sum();
+            if available.saturating_add(returning) > capacity {
+                return Err(format!(
+                    "output {output} VL {vl} has a credit of {available} bytes and {returning} bytes returning, but \
+                     the buffer has {capacity}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn is_stuck(&self, output: usize, vl: usize) -> bool {
@@ -90,7 +107,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
 }
 
 impl Outputs {
-    /// Whether nothing arrives and no output wants to decide, ever.
+    /// Whether nothing arrives any more and no output wants to decide.
     pub fn is_idle(&self) -> bool {
         with_bank!(self, bank => bank.is_idle())
     }
@@ -116,13 +133,18 @@ impl Outputs {
         with_bank!(self, bank => bank.outstanding(output, usize::from(vl), now))
     }
 
-    /// See [`crate::link::Links::has_some_credit`].
-    pub fn has_some_credit(&mut self, output: usize, vl: u8, space: u32, now: Time) -> bool {
+    /// Whether there are `space` bytes of credit for an output at a time.
+    pub fn has_some_credit(&self, output: usize, vl: u8, space: u32, now: Time) -> bool {
         with_bank!(self, bank => {
             let at = output * bank.ports[output].lanes.len() + usize::from(vl);
-            let lane = &mut bank.ports[output].lanes[usize::from(vl)];
-            lane.has_credit(space, now, &mut bank.returns[at], &mut bank.spills)
+            let back = bank.returns[at].iter(&bank.spills).filter(|entry| entry.0 <= now).map(|entry| entry.1);
+            bank.ports[output].lanes[usize::from(vl)].available + back.sum::<u32>() >= space
         })
+    }
+
+    /// See [`crate::link::Links::check_capacities`].
+    pub fn check_capacities(&self, first: usize, most: usize) -> Result<(), String> {
+        with_bank!(self, bank => bank.check_capacities(first, most))
     }
 
     /// See [`crate::link::Links::is_stuck`].

@@ -21,9 +21,9 @@
 
 mod build;
 mod credit;
+mod exchange;
 mod foresee;
 mod look;
-mod mail;
 mod partition;
 mod port;
 mod routes;
@@ -34,13 +34,13 @@ use std::sync::Arc;
 use silvan_engine::{Bins, EventQueue, Time};
 
 use crate::congestion::marking::{FecnRule, FecnState};
-use crate::host::Limiter;
+use crate::limiter::Limiter;
 use crate::link::{ChannelId, LinkKind, Links, Returns, Spills};
-use crate::measure::Meters;
+use crate::message::{HeadArrival as Arrival, Mailbox};
+use crate::meters::Meters;
 use crate::packet::{Fifo, PacketId, Pool};
 pub(crate) use build::Plan;
-pub(crate) use mail::Mail;
-pub(crate) use partition::Partition;
+pub(crate) use partition::Partitioning;
 use port::Port;
 use routes::Routes;
 
@@ -51,23 +51,10 @@ pub(crate) struct Around<'a> {
     /// The links that hosts send on.
     pub links: &'a mut Links,
     pub meters: &'a mut Meters,
+    /// Messages for other partitions, by their numbers.
+    pub outbox: &'a mut [Mailbox],
     /// Hosts have done all that was to be done before this time.
     pub hosts_at: Time,
-}
-
-/// A packet's head on its way to an output, by value.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-struct Arrival {
-    output: u32,
-    packet: PacketId,
-    /// When it is ready for arbitration: the lower bits, the bin has the others.
-    when: u32,
-    dst: u32,
-    size: u16,
-    space: u16,
-    input: u8,
-    vl: u8,
 }
 
 /// What many links have in common, and what tells when credit is booked early.
@@ -130,7 +117,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     shift: u32,
     /// The current bin.
     bin: u64,
-    /// When somebody looks: what happens later is not booked before it does.
+    /// The time of the next sample: what happens later is not booked before it does.
     next_sample: Time,
     ports: Box<[Port<LANES>]>,
     /// Packets behind the heads: `[(port * LANES + vl) * width + input]`.
@@ -162,8 +149,6 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
     acknowledges: bool,
     /// Outputs of other partitions that send here.
     senders: Box<[Sender]>,
-    /// Per partition: what is to be sent there.
-    mail: Box<[Mail]>,
     /// Per channel that a host sends on.
     entries: Box<[Option<Entry>]>,
     rule: Option<Arc<FecnRule>>,
@@ -239,12 +224,12 @@ impl Outputs {
         with_bank!(self, bank => bank.run(around, arrive_before, decide_before));
     }
 
-    /// Somebody will look at what is on its way at this time.
+    /// The next sample is taken at this time.
     pub fn expect_sample(&mut self, time: Time) {
         with_bank!(self, bank => bank.next_sample = time);
     }
 
-    /// Somebody looks now.
+    /// A sample is taken now.
     pub fn sample(&mut self, now: Time) {
         with_bank!(self, bank => bank.sample(now));
     }

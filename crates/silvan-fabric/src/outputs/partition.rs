@@ -8,7 +8,7 @@ use crate::switch::Switch;
 /// Who belongs to which partition. A host belongs to that of its switch: only switches act on each other from
 /// one partition to another.
 #[derive(Debug)]
-pub(crate) struct Partition {
+pub(crate) struct Partitioning {
     pub count: usize,
     /// Per switch.
     pub of_switch: Vec<u16>,
@@ -18,7 +18,7 @@ pub(crate) struct Partition {
     pub lookahead: Time,
 }
 
-impl Partition {
+impl Partitioning {
     /// At most `count` partitions, and no more than there are switches with hosts; fewer where the switch that
     /// a host sends to and the one that it receives from would be in different ones.
     pub fn new(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {

@@ -6,6 +6,7 @@ use super::port::{Company, Head, OutputLane, REMOTE, TO_HOST, UNPLANNED};
 use super::{Around, Arrival, Bank, Feeder, Remote, Sender};
 use crate::congestion::marking::{Fill, Rule};
 use crate::link::{ChannelId, Class, key};
+use crate::message::OutputCredit;
 use crate::packet::{Kind, PacketId, Pool};
 use crate::port::{Port, Vl};
 use crate::port_set::{Ports256, next_of};
@@ -74,7 +75,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let output = entry.first + self.routes.of(entry.row, dst);
         let arrival =
             Arrival { output, packet, when: when.0 as u32, dst, size, space, input: entry.input, vl };
-        self.mail[usize::from(part)].send(when, arrival, around.packets[packet]);
+        around.outbox[usize::from(part)].send_head(when, arrival, around.packets[packet]);
         around.packets.remove(packet);
     }
 
@@ -475,7 +476,8 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
             }
             Feeder::Remote(sender) => {
                 let Sender { part, output, delay } = self.senders[sender as usize];
-                self.mail[usize::from(part)].credit(output, vl as u8, end + delay, space);
+                let credit = OutputCredit { output, space, back: end + delay, vl: vl as u8 };
+                around.outbox[usize::from(part)].send_output_credit(credit);
             }
             Feeder::Host(channel) => {
                 around.links.release(

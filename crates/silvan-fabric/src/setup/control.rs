@@ -6,14 +6,15 @@ use std::sync::Arc;
 use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
 
+use super::Builder;
 use super::model::PacketChoice;
-use super::{Builder, Reason, SetupError};
+use super::round_trip::RoundTrip;
 use crate::congestion::marking::{self, BufferRule, FecnRule, Marker, Marking, Ruled, SampledRule};
 use crate::congestion::reaction::{
     Cct, ExplicitRate, Function, MvcmRule, RateRule, Reaction, Rule, WindowRule,
 };
-use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::{Feedback, Notification};
+use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
 use crate::port::PortVl;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};

@@ -6,8 +6,9 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate};
 
 use super::model::{Model, SwitchModel};
-use super::{Builder, Reason, SetupError, small};
+use super::{Builder, small};
 use crate::config::{Arbitration, Architecture, Assignment};
+use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Paths};
 use crate::link::Division;
 use crate::port::Port;

@@ -108,7 +108,7 @@ impl Switch {
 
     /// Bytes that wait for an output, and that are in use at the far end of its link on a lane.
     pub(super) fn load(&self, ctx: &Context, output: Port, vl: Vl) -> u64 {
-        let in_use = ctx.outstanding(self.ports().out(output), vl);
-        u64::from(self.queued_bytes(ctx, output)) + u64::from(in_use)
+        let in_use = ctx.links.outstanding(self.ports().out(output), vl, ctx.now);
+        u64::from(self.queued_bytes(output)) + u64::from(in_use)
     }
 }

@@ -20,6 +20,7 @@ use super::Ports;
 use super::rounds::Rounds;
 use crate::congestion::marking::{Arrival, Fill};
 use crate::context::Context;
+use crate::message::CreditReturn;
 use crate::packet::{Fifo, Kind, PacketId};
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
@@ -381,7 +382,8 @@ impl<S: PortSet> CioqSwitch<S> {
             self.used[lane.index()] -= space;
         }
         from.leaving = Leaving { end, lane: self.ports.lane(input, vl), space };
-        ctx.release((self.ports.feeder(input), vl, dst), space, end);
+        let way = (self.ports.feeder(input), vl, dst);
+        ctx.release(CreditReturn { way, space, leaves_at: end });
         let state = &mut self.outputs[output.index()];
         state.write_free = end;
         state.held += 1;

@@ -51,13 +51,13 @@ impl FcfsSwitch {
         Self { lanes, outputs: vec![Output::default(); count].into(), ports, control_first }
     }
 
-    /// See [`super::Switch::foresee`].
+    /// See [`super::Switch::prefetch`].
     #[inline]
     pub fn prefetch(&self) {
         prefetch_lines::<_, 3>(std::slice::from_ref(self), 0);
     }
 
-    /// See [`super::Switch::foresee_wake`].
+    /// See [`super::Switch::prefetch_wake`].
     #[inline]
     pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
         ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);

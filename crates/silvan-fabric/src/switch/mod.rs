@@ -16,9 +16,8 @@ mod round_robin;
 mod rounds;
 mod voq;
 
-use crate::context::{Context, Report, Word};
-#[cfg(debug_assertions)]
-use crate::outputs::Outputs;
+use crate::context::Context;
+use crate::message::{Report, Word};
 use crate::packet::PacketId;
 use crate::port::{Port, Vl};
 use crate::port_set::{Ports64, Ports256};
@@ -232,7 +231,7 @@ impl Switch {
             _ => {}
         }
         // What waits for the output may have looked for the link to be free before.
-        if self.queued_bytes(ctx, output) > 0 {
+        if self.queued_bytes(output) > 0 {
             let channel = self.ports().out(output);
             ctx.wake(channel, ctx.free_at(channel));
         }
@@ -261,41 +260,26 @@ impl Switch {
 
     /// Data packets marked at an output so far, each where it was marked first, and whether the output is in
     /// the congestion state on some virtual lane.
-    pub fn marks(&self, ctx: &Context, output: Port) -> (u64, bool) {
-        if let Some((part, first)) = self.apart()
-            && let Some(outputs) = &ctx.part(part).outputs
-        {
-            return outputs.state(first as usize + output.index());
-        }
+    pub fn marks(&self, output: Port) -> (u64, bool) {
         let ports = self.ports();
         let mut lanes = output.with_lanes(ports.lanes);
         (ports.marks[output.index()], lanes.any(|lane| ports.marker.state(lane).0))
     }
 
-    /// Where its outputs are run apart, its partition and the first of its outputs there.
+    /// With a binned scheduler, its partition and the first of its outputs there.
     pub fn apart(&self) -> Option<(u16, u32)> {
-        if let Self::Apart { ports, first } = self { Some((ports.part, *first)) } else { None }
+        if let Self::Apart { ports, first } = self { Some((ports.partition, *first)) } else { None }
     }
 
     /// Bytes in the queues that feed an output.
-    pub fn queued_bytes(&self, ctx: &Context, output: Port) -> u32 {
-        with_switch!(self, switch => switch.queued_bytes(output), Self::Apart { ports, first } => {
-            let outputs = ctx.part(ports.part).outputs.as_ref();
-            outputs.map_or(0, |outputs| outputs.queued_bytes(*first as usize + output.index()))
-        })
+    pub fn queued_bytes(&self, output: Port) -> u32 {
+        with_switch!(self, switch => switch.queued_bytes(output), Self::Apart { .. } => 0)
     }
 
     /// Buffer space in use at an input on a virtual lane, found by walking its queues.
     #[cfg(debug_assertions)]
     pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
-        let ctx = ctx.part(self.ports().part);
-        with_switch!(self, switch => switch.buffered(ctx, input, vl), Self::Apart { ports, first } => {
-            let all = *first as usize..*first as usize + ports.count();
-            let of = |outputs: &Outputs| {
-                all.map(|output| outputs.buffered(output, (vl.index(), input.index()), &ctx.packets)).sum()
-            };
-            ctx.outputs.as_ref().map_or(0, of)
-        })
+        with_switch!(self, switch => switch.buffered(ctx, input, vl), Self::Apart { .. } => 0)
     }
 
     /// The outputs, each with its lane, that the packets at the heads of an input's queues ask for: space of a
@@ -304,18 +288,10 @@ impl Switch {
         if let Self::Voq(switch) = self
             && switch.ports.changes_lanes()
         {
-            return switch.holders(ctx.part(switch.ports.part), input, vl);
+            return switch.holders(ctx, input, vl);
         }
-        self.heads_of_lane(ctx, input, vl).into_iter().map(|output| (output, vl)).collect()
-    }
-
-    fn heads_of_lane(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<Port> {
-        let ctx = ctx.part(self.ports().part);
-        with_switch!(self, switch => switch.heads(ctx, input, vl), Self::Apart { ports, first } => {
-            let Some(outputs) = ctx.outputs.as_ref() else { return Vec::new() };
-            let of_lane = (vl.index(), input.index());
-            let asks = |output: &Port| outputs.is_asked(*first as usize + output.index(), of_lane);
-            Port::all(ports.count()).filter(asks).collect()
-        })
+        let heads =
+            with_switch!(self, switch => switch.heads(ctx, input, vl), Self::Apart { .. } => Vec::new());
+        heads.into_iter().map(|output| (output, vl)).collect()
     }
 }

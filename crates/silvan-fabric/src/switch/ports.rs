@@ -8,8 +8,9 @@ use silvan_engine::{Rate, Time};
 
 use super::{Chooser, Detourer, Director};
 use crate::congestion::marking::{Fill, Marker};
-use crate::context::{Context, Report, Word};
+use crate::context::Context;
 use crate::link::{ChannelId, Class, key};
+use crate::message::{CreditReturn, Report, Word};
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::{Port, PortVl, Vl};
 use crate::routing::lanes::Lanes;
@@ -60,7 +61,7 @@ pub(crate) struct Ports {
     pub node: u32,
     /// Its place among the switches of its partition, by which events name it, and its partition.
     pub place: u32,
-    pub part: u16,
+    pub partition: u16,
     /// Whether some packet may come in on a slower link than it leaves on, at any output.
     pub may_underrun: bool,
     /// Space of a full packet, which a root must have credit for.
@@ -92,7 +93,7 @@ impl Ports {
         let channels = wiring.iter().map(both).collect();
         Self {
             node,
-            part: 0,
+            partition: 0,
             place: node,
             lanes,
             channels,
@@ -351,7 +352,8 @@ impl Ports {
             self.mark(ctx, output, id, severity);
         }
         let end = ctx.send(self.out(output), id);
-        ctx.release((self.feeder(input), came, dst), space, read.unwrap_or(end));
+        let way = (self.feeder(input), came, dst);
+        ctx.release(CreditReturn { way, space, leaves_at: read.unwrap_or(end) });
         end
     }
 }

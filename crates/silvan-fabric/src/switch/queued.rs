@@ -17,8 +17,9 @@ use super::Ports;
 use super::islip::Islip;
 use super::round_robin::RoundRobin;
 use crate::congestion::marking::Fill;
-use crate::context::{Context, Word};
+use crate::context::Context;
 use crate::link::{ChannelId, Class};
+use crate::message::Word;
 use crate::packet::{Packet, PacketId};
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
@@ -86,14 +87,14 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// See [`super::Switch::foresee`].
+    /// See [`super::Switch::prefetch`].
     #[inline]
     pub fn prefetch(&self) {
         prefetch_lines::<_, 8>(std::slice::from_ref(self), 0);
         prefetch_lines::<_, 2>(std::slice::from_ref(&self.arbiter), 0);
     }
 
-    /// See [`super::Switch::foresee_arrival`].
+    /// See [`super::Switch::prefetch_arrival`].
     #[inline]
     pub fn prefetch_arrival(&self, ctx: &Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
@@ -114,7 +115,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         ctx.links.prefetch_way((self.ports.feeder(input), vl, packet.dst));
     }
 
-    /// See [`super::Switch::foresee_wake`].
+    /// See [`super::Switch::prefetch_wake`].
     #[inline]
     pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
         let lane = self.ports.lane(output, Vl::FIRST);

@@ -143,7 +143,7 @@ impl VoqSwitch {
         }
     }
 
-    /// See [`super::Switch::foresee_arrival`].
+    /// See [`super::Switch::prefetch_arrival`].
     #[inline]
     pub fn prefetch_arrival(&self, ctx: &Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
@@ -155,7 +155,7 @@ impl VoqSwitch {
         ctx.links.prefetch_lane(channel, packet.vl);
     }
 
-    /// See [`super::Switch::foresee_wake`].
+    /// See [`super::Switch::prefetch_wake`].
     #[inline]
     pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
         let lane = self.ports.lane(output, Vl::FIRST);

@@ -1,11 +1,38 @@
-//! Counters that the nodes feed directly.
+//! Counters that nodes write. Each partition has its own; the run adds them up at samples.
+
+mod deliveries;
+mod latency;
 
 use silvan_engine::Time;
 
-use crate::host::Reordering;
-use crate::measure::deliveries::Deliveries;
-use crate::measure::latency::Latency;
 use crate::packet::Packet;
+pub(crate) use deliveries::{Deliveries, Sender, Watch};
+pub(crate) use latency::Bin;
+use latency::Latency;
+
+/// What comes of packets that overtake each other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reordering {
+    /// Packets that came after a later one of their flow.
+    pub late: u64,
+    /// Packets that had to wait for an earlier one; those that need no more, and how long they waited.
+    pub held: u64,
+    pub released: u64,
+    pub waited_ps: u128,
+    /// The most payload that one host held at a time.
+    pub most_bytes: u64,
+}
+
+impl Reordering {
+    /// Adds what other hosts have counted.
+    pub fn add(&mut self, other: &Self) {
+        self.late += other.late;
+        self.held += other.held;
+        self.released += other.released;
+        self.waited_ps += other.waited_ps;
+        self.most_bytes = self.most_bytes.max(other.most_bytes);
+    }
+}
 
 /// Counters of one class of traffic: a named flow, or a traffic pattern.
 #[derive(Debug)]
@@ -69,7 +96,7 @@ impl Tally {
     }
 }
 
-/// A data packet that a host will have drained after the next look: when its tail is in the host's buffer, and when
+/// A data packet that a host will have drained after the next sample: when its tail is in the host's buffer, and when
 /// it is drained.
 #[derive(Debug, Clone, Copy)]
 struct Later {
@@ -93,9 +120,9 @@ pub(crate) struct Meters {
     pub warmup: Time,
     pub packets_injected: u64,
     pub packets_delivered: u64,
-    /// Whether somebody waits for so many packets to be delivered.
+    /// Whether traffic waits for a number of packets to be delivered.
     pub is_awaited: bool,
-    /// Nobody looks at these counters before.
+    /// These counters are not read before.
     next_sample: Time,
     /// Data packets that hosts will have drained after that.
     later: Vec<Later>,
@@ -145,11 +172,10 @@ impl ClassMeter {
         }
     }
 
-    /// Closes the current sampling interval, and gives what was counted in it.
-    pub fn close_interval(&mut self) -> Tally {
+    /// Closes the current sampling interval.
+    fn close_interval(&mut self) {
         let interval = std::mem::take(&mut self.interval);
         self.total.add(&interval);
-        interval
     }
 }
 
@@ -198,35 +224,32 @@ impl Meters {
 
     /// Sets these counters to the sums of those of all partitions. What belongs to the current interval moves
     /// here; latencies stay, see [`Self::gather_latencies`].
-    pub fn gather<'a>(&mut self, parts: impl Iterator<Item = &'a mut Self>) {
-        let hosts = self.received_bytes.len();
-        for (at, part) in parts.enumerate() {
-            if at == 0 {
-                self.reset(hosts);
-            }
-            self.warm |= part.warm;
-            self.packets_injected += part.packets_injected;
-            self.packets_delivered += part.packets_delivered;
-            self.control_injected += part.control_injected;
-            self.control_delivered += part.control_delivered;
-            self.fecn_marks += part.fecn_marks;
-            self.validations += part.validations;
-            self.becn_received += part.becn_received;
-            self.reports += part.reports;
-            self.announced += part.announced;
-            self.probes += part.probes;
-            self.busiest_link_ps = self.busiest_link_ps.max(part.busiest_link_ps);
-            self.reordering.add(&part.reordering);
-            self.deliveries.gather(&mut part.deliveries);
+    pub fn gather<'a>(&mut self, partitions: impl Iterator<Item = &'a mut Self>) {
+        self.reset();
+        for other in partitions {
+            self.warm |= other.warm;
+            self.packets_injected += other.packets_injected;
+            self.packets_delivered += other.packets_delivered;
+            self.control_injected += other.control_injected;
+            self.control_delivered += other.control_delivered;
+            self.fecn_marks += other.fecn_marks;
+            self.validations += other.validations;
+            self.becn_received += other.becn_received;
+            self.reports += other.reports;
+            self.announced += other.announced;
+            self.probes += other.probes;
+            self.busiest_link_ps = self.busiest_link_ps.max(other.busiest_link_ps);
+            self.reordering.add(&other.reordering);
+            self.deliveries.gather(&mut other.deliveries);
             for (sums, own) in [
-                (&mut self.received_bytes, &part.received_bytes),
-                (&mut self.sent_bytes, &part.sent_bytes),
-                (&mut self.received_warmup, &part.received_warmup),
-                (&mut self.sent_warmup, &part.sent_warmup),
+                (&mut self.received_bytes, &other.received_bytes),
+                (&mut self.sent_bytes, &other.sent_bytes),
+                (&mut self.received_warmup, &other.received_warmup),
+                (&mut self.sent_warmup, &other.sent_warmup),
             ] {
                 sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
             }
-            for (sum, own) in self.classes.iter_mut().zip(&mut part.classes) {
+            for (sum, own) in self.classes.iter_mut().zip(&mut other.classes) {
                 sum.generated_bytes += own.generated_bytes;
                 sum.injected_bytes += own.injected_bytes;
                 sum.delivered_bytes += own.delivered_bytes;
@@ -237,31 +260,38 @@ impl Meters {
         }
     }
 
-    fn reset(&mut self, hosts: usize) {
-        let classes = std::mem::take(&mut self.classes);
-        #[cfg(debug_assertions)]
-        let out_of_order = self.out_of_order.take();
-        let deliveries = std::mem::take(&mut self.deliveries);
-        let (warmup, jobs_from) = (self.warmup, self.jobs_from);
-        *self = Self { warmup, jobs_from, deliveries, ..Self::new(classes, hosts) };
-        #[cfg(debug_assertions)]
-        {
-            self.out_of_order = out_of_order;
-        }
-        for class in &mut self.classes {
+    /// Sets the sums of [`Self::gather`] to zero.
+    fn reset(&mut self) {
+        let hosts = self.received_bytes.len();
+        let mut classes = std::mem::take(&mut self.classes);
+        for class in &mut classes {
             (class.generated_bytes, class.injected_bytes) = (0, 0);
             (class.delivered_bytes, class.warmup_bytes) = (0, 0);
         }
+        let deliveries = std::mem::take(&mut self.deliveries);
+        let (warmup, jobs_from) = (self.warmup, self.jobs_from);
+        *self = Self { warmup, jobs_from, deliveries, ..Self::new(classes, hosts) };
     }
 
-    /// Adds the latencies of the partitions.
-    pub fn gather_latencies<'a>(&mut self, parts: impl Iterator<Item = &'a Self>) {
-        for part in parts {
-            for (sum, own) in self.classes.iter_mut().zip(&part.classes) {
-                sum.since_generation.add(&own.since_generation);
-                sum.since_injection.add(&own.since_injection);
+    /// Moves the latencies of the partitions here; once, at the end.
+    pub fn gather_latencies<'a>(&mut self, partitions: impl Iterator<Item = &'a mut Self>) {
+        for (at, other) in partitions.enumerate() {
+            for (sum, own) in self.classes.iter_mut().zip(&mut other.classes) {
+                for (sum, own) in [
+                    (&mut sum.since_generation, &mut own.since_generation),
+                    (&mut sum.since_injection, &mut own.since_injection),
+                ] {
+                    // There is nothing yet, and many classes have many counters.
+                    if at == 0 { std::mem::swap(sum, own) } else { sum.add(own) }
+                }
             }
         }
+    }
+
+    /// Closes the current sampling interval.
+    pub fn close_interval(&mut self) {
+        self.deliveries.clear();
+        self.classes.iter_mut().for_each(ClassMeter::close_interval);
     }
 
     /// The warm-up is over: averages start here.
@@ -288,7 +318,7 @@ impl Meters {
         self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload);
     }
 
-    /// Nobody looks at these counters before a time.
+    /// These counters are not read before a time.
     pub fn expect_sample(&mut self, time: Time) {
         self.next_sample = time;
         let mut later = std::mem::take(&mut self.later);
@@ -303,7 +333,7 @@ impl Meters {
     }
 
     /// Data packets whose tails are in their hosts' buffers by a time, or those that are still on their way, of those
-    /// that will have been drained after the next look.
+    /// that will have been drained after the next sample.
     pub fn later(&self, now: Time, are_in: bool) -> impl Iterator<Item = &Packet> {
         self.later.iter().filter(move |one| (one.tail_at <= now) == are_in).map(|one| &one.packet)
     }

@@ -6,7 +6,8 @@ use std::collections::BinaryHeap;
 
 use silvan_engine::Time;
 
-use crate::host::{Host, Limiter, Order};
+use crate::limiter::Limiter;
+use crate::order::Order;
 use crate::packet::Packet;
 
 /// What a host will take in.
@@ -28,10 +29,11 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// For hosts in the order of their places, before anything happens.
-    pub fn new<'h>(hosts: impl Iterator<Item = &'h Host>) -> Self {
-        let sink = |host: &Host| Sink { drain: host.drain, order: host.fresh_order() };
-        Self { sinks: hosts.map(sink).collect(), due: BinaryHeap::new(), past: 0 }
+    /// For hosts in the order of their places, each with the limit of its drain and its order of packets, before
+    /// anything happens.
+    pub fn new(hosts: impl Iterator<Item = (Limiter, Option<Order>)>) -> Self {
+        let sinks = hosts.map(|(drain, order)| Sink { drain, order });
+        Self { sinks: sinks.collect(), due: BinaryHeap::new(), past: 0 }
     }
 
     /// A data packet with its number will be in at a host at a time.

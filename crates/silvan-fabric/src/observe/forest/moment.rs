@@ -5,12 +5,12 @@
 
 use silvan_engine::{Rate, Time};
 
+use super::NONE;
 use super::ways::Tables;
-use super::{NONE, Nodes};
 use crate::config::{Config, RoutePer};
-use crate::context::Context;
 use crate::link::ChannelId;
-use crate::measure::series::LinkName;
+use crate::observe::series::LinkName;
+use crate::partition::View;
 use crate::port::{Port, PortVl, Vl};
 use crate::queueing::isolation::Cams;
 use crate::switch::Switch;
@@ -93,19 +93,19 @@ impl Map {
     }
 
     /// Learns which links hosts send and receive on; once, as hosts are not there from the start.
-    pub fn find_hosts(&mut self, nodes: Nodes) {
+    pub fn find_hosts(&mut self, view: View) {
         if !self.of_host.is_empty() {
             return;
         }
         let Self { links, by_channel, of_host, .. } = self;
-        for (at, host) in nodes.hosts.iter().enumerate() {
+        for (at, host) in view.hosts().enumerate() {
             let link = |channel: ChannelId| by_channel.get(channel as usize).copied().unwrap_or(NONE);
             of_host.push(link(host.out));
             if let Some(into) = links.get_mut(link(host.into) as usize) {
                 into.host = at as u32;
             }
         }
-        self.tables = Tables::new(nodes, &self.links);
+        self.tables = Tables::new(view, &self.links);
     }
 
     /// The links on which a switch sends what it has for a host behind a root: that of its table, or, where
@@ -123,16 +123,16 @@ impl Map {
     }
 
     /// The bytes that a link carried since the last call.
-    fn carried(&mut self, ctx: &Context, at: usize) -> u64 {
+    fn carried(&mut self, view: View, at: usize) -> u64 {
         let link = &mut self.links[at];
-        let sent = ctx.sent_by(link.channel);
+        let sent = view.sent_by(link.channel);
         sent.saturating_sub(std::mem::replace(&mut link.sent_bytes, sent))
     }
 
     /// The share of what it can carry, or its host can take, that a link carried, if that is so many bytes.
-    fn utilisation(&self, ctx: &Context, at: usize, bytes: u64, span: Time) -> f64 {
+    fn utilisation(&self, view: View, at: usize, bytes: u64, span: Time) -> f64 {
         let link = &self.links[at];
-        let rate = ctx.links.rate(link.channel);
+        let rate = view.rate(link.channel);
         let most = if link.host == NONE { rate } else { self.drain.map_or(rate, |drain| drain.min(rate)) };
         bytes as f64 * 8.0 / (most.0 as f64 * span.as_secs_f64())
     }
@@ -218,14 +218,7 @@ impl Moment {
     /// Finds the trees now. A root is an output that others wait for, or that has special queues, and that does
     /// not wait itself, but has more waiting than it can send: it was busy all the time, or faces a host. One
     /// that had a tree before, as `lives` says, has one as long as it is busy.
-    pub fn find(
-        &mut self,
-        ctx: &mut Context,
-        nodes: Nodes,
-        map: &mut Map,
-        span: Time,
-        lives: impl Fn(u32) -> bool,
-    ) {
+    pub fn find(&mut self, view: View, map: &mut Map, span: Time, lives: impl Fn(u32) -> bool) {
         for &link in &self.order {
             self.members[link as usize] = NOT_IN;
         }
@@ -233,17 +226,17 @@ impl Moment {
         self.order.clear();
         self.waits.clear();
         self.waiting.fill(false);
-        let is_some_loaded = self.look(ctx, nodes, map);
+        let is_some_loaded = self.look(view, map);
         if is_some_loaded {
-            self.find_waits(ctx, nodes, map);
+            self.find_waits(view, map);
         }
         for at in 0..map.links.len() {
-            let bytes = map.carried(ctx, at);
+            let bytes = map.carried(view, at);
             if self.states[at] != State::Loaded {
                 continue;
             }
-            let is_busy = map.utilisation(ctx, at, bytes, span) >= BUSY;
-            if self.is_root(nodes, map, (at as u32, is_busy), &lives) {
+            let is_busy = map.utilisation(view, at, bytes, span) >= BUSY;
+            if self.is_root(view, map, (at as u32, is_busy), &lives) {
                 let root = self.roots.len() as u32;
                 self.members[at] = Member { root, lanes: u16::MAX, ..NOT_IN };
                 self.roots.push(at as u32);
@@ -254,7 +247,7 @@ impl Moment {
         self.gather();
         for &link in &self.order {
             if let Some((switch, output)) = map.links[link as usize].switch {
-                let queued = nodes.switches[switch as usize].queued_bytes(ctx, output);
+                let queued = view.queued_bytes(switch, output);
                 self.members[link as usize].queued = queued;
             }
         }
@@ -263,7 +256,7 @@ impl Moment {
     /// Whether a loaded output is a root.
     fn is_root(
         &self,
-        nodes: Nodes,
+        view: View,
         map: &Map,
         (at, is_busy): (u32, bool),
         lives: &impl Fn(u32) -> bool,
@@ -276,7 +269,7 @@ impl Moment {
         let link = &map.links[at as usize];
         let faces_host = link.host != NONE;
         let has_queues = |(switch, output): (u32, Port)| {
-            let cams = nodes.switches[switch as usize].cams();
+            let cams = view.switch(switch).cams();
             cams.is_some_and(|cams| cams.is_root(output))
         };
         (is_busy || faces_host) && (is_waited_for || link.switch.is_some_and(has_queues))
@@ -284,14 +277,14 @@ impl Moment {
     }
 
     /// Looks at every output. Returns whether any is loaded: without one there is no root.
-    fn look(&mut self, ctx: &mut Context, nodes: Nodes, map: &Map) -> bool {
+    fn look(&mut self, view: View, map: &Map) -> bool {
         let mut is_some_loaded = false;
         for (link, state) in map.links.iter().zip(&mut self.states) {
             let Some((switch, output)) = link.switch else { continue };
-            let queued = nodes.switches[switch as usize].queued_bytes(ctx, output);
+            let queued = view.queued_bytes(switch, output);
             *state = if queued == 0 {
                 State::Free
-            } else if (0..map.lanes).map(Vl).any(|vl| !ctx.has_some_credit(link.channel, vl, map.full_space))
+            } else if (0..map.lanes).map(Vl).any(|vl| !view.has_some_credit(link.channel, vl, map.full_space))
             {
                 if link.host == NONE { State::Blocked } else { State::Loaded }
             } else if queued > 2 * map.full_space {
@@ -351,22 +344,21 @@ impl Moment {
     }
 
     /// Finds who waits for whom.
-    fn find_waits(&mut self, ctx: &mut Context, nodes: Nodes, map: &Map) {
+    fn find_waits(&mut self, view: View, map: &Map) {
         for (at, link) in map.links.iter().enumerate() {
             // Of hosts the states say nothing.
             if link.switch.is_some() && self.states[at] == State::Free {
                 continue;
             }
-            let Some((far, input)) = nodes.receiver.get(link.channel as usize).copied().flatten() else {
+            let Some((far, input)) = view.receiver.get(link.channel as usize).copied().flatten() else {
                 continue;
             };
-            let switch = &nodes.switches[far as usize];
             for vl in 0..map.lanes {
                 // A sender that spends its credit as soon as it has some has credit for a packet now and then.
-                if ctx.has_some_credit(link.channel, Vl(vl), 2 * map.full_space) {
+                if view.has_some_credit(link.channel, Vl(vl), 2 * map.full_space) {
                     continue;
                 }
-                for (output, lane) in switch.heads(ctx, input, Vl(vl)) {
+                for (output, lane) in view.heads(far, input, Vl(vl)) {
                     let wanted = map.outputs[far as usize][output.index()];
                     if wanted != NONE && self.states[wanted as usize] != State::Free {
                         self.waits.push((wanted, at as u32, vl, lane.0));
@@ -374,7 +366,7 @@ impl Moment {
                 }
             }
         }
-        self.find_stopped(ctx, nodes, map);
+        self.find_stopped(view, map);
         // As tuples sort, but in one comparison.
         self.waits.sort_unstable_by_key(|&(link, waiting, vl, lane)| {
             u128::from(link) << 48 | u128::from(waiting) << 16 | u128::from(vl) << 8 | u128::from(lane)
@@ -385,30 +377,30 @@ impl Moment {
 
     /// Outputs that may not send to the host behind a root: the special queue for it at the next switch is
     /// full.
-    fn find_stopped(&mut self, ctx: &Context, nodes: Nodes, map: &Map) {
+    fn find_stopped(&mut self, view: View, map: &Map) {
         let hosts: Vec<u32> = (map.links.iter().zip(&self.states))
             .filter(|(link, state)| link.host != NONE && **state != State::Free)
             .map(|(link, _)| link.host)
             .collect();
         let lanes = usize::from(map.lanes);
         let mut stopped = |cams: &Cams, output: Port, (channel, at): (ChannelId, u32)| {
-            let Some((far, _)) = nodes.receiver.get(channel as usize).copied().flatten() else { return };
+            let Some((far, _)) = view.receiver.get(channel as usize).copied().flatten() else { return };
             for &host in &hosts {
                 for vl in (0..map.lanes).filter(|&vl| cams.stops(PortVl::of(output, Vl(vl), lanes), host)) {
-                    let wanted = map.wanted(&nodes.switches[far as usize], far, (host, vl));
+                    let wanted = map.wanted(view.switch(far), far, (host, vl));
                     self.waits.extend(wanted.map(|wanted| (wanted, at, vl, vl)));
                 }
             }
         };
-        for (switch, outputs) in nodes.switches.iter().zip(&map.outputs) {
+        for ((number, switch), outputs) in (0..).zip(view.switches()).zip(&map.outputs) {
             let Some(cams) = switch.cams().filter(|cams| cams.output_lines() > 0) else { continue };
             for (output, &at) in Port::all(outputs.len()).zip(outputs).filter(|one| *one.1 != NONE) {
-                if switch.queued_bytes(ctx, output) > 0 {
+                if view.queued_bytes(number, output) > 0 {
                     stopped(cams, output, (switch.ports().out(output), at));
                 }
             }
         }
-        for (sender, &at) in nodes.hosts.iter().zip(&map.of_host).filter(|one| *one.1 != NONE) {
+        for (sender, &at) in view.hosts().zip(&map.of_host).filter(|one| *one.1 != NONE) {
             let Some(cams) = sender.cams().filter(|cams| cams.output_lines() > 0) else { continue };
             stopped(cams, Port::FIRST, (sender.out, at));
         }

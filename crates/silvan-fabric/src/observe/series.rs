@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use silvan_engine::Time;
 
-use crate::context::Context;
-use crate::host::Host;
-use crate::measure::classes::ClassRows;
-use crate::measure::isolation::IsolationRows;
+use crate::observe::classes::ClassRows;
+use crate::observe::isolation::IsolationRows;
 use crate::outcome::{Column, Table, Values};
+use crate::partition::View;
 use crate::port::{Port, Vl};
-use crate::switch::Switch;
 
 /// A directed channel out of a switch or host, as shown in results.
 #[derive(Debug, Clone)]
@@ -130,40 +128,42 @@ impl Series {
         }
     }
 
-    /// Closes the interval that ends now.
-    pub fn sample(&mut self, ctx: &mut Context, hosts: &[Host], switches: &[Switch]) {
-        if ctx.now == self.last_time {
-            return;
+    /// Adds the rows of the interval that ends now. Returns whether there is one: not if a sample was taken at this
+    /// time already.
+    pub fn sample(&mut self, view: View) -> bool {
+        if view.now == self.last_time {
+            return false;
         }
-        let congested = self.sample_links(ctx, switches);
-        self.sample_flows(ctx, hosts);
+        let congested = self.sample_links(view);
+        self.sample_flows(view);
         if self.with_hosts {
-            self.sample_hosts(ctx);
+            self.sample_hosts(view);
         }
         let row = &mut self.network;
         let counters = [
-            ctx.meters.classes.iter().map(|class| class.delivered_bytes).sum(),
-            ctx.meters.fecn_marks,
-            ctx.meters.becn_received,
+            view.totals.classes.iter().map(|class| class.delivered_bytes).sum(),
+            view.totals.fecn_marks,
+            view.totals.becn_received,
         ];
-        row.time_ns.push(ns(ctx.now));
+        row.time_ns.push(ns(view.now));
         row.delivered.push(counters[0] - row.last[0]);
         row.marks.push(counters[1] - row.last[1]);
         row.becn.push(counters[2] - row.last[2]);
-        row.throttled.push(hosts.iter().map(|host| host.throttled_flows() as u32).sum());
+        row.throttled.push(view.hosts().map(|host| host.throttled_flows() as u32).sum());
         row.congested.push(congested);
-        row.inside.push(ctx.alive() as u64);
+        row.inside.push(view.alive() as u64);
         row.last = counters;
-        self.isolation.sample(ctx.now, hosts, switches);
-        self.classes.sample(ctx.now, ctx.now - self.last_time, &mut ctx.meters.classes);
-        self.last_time = ctx.now;
+        self.isolation.sample(view);
+        self.classes.sample(view.now, view.now - self.last_time, &view.totals.classes);
+        self.last_time = view.now;
+        true
     }
 
-    fn sample_hosts(&mut self, ctx: &Context) {
+    fn sample_hosts(&mut self, view: View) {
         let rows = &mut self.hosts_rows;
         for (host, last) in rows.last.iter_mut().enumerate() {
-            let (received, sent) = (ctx.meters.received_bytes[host], ctx.meters.sent_bytes[host]);
-            rows.time_ns.push(ns(ctx.now));
+            let (received, sent) = (view.totals.received_bytes[host], view.totals.sent_bytes[host]);
+            rows.time_ns.push(ns(view.now));
             rows.host.push(host as u32);
             rows.received.push(received - last.0);
             rows.sent.push(sent - last.1);
@@ -171,12 +171,12 @@ impl Series {
         }
     }
 
-    fn sample_flows(&mut self, ctx: &Context, hosts: &[Host]) {
+    fn sample_flows(&mut self, view: View) {
         let rows = &mut self.flow_rows;
         for (index, (flow, last)) in self.flows.iter().zip(&mut rows.last).enumerate() {
-            let class = &ctx.meters.classes[usize::from(flow.class)];
-            let ccti = hosts[flow.host as usize].strength(flow.source, flow.destination, ctx.now);
-            rows.time_ns.push(ns(ctx.now));
+            let class = &view.totals.classes[usize::from(flow.class)];
+            let ccti = view.host(flow.host as usize).strength(flow.source, flow.destination, view.now);
+            rows.time_ns.push(ns(view.now));
             rows.flow.push(index as u32);
             rows.received.push(class.delivered_bytes - last.0);
             rows.sent.push(class.injected_bytes - last.1);
@@ -186,32 +186,31 @@ impl Series {
     }
 
     /// Returns the number of outputs in the congestion state.
-    fn sample_links(&mut self, ctx: &Context, switches: &[Switch]) -> u32 {
-        let span = (ctx.now - self.last_time).as_secs_f64();
+    fn sample_links(&mut self, view: View) -> u32 {
+        let span = (view.now - self.last_time).as_secs_f64();
         let rows = &mut self.link_rows;
         let mut all_congested = 0;
         for (index, (link, last)) in self.links.iter().zip(&mut rows.last).enumerate() {
             let (mut marks, mut queued, mut congested) = (0, 0, false);
             let mut lanes = 1;
             if let Some((switch, output)) = link.switch {
-                let switch = &switches[switch as usize];
-                lanes = switch.ports().lanes;
-                queued = switch.queued_bytes(ctx, output);
-                (marks, congested) = switch.marks(ctx, output);
+                lanes = view.switch(switch).ports().lanes;
+                queued = view.queued_bytes(switch, output);
+                (marks, congested) = view.marks(switch, output);
             }
             all_congested += u32::from(congested);
             if self.with_links {
-                let sent_bytes = ctx.sent_by(link.channel);
+                let sent_bytes = view.sent_by(link.channel);
                 // A run that is stopped early may be ahead of its clock here and there.
                 let sent = sent_bytes.saturating_sub(last.0);
-                rows.time_ns.push(ns(ctx.now));
+                rows.time_ns.push(ns(view.now));
                 rows.link.push(index as u32);
                 rows.sent.push(sent);
-                let whole = ctx.links.rate(link.channel).0 as f64 * span / 8.0;
+                let whole = view.rate(link.channel).0 as f64 * span / 8.0;
                 // Whole bytes and picoseconds may make a busy link's share a little more than 1.
                 rows.utilisation.push((sent as f64 / whole).min(1.0));
                 rows.queued.push(queued);
-                let outstanding = |vl| ctx.outstanding(link.channel, vl);
+                let outstanding = |vl| view.outstanding(link.channel, vl);
                 rows.downstream.push(Vl::all(lanes).map(outstanding).sum());
                 rows.marks.push((marks - last.1) as u32);
                 rows.congested.push(u32::from(congested));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use silvan_engine::Time;
 
-use crate::measure::ClassMeter;
+use crate::meters::ClassMeter;
 use crate::outcome::{Column, Table, Values, rate_gbit_s};
 
 /// The series over time, a row per class and interval.
@@ -31,10 +31,10 @@ impl ClassRows {
         Self { names: names.map(Arc::new), last, ..Self::default() }
     }
 
-    /// Closes the interval that ends now, `span` long.
-    pub fn sample(&mut self, now: Time, span: Time, classes: &mut [ClassMeter]) {
-        for (index, class) in classes.iter_mut().enumerate() {
-            let tally = class.close_interval();
+    /// Adds the rows of the interval that ends now, `span` long.
+    pub fn sample(&mut self, now: Time, span: Time, classes: &[ClassMeter]) {
+        for (index, class) in classes.iter().enumerate() {
+            let tally = &class.interval;
             // None are kept where they are not recorded.
             let Some(last) = self.last.get_mut(index) else { continue };
             let of_packets = |sum_ps: u128| match tally.packets {

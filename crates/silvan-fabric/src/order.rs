@@ -9,33 +9,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
-use super::Host;
-use crate::context::Context;
-use crate::packet::{Packet, PacketId};
-
-/// What comes of packets that overtake each other.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Reordering {
-    /// Packets that came after a later one of their flow.
-    pub late: u64,
-    /// Packets that had to wait for an earlier one; those that need no more, and how long they waited.
-    pub held: u64,
-    pub released: u64,
-    pub waited_ps: u128,
-    /// The most payload that one host held at a time.
-    pub most_bytes: u64,
-}
-
-impl Reordering {
-    /// Adds what other hosts have counted.
-    pub fn add(&mut self, other: &Self) {
-        self.late += other.late;
-        self.held += other.held;
-        self.released += other.released;
-        self.waited_ps += other.waited_ps;
-        self.most_bytes = self.most_bytes.max(other.most_bytes);
-    }
-}
+use crate::meters::{Meters, Reordering};
+use crate::packet::Packet;
 
 /// What a receiver knows of a flow.
 #[derive(Debug, Default)]
@@ -68,6 +43,19 @@ impl Order {
         Self { pins_throttled, ..Self::default() }
     }
 
+    /// An order with the same rule, before any packet.
+    pub fn fresh(&self) -> Self {
+        Self::new(self.pins_throttled)
+    }
+
+    /// Gives the next packet from one of this host's sources to a destination its number.
+    #[inline]
+    pub fn next_number(&mut self, source: u16, destination: u32) -> u64 {
+        let next = self.sent.entry((source, destination)).or_default();
+        *next += 1;
+        *next - 1
+    }
+
     /// Takes a packet with its number, drained at `done`; afterwards `ready` has what can be delivered then.
     fn take(&mut self, (number, packet): (u64, &Packet), done: Time, tally: &mut Reordering) {
         let flow = self.received.entry((packet.src, packet.source)).or_default();
@@ -92,9 +80,9 @@ impl Order {
     }
 
     /// Delivers what can be delivered now that a packet has been drained.
-    pub fn deliver(&mut self, ctx: &mut Context, packet: (u64, &Packet), done: Time) {
-        self.take(packet, done, &mut ctx.meters.reordering);
-        self.ready.drain(..).for_each(|packet| ctx.meters.delivered(&packet, done));
+    pub fn deliver(&mut self, meters: &mut Meters, packet: (u64, &Packet), done: Time) {
+        self.take(packet, done, &mut meters.reordering);
+        self.ready.drain(..).for_each(|packet| meters.delivered(&packet, done));
     }
 
     /// Takes a packet as [`Self::deliver`] does, and tells how many can be delivered then.
@@ -106,30 +94,6 @@ impl Order {
     /// Packets that wait for earlier ones.
     pub fn held(&self) -> impl Iterator<Item = &Packet> {
         self.received.values().flat_map(|flow| flow.held.values().map(|(_, packet)| packet))
-    }
-}
-
-impl Host {
-    /// An order like its own, before any packet.
-    pub fn fresh_order(&self) -> Option<Order> {
-        self.order.as_ref().map(|order| Order::new(order.pins_throttled))
-    }
-
-    /// Numbers a packet that is about to be sent, where packets may overtake each other.
-    #[inline]
-    pub(super) fn number(&mut self, ctx: &mut Context, id: PacketId) {
-        let Some(order) = &mut self.order else { return };
-        let packet = &ctx.packets[id];
-        let next = order.sent.entry((packet.source, packet.dst)).or_default();
-        ctx.packets.set_number(id, *next);
-        *next += 1;
-    }
-
-    /// Whether the packets of a flow take the tables' ports now.
-    #[inline]
-    pub(super) fn is_pinned(&self, source: u16, destination: u32, now: Time) -> bool {
-        let pins = self.order.as_ref().is_some_and(|order| order.pins_throttled);
-        pins && self.strength(source, destination, now) > 0
     }
 }
 

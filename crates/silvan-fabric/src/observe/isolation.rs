@@ -1,9 +1,8 @@
 //! What special queues did: how many are taken over time, and what they cost in all.
 
-use silvan_engine::Time;
-
 use crate::host::Host;
 use crate::outcome::{Column, IsolationSummary, Table, Values};
+use crate::partition::View;
 use crate::queueing::SpecialQueues;
 use crate::queueing::cost::cells_per_port;
 use crate::queueing::isolation::{Cams, Tally};
@@ -45,8 +44,8 @@ impl Taken {
 }
 
 /// The CAMs of all switches and of all hosts.
-fn all<'a>(hosts: &'a [Host], switches: &'a [Switch]) -> impl Iterator<Item = &'a Cams> {
-    switches.iter().filter_map(Switch::cams).chain(hosts.iter().filter_map(Host::cams))
+fn all(view: View<'_>) -> impl Iterator<Item = &Cams> {
+    view.switches().filter_map(Switch::cams).chain(view.hosts().filter_map(Host::cams))
 }
 
 fn tally<'a>(cams: impl Iterator<Item = &'a Cams>) -> Tally {
@@ -56,15 +55,15 @@ fn tally<'a>(cams: impl Iterator<Item = &'a Cams>) -> Tally {
 }
 
 impl IsolationRows {
-    /// Closes the interval that ends now.
-    pub fn sample(&mut self, now: Time, hosts: &[Host], switches: &[Switch]) {
-        if switches.iter().all(|switch| switch.cams().is_none()) {
+    /// Adds the row of the interval that ends now.
+    pub fn sample(&mut self, view: View) {
+        if view.switches().all(|switch| switch.cams().is_none()) {
             return;
         }
         let mut taken = Taken::default();
-        switches.iter().filter_map(Switch::cams).for_each(|cams| taken.add(cams));
-        let sum = tally(all(hosts, switches));
-        self.time_ns.push(now.0 / 1_000);
+        view.switches().filter_map(Switch::cams).for_each(|cams| taken.add(cams));
+        let sum = tally(all(view));
+        self.time_ns.push(view.now.0 / 1_000);
         self.full_ports.push(taken.full_ports);
         self.special_queues.push(taken.special_queues);
         self.input_lines.push(taken.input_lines);
@@ -104,20 +103,17 @@ impl IsolationRows {
 }
 
 /// The totals, of a network with special queues.
-pub(crate) fn summary(
-    special: &SpecialQueues,
-    hosts: &[Host],
-    switches: &[Switch],
-) -> Option<IsolationSummary> {
-    switches.iter().find_map(Switch::cams)?;
-    let sum = tally(all(hosts, switches));
+pub(crate) fn summary(special: &SpecialQueues, view: View) -> Option<IsolationSummary> {
+    view.switches().find_map(Switch::cams)?;
+    let sum = tally(all(view));
     let mut taken = Taken::default();
-    all(hosts, switches).for_each(|cams| taken.add(cams));
-    let ports = switches.iter().map(|switch| switch.ports().count()).max().unwrap_or(0) as u64;
+    all(view).for_each(|cams| taken.add(cams));
+    let ports = view.switches().map(|switch| switch.ports().count()).max().unwrap_or(0) as u64;
     // A packet never leaves by the port it came in: one normal queue less than there are ports.
     let own = if special.at_root { 0 } else { ports.saturating_sub(1) };
     let lines = own + u64::from(special.queues);
-    let (cam_cells, sram_cells) = cells_per_port(lines, hosts.len() as u64, u64::from(special.destinations));
+    let (cam_cells, sram_cells) =
+        cells_per_port(lines, view.host_count() as u64, u64::from(special.destinations));
     let lives = sum.releases.max(1) as f64;
     let [allocate, stop, go, release] = sum.messages;
     Some(IsolationSummary {

@@ -1,17 +1,17 @@
 //! Who feeds a tree, and who only suffers. What hosts behind roots take in tells who feeds (see
-//! [`crate::measure::deliveries`]); the packets inside the network and their ways tell who waits.
+//! [`crate::meters`]); the packets inside the network and their ways tell who waits.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
+use super::NONE;
 use super::growth::Growth;
 use super::moment::{Map, Member, Moment};
 use super::ways::{Meets, meets, pass};
-use super::{NONE, Nodes};
 use crate::config::Config;
-use crate::context::Context;
-use crate::measure::deliveries::{Sender, Watch};
+use crate::meters::{Sender, Watch};
 use crate::packet::{Kind, Packet};
+use crate::partition::View;
 use crate::routing::adaptive::FlowKey;
 use crate::traffic::Pattern;
 use crate::traffic::source::{Chooser, Clock};
@@ -183,43 +183,41 @@ impl Roles {
         }
     }
 
-    /// Looks at what was delivered in the interval from `from_ns` on, and at the packets inside, if there are
-    /// trees: `numbers` are those of the moment's.
-    pub fn look(
+    /// Adds what was delivered in the interval from `from_ns` on, and the packets inside, if there are trees:
+    /// `numbers` are those of the moment's. Returns whether other deliveries are to be counted from now on.
+    pub fn sample(
         &mut self,
-        ctx: &mut Context,
-        nodes: Nodes,
+        view: View,
         map: &Map,
         (moment, numbers, growth): (&Moment, &[u32], &Growth),
         (from_ns, span): (u64, Time),
-    ) {
+    ) -> bool {
         self.samples += 1;
         self.of.resize_with(growth.trees.len(), Around::default);
-        let delivered = ctx.meters.deliveries.take();
+        let delivered: Vec<(Sender, u64)> = view.totals.deliveries.iter().collect();
         if !numbers.is_empty() {
-            let times = (from_ns, ctx.now.0 / 1_000);
-            self.feed(ctx, nodes, map, (numbers, &delivered), times);
-            let met = meet(ctx, nodes, map, moment);
-            self.count_inside(nodes, map, (moment, &met), numbers, times);
-            for group in in_order(&met, nodes.hosts.len()).chunk_by(|one, other| one.who == other.who) {
+            let times = (from_ns, view.now.0 / 1_000);
+            self.feed(view, map, (numbers, &delivered), times);
+            let met = meet(view, map, moment);
+            self.count_inside(view, map, (moment, &met), numbers, times);
+            for group in in_order(&met, view.host_count()).chunk_by(|one, other| one.who == other.who) {
                 if group.iter().any(|one| matches!(one.meets, Meets::Branch(_))) {
-                    let load = self.load(ctx, nodes, group[0].who, span);
+                    let load = self.load(view, group[0].who, span);
                     self.wait(group, (moment, numbers), &load, times);
                 }
             }
         }
-        self.sent.clone_from(&ctx.meters.sent_bytes);
-        let classes = &ctx.meters.classes;
+        self.sent.clone_from(&view.totals.sent_bytes);
+        let classes = &view.totals.classes;
         self.sent_of_flow.clear();
         self.sent_of_flow.extend(classes[..self.flows].iter().map(|class| class.injected_bytes));
-        self.watch_roots(ctx, nodes, map, growth, delivered.len());
+        self.watch_roots(view, map, growth, delivered.len())
     }
 
     /// Counts what went through the roots of the trees with these numbers.
     fn feed(
         &mut self,
-        ctx: &Context,
-        nodes: Nodes,
+        view: View,
         map: &Map,
         (numbers, delivered): (&[u32], &[(Sender, u64)]),
         (from_ns, now_ns): (u64, u64),
@@ -228,7 +226,7 @@ impl Roles {
             self.watched.iter().copied().filter(|(_, tree)| numbers.contains(tree)).collect();
         let endpoint = |root: u32| map.links[root as usize].host;
         let ends = watched.iter().map(|&(root, tree)| (endpoint(root), tree));
-        let of_host = given(ends, nodes.hosts.len());
+        let of_host = given(ends, view.host_count());
         let is_inner = |&(root, _): &(u32, u32)| endpoint(root) == NONE;
         let has_inner = watched.iter().any(is_inner);
         let of_link = given(watched.iter().copied().filter(is_inner), map.links.len());
@@ -241,7 +239,7 @@ impl Roles {
                 feeding.bytes += bytes as f64 * scale;
                 // It may have several flows to the root.
                 feeding.fed += u32::from(feeding.last_ns != now_ns);
-                feeding.see(now_ns, nodes.hosts[who.host as usize].throttled_flows() > 0);
+                feeding.see(now_ns, view.host(who.host as usize).throttled_flows() > 0);
             };
             let tree = of_host[sender.destination as usize];
             if tree != NONE {
@@ -253,7 +251,7 @@ impl Roles {
                     destination: sender.destination,
                     connection: u32::from(sender.source),
                 };
-                pass(key, nodes, map, |link| {
+                pass(key, view, map, |link| {
                     let tree = of_link[link as usize];
                     if tree != NONE {
                         add(tree);
@@ -263,7 +261,7 @@ impl Roles {
         }
         let before = self.sent.iter().copied().chain(std::iter::repeat(0));
         let sent: Vec<u64> =
-            ctx.meters.sent_bytes.iter().zip(before).map(|(now, before)| now - before).collect();
+            view.totals.sent_bytes.iter().zip(before).map(|(now, before)| now - before).collect();
         for &tree in numbers {
             for at_host in &mut self.of[tree as usize].feeding.at_hosts {
                 at_host.sent_bytes += sent[at_host.host as usize];
@@ -274,7 +272,7 @@ impl Roles {
     /// Counts the packets inside of those that feed trees. Of a tree that is new, they are all that is known.
     fn count_inside(
         &mut self,
-        nodes: Nodes,
+        view: View,
         map: &Map,
         (moment, met): (&Moment, &[Met]),
         numbers: &[u32],
@@ -282,10 +280,10 @@ impl Roles {
     ) {
         let roots = (0u32..).zip(&moment.roots);
         let ends = roots.map(|(place, &root)| (map.links[root as usize].host, place));
-        let of_host = given(ends, nodes.hosts.len());
+        let of_host = given(ends, view.host_count());
         let is_watched = |tree: &u32| self.watched.iter().any(|watched| watched.1 == *tree);
         let watched: Vec<bool> = numbers.iter().map(is_watched).collect();
-        let mut inside = vec![0; nodes.hosts.len()];
+        let mut inside = vec![0; view.host_count()];
         for one in met {
             inside[one.who.host as usize] += 1;
             let last = Some(of_host[one.destination as usize]).filter(|&root| root != NONE);
@@ -293,7 +291,7 @@ impl Roles {
             for root in last.into_iter().chain(first.filter(|first| Some(*first) != last)) {
                 let tree = numbers[root as usize];
                 let feeding = self.of[tree as usize].feeding.entry(one.who, from_ns);
-                feeding.see(now_ns, nodes.hosts[one.who.host as usize].throttled_flows() > 0);
+                feeding.see(now_ns, view.host(one.who.host as usize).throttled_flows() > 0);
                 feeding.own_packets += 1;
                 if !watched[root as usize] {
                     feeding.inside_bytes += u64::from(one.payload);
@@ -307,11 +305,16 @@ impl Roles {
         }
     }
 
-    /// Has what hosts behind the roots that live take in counted from now on.
-    fn watch_roots(&mut self, ctx: &mut Context, nodes: Nodes, map: &Map, growth: &Growth, flows: usize) {
+    /// Whose deliveries are to be counted.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Has what hosts behind the roots that live take in counted from now on. Returns whether that is a change.
+    fn watch_roots(&mut self, view: View, map: &Map, growth: &Growth, flows: usize) -> bool {
         let is_new = growth.live() != self.watched;
         let mask = if self.watched.is_empty() {
-            (ctx.alive() / Self::MOST).next_power_of_two() as u64 - 1
+            (view.alive() / Self::MOST).next_power_of_two() as u64 - 1
         } else {
             (flows * (self.watch.mask as usize + 1) / Self::MOST).next_power_of_two() as u64 - 1
         };
@@ -319,14 +322,14 @@ impl Roles {
             self.watched = growth.live().to_vec();
             self.watch.hosts.clear();
             if !self.watched.is_empty() {
-                self.watch.hosts.resize(nodes.hosts.len(), false);
+                self.watch.hosts.resize(view.host_count(), false);
             }
             for &(root, _) in &self.watched {
                 let link = &map.links[root as usize];
                 if let Some(is_watched) = self.watch.hosts.get_mut(link.host as usize) {
                     *is_watched = true;
                 } else if let Some((switch, output)) = link.switch {
-                    let ports = nodes.switches[switch as usize].ports();
+                    let ports = view.switch(switch).ports();
                     // Where routes are not those of the table alone, any may come.
                     let takes_any = !ports.is_by_destination();
                     for (&route, is_watched) in ports.table().iter().zip(&mut self.watch.hosts) {
@@ -338,15 +341,16 @@ impl Roles {
         let rest = self.samples & mask;
         if is_new || (mask, rest) != (self.watch.mask, self.watch.rest) {
             (self.watch.mask, self.watch.rest) = (mask, rest);
-            ctx.watch(&self.watch);
+            return true;
         }
+        false
     }
 
     /// What a host offered and sent: of a named flow its own, else all of the host together.
-    fn load(&self, ctx: &Context, nodes: Nodes, Who { class, host }: Who, span: Time) -> Load {
-        let (at, meters) = (usize::from(class), &ctx.meters);
-        let sender = &nodes.hosts[host as usize];
-        let link = ctx.links.rate(sender.out).0 as f64;
+    fn load(&self, view: View, Who { class, host }: Who, span: Time) -> Load {
+        let (at, meters) = (usize::from(class), view.totals);
+        let sender = view.host(host as usize);
+        let link = view.rate(sender.out).0 as f64;
         let most = link.min(self.injection) * self.payload_share;
         let offers = |one: u16| {
             let sources = sender.sources.iter().filter(|source| source.class == one || one == u16::MAX);
@@ -437,28 +441,28 @@ fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
 
 /// What packets inside, and messages that wait to come in, meet on their ways. Of many packets, those are looked at
 /// that some of their bits say, which are the same however a run is done.
-fn meet(ctx: &Context, nodes: Nodes, map: &Map, moment: &Moment) -> Vec<Met> {
-    let mask = (ctx.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
+fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
+    let mask = (view.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {
         let bits = (packet.injected.0 ^ (u64::from(packet.src) << 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         packet.kind == Kind::Data && (bits >> 40) & mask == 0
     };
     let met = |class: u16, (key, vl): (FlowKey, u8), payload: u32| Met {
         who: Who { class, host: key.source },
-        meets: meets((key, vl), nodes, map, moment),
+        meets: meets((key, vl), view, map, moment),
         destination: key.destination,
         payload,
     };
     // Most are passed over: that is done in a loop of its own.
     let mut packets: Vec<&Packet> = Vec::with_capacity(2 * Roles::MOST);
-    ctx.packets().filter(is_looked_at).for_each(|packet| packets.push(packet));
+    view.packets().filter(is_looked_at).for_each(|packet| packets.push(packet));
     let mut all = Vec::with_capacity(2 * packets.len());
     all.extend(packets.into_iter().map(|packet| {
         let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
         met(packet.class, (FlowKey { source, destination, connection }, packet.vl.0), packet.payload)
     }));
     // Where a host's link waits, all that the host has to send does.
-    let senders = nodes.hosts.iter().zip(&map.of_host);
+    let senders = view.hosts().zip(&map.of_host);
     let held = senders.filter(|(_, link)| moment.members.get(**link as usize).is_some_and(Member::is_in));
     for (host, _) in held {
         for (source, destination, vl) in host.wanted().take(Roles::MESSAGES) {

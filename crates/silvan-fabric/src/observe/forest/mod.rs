@@ -15,11 +15,10 @@ mod ways;
 use silvan_engine::Time;
 
 use crate::config::Config;
-use crate::context::Context;
-use crate::host::Host;
-use crate::link::Receiver;
-use crate::measure::series::LinkName;
+use crate::meters::Watch;
+use crate::observe::series::LinkName;
 use crate::outcome::{Column, Table};
+use crate::partition::View;
 use crate::port::Vl;
 use crate::switch::Switch;
 use crate::topology::Topology;
@@ -33,15 +32,6 @@ pub const MOST_TREE_ROWS: u64 = 4_000_000;
 
 /// No link, no tree.
 const NONE: u32 = u32::MAX;
-
-/// The nodes of a network, read-only, and who receives on each channel.
-#[derive(Clone, Copy)]
-pub(crate) struct Nodes<'a> {
-    pub switches: &'a [Switch],
-    pub hosts: &'a [Host],
-    /// Per channel.
-    pub receiver: &'a [Receiver],
-}
 
 /// Rows of the table `tree_links`: a link in a tree at a sample.
 #[derive(Debug, Default)]
@@ -95,27 +85,28 @@ impl Forest {
         }
     }
 
-    /// Looks at the trees now.
-    pub fn sample(&mut self, ctx: &mut Context, nodes: Nodes) {
-        let span = ctx.now.saturating_sub(self.last_time);
+    /// Adds the trees of this moment. Returns whose deliveries are to be counted from now on, if that changes.
+    pub fn sample(&mut self, view: View) -> Option<&Watch> {
+        let span = view.now.saturating_sub(self.last_time);
         if span == Time::ZERO {
-            return;
+            return None;
         }
-        self.map.find_hosts(nodes);
+        self.map.find_hosts(view);
         let Self { moment, growth, .. } = self;
-        moment.find(ctx, nodes, &mut self.map, span, |root| growth.lives(root));
+        moment.find(view, &mut self.map, span, |root| growth.lives(root));
         let from_ns = self.last_time.0 / 1_000;
-        let trees = growth.follow(moment, (from_ns, ctx.now.0 / 1_000));
+        let trees = growth.follow(moment, (from_ns, view.now.0 / 1_000));
         self.samples += 1;
         self.most_branches = self.most_branches.max((moment.order.len() - moment.roots.len()) as u32);
-        self.record(ctx, &trees);
+        self.record(view, &trees);
         let seen = (&self.moment, &*trees, &self.growth);
-        self.roles.look(ctx, nodes, &self.map, seen, (from_ns, span));
-        self.last_time = ctx.now;
+        let is_new = self.roles.sample(view, &self.map, seen, (from_ns, span));
+        self.last_time = view.now;
+        is_new.then(|| self.roles.watch())
     }
 
     /// Writes down the links of the trees of this moment, whose numbers are `trees`.
-    fn record(&mut self, ctx: &Context, trees: &[u32]) {
+    fn record(&mut self, view: View, trees: &[u32]) {
         let Self { moment, map, rows, .. } = self;
         if (rows.link.len() + moment.order.len()) as u64 > MOST_TREE_ROWS {
             self.unrecorded += 1;
@@ -123,7 +114,7 @@ impl Forest {
         }
         for &link in &moment.order {
             let member = moment.members[link as usize];
-            rows.time_ns.push(ctx.now.0 / 1_000);
+            rows.time_ns.push(view.now.0 / 1_000);
             rows.tree.push(trees[member.root as usize]);
             rows.link.push(link);
             rows.waits_for.push(if member.waits_for == NONE { link } else { member.waits_for });
@@ -131,15 +122,15 @@ impl Forest {
             rows.trees.push(moment.trees_of(link).count() as u32);
             rows.queued.push(member.queued);
             let channel = map.links[link as usize].channel;
-            rows.held.push(Vl::all(usize::from(map.lanes)).map(|vl| ctx.outstanding(channel, vl)).sum());
+            rows.held.push(Vl::all(usize::from(map.lanes)).map(|vl| view.outstanding(channel, vl)).sum());
         }
     }
 
     /// Says what the trees were.
-    pub fn judge(mut self, nodes: Nodes) -> Judged {
-        self.map.find_hosts(nodes);
+    pub fn judge(mut self, view: View) -> Judged {
+        self.map.find_hosts(view);
         let is_endpoint = |tree: &growth::Tree| self.map.links[tree.root as usize].host != NONE;
-        let verdicts = verdict::judge(&self.growth.trees, (&self.roles.of, nodes.hosts.len()), is_endpoint);
+        let verdicts = verdict::judge(&self.growth.trees, (&self.roles.of, view.host_count()), is_endpoint);
         Judged { forest: self, verdicts }
     }
 }
@@ -165,11 +156,10 @@ impl Judged {
     /// The tables `trees`, `tree_links`, `contributors`, `victims` and `wiring`.
     pub fn into_tables(
         self,
-        ctx: &Context,
-        nodes: Nodes,
+        view: View,
         (link_names, host_names, classes): (&[String], &[String], &[String]),
     ) -> Vec<Table> {
-        let wiring = tables::wiring(&self.forest, ctx, nodes, (link_names, host_names));
+        let wiring = tables::wiring(&self.forest, view, (link_names, host_names));
         let mut tables = tables::write(self, (link_names, host_names, classes));
         tables.push(wiring);
         tables

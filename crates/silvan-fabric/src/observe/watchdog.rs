@@ -2,10 +2,8 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::context::Context;
-use crate::link::Receiver;
+use crate::partition::View;
 use crate::port::{Port, Vl};
-use crate::switch::Switch;
 
 /// A switch output and virtual lane.
 type Place = (u32, Port, Vl);
@@ -16,29 +14,23 @@ type Place = (u32, Port, Vl);
 /// frees space as soon as any packet leaves it. So an output is stuck for good exactly if every
 /// packet at the head of that buffer's queues wants an output that is stuck for good. The largest
 /// such set is found by striking out those that are not; there is no time limit to guess.
-///
-/// `receiver` is per channel.
-pub(crate) fn find_deadlock(
-    ctx: &Context,
-    switches: &[Switch],
-    receiver: &[Receiver],
-) -> Option<Vec<(u32, Port, Vl)>> {
+pub(crate) fn find_deadlock(view: View) -> Option<Vec<(u32, Port, Vl)>> {
     let mut stuck: FxHashSet<Place> = FxHashSet::default();
-    for (index, switch) in switches.iter().enumerate() {
+    for (index, switch) in view.switches().enumerate() {
         let ports = switch.ports();
         for (output, wiring) in ports.wiring.iter().enumerate() {
             let Some(wiring) = wiring else { continue };
             for vl in Vl::all(ports.lanes) {
-                if ctx.is_stuck(wiring.out, vl) {
+                if view.is_stuck(wiring.out, vl) {
                     stuck.insert((index as u32, Port::new(output), vl));
                 }
             }
         }
     }
     let next = |place: Place| -> Option<Vec<Place>> {
-        let channel = switches[place.0 as usize].ports().out(place.1);
-        let (far, input) = (*receiver.get(channel as usize)?)?;
-        let heads = switches[far as usize].heads(ctx, input, place.2);
+        let channel = view.switch(place.0).ports().out(place.1);
+        let (far, input) = (*view.receiver.get(channel as usize)?)?;
+        let heads = view.heads(far, input, place.2);
         (!heads.is_empty()).then(|| heads.into_iter().map(|(output, vl)| (far, output, vl)).collect())
     };
     loop {

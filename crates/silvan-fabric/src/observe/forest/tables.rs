@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::growth::{End, Origin, Tree};
 use super::roles::{Feeding, Waiting, Who};
 use super::verdict::Verdict;
-use super::{Forest, Judged, NONE, Nodes, column};
-use crate::context::Context;
+use super::{Forest, Judged, NONE, column};
 use crate::outcome::{Table, Values};
+use crate::partition::View;
 
 /// What the numbers of the columns `kind`, `root_kind`, `origin` and `end` mean.
 const KINDS: [&str; 3] = ["silent", "windy", "moving"];
@@ -32,12 +32,7 @@ pub(super) fn write(
 }
 
 /// Which link leads from where to where.
-pub(super) fn wiring(
-    forest: &Forest,
-    ctx: &Context,
-    nodes: Nodes,
-    (links, hosts): (&[String], &[String]),
-) -> Table {
+pub(super) fn wiring(forest: &Forest, view: View, (links, hosts): (&[String], &[String])) -> Table {
     let all = &forest.map.links;
     let mut sender = vec![0; all.len()];
     for (host, &link) in forest.map.of_host.iter().enumerate().filter(|one| *one.1 != NONE) {
@@ -48,7 +43,7 @@ pub(super) fn wiring(
     let from =
         all.iter().zip(sender).map(|(link, host)| link.switch.map_or(host, |(switch, _)| place(switch)));
     let to = all.iter().map(|link| {
-        let far = nodes.receiver.get(link.channel as usize).copied().flatten();
+        let far = view.receiver.get(link.channel as usize).copied().flatten();
         far.map_or(link.host, |(switch, _)| place(switch))
     });
     let names = Arc::new(hosts.iter().chain(&forest.switch_names).cloned().collect::<Vec<_>>());
@@ -61,7 +56,7 @@ pub(super) fn wiring(
     };
     let (from_kind, to_kind) = (kinds(&from), kinds(&to));
     let named = |codes| Values::Name { codes, names: Arc::clone(&names) };
-    let rates = all.iter().map(|link| ctx.links.rate(link.channel).0 as f64 / 1e9).collect();
+    let rates = all.iter().map(|link| view.rate(link.channel).0 as f64 / 1e9).collect();
     let links = Values::Name { codes: (0..all.len() as u32).collect(), names: Arc::new(links.to_vec()) };
     Table {
         name: "wiring",

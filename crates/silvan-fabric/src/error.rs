@@ -1,4 +1,4 @@
-//! Why a configuration cannot be set up, and which key of the scenario that is about.
+//! Errors: why a configuration cannot be set up, and which key of the scenario that is about; why a run cannot go on.
 
 use std::fmt;
 
@@ -218,4 +218,38 @@ impl Reason {
         let value = Some(value.to_string());
         SetupError { key: key.into(), value, reason: self }
     }
+}
+
+/// Why a run could not be built or go on, with its context.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// The configuration cannot be run as it stands.
+    #[error(transparent)]
+    Configuration(#[from] SetupError),
+    /// Packets wait for each other in a circle.
+    #[error(
+        "deadlock at {now}: each of these outputs waits for buffer space that only the next can free: {cycle}"
+    )]
+    Deadlock {
+        /// Simulated time of the discovery.
+        now: Time,
+        /// The circle, port by port.
+        cycle: String,
+    },
+    /// Something waits, but nothing is on its way that it could wait for.
+    #[error("the network stands still from {now} on, and these wait for ever: {waiting}")]
+    Stalled {
+        /// Simulated time of the discovery.
+        now: Time,
+        /// What waits, and where.
+        waiting: String,
+    },
+    /// An invariant of the model is broken: a defect of the simulator.
+    #[error("model error at {now}: {what}")]
+    Broken {
+        /// Simulated time.
+        now: Time,
+        /// What does not hold.
+        what: String,
+    },
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use super::NONE;
 use super::moment::{Link, Map, Moment};
-use super::{NONE, Nodes};
+use crate::partition::View;
 use crate::port::Port;
 use crate::routing::adaptive::FlowKey;
 use crate::switch::Switch;
@@ -22,22 +23,22 @@ pub(super) enum Meets {
 
 /// What a packet's way from its source to its destination meets first: a root, else a branch. Where packets choose,
 /// any of their ways counts.
-pub(super) fn meets((key, vl): (FlowKey, u8), nodes: Nodes, map: &Map, moment: &Moment) -> Meets {
+pub(super) fn meets((key, vl): (FlowKey, u8), view: View, map: &Map, moment: &Moment) -> Meets {
     if let Some(tables) = &map.tables {
         let links = plain_way(key, tables, map);
         return first_met(links, vl, map, moment);
     }
     if map.has_choice {
-        return first_met(ways(key, nodes, map).into_iter(), vl, map, moment);
+        return first_met(ways(key, view, map).into_iter(), vl, map, moment);
     }
-    first_met(way(key, nodes, map), vl, map, moment)
+    first_met(way(key, view, map), vl, map, moment)
 }
 
 /// Goes over the links of a flow's way as routes are now, from its source on.
-pub(super) fn pass(key: FlowKey, nodes: Nodes, map: &Map, each: impl FnMut(u32)) {
+pub(super) fn pass(key: FlowKey, view: View, map: &Map, each: impl FnMut(u32)) {
     match &map.tables {
         Some(tables) => plain_way(key, tables, map).for_each(each),
-        None => way(key, nodes, map).for_each(each),
+        None => way(key, view, map).for_each(each),
     }
 }
 
@@ -92,30 +93,30 @@ pub(super) struct Tables {
 
 impl Tables {
     /// None if anything else has a say.
-    pub fn new(nodes: Nodes, links: &[Link]) -> Option<Self> {
+    pub fn new(view: View, links: &[Link]) -> Option<Self> {
         let table = |switch: &Switch| {
             let ports = switch.ports();
             ports.steering.is_none().then(|| Arc::clone(ports.table()))
         };
         let far = |link: &Link| {
-            let receiver = nodes.receiver.get(link.channel as usize).copied().flatten();
+            let receiver = view.receiver.get(link.channel as usize).copied().flatten();
             receiver.map_or(NONE, |(switch, _)| switch)
         };
-        let of = nodes.switches.iter().map(table).collect::<Option<_>>()?;
+        let of = view.switches().map(table).collect::<Option<_>>()?;
         Some(Self { far: links.iter().map(far).collect(), of })
     }
 }
 
 /// The links of all ways of a flow whose packets choose, the nearest to its source first.
-fn ways(key: FlowKey, nodes: Nodes, map: &Map) -> Vec<u32> {
+fn ways(key: FlowKey, view: View, map: &Map) -> Vec<u32> {
     let mut links = vec![map.of_host[key.source as usize]];
     links.retain(|&link| link != NONE);
     let (mut met, mut next) = (FxHashSet::default(), 0);
     while let Some(&link) = links.get(next) {
         next += 1;
-        let receiver = nodes.receiver[map.links[link as usize].channel as usize];
+        let receiver = view.receiver[map.links[link as usize].channel as usize];
         let Some((switch, _)) = receiver.filter(|&(switch, _)| met.insert(switch)) else { continue };
-        let Some(chooser) = nodes.switches[switch as usize].ports().chooser() else { continue };
+        let Some(chooser) = view.switch(switch).ports().chooser() else { continue };
         let ports = chooser.choices.ports(key.destination as usize).iter();
         let outputs = ports.filter_map(|&port| map.outputs[switch as usize].get(usize::from(port) - 1));
         links.extend(outputs.filter(|&&link| link != NONE));
@@ -124,13 +125,13 @@ fn ways(key: FlowKey, nodes: Nodes, map: &Map) -> Vec<u32> {
 }
 
 /// The links of a flow's way as routes are now, from its source on.
-fn way(key: FlowKey, nodes: Nodes, map: &Map) -> impl Iterator<Item = u32> {
+fn way(key: FlowKey, view: View, map: &Map) -> impl Iterator<Item = u32> {
     // A way is no longer than the number of switches: tables are checked before the run.
-    let most = nodes.switches.len() + 1;
+    let most = view.switch_count() + 1;
     let first = Some(map.of_host[key.source as usize]).filter(|&link| link != NONE);
     let next = move |&link: &u32| {
-        let (switch, input) = nodes.receiver[map.links[link as usize].channel as usize]?;
-        let ports = nodes.switches[switch as usize].ports();
+        let (switch, input) = view.receiver[map.links[link as usize].channel as usize]?;
+        let ports = view.switch(switch).ports();
         let routes = ports.director().and_then(|director| director.routes.as_ref());
         let output = routes.map_or_else(
             || ports.output_of(key.source, key.destination).index(),

@@ -9,8 +9,8 @@ use crate::config::Config;
 use crate::congestion::Parts;
 use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
-use crate::context::Context;
-use crate::measure::{Judged, Verdict};
+use crate::meters::Meters;
+use crate::observe::{Judged, Verdict};
 use crate::outcome::{IsolationSummary, TriggerSummary};
 
 /// A class that loses less than this of what it offers to trees is not called a victim.
@@ -21,7 +21,8 @@ pub(crate) struct Story<'a> {
     pub config: &'a Config,
     /// The parts of congestion management in force.
     pub parts: &'a Parts,
-    pub ctx: &'a Context,
+    pub now: Time,
+    pub meters: &'a Meters,
     /// Congestion trees, if they were recorded.
     pub forest: Option<&'a Judged>,
     pub link_names: &'a [String],
@@ -52,9 +53,9 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     let mut account = vec![format!(
         "In {} of simulated time {} data packets were sent and {} delivered, {:.3} Gbit/s in all; {} were \
          still inside at the end.",
-        story.ctx.now,
-        story.ctx.meters.packets_injected,
-        story.ctx.meters.packets_delivered,
+        story.now,
+        story.meters.packets_injected,
+        story.meters.packets_delivered,
         story.throughput_gbit_s,
         story.inside
     )];
@@ -124,7 +125,7 @@ fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a Verdict>) -> Vec<Str
     }
     let is_flow = |class: u16| usize::from(class) < story.config.flows.len();
     let called = |class: u16, hosts: &BTreeSet<u32>| {
-        let name = &story.ctx.meters.classes[usize::from(class)].name;
+        let name = &story.meters.classes[usize::from(class)].name;
         match hosts.len() {
             _ if is_flow(class) => name.clone(),
             1 => format!("1 host of `{name}`"),
@@ -153,7 +154,7 @@ fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a Verdict>) -> Vec<Str
 }
 
 fn control(story: &Story) -> Vec<String> {
-    let meters = &story.ctx.meters;
+    let meters = story.meters;
     if story.parts.marking == Marking::None {
         return Vec::new();
     }
@@ -191,7 +192,7 @@ fn reordering(story: &Story) -> Option<String> {
     if !story.config.may_reorder() {
         return None;
     }
-    let (found, delivered) = (story.ctx.meters.reordering, story.ctx.meters.packets_delivered.max(1));
+    let (found, delivered) = (story.meters.reordering, story.meters.packets_delivered.max(1));
     Some(format!(
         "{} packets came after a later one of their flow ({:.2} % of those delivered); hosts held up to {} bytes \
          until earlier ones were there.",
@@ -202,13 +203,13 @@ fn reordering(story: &Story) -> Option<String> {
 }
 
 fn warnings(story: &Story) -> Vec<String> {
-    let meters = &story.ctx.meters;
+    let meters = story.meters;
     let Parts { marking, reaction, .. } = story.parts;
     let mut warnings = Vec::new();
     if story.stopped_early {
         warnings.push(format!(
             "The run was stopped at {} of {}: averages cover what there is.",
-            story.ctx.now, story.config.duration
+            story.now, story.config.duration
         ));
     }
     match (marking, reaction) {

@@ -1,20 +1,20 @@
-//! What must hold of the traffic whatever the build: nothing that was generated is lost, and nothing
-//! waits in a network in which nothing will happen any more.
+//! What must hold of the traffic in every build: nothing that was generated is lost, and nothing waits in a network in
+//! which nothing will happen any more.
 
-use crate::context::Context;
 use crate::host::Host;
 use crate::packet::Kind;
+use crate::partition::View;
 
 /// Checks that whatever was generated has been delivered, is inside, or waits at its source where that
 /// will find it.
 ///
 /// # Errors
 /// A sentence with the numbers.
-pub(crate) fn check_traffic(ctx: &Context, hosts: &[Host]) -> Result<(), String> {
-    let meters = &ctx.meters;
+pub(crate) fn check_traffic(view: View) -> Result<(), String> {
+    let meters = view.totals;
     let mut found: Vec<u64> = meters.classes.iter().map(|class| class.delivered_bytes).collect();
     let (mut data, mut control, mut marked) = (0u64, 0u64, 0u64);
-    for packet in ctx.packets() {
+    for packet in view.packets() {
         if packet.kind == Kind::Data {
             data += 1;
             marked += u64::from(packet.fecn);
@@ -23,18 +23,14 @@ pub(crate) fn check_traffic(ctx: &Context, hosts: &[Host]) -> Result<(), String>
             control += 1;
         }
     }
-    let later = ctx.meters_of_parts().flat_map(|meters| meters.later(ctx.now, true));
-    let undelivered = hosts.iter().flat_map(Host::undelivered);
-    for packet in later.chain(undelivered) {
+    for packet in view.received_early().chain(view.hosts().flat_map(Host::undelivered)) {
         data += 1;
         marked += u64::from(packet.fecn);
         found[usize::from(packet.class)] += u64::from(packet.payload);
     }
-    for host in hosts {
-        for id in host.buffered(ctx) {
-            // Counted as injected when they leave the host.
-            data -= u64::from(ctx.part(host.part).packets[id].kind == Kind::Data);
-        }
+    for host in view.hosts() {
+        // Counted as injected when they leave the host.
+        data -= data_buffered(view, host);
         for waiting in host.waiting() {
             if !waiting.is_listed {
                 return Err(format!(
@@ -67,7 +63,7 @@ pub(crate) fn check_traffic(ctx: &Context, hosts: &[Host]) -> Result<(), String>
         ));
     }
     let delivered: u64 = meters.classes.iter().map(|class| class.total.marked + class.interval.marked).sum();
-    let on_their_way = ctx.reports_on_their_way() as u64;
+    let on_their_way = view.reports_on_their_way() as u64;
     if meters.fecn_marks != delivered + marked + meters.reports + on_their_way {
         return Err(format!(
             "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside, and \
@@ -78,9 +74,40 @@ pub(crate) fn check_traffic(ctx: &Context, hosts: &[Host]) -> Result<(), String>
     Ok(())
 }
 
+/// Data packets in a host's output buffer.
+fn data_buffered(view: View, host: &Host) -> u64 {
+    let (partition, ids) = view.buffered(host);
+    ids.into_iter().filter(|&id| partition.ctx.packets[id].kind == Kind::Data).count() as u64
+}
+
+/// Checks that the packets inside are those that went in and did not come out; cheap enough for every sample of a
+/// release build.
+///
+/// # Errors
+/// A sentence with the numbers.
+pub(crate) fn check_conservation(view: View) -> Result<(), String> {
+    let meters = view.totals;
+    let received =
+        view.received_early().count() + view.hosts().map(|host| host.undelivered().count()).sum::<usize>();
+    let buffered: u64 = view.hosts().map(|host| data_buffered(view, host)).sum();
+    let found = (view.alive() + received) as u64;
+    let left = |injected: u64, delivered: u64| {
+        injected
+            .checked_sub(delivered)
+            .ok_or_else(|| format!("{injected} packets were injected, but {delivered} were delivered"))
+    };
+    let expected = left(meters.packets_injected, meters.packets_delivered)?
+        + left(meters.control_injected, meters.control_delivered)?
+        + buffered;
+    if expected != found {
+        return Err(format!("{found} packets are inside, but {expected} were injected and not delivered"));
+    }
+    Ok(())
+}
+
 /// What waits for something, as a list in words; none if nothing does. In a network in which no event
 /// is pending it will wait for ever.
-pub(crate) fn left_waiting(ctx: &Context, hosts: &[Host], names: &[String]) -> Option<String> {
+pub(crate) fn left_waiting(view: View, names: &[String]) -> Option<String> {
     const SHOWN: usize = 5;
     let mut list = Vec::new();
     let mut more = 0;
@@ -91,10 +118,10 @@ pub(crate) fn left_waiting(ctx: &Context, hosts: &[Host], names: &[String]) -> O
             more += 1;
         }
     };
-    for host in hosts {
+    for host in view.hosts() {
         let name = |index: u32| names.get(index as usize).map_or("?", String::as_str);
         for waiting in host.waiting() {
-            let class = &ctx.meters.classes[usize::from(waiting.class)].name;
+            let class = &view.totals.classes[usize::from(waiting.class)].name;
             add(&|| {
                 format!(
                     "{} bytes of `{class}` at {} for {}",
@@ -108,8 +135,8 @@ pub(crate) fn left_waiting(ctx: &Context, hosts: &[Host], names: &[String]) -> O
             add(&|| format!("{} control packets at {}", host.control_waiting(), name(host.id)));
         }
     }
-    if ctx.alive() > 0 {
-        add(&|| format!("{} packets inside the network", ctx.alive()));
+    if view.alive() > 0 {
+        add(&|| format!("{} packets inside the network", view.alive()));
     }
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!list.is_empty()).then(|| list.join(", ") + &more)

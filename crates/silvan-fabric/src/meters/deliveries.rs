@@ -66,15 +66,23 @@ impl Deliveries {
     }
 
     /// Adds what another partition has counted, and takes it from there.
-    pub fn gather(&mut self, part: &mut Self) {
-        for (sender, bytes) in part.bytes.drain() {
+    pub fn gather(&mut self, other: &mut Self) {
+        if self.bytes.is_empty() {
+            std::mem::swap(&mut self.bytes, &mut other.bytes);
+        }
+        for (sender, bytes) in other.bytes.drain() {
             *self.bytes.entry(sender).or_default() += bytes;
         }
     }
 
-    /// What was counted in the interval, in no particular order; the next one begins.
-    pub fn take(&mut self) -> Vec<(Sender, u64)> {
-        self.bytes.drain().collect()
+    /// What was counted in the interval, in no particular order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Sender, u64)> {
+        self.bytes.iter().map(|(sender, bytes)| (*sender, *bytes))
+    }
+
+    /// The next interval begins.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
     }
 }
 
