@@ -5,6 +5,7 @@ use std::sync::Arc;
 use silvan_engine::{Event, Time};
 
 use super::{Announcement, Core, Word};
+use crate::congestion::facts::Telemetry;
 use crate::link::{ChannelId, Class, Way, unkey};
 use crate::packet::{Kind, Marks, Packet};
 
@@ -13,6 +14,7 @@ use crate::packet::{Kind, Marks, Packet};
 struct Parcel {
     packet: Packet,
     marks: Marks,
+    telemetry: Vec<Telemetry>,
     announcement: Option<Announcement>,
     time: Time,
     key: u32,
@@ -98,9 +100,10 @@ impl Core {
         let tells = packet.kind.announces() || packet.kind == Kind::Reply;
         let announcement = tells.then(|| self.announcements.take(packet.payload));
         let marks = self.packets.marks(id);
+        let telemetry = self.packets.take_telemetry(id);
         self.packets.remove(id);
         let (time, key) = (arrival.time, arrival.key);
-        mail.parcels.push(Parcel { packet, marks, announcement, time, key });
+        mail.parcels.push(Parcel { packet, marks, telemetry, announcement, time, key });
         mail.earliest = mail.earliest.min(time);
     }
 
@@ -141,12 +144,13 @@ impl Core {
 
     /// Takes in what another partition sent. All that is to be done here before it matters has been.
     pub fn collect(&mut self, mail: &mut Mail) {
-        for Parcel { mut packet, marks, announcement, time, key } in mail.parcels.drain(..) {
+        for Parcel { mut packet, marks, telemetry, announcement, time, key } in mail.parcels.drain(..) {
             if let Some(announcement) = announcement {
                 packet.payload = self.announcements.add(announcement);
             }
             let data = self.packets.insert(packet);
             self.packets.set_marks(data, marks);
+            self.packets.set_telemetry(data, telemetry);
             self.queue.push(Event { time, key, data });
         }
         for (way, space, time) in mail.credits.drain(..) {

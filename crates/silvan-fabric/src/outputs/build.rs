@@ -10,7 +10,7 @@ use super::foresee::MANY;
 use super::port::{MAX_INPUTS, MAX_LANES, Port, REMOTE, UNPLANNED};
 use super::routes::{Routes, RoutesBuilder};
 use super::{Bank, Entry, Feeder, Kind, Mail, NONE, Outputs, Partition, Remote, Sender};
-use crate::congestion::marking::{FecnRule, FecnState, Marker, Rule, Ruled};
+use crate::congestion::marking::{FecnRule, FecnState, Marker, Ruled};
 use crate::host::Limiter;
 use crate::link::{ChannelId, LinkKind, Links, Receiver, Returns};
 use crate::packet::Fifo;
@@ -81,7 +81,10 @@ impl Plan<'_> {
             (!are(|ports| !ports.may_underrun), "a link is faster than another one that feeds it"),
             (!are(|ports| ports.report.is_none()), "its switches notify sources themselves"),
             (!are(|ports| !ports.is_quantized), "its marks say how severe congestion is"),
-            (!are(has_usual_marking), "its marking rule looks at more than the sum of an output's queues"),
+            (
+                !are(|ports| ports.marker.is_binned()),
+                "its marking rule looks at more than the sum of an output's queues",
+            ),
             (self.full_space > u32::from(u16::MAX), "its packets occupy more than 65,535 bytes"),
             (self.control_space > self.full_space, "its control packets are larger than others"),
             (tables > u64::from(u32::MAX), "its forwarding tables are too large"),
@@ -115,15 +118,6 @@ impl Plan<'_> {
         }
         let shift = reach.shift();
         (shift > 5 && reach.most.0 >> shift < 1 << 14).then_some(reach)
-    }
-}
-
-/// Whether switches mark by FECN with the sum of an output's queues, or not at all.
-fn has_usual_marking(ports: &Ports) -> bool {
-    match &ports.marker {
-        Marker::None => true,
-        Marker::Fecn(Ruled { rule, .. }) => !rule.needs_queues(),
-        _ => false,
     }
 }
 
@@ -178,12 +172,17 @@ impl<'a> Builder<'a> {
 
     /// Takes the marking rule and the forwarding table of a switch.
     fn add(&mut self, ports: &mut Ports) {
-        let markers = match std::mem::replace(&mut ports.marker, Marker::None) {
-            Marker::Fecn(Ruled { rule, ports }) => {
+        let markers = match std::mem::replace(&mut ports.marker, Marker::None).into_binned() {
+            Ok(Some(Ruled { rule, ports })) => {
                 self.rule = Some(rule);
                 ports
             }
-            _ => Box::default(),
+            Ok(None) => Box::default(),
+            // Not of a network that fits.
+            Err(marker) => {
+                ports.marker = marker;
+                Box::default()
+            }
         };
         self.markers.push(markers);
         self.rows.push(self.routes.add(ports.table()));

@@ -4,7 +4,8 @@ use silvan_engine::{Event, Time};
 
 use super::port::{Company, Head, OutputLane, REMOTE, TO_HOST, UNPLANNED};
 use super::{Around, Arrival, Bank, Feeder, Remote, Sender};
-use crate::congestion::marking::{Fill, Rule};
+use crate::congestion::facts::{Departure, QueueChange, Verdict};
+use crate::congestion::marking::MarkingRule;
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, PacketId, Pool};
 use crate::port::{Port, Vl};
@@ -250,7 +251,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         }
     }
 
-    /// Tells the marking rule of a changed fill; see [`crate::switch::Ports::fill_changed`].
+    /// Tells the marking rule of a changed fill; see [`crate::switch::Ports::queue_changed`].
     #[inline(never)]
     fn fill_changed(&mut self, output: usize, vl: usize, now: Time) {
         let Some(rule) = &self.rule else { return };
@@ -262,9 +263,9 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         let space = packets * self.full_space;
         let lane = &mut port.lanes[vl];
         let inputs = Ports256::from_words([lane.requests, 0, 0, 0]);
-        let fill = Fill { queue: None, sum: lane.sum, inputs };
-        rule.fill_changed(marker, &fill, || lane.has_credit(space, now, returns, spills));
-        lane.above = rule.is_concerned(marker, 0);
+        let change = QueueChange { now, queue: None, queue_bytes: lane.sum, inputs };
+        rule.queue_changed(marker, &change, || lane.has_credit(space, now, returns, spills));
+        lane.above = rule.watches_queue(marker, 0);
     }
 
     /// Decides all that an output has to before a time.
@@ -336,7 +337,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         lane.turn = input as u8 + 1;
         if MARKS && (lane.sum > self.least || lane.above) {
             self.fill_changed(output, vl, now);
-            self.mark(around, output, vl, head);
+            self.mark(around, output, vl, head, now);
         }
         self.transmit(around, output, (vl, input), head, now);
         Ok(())
@@ -379,15 +380,38 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
 
     /// Marks a packet that is about to be sent, if the rule says so.
     #[inline(never)]
-    fn mark(&mut self, around: &mut Around, output: usize, vl: usize, head: Head) {
+    fn mark(&mut self, around: &mut Around, output: usize, vl: usize, head: Head, now: Time) {
         let Some(rule) = &self.rule else { return };
-        if rule.marks(&mut self.markers[output * LANES + vl], u32::from(head.size)) {
-            let packet = &mut around.packets[head.packet];
-            if !packet.fecn && packet.kind == Kind::Data {
-                self.marks[output] += 1;
-                around.meters.fecn_marks += 1;
+        let at = output * LANES + vl;
+        let marker = &mut self.markers[at];
+        if !rule.watches_departures(marker) {
+            return;
+        }
+        let packet = &mut around.packets[head.packet];
+        let port = &mut self.ports[output];
+        let lane = &mut port.lanes[vl];
+        let departure = Departure {
+            now,
+            size: u32::from(head.size),
+            is_data: packet.kind == Kind::Data,
+            is_marked: packet.fecn,
+            queue_bytes: lane.sum,
+            buffer_bytes: 0,
+            sent_bytes: port.sent_bytes,
+            rate: self.kinds[usize::from(port.kind)].link.rate,
+        };
+        let (returns, spills) = (&mut self.returns[at], &mut self.spills);
+        let space = 2 * self.full_space;
+        match rule.departs(marker, &departure, || lane.has_credit(space, now, returns, spills)) {
+            Verdict::Mark(_) => {
+                if !packet.fecn && packet.kind == Kind::Data {
+                    self.marks[output] += 1;
+                    around.meters.fecn_marks += 1;
+                }
+                packet.fecn = true;
             }
-            packet.fecn = true;
+            // The rule of this scheduler only marks; see `Marker::into_binned`.
+            Verdict::Forward | Verdict::Validate | Verdict::Stamp(_) => {}
         }
     }
 

@@ -41,7 +41,7 @@ pub(super) struct Reactions {
 }
 
 /// A rule with the state of all lanes of outputs.
-fn ruled<R: marking::Rule>(
+fn ruled<R: marking::MarkingRule>(
     rule: &Arc<R>,
     lanes: impl Iterator<Item = PortVl>,
     state: impl Fn(PortVl) -> R::State,

@@ -16,9 +16,9 @@
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
-use super::Ports;
 use super::rounds::Rounds;
-use crate::congestion::marking::{Arrival, Fill};
+use super::{Outgoing, Ports};
+use crate::congestion::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
 use crate::core::Core;
 use crate::packet::{Fifo, Kind, PacketId};
 use crate::port::{Port, PortVl, Vl};
@@ -132,11 +132,11 @@ impl<S: PortSet> CioqSwitch<S> {
         let output = self.ports.route_of(packet);
         self.used[self.ports.lane(input, vl).index()] += space;
         let stored = self.buffers.store(&mut core.packets, core.now, (input, output), id);
-        if self.ports.marker.watches_buffers() {
+        if self.ports.marker.watches_input_buffers() {
             self.arrived(core, (input, vl), id);
         }
         let sum = self.waiting_bytes(output, vl);
-        self.ports.arrived(core, (output, vl), sum, id);
+        self.ports.arrives(core, output, id, sum);
         self.fill_changed(core, (output, vl), Some((input, dst)));
         if stored == Stored::First {
             self.ask(core, output, input);
@@ -162,11 +162,11 @@ impl<S: PortSet> CioqSwitch<S> {
 
     /// Marks by the fill of an input buffer that a packet came into.
     fn arrived(&mut self, core: &mut Core, (input, vl): (Port, Vl), id: PacketId) {
-        let used = self.used_of_input(input, vl, core.now);
-        match self.ports.marker.came_into_buffer(used) {
-            Arrival::Nothing => {}
-            Arrival::Marked => self.mark(core, id, 0),
-            Arrival::Full => {
+        let used_bytes = self.used_of_input(input, vl, core.now);
+        match self.ports.marker.enters_buffer(&InputBuffer { used_bytes }) {
+            InputVerdict::Forward => {}
+            InputVerdict::Mark => self.mark(core, id),
+            InputVerdict::MarkContenders => {
                 let mut congested = vec![false; self.outputs.len()];
                 for id in self.buffers.waiting(&core.packets, input, vl) {
                     congested[self.ports.route_of(&core.packets[id]).index()] = true;
@@ -174,7 +174,7 @@ impl<S: PortSet> CioqSwitch<S> {
                 for input in Port::all(self.inputs.len()) {
                     for id in self.buffers.waiting(&core.packets, input, vl) {
                         if congested[self.ports.route_of(&core.packets[id]).index()] {
-                            self.mark(core, id, 0);
+                            self.mark(core, id);
                         }
                     }
                 }
@@ -183,10 +183,10 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// Marks a data packet.
-    fn mark(&mut self, core: &mut Core, id: PacketId, severity: u8) {
+    fn mark(&mut self, core: &mut Core, id: PacketId) {
         let packet = &core.packets[id];
         if packet.kind == Kind::Data {
-            self.ports.mark(core, self.ports.route_of(packet), id, severity);
+            self.ports.mark(core, self.ports.route_of(packet), id, 0);
         }
     }
 
@@ -202,7 +202,7 @@ impl<S: PortSet> CioqSwitch<S> {
     #[inline]
     fn fill_changed(&mut self, core: &mut Core, (output, vl): (Port, Vl), queue: Option<(Port, u32)>) {
         let sum = self.waiting_bytes(output, vl);
-        if self.ports.is_concerned(self.ports.lane(output, vl), sum) {
+        if self.ports.watches_queue(self.ports.lane(output, vl), sum) {
             self.tell_fill(core, (output, vl), queue, sum);
         }
     }
@@ -210,10 +210,12 @@ impl<S: PortSet> CioqSwitch<S> {
     /// See [`Self::fill_changed`].
     #[inline(never)]
     fn tell_fill(&mut self, core: &mut Core, (output, vl): (Port, Vl), queue: Option<(Port, u32)>, sum: u32) {
-        let bytes = |(input, dst)| (input, self.buffers.telling_bytes(input, output, vl, dst));
-        let queue = queue.map(bytes);
+        let fill =
+            |(input, dst)| QueueFill { input, bytes: self.buffers.telling_bytes(input, output, vl, dst) };
+        let queue = queue.map(fill);
         let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
-        self.ports.fill_changed(core, output, vl, &Fill { queue, sum, inputs });
+        let change = QueueChange { now: core.now, queue, queue_bytes: sum, inputs };
+        self.ports.queue_changed(core, output, vl, &change);
     }
 
     /// Has the outputs asked that someone new waits for.
@@ -297,28 +299,12 @@ impl<S: PortSet> CioqSwitch<S> {
 
     /// Marks a packet that leaves an output buffer.
     fn depart(&mut self, core: &mut Core, output: Port, vl: Vl, id: PacketId) {
-        let lane = self.ports.lane(output, vl);
-        let packet = &core.packets[id];
-        let (size, is_marked) = (packet.size, packet.fecn);
-        // The rule hears of the fill that the packet leaves behind (Paper I, 3.2.1).
+        // The rule gets the fill that the packet leaves behind (Paper I, 3.2.1).
         self.fill_changed(core, (output, vl), None);
-        if self.ports.marker.marks(lane, size) {
-            let severity = self.ports.severity(lane);
-            self.mark(core, id, severity);
-        }
-        if !self.ports.marker.watches_buffers() || core.packets[id].kind != Kind::Data {
-            return;
-        }
         self.expire(output, core.now);
-        let used = self.lanes[lane.index()].used;
-        let (marks, validates) = self.ports.marker.leaves_buffer(used, is_marked);
-        if marks {
-            self.mark(core, id, 0);
-        }
-        if validates && !core.packets[id].validated {
-            core.packets[id].validated = true;
-            core.meters.validations += 1;
-        }
+        let buffer_bytes = self.lanes[self.ports.lane(output, vl).index()].used;
+        let queue_bytes = self.waiting_bytes(output, vl);
+        self.ports.departs(core, id, Outgoing { output, queue_bytes, buffer_bytes });
     }
 
     /// Lets a packet begin to move from an input to an output buffer. Returns whether one did.

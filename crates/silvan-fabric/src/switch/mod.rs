@@ -30,7 +30,7 @@ pub(crate) use detour::{Detourer, Neighbours};
 pub(crate) use director::{Director, FlowRoutes, weight_ps};
 pub(crate) use fcfs::FcfsSwitch;
 pub(crate) use islip::Islip;
-pub(crate) use ports::{PortWiring, Ports, Steering};
+pub(crate) use ports::{Outgoing, PortWiring, Ports, Steering};
 pub(crate) use queued::{Arbiter, QueuedSwitch};
 pub(crate) use round_robin::RoundRobin;
 pub(crate) use voq::VoqSwitch;
@@ -269,7 +269,7 @@ impl Switch {
         }
         let ports = self.ports();
         let mut lanes = output.with_lanes(ports.lanes);
-        (ports.marks[output.index()], lanes.any(|lane| ports.marker.state(lane).0))
+        (ports.marks[output.index()], lanes.any(|lane| ports.marker.state(lane).is_congested))
     }
 
     /// Where its outputs are run apart, its partition and the first of its outputs there.

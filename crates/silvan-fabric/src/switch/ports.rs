@@ -7,7 +7,8 @@ use silvan_engine::cache::prefetch;
 use silvan_engine::{Rate, Time};
 
 use super::{Chooser, Detourer, Director};
-use crate::congestion::marking::{Fill, Marker};
+use crate::congestion::facts::{Arrival, Departure, QueueChange, Severity, Verdict};
+use crate::congestion::marking::Marker;
 use crate::core::{Core, Report, Word};
 use crate::link::{ChannelId, Class, key};
 use crate::packet::{Kind, Packet, PacketId};
@@ -27,6 +28,24 @@ pub(crate) struct PortWiring {
     pub faces_host: bool,
     /// Whether some packet may come in on a slower link than it leaves on here.
     pub may_underrun: bool,
+}
+
+/// Where a packet leaves, and what stays behind on its lane.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing {
+    pub output: Port,
+    /// Bytes in all queues that feed the lane, without the packet.
+    pub queue_bytes: u32,
+    /// Bytes in use of the lane's share of the output buffer, with the packet; zero without such buffers.
+    pub buffer_bytes: u32,
+}
+
+impl Outgoing {
+    /// Of a switch without output buffers.
+    #[inline]
+    pub fn unbuffered(output: Port, queue_bytes: u32) -> Self {
+        Self { output, queue_bytes, buffer_bytes: 0 }
+    }
 }
 
 /// Who decides about packets besides the forwarding table.
@@ -256,48 +275,112 @@ impl Ports {
         PortVl::of(port, vl, self.lanes)
     }
 
-    /// Whether the marking rule wants to hear that a lane of an output has `sum` bytes now; see
-    /// [`Marker::is_concerned`].
+    /// Whether the marking rule needs to know that a lane of an output has `queue_bytes` now; see
+    /// [`Marker::watches_queue`].
     #[inline]
-    pub fn is_concerned(&self, lane: PortVl, sum: u32) -> bool {
-        self.marker.is_concerned(lane, sum)
+    pub fn watches_queue(&self, lane: PortVl, queue_bytes: u32) -> bool {
+        self.marker.watches_queue(lane, queue_bytes)
     }
 
-    /// Tells the marking rule about a changed queue.
-    ///
-    /// A port is a root if it has credit for a full packet beyond the one it sends now or is
-    /// about to send: one that spends its credit as soon as it has some is a victim, also in the
-    /// instant in which a credit has come in and is not spent yet.
-    pub fn fill_changed(&mut self, core: &mut Core, output: Port, vl: Vl, fill: &Fill) {
-        let channel = self.out(output);
+    /// The space for which an output that is a root has credit: that of a full packet beyond the one it sends
+    /// now or is about to send. An output that spends its credit as soon as it has some is a victim, also in
+    /// the instant in which a credit has come in and is not spent yet.
+    #[inline]
+    fn root_space(&self, core: &Core, channel: ChannelId) -> u32 {
         let packets = if core.free_at(channel) <= core.now { 2 } else { 1 };
-        let space = packets * self.full_space;
+        packets * self.full_space
+    }
+
+    /// Reports a changed queue to the marking rule.
+    pub fn queue_changed(&mut self, core: &mut Core, output: Port, vl: Vl, change: &QueueChange) {
+        let channel = self.out(output);
+        let space = self.root_space(core, channel);
         let lane = self.lane(output, vl);
-        self.marker.fill_changed(lane, fill, || core.has_some_credit(channel, vl, space));
+        self.marker.queue_changed(lane, change, || core.has_some_credit(channel, vl, space));
     }
 
-    /// A packet that came in waits for a lane of an output, with others `sum` bytes: the marking rule may mark
-    /// it now.
+    /// A packet has come into the queues of its lane of an output, which hold `queue_bytes` with it: the marking
+    /// rule may mark it now.
     #[inline(always)]
-    pub fn arrived(&mut self, core: &mut Core, (output, vl): (Port, Vl), sum: u32, id: PacketId) {
-        if !self.marker.samples() || core.packets[id].kind != Kind::Data {
-            return;
-        }
-        let size = core.packets[id].size;
-        if let Some(severity) = self.marker.arrived(self.lane(output, vl), size, sum) {
-            let severity = if self.is_quantized { severity } else { 0 };
-            self.mark(core, output, id, severity);
+    pub fn arrives(&mut self, core: &mut Core, output: Port, id: PacketId, queue_bytes: u32) {
+        if self.marker.watches_arrivals() {
+            self.judge_arrival(core, output, id, queue_bytes);
         }
     }
 
-    /// How severe the congestion is that an output marks a packet for, where marks say that.
-    pub fn severity(&mut self, lane: PortVl) -> u8 {
-        if self.is_quantized { self.marker.severity(lane) } else { 0 }
-    }
-
-    /// Marks a packet, or has its source told.
     #[inline(never)]
-    pub fn mark(&mut self, core: &mut Core, output: Port, id: PacketId, severity: u8) {
+    fn judge_arrival(&mut self, core: &mut Core, output: Port, id: PacketId, queue_bytes: u32) {
+        let packet = &core.packets[id];
+        let channel = self.out(output);
+        let arrival = Arrival {
+            now: core.now,
+            size: packet.size,
+            is_data: packet.kind == Kind::Data,
+            queue_bytes,
+            sent_bytes: core.links.sent_by(channel, core.now),
+            rate: core.links.rate(channel),
+        };
+        let verdict = self.marker.arrives(self.lane(output, packet.vl), &arrival);
+        self.apply(core, output, id, verdict);
+    }
+
+    /// A packet starts to leave through an output: the marking rule may mark it now.
+    ///
+    /// Marking is decided as the packet is sent (Paper I, 3.2.1), so by the fill that it leaves
+    /// behind; the caller has reported that fill to the marking rule. With a single threshold, the packet
+    /// that brings the fill below it leaves unmarked, which is what makes that threshold unfair, and
+    /// why two must be more than a packet apart (Paper II, IV).
+    #[inline(always)]
+    pub fn departs(&mut self, core: &mut Core, id: PacketId, from: Outgoing) {
+        if self.marker.watches_departures(self.lane(from.output, core.packets[id].vl)) {
+            self.judge_departure(core, id, from);
+        }
+    }
+
+    #[inline(never)]
+    fn judge_departure(&mut self, core: &mut Core, id: PacketId, from: Outgoing) {
+        let Outgoing { output, queue_bytes, buffer_bytes } = from;
+        let packet = &core.packets[id];
+        let (channel, vl) = (self.out(output), packet.vl);
+        let departure = Departure {
+            now: core.now,
+            size: packet.size,
+            is_data: packet.kind == Kind::Data,
+            is_marked: packet.fecn,
+            queue_bytes,
+            buffer_bytes,
+            sent_bytes: core.links.sent_by(channel, core.now),
+            rate: core.links.rate(channel),
+        };
+        let (lane, space) = (self.lane(output, vl), self.root_space(core, channel));
+        let verdict = self.marker.departs(lane, &departure, || core.has_some_credit(channel, vl, space));
+        self.apply(core, output, id, verdict);
+    }
+
+    /// Does to a packet what the marking rule has decided at an output.
+    fn apply(&mut self, core: &mut Core, output: Port, id: PacketId, verdict: Verdict) {
+        match verdict {
+            Verdict::Forward => {}
+            Verdict::Mark(severity) => self.mark(core, output, id, severity),
+            Verdict::Validate => {
+                let packet = &mut core.packets[id];
+                if packet.kind == Kind::Data && !packet.validated {
+                    packet.validated = true;
+                    core.meters.validations += 1;
+                }
+            }
+            Verdict::Stamp(telemetry) => {
+                if core.packets[id].kind == Kind::Data {
+                    core.packets.stamp(id, telemetry);
+                }
+            }
+        }
+    }
+
+    /// Marks a packet, or reports to its source that it would be marked.
+    #[inline(never)]
+    pub fn mark(&mut self, core: &mut Core, output: Port, id: PacketId, severity: Severity) {
+        let severity = if self.is_quantized { severity } else { 0 };
         let packet = &mut core.packets[id];
         let is_data = packet.kind == Kind::Data;
         let is_told = self.report.is_some();
@@ -329,28 +412,20 @@ impl Ports {
     /// Puts a packet that was taken from an input's queue on the wire: marks it, sends it, and
     /// lets the credit for its space return once its tail has left the input's memory, which is when
     /// it has left altogether unless `read` gives the time. Returns when it has left altogether.
-    ///
-    /// Marking is decided as the packet is sent (Paper I, 3.2.1), so by the fill that it leaves
-    /// behind; the caller has told the marking rule of that fill. With a single threshold, whoever
-    /// brings the fill below it leaves unmarked, which is what makes that threshold unfair, and
-    /// why two must be more than a packet apart (Paper II, IV).
     #[inline(always)]
     pub fn transmit(
         &mut self,
         core: &mut Core,
-        (input, output): (Port, Port),
         id: PacketId,
+        input: Port,
+        from: Outgoing,
         read: Option<Time>,
     ) -> Time {
         let packet = &core.packets[id];
         let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
         let came = if self.changes_lanes() { packet.came } else { vl };
-        let lane = self.lane(output, vl);
-        if self.marker.marks(lane, packet.size) {
-            let severity = self.severity(lane);
-            self.mark(core, output, id, severity);
-        }
-        let end = core.send(self.out(output), id);
+        self.departs(core, id, from);
+        let end = core.send(self.out(from.output), id);
         core.release((self.feeder(input), came, dst), space, read.unwrap_or(end));
         end
     }

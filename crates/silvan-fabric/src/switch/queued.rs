@@ -13,10 +13,10 @@ use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
 
-use super::Ports;
 use super::islip::Islip;
 use super::round_robin::RoundRobin;
-use crate::congestion::marking::Fill;
+use super::{Outgoing, Ports};
+use crate::congestion::facts::{QueueChange, QueueFill};
 use crate::core::{Core, Word};
 use crate::link::{ChannelId, Class};
 use crate::packet::{Packet, PacketId};
@@ -75,8 +75,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         let stored = self.buffers.store(&mut core.packets, core.now, (input, output), id);
         let lane = self.ports.lane(output, vl);
         let sum = self.buffers.sum(lane);
-        self.ports.arrived(core, (output, vl), sum, id);
-        if self.ports.is_concerned(lane, sum) {
+        self.ports.arrives(core, output, id, sum);
+        if self.ports.watches_queue(lane, sum) {
             self.fill_matters(core, Moved { input, output, vl, dst }, sum);
         }
         match stored {
@@ -103,7 +103,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
         let lane = self.ports.lane(output, vl);
         self.buffers.foresee(input, vl, output, packet.dst);
-        self.ports.marker.foresee(lane);
+        self.ports.marker.prefetch(lane);
         if let Arbiter::RoundRobin(state) = &self.arbiter {
             state.foresee(lane);
         }
@@ -119,7 +119,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     pub fn foresee_wake(&self, core: &Core, output: Port) {
         let lane = self.ports.lane(output, Vl::FIRST);
         core.links.foresee_lane(self.ports.out(output), Vl::FIRST);
-        self.ports.marker.foresee(lane);
+        self.ports.marker.prefetch(lane);
         let Arbiter::RoundRobin(state) = &self.arbiter else { return };
         let Some(input) = state.next(lane, self.buffers.requests(lane)) else { return };
         if let Some(id) = self.buffers.front(lane, input, core.now).and_then(|queue| self.buffers.head(queue))
@@ -162,7 +162,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         while let Some(moved) = self.buffers.changes.moved.pop() {
             let lane = self.ports.lane(moved.output, moved.vl);
             let sum = self.buffers.sum(lane);
-            if self.ports.is_concerned(lane, sum) {
+            if self.ports.watches_queue(lane, sum) {
                 self.fill_matters(core, moved, sum);
             }
         }
@@ -201,10 +201,11 @@ impl<S: PortSet> QueuedSwitch<S> {
     #[inline(never)]
     fn fill_matters(&mut self, core: &mut Core, changed: Moved, sum: u32) {
         let Moved { input, output, vl, dst } = changed;
-        let bytes = || (input, self.buffers.telling_bytes(input, output, vl, dst));
-        let queue = self.ports.marker.needs_queues().then(bytes);
+        let fill = || QueueFill { input, bytes: self.buffers.telling_bytes(input, output, vl, dst) };
+        let queue = self.ports.marker.needs_queues().then(fill);
         let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
-        self.ports.fill_changed(core, output, vl, &Fill { queue, sum, inputs });
+        let change = QueueChange { now: core.now, queue, queue_bytes: sum, inputs };
+        self.ports.queue_changed(core, output, vl, &change);
     }
 
     /// Someone new waits at an input for a lane of an output.
@@ -283,11 +284,11 @@ impl<S: PortSet> QueuedSwitch<S> {
         Head { queue, id, dst, size }: Head,
     ) -> (Time, Time, u32) {
         let left = self.buffers.take(&mut core.packets, core.now, queue, output);
-        if self.ports.is_concerned(self.ports.lane(output, vl), left) {
+        if self.ports.watches_queue(self.ports.lane(output, vl), left) {
             self.fill_matters(core, Moved { input, output, vl, dst }, left);
         }
         let read = self.crossbar.map(|pace| (core.now + pace.time(size)).max(core.packets[id].tail_lag));
-        let end = self.ports.transmit(core, (input, output), id, read);
+        let end = self.ports.transmit(core, id, input, Outgoing::unbuffered(output, left), read);
         if matches!(self.arbiter, Arbiter::RoundRobin(_)) {
             self.spread(core);
         }

@@ -13,13 +13,13 @@
 
 use silvan_engine::cache::prefetch;
 
-use crate::congestion::marking::Fill;
+use crate::congestion::facts::{QueueChange, QueueFill};
 use crate::core::Core;
 use crate::link::ChannelId;
 use crate::packet::{Fifo, Packet, PacketId};
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::{PortSet, Ports256, next_of};
-use crate::switch::Ports;
+use crate::switch::{Outgoing, Ports};
 
 /// One output and virtual lane: what waits for it and whose turn it is.
 #[derive(Debug, Clone, Copy)]
@@ -128,8 +128,8 @@ impl VoqSwitch {
         let state = &mut self.lanes[lane.index()];
         state.sum += size;
         let OutputLane { channel, blocked, sum, .. } = *state;
-        self.ports.arrived(core, (output, vl), sum, id);
-        if self.ports.is_concerned(lane, sum) {
+        self.ports.arrives(core, output, id, sum);
+        if self.ports.watches_queue(lane, sum) {
             self.fill_changed(core, (lane, vl), (input, output));
         }
         if blocked > 0 && space >= blocked {
@@ -169,12 +169,13 @@ impl VoqSwitch {
 
     /// Tells the marking rule that a queue grew or shrank.
     fn fill_changed(&mut self, core: &mut Core, (lane, vl): (PortVl, Vl), (input, output): (Port, Port)) {
-        let queue = self.queue_bytes.get(self.queue_index(lane, input)).map(|&bytes| (input, bytes));
+        let bytes = self.queue_bytes.get(self.queue_index(lane, input));
+        let queue = bytes.map(|&bytes| QueueFill { input, bytes });
         let state = &self.lanes[lane.index()];
         let [a, b, c] = self.beyond.get(lane.index()).copied().unwrap_or_default();
         let inputs = Ports256::from_words([state.requests, a, b, c]);
-        let fill = Fill { queue, sum: state.sum, inputs };
-        self.ports.fill_changed(core, output, vl, &fill);
+        let change = QueueChange { now: core.now, queue, queue_bytes: state.sum, inputs };
+        self.ports.queue_changed(core, output, vl, &change);
     }
 
     #[inline]
@@ -246,10 +247,10 @@ impl VoqSwitch {
         if let Some(bytes) = self.queue_bytes.get_mut(index) {
             *bytes -= size;
         }
-        if self.ports.is_concerned(lane, sum) {
+        if self.ports.watches_queue(lane, sum) {
             self.fill_changed(core, (lane, vl), (input, output));
         }
-        let end = self.ports.transmit(core, (input, output), id, None);
+        let end = self.ports.transmit(core, id, input, Outgoing::unbuffered(output, sum), None);
         if sum == 0 {
             self.outputs[output.index()].waiting &= !(1 << vl.index());
         }
