@@ -50,6 +50,7 @@ pub mod simulation;
 mod switch;
 pub mod topology;
 pub mod traffic;
+mod voq;
 
 pub use error::{Reason, SetupError};
 pub use observe::MOST_TREE_ROWS;

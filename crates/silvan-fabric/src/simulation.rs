@@ -196,7 +196,7 @@ impl Simulation {
         let names: Vec<String> = circle
             .iter()
             .map(|&(switch, output, vl)| {
-                let channel = view.switch(switch).ports().out(output);
+                let channel = view.ports(switch).out(output);
                 let at = series.links.iter().position(|link| link.channel == channel);
                 format!("{} (VL {vl})", at.map_or("?", |at| &link_names[at]))
             })

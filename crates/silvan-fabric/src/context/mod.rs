@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use silvan_engine::{Event, EventQueue, Time};
 
-use crate::link::{ChannelId, Class, Links, Way, unkey};
+use crate::congestion::marking::Applied;
+use crate::link::{ChannelId, Class, Links, NoticeOnWire, Way, unkey};
 use crate::message::{Announcements, Cause, CreditReturn, Mailbox, Notices, PacketMessage, Report, Word};
 use crate::meters::Meters;
 use crate::packet::{Kind, Packet, PacketId, Pool};
@@ -170,6 +171,13 @@ impl Context {
         self.links.has_some_credit(channel, vl, space, self.now)
     }
 
+    /// A marking rule has decided about a packet: counts it, and queues the report to the source if there is one.
+    pub fn note_applied(&mut self, cause: Cause, applied: Applied) {
+        self.meters.fecn_marks += u64::from(applied.is_mark);
+        self.meters.validations += u64::from(applied.is_validation);
+        self.reports.extend(applied.report.map(|report| (cause, report)));
+    }
+
     /// See [`Links::has_credit_or_wait`].
     #[inline(always)]
     pub fn has_credit_or_wait(&mut self, way: Way, space: u32) -> bool {
@@ -221,9 +229,10 @@ impl Context {
         let tells = packet.kind.announces() || packet.kind == Kind::Reply;
         let announcement = tells.then(|| self.announcements.take(packet.payload));
         let marks = self.packets.marks(id);
+        let telemetry = self.packets.take_telemetry(id);
         self.packets.remove(id);
         let (time, key) = (arrival.time, arrival.key);
-        self.outbox[there].send_packet(PacketMessage { packet, marks, announcement, time, key });
+        self.outbox[there].send_packet(PacketMessage { packet, marks, announcement, telemetry, time, key });
     }
 
     /// Notes when a packet will have been delivered, if traffic waits for that and it goes to a host.
@@ -268,7 +277,7 @@ impl Context {
     pub fn notify(&mut self, channel: ChannelId, class: Class, word: Word, bytes: u32) {
         // The next switch passes a report on after its pipeline.
         let is_forwarded = class == Class::SwitchNotice && matches!(word, Word::Report(_));
-        let (time, key) = self.links.notify(channel, class, (bytes, is_forwarded), self.now);
+        let (time, key) = self.links.notify(channel, NoticeOnWire { class, bytes, is_forwarded }, self.now);
         match self.borders.as_ref().and_then(|borders| borders.receiver(channel)) {
             Some(there) => self.outbox[there].send_notice(time, key, word),
             None => {
@@ -281,12 +290,15 @@ impl Context {
     /// Takes in what the nodes of another partition sent to nodes of this one. This partition has done everything
     /// that comes before it takes effect.
     pub fn collect(&mut self, mailbox: &mut Mailbox) {
-        for PacketMessage { mut packet, marks, announcement, time, key } in mailbox.packets.drain(..) {
+        for PacketMessage { mut packet, marks, announcement, telemetry, time, key } in
+            mailbox.packets.drain(..)
+        {
             if let Some(announcement) = announcement {
                 packet.payload = self.announcements.add(announcement);
             }
             let data = self.packets.insert(packet);
             self.packets.set_marks(data, marks);
+            self.packets.set_telemetry(data, telemetry);
             self.queue.push(Event { time, key, data });
         }
         for CreditReturn { way, space, leaves_at } in mailbox.credits.drain(..) {

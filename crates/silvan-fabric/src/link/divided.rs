@@ -85,7 +85,7 @@ impl Links {
     }
 
     /// The indices of all lanes of a channel's virtual lane.
-    pub(super) fn parts(&self, id: ChannelId, vl: Vl) -> impl Iterator<Item = usize> {
+    pub(super) fn ledgers(&self, id: ChannelId, vl: Vl) -> impl Iterator<Item = usize> {
         let (first, parts, grown): (usize, usize, &[u32]) = match &self.divided {
             None => (id as usize * self.lane_count, 1, &[]),
             Some(divided) => {

@@ -14,7 +14,8 @@
 use silvan_engine::Time;
 use silvan_trace::execute::Parcel;
 
-use super::{Announcement, Word};
+use super::{Announcement, Report, Word};
+use crate::congestion::facts::Telemetry;
 use crate::link::Way;
 use crate::packet::{Marks, Packet, PacketId};
 
@@ -24,6 +25,8 @@ pub(crate) struct PacketMessage {
     pub packet: Packet,
     pub marks: Marks,
     pub announcement: Option<Announcement>,
+    /// Telemetry of the outputs that it left through, where switches stamp packets.
+    pub telemetry: Vec<Telemetry>,
     /// When it arrives.
     pub time: Time,
     /// The key of its arrival event.
@@ -66,6 +69,18 @@ pub(crate) struct OutputCredit {
     pub vl: u8,
 }
 
+/// A notification for a source on its way to a switch of a binned scheduler.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputNotice {
+    /// The first output of the switch.
+    pub first: u32,
+    pub report: Report,
+    /// The input that it comes in at.
+    pub input: u8,
+    /// When it is there, and has passed the switch's pipeline.
+    pub time: Time,
+}
+
 /// The flow of a packet: its source host, the source there, its destination.
 pub(crate) type FlowKey = (u32, u16, u32);
 
@@ -100,6 +115,7 @@ pub(crate) struct Mailbox {
     /// When a head is ready for arbitration.
     pub heads: Vec<(Time, HeadArrival, Packet)>,
     pub output_credits: Vec<OutputCredit>,
+    pub output_notices: Vec<OutputNotice>,
     pub jobs: Vec<JobMessage>,
     earliest: Time,
 }
@@ -112,6 +128,7 @@ impl Default for Mailbox {
             notices: Vec::new(),
             heads: Vec::new(),
             output_credits: Vec::new(),
+            output_notices: Vec::new(),
             jobs: Vec::new(),
             earliest: Time::NEVER,
         }
@@ -171,10 +188,17 @@ impl Mailbox {
                 && self.notices.is_empty()
                 && self.heads.is_empty()
                 && self.output_credits.is_empty()
+                && self.output_notices.is_empty()
                 && self.jobs.is_empty(),
             "every message has a receiver"
         );
         self.earliest = Time::NEVER;
+    }
+
+    /// Adds a notification for a source, for a switch of a binned scheduler.
+    pub fn send_output_notice(&mut self, notice: OutputNotice) {
+        self.note(notice.time);
+        self.output_notices.push(notice);
     }
 
     /// The packets in it.

@@ -6,19 +6,20 @@ use crate::packet::Kind;
 use crate::port::Port;
 use crate::queueing::isolation::Notice;
 pub(crate) use mailbox::{
-    CreditReturn, FlowKey, HeadArrival, JobMessage, Mailbox, OutputCredit, PacketMessage, Travel,
+    CreditReturn, FlowKey, HeadArrival, JobMessage, Mailbox, OutputCredit, OutputNotice, PacketMessage,
+    Travel,
 };
 
-/// What a switch tells the source of a packet that it marks: which flow of which host, and how severe
-/// congestion is.
+/// What a switch reports to the source of a packet that it would mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Report {
     /// The source's host.
     pub to: u32,
-    /// Where the packet went.
+    /// The packet's destination.
     pub destination: u32,
+    /// The source at its host.
     pub source: u16,
-    /// 0 where marks are a bit.
+    /// Severity of congestion; 0 where marks are one bit.
     pub severity: u8,
 }
 

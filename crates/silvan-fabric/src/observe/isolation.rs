@@ -6,7 +6,7 @@ use crate::partition::View;
 use crate::queueing::SpecialQueues;
 use crate::queueing::cost::cells_per_port;
 use crate::queueing::isolation::{Cams, Tally};
-use crate::switch::Switch;
+use crate::switch::Ports;
 
 /// The series over time, of networks with special queues.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Taken {
 
 /// The CAMs of all switches and of all hosts.
 fn all(view: View<'_>) -> impl Iterator<Item = &Cams> {
-    view.switches().filter_map(Switch::cams).chain(view.hosts().filter_map(Host::cams))
+    view.all_cams().chain(view.hosts().filter_map(Host::cams))
 }
 
 fn tally<'a>(cams: impl Iterator<Item = &'a Cams>) -> Tally {
@@ -57,11 +57,11 @@ fn tally<'a>(cams: impl Iterator<Item = &'a Cams>) -> Tally {
 impl IsolationRows {
     /// Adds the row of the interval that ends now.
     pub fn sample(&mut self, view: View) {
-        if view.switches().all(|switch| switch.cams().is_none()) {
+        if view.all_cams().next().is_none() {
             return;
         }
         let mut taken = Taken::default();
-        view.switches().filter_map(Switch::cams).for_each(|cams| taken.add(cams));
+        view.all_cams().for_each(|cams| taken.add(cams));
         let sum = tally(all(view));
         self.time_ns.push(view.now.0 / 1_000);
         self.full_ports.push(taken.full_ports);
@@ -104,11 +104,11 @@ impl IsolationRows {
 
 /// The totals, of a network with special queues.
 pub(crate) fn summary(special: &SpecialQueues, view: View) -> Option<IsolationSummary> {
-    view.switches().find_map(Switch::cams)?;
+    view.all_cams().next()?;
     let sum = tally(all(view));
     let mut taken = Taken::default();
     all(view).for_each(|cams| taken.add(cams));
-    let ports = view.switches().map(|switch| switch.ports().count()).max().unwrap_or(0) as u64;
+    let ports = view.all_ports().map(Ports::count).max().unwrap_or(0) as u64;
     // A packet never leaves by the port it came in: one normal queue less than there are ports.
     let own = if special.at_root { 0 } else { ports.saturating_sub(1) };
     let lines = own + u64::from(special.queues);

@@ -194,7 +194,7 @@ impl Series {
             let (mut marks, mut queued, mut congested) = (0, 0, false);
             let mut lanes = 1;
             if let Some((switch, output)) = link.switch {
-                lanes = view.switch(switch).ports().lanes;
+                lanes = view.ports(switch).lanes;
                 queued = view.queued_bytes(switch, output);
                 (marks, congested) = view.marks(switch, output);
             }

@@ -16,8 +16,7 @@ type Place = (u32, Port, Vl);
 /// such set is found by striking out those that are not; there is no time limit to guess.
 pub(crate) fn find_deadlock(view: View) -> Option<Vec<(u32, Port, Vl)>> {
     let mut stuck: FxHashSet<Place> = FxHashSet::default();
-    for (index, switch) in view.switches().enumerate() {
-        let ports = switch.ports();
+    for (index, ports) in view.all_ports().enumerate() {
         for (output, wiring) in ports.wiring.iter().enumerate() {
             let Some(wiring) = wiring else { continue };
             for vl in Vl::all(ports.lanes) {
@@ -28,7 +27,7 @@ pub(crate) fn find_deadlock(view: View) -> Option<Vec<(u32, Port, Vl)>> {
         }
     }
     let next = |place: Place| -> Option<Vec<Place>> {
-        let channel = view.switch(place.0).ports().out(place.1);
+        let channel = view.ports(place.0).out(place.1);
         let (far, input) = (*view.receiver.get(channel as usize)?)?;
         let heads = view.heads(far, input, place.2);
         (!heads.is_empty()).then(|| heads.into_iter().map(|(output, vl)| (far, output, vl)).collect())

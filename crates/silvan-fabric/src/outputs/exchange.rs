@@ -3,10 +3,10 @@
 use silvan_engine::Time;
 
 use super::{Bank, Outputs, with_bank};
-use crate::message::{Mailbox, OutputCredit};
+use crate::message::{Mailbox, OutputCredit, OutputNotice};
 use crate::packet::Pool;
 
-impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
+impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool) {
         for (when, mut arrival, packet) in mailbox.heads.drain(..) {
             arrival.packet = packets.insert(packet);
@@ -14,6 +14,9 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         }
         for OutputCredit { output, space, back, vl } in mailbox.output_credits.drain(..) {
             self.credit(output as usize, usize::from(vl), back, space);
+        }
+        for OutputNotice { first, report, input, time } in mailbox.output_notices.drain(..) {
+            self.notice_arrives(first, report, input, time);
         }
     }
 }

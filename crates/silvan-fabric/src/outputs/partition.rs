@@ -99,14 +99,14 @@ fn levels(plan: &Plan, switches: &[Switch]) -> Vec<Vec<usize>> {
 
 /// The least time in which a switch acts on one of another partition.
 fn lookahead(plan: &Plan, switches: &[Switch], of_switch: &[u16]) -> Time {
-    let kinds = plan.links.kinds();
+    let kinds = plan.links.all_parameters();
     let mut least = Time::NEVER;
     for (switch, part) in switches.iter().zip(of_switch) {
         for wiring in switch.ports().wiring.iter().flatten() {
             if let Some((far, _)) = plan.receivers[wiring.out as usize]
                 && of_switch[far as usize] != *part
             {
-                let link = &kinds[plan.links.kind_index(wiring.out)];
+                let link = &kinds[plan.links.parameters_index(wiring.out)];
                 least = least.min(plan.reach_of(link));
             }
         }

@@ -16,7 +16,7 @@ use crate::host::Host;
 use crate::jobs::Jobs;
 use crate::link::{Class, key, unkey};
 use crate::message::Mailbox;
-use crate::outputs::{Around, Outputs};
+use crate::outputs::{Around, BinnedSwitch, Outputs};
 use crate::port::Port;
 use crate::switch::Switch;
 use crate::traffic::trigger::{Triggers, Waiting};
@@ -31,8 +31,9 @@ pub(crate) struct Partition {
     /// By their places.
     pub hosts: Vec<Host>,
     pub switches: Vec<Switch>,
-    /// The outputs of the switches, with a binned scheduler.
+    /// With a binned scheduler: the outputs of the switches, and the switches themselves instead of those above.
     pub outputs: Option<Outputs>,
+    pub binned: Vec<BinnedSwitch>,
     /// The ranks of jobs that are on these hosts.
     pub jobs: Option<Jobs>,
     /// Traffic of these hosts that waits for deliveries.
@@ -53,7 +54,7 @@ impl Partition {
     pub fn new(
         ctx: Context,
         (hosts, switches): (Vec<Host>, Vec<Switch>),
-        outputs: Option<Outputs>,
+        (outputs, binned): (Option<Outputs>, Vec<BinnedSwitch>),
         jobs: Option<Jobs>,
         triggers: Triggers,
         is_large: bool,
@@ -64,6 +65,7 @@ impl Partition {
             switches,
             prefetches: is_large && outputs.is_none(),
             outputs,
+            binned,
             jobs,
             triggers,
             next_sample: Time::ZERO,
@@ -131,11 +133,11 @@ impl Partition {
     #[inline]
     fn run_outputs(&mut self, arrive_before: Time, decide_before: Time) -> u64 {
         let Self { outputs: Some(outputs), ctx, .. } = self else { return 0 };
-        let Context { packets, queue, links, meters, outbox, entering, .. } = ctx;
+        let Context { packets, queue, links, meters, notices, outbox, entering, .. } = ctx;
         for Entering { channel, packet, when } in entering.drain(..) {
             outputs.enter(channel, packet, packets, when);
         }
-        let around = &mut Around { packets, queue, links, meters, outbox, hosts_at: decide_before };
+        let around = &mut Around { packets, queue, links, meters, notices, outbox, hosts_at: decide_before };
         outputs.run(around, arrive_before, decide_before);
         let (hops, events) = outputs.take_counts();
         links.packet_hops += hops;

@@ -2,9 +2,10 @@
 
 use super::Partition;
 use crate::link::ChannelId;
-use crate::outputs::Outputs;
+use crate::outputs::{BinnedSwitch, Outputs};
 use crate::packet::Packet;
 use crate::port::{Port, Vl};
+use crate::switch::Ports;
 
 impl Partition {
     /// The outputs of a binned scheduler, and which of them sends on a channel; none if a host or a switch with events
@@ -14,10 +15,14 @@ impl Partition {
         Some((outputs, outputs.sender(channel)?))
     }
 
-    /// The outputs of a binned scheduler, and which of them is a switch's first.
-    fn outputs_of(&self, switch: usize) -> Option<(&Outputs, usize)> {
-        let (_, first) = self.switches[switch].apart()?;
-        Some((self.outputs.as_ref()?, first as usize))
+    /// A switch that a binned scheduler runs, and the outputs of the partition.
+    fn binned(&self, switch: usize) -> Option<(&Outputs, &BinnedSwitch)> {
+        Some((self.outputs.as_ref()?, self.binned.get(switch)?))
+    }
+
+    /// What switches of all architectures have.
+    pub fn ports(&self, switch: usize) -> &Ports {
+        self.binned.get(switch).map_or_else(|| self.switches[switch].ports(), |switch| &switch.ports)
     }
 
     /// Whether nothing will happen here any more.
@@ -32,13 +37,15 @@ impl Partition {
 
     /// How many notifications for sources are on their way.
     pub fn reports_on_their_way(&self) -> usize {
-        self.ctx.reports.len() + self.ctx.notices.reports()
+        let of_outputs = self.outputs.as_ref().map_or(0, Outputs::reports_in_flight);
+        let sent: usize = self.ctx.outbox.iter().map(|mailbox| mailbox.output_notices.len()).sum();
+        self.ctx.reports.len() + self.ctx.notices.reports() + of_outputs + sent
     }
 
     /// Whether there are `space` bytes of credit for some packet on a channel that a node of this partition sends on.
     pub fn has_some_credit(&self, channel: ChannelId, vl: Vl, space: u32) -> bool {
         match self.output(channel) {
-            Some((outputs, output)) => outputs.has_some_credit(output, vl.0, space, self.ctx.now),
+            Some((outputs, output)) => outputs.has_some_credit(output, vl, space, self.ctx.now),
             None => self.ctx.links.would_have_credit(channel, vl, space, self.ctx.now),
         }
     }
@@ -54,7 +61,7 @@ impl Partition {
     /// See [`crate::link::Links::outstanding`].
     pub fn outstanding(&self, channel: ChannelId, vl: Vl) -> u32 {
         match self.output(channel) {
-            Some((outputs, output)) => outputs.outstanding(output, vl.0, self.ctx.now),
+            Some((outputs, output)) => outputs.outstanding(output, vl, self.ctx.now),
             None => self.ctx.links.outstanding(channel, vl, self.ctx.now),
         }
     }
@@ -62,7 +69,7 @@ impl Partition {
     /// See [`crate::link::Links::is_stuck`].
     pub fn is_stuck(&self, channel: ChannelId, vl: Vl) -> bool {
         match self.output(channel) {
-            Some((outputs, output)) => outputs.is_stuck(output, vl.0),
+            Some((outputs, output)) => outputs.is_stuck(output, vl),
             None => self.ctx.links.is_stuck(channel, vl, self.ctx.now),
         }
     }
@@ -70,16 +77,16 @@ impl Partition {
     /// Data packets marked at an output of a switch so far, each where it was marked first, and whether the output
     /// is in the congestion state on some virtual lane.
     pub fn marks(&self, switch: usize, output: Port) -> (u64, bool) {
-        match self.outputs_of(switch) {
-            Some((outputs, first)) => outputs.state(first + output.index()),
+        match self.binned(switch) {
+            Some((outputs, of)) => outputs.state(of.first as usize + output.index()),
             None => self.switches[switch].marks(output),
         }
     }
 
     /// Bytes in the queues that feed an output of a switch.
     pub fn queued_bytes(&self, switch: usize, output: Port) -> u32 {
-        match self.outputs_of(switch) {
-            Some((outputs, first)) => outputs.queued_bytes(first + output.index()),
+        match self.binned(switch) {
+            Some((outputs, of)) => outputs.queued_bytes(of.first as usize + output.index()),
             None => self.switches[switch].queued_bytes(output),
         }
     }
@@ -87,14 +94,11 @@ impl Partition {
     /// The outputs of a switch, each with its lane, that the packets at the heads of an input's queues ask for: space
     /// of a lane is freed there as soon as one of them sends.
     pub fn heads(&self, switch: usize, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
-        let node = &self.switches[switch];
-        match self.outputs_of(switch) {
-            Some((outputs, first)) => {
-                let of_lane = (vl.index(), input.index());
-                let asks = |output: &Port| outputs.is_asked(first + output.index(), of_lane);
-                Port::all(node.ports().count()).filter(asks).map(|output| (output, vl)).collect()
+        match self.binned(switch) {
+            Some((outputs, of)) => {
+                outputs.requested(of, input, vl).into_iter().map(|output| (output, vl)).collect()
             }
-            None => node.heads(&self.ctx, input, vl),
+            None => self.switches[switch].heads(&self.ctx, input, vl),
         }
     }
 
@@ -104,6 +108,11 @@ impl Partition {
     /// # Errors
     /// A sentence with the numbers.
     pub fn check_capacities(&self, first: usize, most: usize) -> Result<(), String> {
+        if let Some(channel) = self.outputs.as_ref().and_then(Outputs::broken) {
+            return Err(format!(
+                "a packet was sent on channel {channel}, which leads to no switch of its partition"
+            ));
+        }
         self.ctx.links.check_capacities(first, most)?;
         self.outputs.as_ref().map_or(Ok(()), |outputs| outputs.check_capacities(first, most))
     }
@@ -111,14 +120,12 @@ impl Partition {
     /// Buffer space in use at an input of a switch on a virtual lane, found by walking its queues.
     #[cfg(debug_assertions)]
     fn buffered(&self, switch: usize, input: Port, vl: Vl) -> u32 {
-        let node = &self.switches[switch];
-        match self.outputs_of(switch) {
-            Some((outputs, first)) => {
-                let all = first..first + node.ports().count();
-                let of = |output| outputs.buffered(output, (vl.index(), input.index()), &self.ctx.packets);
-                all.map(of).sum()
+        match self.binned(switch) {
+            Some((outputs, of)) => {
+                let packets = &self.ctx.packets;
+                outputs.packets(packets, of, input, vl).into_iter().map(|id| packets[id].space).sum()
             }
-            None => node.buffered(&self.ctx, input, vl),
+            None => self.switches[switch].buffered(&self.ctx, input, vl),
         }
     }
 
@@ -133,7 +140,7 @@ impl Partition {
         for vl in Vl::all(self.ctx.links.lane_count()) {
             let buffered = far.map_or(0, |(switch, input)| self.buffered(switch, input, vl));
             match self.output(channel) {
-                Some((outputs, output)) => outputs.check_credits(output, vl.0, buffered),
+                Some((outputs, output)) => outputs.check_credits(output, vl, buffered),
                 None => self.ctx.links.check_credits(channel, vl, buffered),
             }?;
         }

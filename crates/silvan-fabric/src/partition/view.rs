@@ -8,7 +8,8 @@ use crate::link::{ChannelId, Receiver};
 use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
 use crate::port::{Port, Vl};
-use crate::switch::Switch;
+use crate::queueing::isolation::Cams;
+use crate::switch::{Ports, Switch};
 
 /// Where the nodes of a network are.
 #[derive(Debug)]
@@ -53,14 +54,26 @@ impl<'a> View<'a> {
         self.places.switches.len()
     }
 
-    pub fn switch(self, switch: u32) -> &'a Switch {
+    /// The ports of a switch.
+    pub fn ports(self, switch: u32) -> &'a Ports {
         let (partition, place) = self.place(switch);
-        &partition.switches[place]
+        partition.ports(place)
     }
 
-    /// All switches in their order.
-    pub fn switches(self) -> impl Iterator<Item = &'a Switch> + Clone {
-        (0..self.switch_count()).map(move |switch| self.switch(switch as u32))
+    /// The ports of all switches, in their order.
+    pub fn all_ports(self) -> impl Iterator<Item = &'a Ports> + Clone {
+        (0..self.switch_count()).map(move |switch| self.ports(switch as u32))
+    }
+
+    /// The CAMs of a switch, if it has special queues.
+    pub fn cams(self, switch: u32) -> Option<&'a Cams> {
+        let (partition, place) = self.place(switch);
+        partition.switches.get(place).and_then(Switch::cams)
+    }
+
+    /// The CAMs of all switches, in their order.
+    pub fn all_cams(self) -> impl Iterator<Item = &'a Cams> {
+        (0..self.switch_count()).filter_map(move |switch| self.cams(switch as u32))
     }
 
     fn place(self, switch: u32) -> (&'a Partition, usize) {

@@ -42,7 +42,7 @@ pub(super) struct Reactions {
 }
 
 /// A rule with the state of all lanes of outputs.
-fn ruled<R: marking::Rule>(
+fn ruled<R: marking::MarkingRule>(
     rule: &Arc<R>,
     lanes: impl Iterator<Item = PortVl>,
     state: impl Fn(PortVl) -> R::State,
@@ -96,8 +96,8 @@ impl Builder<'_> {
     pub(super) fn set_way_back(&self, ports: &mut Ports) {
         let parts = &self.model.parts;
         let is_told = parts.notification == Notification::Backward;
-        ports.report = NonZeroU32::new(self.model.sizes.control).filter(|_| is_told);
-        ports.is_quantized = parts.feedback == Feedback::Quantized;
+        ports.marking.report = NonZeroU32::new(self.model.sizes.control).filter(|_| is_told);
+        ports.marking.is_quantized = parts.feedback == Feedback::Quantized;
     }
 
     fn explicit_rates(&self) -> Option<ExplicitRate> {

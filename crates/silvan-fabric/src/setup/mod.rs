@@ -28,6 +28,7 @@ use self::partition::{Divided, Whole};
 use self::sources::placement;
 use crate::config::{Config, Engine};
 use crate::congestion::Parts;
+use crate::congestion::marking::SwitchMarking;
 use crate::congestion::reaction::Rule;
 use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Host, HostSpec};
@@ -274,8 +275,8 @@ impl<'a> Builder<'a> {
             let steering = director.or(chooser).or_else(lanes_of_paths).map(Box::new);
             let lanes = usize::from(self.model.lanes.count);
             let table = self.shared_table(index, &mut tables);
-            let mut ports =
-                Ports::new(index as u32, lanes, wiring, table, (marker, steering), self.model.full_space);
+            let marking = SwitchMarking::new(marker, wiring.len(), self.model.full_space);
+            let mut ports = Ports::new(index as u32, lanes, wiring, table, (marking, steering));
             self.set_way_back(&mut ports);
             self.switch(ports)
         };

@@ -15,7 +15,7 @@ use crate::jobs;
 use crate::jobs::Jobs;
 use crate::link::{Links, Receiver};
 use crate::meters::Meters;
-use crate::outputs::{Outputs, Partitioning, Plan};
+use crate::outputs::{BinnedSwitch, Outputs, Partitioning, Plan};
 use crate::partition::{Partition, Places};
 use crate::queueing::Isolation;
 use crate::switch::Switch;
@@ -84,8 +84,12 @@ impl Builder<'_> {
             Ok(partitioning.lookahead)
         };
         let places = self.places(&partitioning, hosts, switches);
-        let outputs = if is_binned { Outputs::new(&plan, &partitioning, switches) } else { Vec::new() };
-        let partitions = self.partitions(whole, &places, outputs, partitioning.count)?;
+        let binned = if is_binned {
+            Outputs::new(&plan, &partitioning, std::mem::take(switches))
+        } else {
+            Default::default()
+        };
+        let partitions = self.partitions(whole, &places, binned, partitioning.count)?;
         Ok(Divided { partitions, places, lookahead })
     }
 
@@ -118,7 +122,7 @@ impl Builder<'_> {
         &self,
         whole: Whole,
         places: &Places,
-        outputs: Vec<Outputs>,
+        (outputs, binned): (Vec<Outputs>, Vec<BinnedSwitch>),
         count: usize,
     ) -> Result<Vec<Partition>, SetupError> {
         let Whole { mut links, meters, mut hosts, switches, triggers, mut jobs } = whole;
@@ -144,6 +148,7 @@ impl Builder<'_> {
         let spacing = Time(self.event_spacing().0 * count as u64);
         let nodes =
             divide(hosts, &places.hosts, count).into_iter().zip(divide(switches, &places.switches, count));
+        let mut binned = divide(binned, &places.switches, count).into_iter();
         let mut outputs = outputs.into_iter();
         let mut partitions = Vec::with_capacity(count);
         for (me, (hosts, switches)) in nodes.enumerate() {
@@ -162,7 +167,8 @@ impl Builder<'_> {
             let jobs = Jobs::new(&jobs, me).map_err(|_| super::wrong("slowdowns cannot be counted"))?;
             let triggers = triggers.of_partition(me as u16, |host| places.hosts[host as usize]);
             let is_large = ports > MANY_PORTS;
-            partitions.push(Partition::new(ctx, (hosts, switches), outputs.next(), jobs, triggers, is_large));
+            let binned = (outputs.next(), binned.next().unwrap_or_default());
+            partitions.push(Partition::new(ctx, (hosts, switches), binned, jobs, triggers, is_large));
         }
         Ok(partitions)
     }

@@ -17,7 +17,7 @@ use crate::queueing::buffers::{Buffers, Routes, Shape};
 use crate::queueing::isolation::Cams;
 use crate::queueing::{Isolation, Organisation, Queues};
 use crate::switch::{
-    Arbiter, CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch,
+    Arbiter, CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch, is_small,
 };
 use crate::topology::NodeRef;
 
@@ -74,7 +74,11 @@ impl Builder<'_> {
         let is_special = self.model.special.is_some();
         let plain = queues == Queues::PerOutput && shared && !is_special && !control_first;
         if architecture == Architecture::Voq && plain {
-            return Switch::Voq(Box::new(VoqSwitch::new(ports)));
+            return if is_small(&ports) {
+                Switch::Voq(Box::new(VoqSwitch::new(ports)))
+            } else {
+                Switch::LargeVoq(Box::new(VoqSwitch::new(ports)))
+            };
         }
         match (architecture, ports.count() <= 64) {
             (Architecture::Cioq, true) => Switch::Cioq(self.cioq(ports)),

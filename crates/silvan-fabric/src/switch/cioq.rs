@@ -16,9 +16,9 @@
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
-use super::Ports;
 use super::rounds::Rounds;
-use crate::congestion::marking::{Arrival, Fill};
+use super::{Outgoing, Ports};
+use crate::congestion::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
 use crate::context::Context;
 use crate::message::CreditReturn;
 use crate::packet::{Fifo, Kind, PacketId};
@@ -133,11 +133,11 @@ impl<S: PortSet> CioqSwitch<S> {
         let output = self.ports.route_of(packet);
         self.used[self.ports.lane(input, vl).index()] += space;
         let stored = self.buffers.store(&mut ctx.packets, ctx.now, (input, output), id);
-        if self.ports.marker.watches_buffers() {
+        if self.ports.marking.marker.watches_input_buffers() {
             self.arrived(ctx, (input, vl), id);
         }
         let sum = self.waiting_bytes(output, vl);
-        self.ports.arrived(ctx, (output, vl), sum, id);
+        self.ports.arrives(ctx, output, id, sum);
         self.fill_changed(ctx, (output, vl), Some((input, dst)));
         if stored == Stored::First {
             self.ask(ctx, output, input);
@@ -163,11 +163,11 @@ impl<S: PortSet> CioqSwitch<S> {
 
     /// Marks by the fill of an input buffer that a packet came into.
     fn arrived(&mut self, ctx: &mut Context, (input, vl): (Port, Vl), id: PacketId) {
-        let used = self.used_of_input(input, vl, ctx.now);
-        match self.ports.marker.came_into_buffer(used) {
-            Arrival::Nothing => {}
-            Arrival::Marked => self.mark(ctx, id, 0),
-            Arrival::Full => {
+        let used_bytes = self.used_of_input(input, vl, ctx.now);
+        match self.ports.marking.marker.enters_buffer(&InputBuffer { used_bytes }) {
+            InputVerdict::Forward => {}
+            InputVerdict::Mark => self.mark(ctx, id),
+            InputVerdict::MarkContenders => {
                 let mut congested = vec![false; self.outputs.len()];
                 for id in self.buffers.waiting(&ctx.packets, input, vl) {
                     congested[self.ports.route_of(&ctx.packets[id]).index()] = true;
@@ -175,7 +175,7 @@ impl<S: PortSet> CioqSwitch<S> {
                 for input in Port::all(self.inputs.len()) {
                     for id in self.buffers.waiting(&ctx.packets, input, vl) {
                         if congested[self.ports.route_of(&ctx.packets[id]).index()] {
-                            self.mark(ctx, id, 0);
+                            self.mark(ctx, id);
                         }
                     }
                 }
@@ -184,10 +184,10 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// Marks a data packet.
-    fn mark(&mut self, ctx: &mut Context, id: PacketId, severity: u8) {
+    fn mark(&mut self, ctx: &mut Context, id: PacketId) {
         let packet = &ctx.packets[id];
         if packet.kind == Kind::Data {
-            self.ports.mark(ctx, self.ports.route_of(packet), id, severity);
+            self.ports.mark(ctx, self.ports.route_of(packet), id, 0);
         }
     }
 
@@ -203,7 +203,7 @@ impl<S: PortSet> CioqSwitch<S> {
     #[inline]
     fn fill_changed(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), queue: Option<(Port, u32)>) {
         let sum = self.waiting_bytes(output, vl);
-        if self.ports.is_concerned(self.ports.lane(output, vl), sum) {
+        if self.ports.watches_queue(self.ports.lane(output, vl), sum) {
             self.tell_fill(ctx, (output, vl), queue, sum);
         }
     }
@@ -217,10 +217,12 @@ impl<S: PortSet> CioqSwitch<S> {
         queue: Option<(Port, u32)>,
         sum: u32,
     ) {
-        let bytes = |(input, dst)| (input, self.buffers.telling_bytes(input, output, vl, dst));
-        let queue = queue.map(bytes);
+        let fill =
+            |(input, dst)| QueueFill { input, bytes: self.buffers.telling_bytes(input, output, vl, dst) };
+        let queue = queue.map(fill);
         let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
-        self.ports.fill_changed(ctx, output, vl, &Fill { queue, sum, inputs });
+        let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs };
+        self.ports.queue_changed(ctx, output, vl, &change);
     }
 
     /// Has the outputs asked that someone new waits for.
@@ -304,28 +306,12 @@ impl<S: PortSet> CioqSwitch<S> {
 
     /// Marks a packet that leaves an output buffer.
     fn depart(&mut self, ctx: &mut Context, output: Port, vl: Vl, id: PacketId) {
-        let lane = self.ports.lane(output, vl);
-        let packet = &ctx.packets[id];
-        let (size, is_marked) = (packet.size, packet.fecn);
-        // The rule hears of the fill that the packet leaves behind (Paper I, 3.2.1).
+        // The rule gets the fill that the packet leaves behind (Paper I, 3.2.1).
         self.fill_changed(ctx, (output, vl), None);
-        if self.ports.marker.marks(lane, size) {
-            let severity = self.ports.severity(lane);
-            self.mark(ctx, id, severity);
-        }
-        if !self.ports.marker.watches_buffers() || ctx.packets[id].kind != Kind::Data {
-            return;
-        }
         self.expire(output, ctx.now);
-        let used = self.lanes[lane.index()].used;
-        let (marks, validates) = self.ports.marker.leaves_buffer(used, is_marked);
-        if marks {
-            self.mark(ctx, id, 0);
-        }
-        if validates && !ctx.packets[id].validated {
-            ctx.packets[id].validated = true;
-            ctx.meters.validations += 1;
-        }
+        let buffer_bytes = self.lanes[self.ports.lane(output, vl).index()].used;
+        let queue_bytes = self.waiting_bytes(output, vl);
+        self.ports.departs(ctx, id, Outgoing { output, queue_bytes, buffer_bytes });
     }
 
     /// Lets a packet begin to move from an input to an output buffer. Returns whether one did.

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use silvan_engine::cache::prefetch_lines;
 
-use super::Ports;
-use crate::congestion::marking::Fill;
+use super::{Outgoing, Ports};
+use crate::congestion::facts::{QueueChange, QueueFill};
 use crate::context::Context;
 use crate::packet::PacketId;
 use crate::port::{Port, Vl};
@@ -80,7 +80,7 @@ impl FcfsSwitch {
         lane.bytes += size;
         let sum = lane.bytes;
         self.outputs[output.index()].bytes += size;
-        self.ports.arrived(ctx, (output, vl), sum, id);
+        self.ports.arrives(ctx, output, id, sum);
         self.fill_changed(ctx, output, vl, input);
         let channel = self.ports.out(output);
         let free_at = ctx.free_at(channel);
@@ -95,9 +95,10 @@ impl FcfsSwitch {
     fn fill_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, input: Port) {
         let lane = self.ports.lane(output, vl);
         let sum = self.lanes[lane.index()].bytes;
-        if self.ports.is_concerned(lane, sum) {
-            let fill = Fill { queue: Some((input, sum)), sum, inputs: Ports256::EMPTY };
-            self.ports.fill_changed(ctx, output, vl, &fill);
+        if self.ports.watches_queue(lane, sum) {
+            let queue = Some(QueueFill { input, bytes: sum });
+            let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs: Ports256::EMPTY };
+            self.ports.queue_changed(ctx, output, vl, &change);
         }
     }
 
@@ -136,11 +137,13 @@ impl FcfsSwitch {
             }
             queue.pop_front();
             lane.bytes -= size;
+            let left = lane.bytes;
             let state = &mut self.outputs[output.index()];
             state.turn = vl.after(lanes);
             state.bytes -= size;
             self.fill_changed(ctx, output, vl, input);
-            let end = self.ports.transmit(ctx, (input, output), id, None);
+            self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
+            let end = self.ports.transmit(ctx, id, input, output, None);
             if waiting > size {
                 ctx.wake(channel, end);
             }

@@ -19,9 +19,10 @@ mod voq;
 use crate::context::Context;
 use crate::message::{Report, Word};
 use crate::packet::PacketId;
-use crate::port::{Port, Vl};
+use crate::port::{Port, PortVl, Vl};
 use crate::port_set::{Ports64, Ports256};
 use crate::queueing::isolation::Cams;
+use crate::voq::MOST_LANES;
 
 pub(crate) use chooser::Chooser;
 pub(crate) use cioq::CioqSwitch;
@@ -29,40 +30,36 @@ pub(crate) use detour::{Detourer, Neighbours};
 pub(crate) use director::{Director, FlowRoutes, weight_ps};
 pub(crate) use fcfs::FcfsSwitch;
 pub(crate) use islip::Islip;
-pub(crate) use ports::{PortWiring, Ports, Steering};
+pub(crate) use ports::{Outgoing, PortWiring, Ports, Steering};
 pub(crate) use queued::{Arbiter, QueuedSwitch};
 pub(crate) use round_robin::RoundRobin;
-pub(crate) use voq::VoqSwitch;
+pub(crate) use voq::{VoqSwitch, is_small};
 
 /// A switch of some architecture.
 #[derive(Debug)]
 pub(crate) enum Switch {
-    Voq(Box<VoqSwitch>),
+    /// One virtual lane and up to 64 ports, or more.
+    Voq(Box<VoqSwitch<1>>),
+    LargeVoq(Box<VoqSwitch<MOST_LANES>>),
     /// Up to 64 ports, or more.
     Queued(Box<QueuedSwitch<Ports64>>),
     LargeQueued(Box<QueuedSwitch<Ports256>>),
     Cioq(Box<CioqSwitch<Ports64>>),
     LargeCioq(Box<CioqSwitch<Ports256>>),
     Fcfs(Box<FcfsSwitch>),
-    /// A VOQ switch whose outputs are run apart: those of a partition's [`Outputs`] from `first` on. It has no
-    /// events of its own.
-    Apart {
-        ports: Box<Ports>,
-        first: u32,
-    },
 }
 
-/// Does the same with a switch of whichever architecture, but with one whose outputs are run apart.
+/// Evaluates an expression for a switch of whichever architecture.
 macro_rules! with_switch {
-    ($switch:expr, $name:ident => $then:expr, $apart:pat => $otherwise:expr) => {
+    ($switch:expr, $name:ident => $then:expr) => {
         match $switch {
             Switch::Voq($name) => $then,
+            Switch::LargeVoq($name) => $then,
             Switch::Queued($name) => $then,
             Switch::LargeQueued($name) => $then,
             Switch::Cioq($name) => $then,
             Switch::LargeCioq($name) => $then,
             Switch::Fcfs($name) => $then,
-            $apart => $otherwise,
         }
     };
 }
@@ -117,7 +114,7 @@ impl Switch {
         let wait =
             if self.ports().may_underrun { self.ports().waits_for_tail(ctx, input, packet) } else { None };
         match self {
-            Self::Voq(_) | Self::Fcfs(_) | Self::Apart { .. } => {}
+            Self::Voq(_) | Self::LargeVoq(_) | Self::Fcfs(_) => {}
             Self::Queued(switch) => switch.note_tail(ctx, packet),
             Self::LargeQueued(switch) => switch.note_tail(ctx, packet),
             Self::Cioq(switch) => switch.note_tail(ctx, packet),
@@ -171,6 +168,7 @@ impl Switch {
     pub fn prefetch_arrival(&self, ctx: &Context, input: Port, packet: PacketId) {
         match self {
             Self::Voq(switch) => switch.prefetch_arrival(ctx, input, packet),
+            Self::LargeVoq(switch) => switch.prefetch_arrival(ctx, input, packet),
             Self::Queued(switch) => switch.prefetch_arrival(ctx, input, packet),
             Self::LargeQueued(switch) => switch.prefetch_arrival(ctx, input, packet),
             _ => {}
@@ -182,6 +180,7 @@ impl Switch {
     pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
         match self {
             Self::Voq(switch) => switch.prefetch_wake(ctx, output),
+            Self::LargeVoq(switch) => switch.prefetch_wake(ctx, output),
             Self::Queued(switch) => switch.prefetch_wake(ctx, output),
             Self::LargeQueued(switch) => switch.prefetch_wake(ctx, output),
             Self::Fcfs(switch) => switch.prefetch_wake(ctx, output),
@@ -193,20 +192,20 @@ impl Switch {
     #[inline]
     pub fn enqueue(&mut self, ctx: &mut Context, input: Port, packet: PacketId) {
         self.ports().landed(ctx, input, packet);
-        with_switch!(self, switch => switch.enqueue(ctx, input, packet), Self::Apart { .. } => {});
+        with_switch!(self, switch => switch.enqueue(ctx, input, packet));
     }
 
     /// An output may be able to send again: it is free, or has credits.
     #[inline]
     pub fn wake(&mut self, ctx: &mut Context, output: Port) {
-        with_switch!(self, switch => switch.wake(ctx, output), Self::Apart { .. } => {});
+        with_switch!(self, switch => switch.wake(ctx, output));
     }
 
     /// Decides what leaves an output (or the whole switch, if it decides for all outputs
     /// together) at this instant.
     #[inline]
     pub fn settle(&mut self, ctx: &mut Context, output: Port) {
-        with_switch!(self, switch => switch.settle(ctx, output), Self::Apart { .. } => {});
+        with_switch!(self, switch => switch.settle(ctx, output));
     }
 
     /// A notification came in at a port: about a CAM line of the next node, or for a source.
@@ -249,49 +248,54 @@ impl Switch {
     /// What all architectures share.
     #[inline]
     pub fn ports(&self) -> &Ports {
-        with_switch!(self, switch => &switch.ports, Self::Apart { ports, .. } => ports)
+        with_switch!(self, switch => &switch.ports)
     }
 
     /// See [`Self::ports`].
     #[inline]
     pub fn ports_mut(&mut self) -> &mut Ports {
-        with_switch!(self, switch => &mut switch.ports, Self::Apart { ports, .. } => ports)
+        with_switch!(self, switch => &mut switch.ports)
     }
 
     /// Data packets marked at an output so far, each where it was marked first, and whether the output is in
     /// the congestion state on some virtual lane.
     pub fn marks(&self, output: Port) -> (u64, bool) {
         let ports = self.ports();
-        let mut lanes = output.with_lanes(ports.lanes);
-        (ports.marks[output.index()], lanes.any(|lane| ports.marker.state(lane).0))
+        let lanes = output.with_lanes(ports.lanes);
+        ports.marking.state(output.index(), lanes.map(PortVl::index))
     }
 
-    /// With a binned scheduler, its partition and the first of its outputs there.
-    pub fn apart(&self) -> Option<(u16, u32)> {
-        if let Self::Apart { ports, first } = self { Some((ports.partition, *first)) } else { None }
+    /// What a VOQ switch shares with other architectures; none of another switch.
+    pub fn into_voq_ports(self) -> Option<Ports> {
+        match self {
+            Self::Voq(switch) => Some(switch.ports),
+            Self::LargeVoq(switch) => Some(switch.ports),
+            Self::Queued(_) | Self::LargeQueued(_) | Self::Cioq(_) | Self::LargeCioq(_) | Self::Fcfs(_) => {
+                None
+            }
+        }
     }
 
     /// Bytes in the queues that feed an output.
     pub fn queued_bytes(&self, output: Port) -> u32 {
-        with_switch!(self, switch => switch.queued_bytes(output), Self::Apart { .. } => 0)
+        with_switch!(self, switch => switch.queued_bytes(output))
     }
 
     /// Buffer space in use at an input on a virtual lane, found by walking its queues.
     #[cfg(debug_assertions)]
     pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
-        with_switch!(self, switch => switch.buffered(ctx, input, vl), Self::Apart { .. } => 0)
+        with_switch!(self, switch => switch.buffered(ctx, input, vl))
     }
 
     /// The outputs, each with its lane, that the packets at the heads of an input's queues ask for: space of a
     /// lane is freed there as soon as one of them sends.
     pub fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
-        if let Self::Voq(switch) = self
-            && switch.ports.changes_lanes()
-        {
-            return switch.holders(ctx, input, vl);
+        match self {
+            Self::Voq(switch) if switch.ports.changes_lanes() => return switch.holders(ctx, input, vl),
+            Self::LargeVoq(switch) if switch.ports.changes_lanes() => return switch.holders(ctx, input, vl),
+            _ => {}
         }
-        let heads =
-            with_switch!(self, switch => switch.heads(ctx, input, vl), Self::Apart { .. } => Vec::new());
+        let heads = with_switch!(self, switch => switch.heads(ctx, input, vl));
         heads.into_iter().map(|output| (output, vl)).collect()
     }
 }

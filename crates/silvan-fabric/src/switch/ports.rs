@@ -1,13 +1,13 @@
 //! What switches of all architectures share: wiring, forwarding table, marking, counters.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use silvan_engine::cache::prefetch;
 use silvan_engine::{Rate, Time};
 
 use super::{Chooser, Detourer, Director};
-use crate::congestion::marking::{Fill, Marker};
+use crate::congestion::facts::{QueueChange, Severity};
+use crate::congestion::marking::{Arriving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, key};
 use crate::message::{CreditReturn, Report, Word};
@@ -28,6 +28,24 @@ pub(crate) struct PortWiring {
     pub faces_host: bool,
     /// Whether some packet may come in on a slower link than it leaves on here.
     pub may_underrun: bool,
+}
+
+/// Where a packet leaves, and what stays behind on its lane.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing {
+    pub output: Port,
+    /// Bytes in all queues that feed the lane, without the packet.
+    pub queue_bytes: u32,
+    /// Bytes in use of the lane's share of the output buffer, with the packet; zero without such buffers.
+    pub buffer_bytes: u32,
+}
+
+impl Outgoing {
+    /// Of a switch without output buffers.
+    #[inline]
+    pub fn unbuffered(output: Port, queue_bytes: u32) -> Self {
+        Self { output, queue_bytes, buffer_bytes: 0 }
+    }
 }
 
 /// Who decides about packets besides the forwarding table.
@@ -56,7 +74,7 @@ pub(crate) struct Ports {
     table: Arc<[Port]>,
     /// Who else has a say in where packets go; nobody in most networks.
     pub steering: Option<Box<Steering>>,
-    pub marker: Marker,
+    pub marking: SwitchMarking,
     /// Its index among the switches.
     pub node: u32,
     /// Its place among the switches of its partition, by which events name it, and its partition.
@@ -64,16 +82,8 @@ pub(crate) struct Ports {
     pub partition: u16,
     /// Whether some packet may come in on a slower link than it leaves on, at any output.
     pub may_underrun: bool,
-    /// Space of a full packet, which a root must have credit for.
-    full_space: u32,
     /// Per port; unwired ports have no channels.
     pub wiring: Box<[Option<PortWiring>]>,
-    /// Data packets marked per output since the start of the run, each where it was marked first.
-    pub marks: Box<[u64]>,
-    /// Bytes of the notification of a mark, where switches tell sources themselves.
-    pub report: Option<NonZeroU32>,
-    /// Whether marks say how severe congestion is.
-    pub is_quantized: bool,
 }
 
 impl Ports {
@@ -82,10 +92,8 @@ impl Ports {
         lanes: usize,
         wiring: Box<[Option<PortWiring>]>,
         table: Arc<[Port]>,
-        (marker, steering): (Marker, Option<Box<Steering>>),
-        full_space: u32,
+        (marking, steering): (SwitchMarking, Option<Box<Steering>>),
     ) -> Self {
-        let marks = vec![0; wiring.len()].into_boxed_slice();
         let may_underrun = wiring.iter().flatten().any(|port| port.may_underrun);
         let both = |port: &Option<PortWiring>| {
             port.map_or((ChannelId::MAX, ChannelId::MAX), |wiring| (wiring.out, wiring.into))
@@ -100,11 +108,7 @@ impl Ports {
             wiring,
             table,
             steering,
-            marker,
-            full_space,
-            marks,
-            report: None,
-            is_quantized: false,
+            marking,
             may_underrun,
         }
     }
@@ -257,64 +261,79 @@ impl Ports {
         PortVl::of(port, vl, self.lanes)
     }
 
-    /// Whether the marking rule wants to hear that a lane of an output has `sum` bytes now; see
-    /// [`Marker::is_concerned`].
+    /// Whether the marking rule needs to know that a lane of an output has `queue_bytes` now; see
+    /// [`crate::congestion::marking::Marker::watches_queue`].
     #[inline]
-    pub fn is_concerned(&self, lane: PortVl, sum: u32) -> bool {
-        self.marker.is_concerned(lane, sum)
+    pub fn watches_queue(&self, lane: PortVl, queue_bytes: u32) -> bool {
+        self.marking.marker.watches_queue(lane.index(), queue_bytes)
     }
 
-    /// Tells the marking rule about a changed queue.
-    ///
-    /// A port is a root if it has credit for a full packet beyond the one it sends now or is
-    /// about to send: one that spends its credit as soon as it has some is a victim, also in the
-    /// instant in which a credit has come in and is not spent yet.
-    pub fn fill_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, fill: &Fill) {
+    /// Reports a changed queue to the marking rule.
+    pub fn queue_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, change: &QueueChange) {
         let channel = self.out(output);
-        let packets = if ctx.free_at(channel) <= ctx.now { 2 } else { 1 };
-        let space = packets * self.full_space;
+        let space = self.marking.root_space(ctx.free_at(channel) <= ctx.now);
         let lane = self.lane(output, vl);
-        self.marker.fill_changed(lane, fill, || ctx.has_some_credit(channel, vl, space));
+        self.marking.queue_changed(lane.index(), change, || ctx.has_some_credit(channel, vl, space));
     }
 
-    /// A packet that came in waits for a lane of an output, with others `sum` bytes: the marking rule may mark
-    /// it now.
+    /// What the marking rule may know about an output and lane.
+    fn facts(&self, ctx: &Context, from: Outgoing, vl: Vl) -> (MarkedLane, OutputFacts) {
+        let Outgoing { output, queue_bytes, buffer_bytes } = from;
+        let channel = self.out(output);
+        let (now, sent_bytes) = (ctx.now, ctx.links.sent_by(channel, ctx.now));
+        let facts = OutputFacts { now, queue_bytes, buffer_bytes, sent_bytes, rate: ctx.links.rate(channel) };
+        (MarkedLane { output: output.index(), lane: self.lane(output, vl).index() }, facts)
+    }
+
+    /// A packet has come into the queues of its lane of an output, which hold `queue_bytes` with it: the marking
+    /// rule may mark it now.
     #[inline(always)]
-    pub fn arrived(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), sum: u32, id: PacketId) {
-        if !self.marker.samples() || ctx.packets[id].kind != Kind::Data {
-            return;
-        }
-        let size = ctx.packets[id].size;
-        if let Some(severity) = self.marker.arrived(self.lane(output, vl), size, sum) {
-            let severity = if self.is_quantized { severity } else { 0 };
-            self.mark(ctx, output, id, severity);
+    pub fn arrives(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
+        if self.marking.marker.watches_arrivals() {
+            self.judge_arrival(ctx, output, id, queue_bytes);
         }
     }
 
-    /// How severe the congestion is that an output marks a packet for, where marks say that.
-    pub fn severity(&mut self, lane: PortVl) -> u8 {
-        if self.is_quantized { self.marker.severity(lane) } else { 0 }
-    }
-
-    /// Marks a packet, or has its source told.
     #[inline(never)]
-    pub fn mark(&mut self, ctx: &mut Context, output: Port, id: PacketId, severity: u8) {
-        let packet = &mut ctx.packets[id];
-        let is_data = packet.kind == Kind::Data;
-        let is_told = self.report.is_some();
-        // A mark counts where it tells something: on data that had none, or each time a source is told.
-        if is_data && (is_told || !packet.fecn) {
-            self.marks[output.index()] += 1;
-            ctx.meters.fecn_marks += 1;
+    fn judge_arrival(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
+        let Packet { vl, size, kind, .. } = ctx.packets[id];
+        let (at, facts) = self.facts(ctx, Outgoing::unbuffered(output, queue_bytes), vl);
+        let packet = Arriving { id, size, is_data: kind == Kind::Data };
+        let applied = self.marking.arrives(at, &facts, &mut ctx.packets, packet);
+        ctx.note_applied((self.place, true, output), applied);
+    }
+
+    /// A packet starts to leave through an output: the marking rule may mark it now. The caller has reported the fill
+    /// that the packet leaves behind.
+    #[inline(always)]
+    pub fn departs(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {
+        let lane = self.lane(from.output, ctx.packets[id].vl);
+        if self.marking.marker.watches_departures(lane.index()) {
+            self.judge_departure(ctx, id, from);
         }
-        if !is_told {
-            packet.fecn = true;
-            packet.severity = packet.severity.max(severity);
-        } else if is_data {
-            let Packet { src: to, dst: destination, source, .. } = *packet;
-            let cause = (self.place, true, output);
-            ctx.reports.push((cause, Report { to, destination, source, severity }));
-        }
+    }
+
+    #[inline(never)]
+    fn judge_departure(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {
+        let packet = ctx.packets[id];
+        let (at, facts) = self.facts(ctx, from, packet.vl);
+        let channel = self.out(from.output);
+        let space = self.marking.root_space(ctx.free_at(channel) <= ctx.now);
+        let has_credit = || ctx.has_some_credit(channel, packet.vl, space);
+        let verdict = self.marking.departs(at.lane, &facts, &packet, has_credit);
+        let applied = self.marking.apply(at.output, &mut ctx.packets, id, verdict);
+        ctx.note_applied((self.place, true, from.output), applied);
+    }
+
+    /// Marks a packet at an output, or has its source notified.
+    pub fn mark(&mut self, ctx: &mut Context, output: Port, id: PacketId, severity: Severity) {
+        let applied = self.marking.mark(output.index(), &mut ctx.packets[id], severity);
+        ctx.note_applied((self.place, true, output), applied);
+    }
+
+    /// Space of a full packet.
+    pub fn full_space(&self) -> u32 {
+        self.marking.root_space(false)
     }
 
     /// Puts what a source is to be told on the wire. Returns the output that is busy with it.
@@ -323,34 +342,25 @@ impl Ports {
         // The tables of networks that need it are checked before the run.
         let wiring = self.wiring[output.index()]?;
         let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
-        ctx.notify(wiring.out, class, Word::Report(report), self.report?.get());
+        ctx.notify(wiring.out, class, Word::Report(report), self.marking.report?.get());
         Some(output)
     }
 
-    /// Puts a packet that was taken from an input's queue on the wire: marks it, sends it, and
-    /// lets the credit for its space return once its tail has left the input's memory, which is when
-    /// it has left altogether unless `read` gives the time. Returns when it has left altogether.
-    ///
-    /// Marking is decided as the packet is sent (Paper I, 3.2.1), so by the fill that it leaves
-    /// behind; the caller has told the marking rule of that fill. With a single threshold, whoever
-    /// brings the fill below it leaves unmarked, which is what makes that threshold unfair, and
-    /// why two must be more than a packet apart (Paper II, IV).
+    /// Puts a packet that was taken from an input's queue on the wire, and returns the credit for its space when its
+    /// tail has left the input's memory: when it has left altogether, unless `read` gives the time. Returns when it has
+    /// left altogether.
     #[inline(always)]
     pub fn transmit(
         &mut self,
         ctx: &mut Context,
-        (input, output): (Port, Port),
         id: PacketId,
+        input: Port,
+        output: Port,
         read: Option<Time>,
     ) -> Time {
         let packet = &ctx.packets[id];
         let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
         let came = if self.changes_lanes() { packet.came } else { vl };
-        let lane = self.lane(output, vl);
-        if self.marker.marks(lane, packet.size) {
-            let severity = self.severity(lane);
-            self.mark(ctx, output, id, severity);
-        }
         let end = ctx.send(self.out(output), id);
         let way = (self.feeder(input), came, dst);
         ctx.release(CreditReturn { way, space, leaves_at: read.unwrap_or(end) });

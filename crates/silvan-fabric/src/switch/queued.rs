@@ -13,10 +13,10 @@ use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
 
-use super::Ports;
 use super::islip::Islip;
 use super::round_robin::RoundRobin;
-use crate::congestion::marking::Fill;
+use super::{Outgoing, Ports};
+use crate::congestion::facts::{QueueChange, QueueFill};
 use crate::context::Context;
 use crate::link::{ChannelId, Class};
 use crate::message::Word;
@@ -76,8 +76,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         let stored = self.buffers.store(&mut ctx.packets, ctx.now, (input, output), id);
         let lane = self.ports.lane(output, vl);
         let sum = self.buffers.sum(lane);
-        self.ports.arrived(ctx, (output, vl), sum, id);
-        if self.ports.is_concerned(lane, sum) {
+        self.ports.arrives(ctx, output, id, sum);
+        if self.ports.watches_queue(lane, sum) {
             self.fill_matters(ctx, Moved { input, output, vl, dst }, sum);
         }
         match stored {
@@ -104,7 +104,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
         let lane = self.ports.lane(output, vl);
         self.buffers.prefetch(input, vl, output, packet.dst);
-        self.ports.marker.prefetch(lane);
+        self.ports.marking.marker.prefetch(lane.index());
         if let Arbiter::RoundRobin(state) = &self.arbiter {
             state.prefetch(lane);
         }
@@ -120,7 +120,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
         let lane = self.ports.lane(output, Vl::FIRST);
         ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
-        self.ports.marker.prefetch(lane);
+        self.ports.marking.marker.prefetch(lane.index());
         let Arbiter::RoundRobin(state) = &self.arbiter else { return };
         let Some(input) = state.next(lane, self.buffers.requests(lane)) else { return };
         if let Some(id) = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue))
@@ -163,7 +163,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         while let Some(moved) = self.buffers.changes.moved.pop() {
             let lane = self.ports.lane(moved.output, moved.vl);
             let sum = self.buffers.sum(lane);
-            if self.ports.is_concerned(lane, sum) {
+            if self.ports.watches_queue(lane, sum) {
                 self.fill_matters(ctx, moved, sum);
             }
         }
@@ -202,10 +202,11 @@ impl<S: PortSet> QueuedSwitch<S> {
     #[inline(never)]
     fn fill_matters(&mut self, ctx: &mut Context, changed: Moved, sum: u32) {
         let Moved { input, output, vl, dst } = changed;
-        let bytes = || (input, self.buffers.telling_bytes(input, output, vl, dst));
-        let queue = self.ports.marker.needs_queues().then(bytes);
+        let fill = || QueueFill { input, bytes: self.buffers.telling_bytes(input, output, vl, dst) };
+        let queue = self.ports.marking.marker.needs_queues().then(fill);
         let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
-        self.ports.fill_changed(ctx, output, vl, &Fill { queue, sum, inputs });
+        let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs };
+        self.ports.queue_changed(ctx, output, vl, &change);
     }
 
     /// Someone new waits at an input for a lane of an output.
@@ -284,11 +285,12 @@ impl<S: PortSet> QueuedSwitch<S> {
         Head { queue, id, dst, size }: Head,
     ) -> (Time, Time, u32) {
         let left = self.buffers.take(&mut ctx.packets, ctx.now, queue, output);
-        if self.ports.is_concerned(self.ports.lane(output, vl), left) {
+        if self.ports.watches_queue(self.ports.lane(output, vl), left) {
             self.fill_matters(ctx, Moved { input, output, vl, dst }, left);
         }
         let read = self.crossbar.map(|pace| (ctx.now + pace.time(size)).max(ctx.packets[id].tail_lag));
-        let end = self.ports.transmit(ctx, (input, output), id, read);
+        self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
+        let end = self.ports.transmit(ctx, id, input, output, read);
         if matches!(self.arbiter, Arbiter::RoundRobin(_)) {
             self.spread(ctx);
         }

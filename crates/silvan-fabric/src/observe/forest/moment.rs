@@ -110,8 +110,8 @@ impl Map {
 
     /// The links on which a switch sends what it has for a host behind a root: that of its table, or, where
     /// routes depend on more than the destination, that to the host and those where it was told to stop.
-    fn wanted(&self, switch: &Switch, number: u32, (host, vl): (u32, u8)) -> impl Iterator<Item = u32> {
-        let (ports, cams) = (switch.ports(), switch.cams());
+    fn wanted(&self, view: View, number: u32, (host, vl): (u32, u8)) -> impl Iterator<Item = u32> {
+        let (ports, cams) = (view.ports(number), view.cams(number));
         let route = if ports.is_by_destination() { Some(ports.route(host)) } else { None };
         let stops = move |output: Port| cams.is_some_and(|cams| cams.stops(ports.lane(output, Vl(vl)), host));
         let outputs = self.outputs[number as usize].iter().enumerate();
@@ -269,7 +269,7 @@ impl Moment {
         let link = &map.links[at as usize];
         let faces_host = link.host != NONE;
         let has_queues = |(switch, output): (u32, Port)| {
-            let cams = view.switch(switch).cams();
+            let cams = view.cams(switch);
             cams.is_some_and(|cams| cams.is_root(output))
         };
         (is_busy || faces_host) && (is_waited_for || link.switch.is_some_and(has_queues))
@@ -387,16 +387,16 @@ impl Moment {
             let Some((far, _)) = view.receiver.get(channel as usize).copied().flatten() else { return };
             for &host in &hosts {
                 for vl in (0..map.lanes).filter(|&vl| cams.stops(PortVl::of(output, Vl(vl), lanes), host)) {
-                    let wanted = map.wanted(view.switch(far), far, (host, vl));
+                    let wanted = map.wanted(view, far, (host, vl));
                     self.waits.extend(wanted.map(|wanted| (wanted, at, vl, vl)));
                 }
             }
         };
-        for ((number, switch), outputs) in (0..).zip(view.switches()).zip(&map.outputs) {
-            let Some(cams) = switch.cams().filter(|cams| cams.output_lines() > 0) else { continue };
+        for (number, outputs) in (0..).zip(&map.outputs) {
+            let Some(cams) = view.cams(number).filter(|cams| cams.output_lines() > 0) else { continue };
             for (output, &at) in Port::all(outputs.len()).zip(outputs).filter(|one| *one.1 != NONE) {
                 if view.queued_bytes(number, output) > 0 {
-                    stopped(cams, output, (switch.ports().out(output), at));
+                    stopped(cams, output, (view.ports(number).out(output), at));
                 }
             }
         }

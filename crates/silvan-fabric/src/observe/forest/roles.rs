@@ -329,7 +329,7 @@ impl Roles {
                 if let Some(is_watched) = self.watch.hosts.get_mut(link.host as usize) {
                     *is_watched = true;
                 } else if let Some((switch, output)) = link.switch {
-                    let ports = view.switch(switch).ports();
+                    let ports = view.ports(switch);
                     // Where routes are not those of the table alone, any may come.
                     let takes_any = !ports.is_by_destination();
                     for (&route, is_watched) in ports.table().iter().zip(&mut self.watch.hosts) {

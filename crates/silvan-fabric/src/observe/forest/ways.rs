@@ -9,7 +9,7 @@ use super::moment::{Link, Map, Moment};
 use crate::partition::View;
 use crate::port::Port;
 use crate::routing::adaptive::FlowKey;
-use crate::switch::Switch;
+use crate::switch::Ports;
 
 /// What a packet's way meets first: a root, else a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,15 +94,12 @@ pub(super) struct Tables {
 impl Tables {
     /// None if anything else has a say.
     pub fn new(view: View, links: &[Link]) -> Option<Self> {
-        let table = |switch: &Switch| {
-            let ports = switch.ports();
-            ports.steering.is_none().then(|| Arc::clone(ports.table()))
-        };
+        let table = |ports: &Ports| ports.steering.is_none().then(|| Arc::clone(ports.table()));
         let far = |link: &Link| {
             let receiver = view.receiver.get(link.channel as usize).copied().flatten();
             receiver.map_or(NONE, |(switch, _)| switch)
         };
-        let of = view.switches().map(table).collect::<Option<_>>()?;
+        let of = view.all_ports().map(table).collect::<Option<_>>()?;
         Some(Self { far: links.iter().map(far).collect(), of })
     }
 }
@@ -116,7 +113,7 @@ fn ways(key: FlowKey, view: View, map: &Map) -> Vec<u32> {
         next += 1;
         let receiver = view.receiver[map.links[link as usize].channel as usize];
         let Some((switch, _)) = receiver.filter(|&(switch, _)| met.insert(switch)) else { continue };
-        let Some(chooser) = view.switch(switch).ports().chooser() else { continue };
+        let Some(chooser) = view.ports(switch).chooser() else { continue };
         let ports = chooser.choices.ports(key.destination as usize).iter();
         let outputs = ports.filter_map(|&port| map.outputs[switch as usize].get(usize::from(port) - 1));
         links.extend(outputs.filter(|&&link| link != NONE));
@@ -131,7 +128,7 @@ fn way(key: FlowKey, view: View, map: &Map) -> impl Iterator<Item = u32> {
     let first = Some(map.of_host[key.source as usize]).filter(|&link| link != NONE);
     let next = move |&link: &u32| {
         let (switch, input) = view.receiver[map.links[link as usize].channel as usize]?;
-        let ports = view.switch(switch).ports();
+        let ports = view.ports(switch);
         let routes = ports.director().and_then(|director| director.routes.as_ref());
         let output = routes.map_or_else(
             || ports.output_of(key.source, key.destination).index(),
