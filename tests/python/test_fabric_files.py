@@ -82,7 +82,7 @@ def test_sections_are_read(tmp_path, ring, codes):
     report = silvan.fabric_check(tmp_path)
     assert same(report, ring)
     note = report["used"][0]["note"]
-    assert "sections NODES, PORTS, LINKS, AR_INFO; passed over PM_INFO; adaptive routing enabled on 6" in note
+    assert "sections NODES, PORTS, LINKS, AR_INFO; skipped PM_INFO; adaptive routing enabled on 6" in note
 
 
 def test_a_rate_beyond_qdr_is_read_from_its_codes(tmp_path):
@@ -113,7 +113,7 @@ def test_adaptive_tables_are_used_as_static_ones(tmp_path, ring):
     assert same(report, ring)
     assert report["adaptive_groups"] == 12
     assert (
-        report["used"][1]["note"] == "static ports; 12 groups of ports are kept, of which 12 entries choose"
+        report["used"][1]["note"] == "static ports; 12 groups of ports are stored, used by 12 entries"
     )
 
 
@@ -141,8 +141,8 @@ def test_a_folder_says_what_it_did_not_use(tmp_path):
     (tmp_path / "more").mkdir()
     report = silvan.fabric_check(tmp_path)
     said = {file["file"].rsplit("/", 1)[1]: file["note"] for file in report["ignored"]}
-    assert said["opensm-subnet.lst"].startswith("the wiring comes from ")
-    assert said["opensm.fdbs"].startswith("the tables come from ")
+    assert said["opensm-subnet.lst"].startswith("the wiring was read from ")
+    assert said["opensm.fdbs"].startswith("the tables were read from ")
     assert "`silvan run --opensm-conf` reads it" in said["opensm.conf"]
     assert "private LFT" in said["x.plft"]
     assert "VL-to-VL" in said["x.vl2vl"]
@@ -154,7 +154,7 @@ def test_a_folder_says_what_it_did_not_use(tmp_path):
 LST, FDBS, INFO, MAPS = "opensm-subnet.lst", "opensm.fdbs", "iblinkinfo.txt", "opensm-sl2vl.dump"
 #: File, what is put for what in it (once), and what the message must hold.
 WRONG = [
-    (LST, "{ SW ", "{ XX ", "the kind of node is none of SW, CA, RT in"),
+    (LST, "{ SW ", "{ XX ", "the type of node is not SW, CA or RT in"),
     (LST, "Ports:24", "Ports:zz", "the port is `zz`; it must be from 1 to 254"),
     (LST, "Ports:24", "Ports:FF", "the port is `FF`; it must be from 1 to 254"),
     (LST, "Ports:24 ", "", "Ports or NodeGUID is missing in"),
@@ -188,18 +188,18 @@ WRONG = [
     (MAPS, "0   1   : 0  1", "0   1   : 0  16", "does not hold the lanes of 16 service levels"),
     (MAPS, "0   1   : 0  1 ", "0   1   : 0  ", "does not hold the lanes of 16 service levels"),
     (MAPS, "0   1   :", "0   37  :", 'the ports are `0` and `37`; switch "sw-0" has ports 0 to 36'),
-    (MAPS, "1   1   : 0  1", "0   1   : 0  2", "already have another table; one is right"),
+    (MAPS, "1   1   : 0  1", "0   1   : 0  2", "already have another table; give one table only"),
     (MAPS, "Switch 0x", "Switch 0xq", "the GUID is `0xq"),
     ("path-sl.txt", "1 4 0", "1 4 16", "is no path; the form is"),
     ("path-sl.txt", "1 4 0", "1 4 0 0", "is no path; the form is"),
     ("path-sl.txt", "1 4 0", "65535 4 0", "`65535` is neither a LID from 1 to 49151 nor a GUID"),
     ("path-sl.txt", "1 4 0", "1 0 0", "`0` is neither a LID from 1 to 49151 nor a GUID"),
-    ("path-sl.txt", "1 4 0", "1 4 0\n1 4 5", "has SL 5 here, but 0 before; one is right"),
+    ("path-sl.txt", "1 4 0", "1 4 0\n1 4 5", "has SL 5 here, but 0 before; give one SL only"),
     ("path-sl.txt", "1 4 0", "1 4 \x01", "control character U+0001"),
     ("db_csv", "END_NODES\n", "", "section NODES of line 4 has no END_NODES"),
-    ("db_csv", "END_PM_INFO\n", "", "section PM_INFO has no END_PM_INFO; the file is cut short"),
-    ("db_csv", "END_NODES\n", "END_NODES\nEND_NODES\n", "`END_NODES` ends a section that is not open"),
-    ("db_csv", "START_LINKS", "START_LINX", "`END_LINKS` ends a section that is not open"),
+    ("db_csv", "END_PM_INFO\n", "", "section PM_INFO has no END_PM_INFO; the file is truncated"),
+    ("db_csv", "END_NODES\n", "END_NODES\nEND_NODES\n", "`END_NODES` ends a section that was not started"),
+    ("db_csv", "START_LINKS", "START_LINX", "`END_LINKS` ends a section that was not started"),
     ("db_csv", "NumPorts,NodeType", "NumPorts,NodeKind", "section NODES has no column NodeType"),
     ("db_csv", ",36,2,", ",0,2,", "the port is `0`; it must be from 1 to 254"),
     ("db_csv", 'of a ring"', "of a ring", "a double quote is not closed"),
@@ -240,7 +240,7 @@ def test_what_is_missing_is_asked_for(tmp_path):
         silvan.fabric_check(RING / "opensm-subnet.lst.gz")
     odd = tmp_path / "odd"
     odd.write_text("hello\n")
-    with pytest.raises(silvan.FabricError, match="is no file of a fabric that is known"):
+    with pytest.raises(silvan.FabricError, match="is not in a known format of fabric files"):
         silvan.fabric_check([odd, RING / "opensm-subnet.lst.gz"])
     done = command("fabric", "check", tmp_path / "none")
     assert done.returncode == 1

@@ -261,7 +261,7 @@ def test_only_plain_files_are_read(small, study, tmp_path, kind):
         os.mkfifo(odd)
     elif kind == "folder":
         odd.mkdir()
-    wrong = "is a folder; a file is wanted here" if kind == "folder" else "not a plain file but a FIFO"
+    wrong = "is a folder; a file is needed here" if kind == "folder" else "not a regular file but a FIFO"
     of_odd = tmp_path / "of-odd.toml"
     of_odd.write_text(STUDY.replace("small.toml", str(odd)))
     fabric = tmp_path / "fabric.toml"
