@@ -184,7 +184,7 @@ WRONG = [
     (INFO, "10.0 Gbps", "11.0 Gbps", "the width and speed are `4X"),
     (INFO, "4X          10.0", "9X          10.0", "the width and speed are `9X"),
     (INFO, "      8    1[  ] ==(", "  49152    1[  ] ==(", "the LID is `49152`"),
-    (INFO, "      8    1[  ] ==(", "   4000    1[  ] ==(", "about which there is no line"),
+    (INFO, "      8    1[  ] ==(", "   4000    1[  ] ==(", "which no line describes"),
     (MAPS, "0   1   : 0  1", "0   1   : 0  16", "does not hold the lanes of 16 service levels"),
     (MAPS, "0   1   : 0  1 ", "0   1   : 0  ", "does not hold the lanes of 16 service levels"),
     (MAPS, "0   1   :", "0   37  :", 'the ports are `0` and `37`; switch "sw-0" has ports 0 to 36'),

@@ -62,21 +62,21 @@ fn errors_of_cycles_are_explained() {
     check(&[(
         r#"duration = "1 ms""#,
         r#"duration = "500 cycles""#,
-        r#"a.toml:1: duration = "500 cycles": not a time: how long a cycle is must be said first, as `cycle = "1 ns"`; write for example "150 us""#,
+        r#"a.toml:1: duration = "500 cycles": not a time: the length of a cycle is not given; set it, for example `cycle = "1 ns"`; write for example "150 us""#,
     )]);
     assert_eq!(
         said("start = \"0.00001 cycles\"\n", &[]),
-        r#"a.toml:10: flow.0.start = "0.00001 cycles": not a time: with a cycle of 2 ns it is no whole number of ps; write for example "150 us""#
+        r#"a.toml:10: flow.0.start = "0.00001 cycles": not a time: with a cycle of 2 ns it is not a whole number of ps; write for example "150 us""#
     );
     assert_eq!(
         said("rate = \"1 byte/cycle\"\n", &[("cycle", "3 ns")]),
-        r#"a.toml:10: flow.0.rate = "1 byte/cycle": not a rate: with a cycle of 3 ns it is no whole number of bit/s; write for example "16 Gbit/s""#
+        r#"a.toml:10: flow.0.rate = "1 byte/cycle": not a rate: with a cycle of 3 ns it is not a whole number of bit/s; write for example "16 Gbit/s""#
     );
     assert_eq!(said("", &[("cycle", "0 ns")]), r#"--set cycle = "0 ns": must be 1 ps to 1 s"#);
     assert_eq!(said("", &[("cycle", "2 s")]), r#"--set cycle = "2 s": must be 1 ps to 1 s"#);
     assert_eq!(
         said("", &[("cycle", "1 cycle")]),
-        r#"--set cycle = "1 cycle": not a time: how long a cycle is must be said first, as `cycle = "1 ns"`; write for example "150 us""#
+        r#"--set cycle = "1 cycle": not a time: the length of a cycle is not given; set it, for example `cycle = "1 ns"`; write for example "150 us""#
     );
     assert_eq!(
         said("", &[("warmup", "1_000_000 cycles")]),
