@@ -184,11 +184,11 @@ fn errors_of_lanes_of_the_routing_are_explained() {
             "has no effect; give lanes.assignment = \"paths\"",
         ),
         (TORUS, lanes(2) + "congestion = { mechanism = \"fbicm\" }\n", "needs switches of architecture"),
-        (TORUS, "routing = { kind = \"minimal\" }\n".to_owned(), "is no generated dragonfly"),
+        (TORUS, "routing = { kind = \"minimal\" }\n".to_owned(), "is not a generated dragonfly"),
         (
             PLUS,
             "routing = { kind = \"dimension-order\" }\n".to_owned(),
-            "is no generated torus, mesh or HyperX",
+            "is not a generated torus, mesh or HyperX",
         ),
         (
             "topology = { kind = \"torus\", sizes = [4, 1] }\n",

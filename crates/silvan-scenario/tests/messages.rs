@@ -41,7 +41,7 @@ fn errors_of_time_seed_and_names_are_explained() {
         (
             r#"duration = "1 ms""#,
             "",
-            "a.toml: duration: missing, and needed: Simulated time at which the run ends, at most an hour",
+            "a.toml: duration: missing, and needed: Simulated time at which the run ends, at most one hour",
         ),
         (
             r#"duration = "1 ms""#,
@@ -127,7 +127,7 @@ left = 0"#,
         (
             r#"kind = "dumbbell""#,
             r#"kind = "file""#,
-            "a.toml:2: topology.file: missing, and needed: The file, plain or compressed (`.gz`), relative to the scenario",
+            "a.toml:2: topology.file: missing, and needed: The file, plain or compressed (`.gz`)",
         ),
         (
             r#"kind = "dumbbell""#,
@@ -162,7 +162,7 @@ allow_deadlock = "yes"
             r#"[routing]
 kind = "d-mod-k"
 [congestion]"#,
-            r#"a.toml:5: routing.kind = "d-mod-k": d-mod-k: dumbbell 3 + 4 is no generated fat tree; use up-down or shortest-path, or imported tables"#,
+            r#"a.toml:5: routing.kind = "d-mod-k": d-mod-k: dumbbell 3 + 4 is not a generated fat tree; use up-down or shortest-path, or imported tables"#,
         ),
     ]);
 }
@@ -561,7 +561,7 @@ fn errors_of_forests_are_explained() {
     for (pattern, expected) in [
         (
             "mixed = 100",
-            "a.toml:7: traffic.0.pattern.hotspots: missing, and needed: Number of hotspots, drawn from all hosts of the network, which have a role besides",
+            "a.toml:7: traffic.0.pattern.hotspots: missing, and needed: Number of hotspots, drawn from all hosts of the network",
         ),
         ("hotspots = 0\nmixed = 9", "a.toml:9: traffic.0.pattern.hotspots = 0: must be 1 or more"),
         (

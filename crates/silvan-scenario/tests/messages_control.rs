@@ -55,7 +55,7 @@ fn errors_of_routes_and_rates_per_flow_are_explained() {
     check(&[
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]",
-            "a.toml:6: adaptive_routing: adaptive flow routing: dumbbell 3 + 4 is no generated fat tree; choose modified-k-ary-n-tree",
+            "a.toml:6: adaptive_routing: adaptive flow routing: dumbbell 3 + 4 is not a generated fat tree; choose modified-k-ary-n-tree",
         ),
         case(
             "mechanism = \"ib-cc\"\n[switch]\narchitecture = \"iq\"\narbitration = \"fcfs\"",
