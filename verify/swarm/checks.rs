@@ -473,7 +473,7 @@ mod tests {
         assert_eq!(judged(&End::Costly, true), Err(None));
         assert_eq!(judged(&End::Costly, false), Err(Some("ends differently: Costly".to_owned())));
         assert_eq!(judged(&End::Explained("refused", String::new()), false), Err(None));
-        let stuck = End::Explained("deadlock", "a circle".to_owned());
+        let stuck = End::Explained("deadlock", "a cycle".to_owned());
         assert!(judged(&stuck, true).is_err_and(|what| what.is_some()), "{stuck:?}");
     }
 

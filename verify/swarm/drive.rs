@@ -16,7 +16,7 @@ use crate::case::{Case, OF_TREES, guarded, of_seed, read, read_text};
 use crate::checks::{CHECKS, Failure, Findings, Fingerprint, Wanted, check, fingerprint};
 use crate::coverage::{self, of_scenario};
 use crate::draw::draw;
-use crate::minimise::minimise;
+use crate::minimize::minimize;
 use crate::options::Options;
 use crate::state::{Listed, State, build};
 use crate::watch::Watch;
@@ -24,10 +24,10 @@ use crate::watch::Watch;
 /// Number of seeds that are processed and recorded together.
 const CHUNK: u64 = 25;
 /// Number of cases per check that are minimized; the others are only listed by seed.
-const MINIMISED_PER_CHECK: usize = 16;
+const MINIMIZED_PER_CHECK: usize = 16;
 /// Checks that apply to every run.
 const OF_ENDS: [&str; 4] = ["panic", "broken", "deadlock", "stalled"];
-const MINIMISE_FOR: Duration = Duration::from_secs(20);
+const MINIMIZE_FOR: Duration = Duration::from_secs(20);
 
 type Done = Result<bool, Box<dyn Error>>;
 
@@ -192,9 +192,9 @@ fn keep(
         let known = of_check(&locked(all)) + of_check(brought);
         println!("seed {seed}: {}: {}", failure.check, shorten(&failure.what));
         brought.failures.push(Listed { seed, check: failure.check.to_owned(), what: failure.what.clone() });
-        if known < MINIMISED_PER_CHECK {
+        if known < MINIMIZED_PER_CHECK {
             let small =
-                minimise(table, MINIMISE_FOR, &mut |table| still_fails(table, failure.check, options));
+                minimize(table, MINIMIZE_FOR, &mut |table| still_fails(table, failure.check, options));
             let name = if listed.len() == 1 {
                 format!("{seed}.toml")
             } else {
@@ -348,7 +348,7 @@ fn print_case(seed: u64, case: &Case, options: &Options) -> Done {
     for failure in &findings.failures {
         println!("# FAILS {}: {}", failure.check, failure.what);
         if options.minimise {
-            let small = minimise(&case.table, MINIMISE_FOR * 3, &mut |table| {
+            let small = minimize(&case.table, MINIMIZE_FOR * 3, &mut |table| {
                 still_fails(table, failure.check, options)
             });
             println!("# short:\n{}", toml::to_string(&small)?);

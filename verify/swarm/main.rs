@@ -14,7 +14,7 @@ mod coverage;
 mod draw;
 mod drive;
 mod finish;
-mod minimise;
+mod minimize;
 mod options;
 mod state;
 mod variants;

@@ -97,7 +97,7 @@ fn options(default_rate: Option<&str>) -> PyResult<ibnetdiscover::Options> {
 
 fn report(site: Site) -> Report {
     let Site { topology, tables, .. } = &site;
-    let analysis = routing::analyse(topology, tables);
+    let analysis = routing::analyze(topology, tables);
     let between = analysis.between_switches;
     let lanes = site.lanes.as_ref().map(|lanes| routing::check_lanes(topology, tables, lanes));
     let deadlock = match &lanes {

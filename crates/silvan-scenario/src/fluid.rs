@@ -193,7 +193,7 @@ fn on_the_wire(packet: &Packet, payload: f64, message: Bytes) -> f64 {
 }
 
 /// Why the rates without congestion control do not apply to the scenario's switches, if so.
-fn not_modelled(spec: &Spec) -> Option<String> {
+fn not_modeled(spec: &Spec) -> Option<String> {
     let mechanism = spec.congestion.mechanism;
     let switch = &spec.switch;
     let queues = switch.queues(mechanism);
@@ -247,7 +247,7 @@ impl<'a> Case<'a> {
         let equal = self.problem.with_equal_weights();
         let (max_min, max_min_total) = self.shares(|active| Ok(max_min(&equal, active)))?;
         let (saa, saa_total) = self.shares(|active| Ok(saa(&self.problem, active)))?;
-        let (free, missing) = match not_modelled(self.spec) {
+        let (free, missing) = match not_modeled(self.spec) {
             Some(why) => (None, Some(why)),
             None => match self.shares(|active| uncontrolled(&self.problem, active)) {
                 Ok(found) => (Some(found), None),

@@ -112,7 +112,7 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
         }
         let path = format!("congestion.{part}");
         if !source.is_overridden("congestion.mechanism") {
-            let what = "has no effect beside congestion.mechanism = \"none\", which switches every component off; \
+            let what = "has no effect together with congestion.mechanism = \"none\", which switches every component off; \
                         leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")";
             return Err(Fault::new(path, what));
         }

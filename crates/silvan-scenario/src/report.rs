@@ -4,7 +4,7 @@
 use serde::Serialize;
 use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::congestion::round_trip::RoundTrip;
-use silvan_fabric::routing::{Analysis, Tables, analyse_lanes};
+use silvan_fabric::routing::{Analysis, Tables, analyze_lanes};
 use silvan_fabric::simulation::Simulation;
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::forest::{Placement, Role};
@@ -153,7 +153,7 @@ fn threads(topology: &Topology, tables: &Tables, config: &Config) -> Option<Stri
 /// Summarizes a scenario that has already been built.
 pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, config: &Config) -> Report {
     let spec = &scenario.spec;
-    let analysis = analyse_lanes(topology, tables, config.path_lanes.as_deref());
+    let analysis = analyze_lanes(topology, tables, config.path_lanes.as_deref());
     let load = &analysis.between_switches;
     let mut warnings = scenario.notes.clone();
     warnings.extend(late(spec));
@@ -239,8 +239,7 @@ fn forest_report(
     let placement =
         Placement::draw(forest, (&senders, hosts), (spec.seed, number as u64), (traffic.start, end));
     let (host, drain) = rates(spec, topology);
-    let offered =
-        traffic.rate.unwrap_or(host).min(host).as_gbit_f64() * placement.fair_weather(forest.p, hosts);
+    let offered = traffic.rate.unwrap_or(host).min(host).as_gbit_f64() * placement.t_max(forest.p, hosts);
     let count = |wanted: fn(Role) -> bool| placement.hosts(wanted).count();
     let hotspots = placement.hotspots.of(0).iter();
     ForestReport {

@@ -183,7 +183,7 @@ impl Scenario {
             let what = format!(
                 "can deadlock: packets may wait for each other along {cycle}; {}, or run it anyway with \
                  routing.allow_deadlock = true",
-                self.way_out(&topology, &config)
+                self.deadlock_advice(&topology, &config)
             );
             return Err(self.locate(Fault::new("routing.kind", what)));
         }
@@ -194,7 +194,7 @@ impl Scenario {
     }
 
     /// Advice on how to avoid the deadlock.
-    fn way_out(&self, topology: &Topology, config: &Config) -> String {
+    fn deadlock_advice(&self, topology: &Topology, config: &Config) -> String {
         if config.chosen_routes(RoutePer::Packet).is_some() {
             return "adaptive_routing.per = \"packet\" uses every shortest route, which is safe only on trees; leave it \
                     out"

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use silvan_fabric::routing::Tables;
-use silvan_fabric::routing::check::{Analysis, analyse};
+use silvan_fabric::routing::check::{Analysis, analyze};
 use silvan_fabric::routing::deadlock::deadlock_cycle;
 use silvan_fabric::topology::{NodeRef, Topology};
 use silvan_scenario::import::{ibnetdiscover, lft, read_text};
@@ -32,7 +32,7 @@ const OPENSM: [&str; 2] = ["opensm-lfts.dump", "opensm-lfts.dump.gz"];
 const DUMP_FTS: [&str; 2] = ["dump_fts.lft", "dump_fts.lft.gz"];
 
 fn routed(topology: &Topology, tables: &Tables) -> Analysis {
-    let analysis = analyse(topology, tables);
+    let analysis = analyze(topology, tables);
     let hosts = topology.hosts.len() as u64;
     assert_eq!((analysis.pairs, analysis.unroutable), (hosts * (hosts - 1), 0), "{:?}", analysis.problems);
     analysis

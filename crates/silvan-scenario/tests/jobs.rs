@@ -138,7 +138,7 @@ fn a_linear_all_to_all_is_limited_by_the_receive_rate() {
     let job = collective("all-to-all", 8, "bytes = \"32 KiB\",", ("all_to_all", "linear"));
     let least = 3.0 * 7.0 * bytes(1 << 15);
     let finished = job.finished_ns.unwrap();
-    assert!(finished > least && finished < 1.5 * least, "{finished} ns beside {least}");
+    assert!(finished > least && finished < 1.5 * least, "{finished} ns, at least {least}");
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn two_jobs_that_meet_slow_each_other_down() {
         assert!((1.9..2.1).contains(&slowdown), "{}: {slowdown}", job.job);
         assert!(job.blocked_share > 0.2, "{}: {}", job.job, job.blocked_share);
     }
-    let apart = format!("{STAR}[[job]]\nname = \"a\"\n{one}[[job]]\nname = \"b\"\n{one}");
-    for job in &outcome(&apart).summary.jobs {
+    let separate = format!("{STAR}[[job]]\nname = \"a\"\n{one}[[job]]\nname = \"b\"\n{one}");
+    for job in &outcome(&separate).summary.jobs {
         assert_eq!(job.slowdown, Some(1.0), "{}", job.job);
     }
 }

@@ -63,7 +63,7 @@ program = {{ kind = \"collective\", operation = \"all-to-all\", ranks = 2, bytes
 const PER_PACKET: &str = "adaptive_routing = { per = \"packet\" }";
 
 #[test]
-fn packets_that_choose_may_take_the_faster_of_two_links() {
+fn adaptive_packets_may_take_the_faster_of_two_links() {
     let (near, far) = ("delay = \"20 ns\"", "delay = \"2 us\"");
     let least = 2.0 * 100.0 + 3.0 * 20.0 + PACKET * NS_PER_BYTE;
     // Regardless of which link the tables use.

@@ -87,19 +87,19 @@ fn a_component_beside_none_is_rejected_unless_set_by_an_override() {
     check(&[
         case(
             "mechanism = \"none\"\nmarking = { kind = \"fecn\" }",
-            "a.toml:6: congestion.marking: has no effect beside congestion.mechanism = \"none\", which switches \
+            "a.toml:6: congestion.marking: has no effect together with congestion.mechanism = \"none\", which switches \
              every part off; leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")",
         ),
         case(
             "mechanism = \"none\"\nnotification = \"ack\"",
-            "a.toml:6: congestion.notification = \"ack\": has no effect beside congestion.mechanism = \"none\", which \
+            "a.toml:6: congestion.notification = \"ack\": has no effect together with congestion.mechanism = \"none\", which \
              switches every part off; leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")",
         ),
         case("mechanism = \"none\"\nmarking = { kind = \"none\" }\nnotification = \"cnp\"", "fine"),
         case("marking = { kind = \"fecn\" }", "fine"),
     ]);
     let given = BASE.replacen("\"ib-cc\"", "\"none\"\nreaction = { ccti_timer = 9 }", 1);
-    assert!(message(&given, &[]).starts_with("a.toml:6: congestion.reaction: has no effect beside"));
+    assert!(message(&given, &[]).starts_with("a.toml:6: congestion.reaction: has no effect together with"));
     assert_eq!(message(&given, &[("congestion.mechanism", "ib-cc")]), "fine");
     assert_eq!(message(&given, &[("congestion.mechanism", "none")]), "fine");
 }
@@ -135,7 +135,7 @@ fn errors_of_marking_and_reactions_are_explained() {
         case("mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"50 us\"\nper = \"port\"", "fine"),
         case(
             "mechanism = \"none\"\n[congestion.coalescing]\ninterval = \"50 us\"",
-            "a.toml:6: congestion.coalescing: has no effect beside congestion.mechanism = \"none\", which switches \
+            "a.toml:6: congestion.coalescing: has no effect together with congestion.mechanism = \"none\", which switches \
              every part off; leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")",
         ),
         case(
@@ -150,7 +150,7 @@ fn errors_of_marking_and_reactions_are_explained() {
         ),
         case(
             "mechanism = \"none\"\nfeedback = \"quantized\"",
-            "a.toml:6: congestion.feedback = \"quantized\": has no effect beside congestion.mechanism = \"none\", \
+            "a.toml:6: congestion.feedback = \"quantized\": has no effect together with congestion.mechanism = \"none\", \
              which switches every component off; leave one of them out, or name the mechanism that the component belongs to \
              (\"ib-cc\")",
         ),

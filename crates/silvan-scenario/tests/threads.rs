@@ -120,7 +120,7 @@ type Setting = (&'static str, &'static str);
 
 /// A description of each case, its network, and the changed settings.
 const CASES: [(&str, &str, &[Setting]); 27] = [
-    ("outputs apart", NETWORK, &[("congestion.mechanism", "ib-cc")]),
+    ("binned scheduler", NETWORK, &[("congestion.mechanism", "ib-cc")]),
     ("special queues, round robin", NETWORK, &[("congestion.mechanism", "ecocc")]),
     (
         "special queues, rates of roots",
@@ -238,8 +238,8 @@ fn traffic_starts_at_the_instant_of_a_sample() {
 #[test]
 fn the_binned_scheduler_knows_the_return_of_credits_from_slow_hosts() {
     let scenario = Scenario::from_toml(SLOW, "slow.toml", Path::new("."), &[]).unwrap();
-    let (apart, mut general) = (run(&scenario, 1, Engine::Fastest), run(&scenario, 1, Engine::General));
-    assert!(apart.summary.becn_received > 0);
-    general.summary.events = apart.summary.events;
-    assert!(apart == general);
+    let (binned, mut general) = (run(&scenario, 1, Engine::Fastest), run(&scenario, 1, Engine::General));
+    assert!(binned.summary.becn_received > 0);
+    general.summary.events = binned.summary.events;
+    assert!(binned == general);
 }

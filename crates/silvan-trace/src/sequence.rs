@@ -31,7 +31,7 @@ impl Sequence {
 
     /// Starts a second sequence of the same rank on another cpu, at the current position of `other`.
     #[must_use]
-    pub fn beside(other: &Self, cpu: u8) -> Self {
+    pub fn fork(other: &Self, cpu: u8) -> Self {
         Self { rank: other.rank, front: other.front.clone(), cpu }
     }
 

@@ -482,9 +482,9 @@ fn append(trace: &mut Trace, number: u32, mut rank: Rank) -> Result<(), BuildErr
         }
     }
     trace.first.push(first);
-    let circle = find_cycle(trace, first);
+    let cycle = find_cycle(trace, first);
     trace.first.pop();
-    match circle {
+    match cycle {
         Some(operations) => Err(BuildError::Cycle { rank: number, operations }),
         None => Ok(()),
     }

@@ -63,7 +63,7 @@ fn known(call: &Call<'_>) -> (Vec<u64>, Vec<u64>) {
 #[test]
 fn all_data_reaches_its_destinations() {
     for ranks in 1..=20u32 {
-        let everybody = (1u64 << ranks) - 1;
+        let all_ranks = (1u64 << ranks) - 1;
         for operation in COLLECTIVES {
             for &algorithm in operation.algorithms() {
                 for root in [0, ranks / 2, ranks - 1] {
@@ -77,7 +77,7 @@ fn all_data_reaches_its_destinations() {
                             Collective::Broadcast | Collective::Scatter => 1u64 << root,
                             Collective::Reduce | Collective::Gather if rank as u32 != root => 0,
                             Collective::Scan => (1u64 << (rank + 1)) - 1,
-                            _ => everybody,
+                            _ => all_ranks,
                         };
                         assert_eq!(set & wanted, wanted, "rank {rank} of {call:?}");
                     }

@@ -51,7 +51,7 @@ fn a_transpose_moves_all_blocks_that_are_not_in_place() {
 }
 
 #[test]
-fn a_factorisation_computes_two_thirds_of_n_cubed() {
+fn a_factorization_computes_two_thirds_of_n_cubed() {
     let kernels = Kernels { kernel: Kernel::Hpl, ranks: 6, n: 512, nb: 32, flops: 1e9, ..Kernels::default() };
     let found = kernel(&kernels).computing_ns as f64;
     let wanted = 2.0 / 3.0 * 512f64.powi(3);

@@ -37,9 +37,9 @@ const SETTLED: f64 = 1e-13;
 pub fn uncontrolled(problem: &Problem, active: &[bool]) -> Result<Allocation, FluidError> {
     let mut network = Pressure::new(problem, active)?;
     for round in 0..MOST_ROUNDS {
-        network.forth(problem);
+        network.forward(problem);
         let step = if round < FREE_ROUNDS { 1.0 } else { 0.5 };
-        if network.back(problem, step) < SETTLED {
+        if network.backward(problem, step) < SETTLED {
             return Ok(network.allocation(problem, active));
         }
     }
@@ -107,7 +107,7 @@ impl Pressure {
     }
 
     /// Divides the capacity of each link among its groups, starting at the sources.
-    fn forth(&mut self, problem: &Problem) {
+    fn forward(&mut self, problem: &Problem) {
         for &link in &self.order {
             let station = &mut self.stations[link as usize];
             let limit = station.accepted.min(problem.capacities[link as usize]);
@@ -137,7 +137,7 @@ impl Pressure {
 
     /// Limits each link by the rate at which its far buffer is emptied, starting at the destinations.
     /// Returns the largest relative change.
-    fn back(&mut self, problem: &Problem, step: f64) -> f64 {
+    fn backward(&mut self, problem: &Problem, step: f64) -> f64 {
         let mut change = 0.0_f64;
         for &link in self.order.iter().rev() {
             let capacity = problem.capacities[link as usize];

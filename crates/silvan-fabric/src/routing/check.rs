@@ -140,7 +140,7 @@ impl LoadSummary {
     }
 }
 
-/// Properties of tables over all ordered pairs of hosts; see [`analyse`].
+/// Properties of tables over all ordered pairs of hosts; see [`analyze`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Analysis {
     /// Number of pairs whose packets arrive.
@@ -163,7 +163,7 @@ pub const MAX_PROBLEMS: usize = 5;
 /// Follows the tables for all ordered pairs of hosts. The time is proportional to hosts times switches, not
 /// to pairs: the paths to a destination form a tree, along which flows are summed.
 #[must_use]
-pub fn analyse(topology: &Topology, tables: &Tables) -> Analysis {
+pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
     let wiring = topology.wiring();
     let network = Network::new(topology, &wiring);
     let mut trees = Trees {
@@ -213,13 +213,13 @@ fn between_switches(topology: &Topology, loads: &[[u64; 2]]) -> LoadSummary {
     LoadSummary::of(between.flat_map(directed))
 }
 
-/// As [`analyse`], with detours determined by `lanes` in addition to the tables. The time is then
+/// As [`analyze`], with detours determined by `lanes` in addition to the tables. The time is then
 /// proportional to the number of pairs.
 #[must_use]
-pub fn analyse_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>) -> Analysis {
+pub fn analyze_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>) -> Analysis {
     let wiring = topology.wiring();
     let hosts = topology.hosts.len();
-    let direct = analyse(topology, tables);
+    let direct = analyze(topology, tables);
     let Some(lanes) = lanes.filter(|lanes| lanes.detours.is_some() && direct.unroutable == 0) else {
         return direct;
     };
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn the_testbed_routes_its_42_pairs() {
         let (topology, tables) = testbed();
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!((analysis.pairs, analysis.unroutable), (42, 0));
         assert_eq!(analysis.hops, [0, 3 * 2 + 4 * 3, 2 * 3 * 4]);
         assert_eq!(analysis.loads[7], [12, 12], "the trunk, both directions");
@@ -396,7 +396,7 @@ mod tests {
     fn a_star_has_no_channels_between_switches() {
         let topology = Star::default().build().unwrap();
         let tables = RoutingSpec::suitable(&topology).compute(&topology).unwrap();
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!(analysis.between_switches, LoadSummary::default());
         assert_eq!(analysis.pairs, 42);
     }
@@ -405,7 +405,7 @@ mod tests {
     fn all_to_all_on_the_648_fabric_is_even() {
         let topology = FatTree648::default().build().unwrap();
         let tables = RoutingSpec::DModK(DModK {}).compute(&topology).unwrap();
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!((analysis.pairs, analysis.unroutable), (648 * 647, 0));
         assert_eq!(analysis.between_switches.histogram, BTreeMap::from([(630, 1296)]));
         assert_eq!(analysis.hops, [0, 648 * 17, 0, 648 * 630]);
@@ -431,7 +431,7 @@ mod tests {
             let mut tables = tables.clone();
             tables.out[switch][4] = port;
             let error = trace(&topology, &topology.wiring(), &tables, 0, 4).unwrap_err().to_string();
-            let analysis = analyse(&topology, &tables);
+            let analysis = analyze(&topology, &tables);
             assert_eq!(analysis.problems[0], error);
             assert_eq!(analysis.problems.len(), MAX_PROBLEMS.min(analysis.unroutable as usize));
             assert_eq!(analysis.pairs + analysis.unroutable, 42);
@@ -454,9 +454,9 @@ mod tests {
             trace(&topology, &wiring, &tables, 0, 7).map_err(|e| e.to_string()),
             Err("host 7 does not exist; there are 7, from 0".to_owned())
         );
-        assert_eq!(analyse(&topology, &Tables { out: Vec::new() }).unroutable, 42);
+        assert_eq!(analyze(&topology, &Tables { out: Vec::new() }).unroutable, 42);
         topology.links.remove(0);
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!((analysis.pairs, analysis.unroutable), (30, 12), "all pairs with H1 are unroutable");
         assert_eq!(
             trace(&topology, &topology.wiring(), &tables, 0, 1).map_err(|e| e.to_string()),
@@ -464,10 +464,10 @@ mod tests {
         );
         let nowhere = End { node: NodeRef::Switch(77), port: 1 };
         topology.links[0].b = nowhere;
-        assert!(analyse(&topology, &tables).unroutable > 12);
+        assert!(analyze(&topology, &tables).unroutable > 12);
     }
 
-    /// Loads, hops and pairs as `analyse` should compute them, one path at a time.
+    /// Loads, hops and pairs as `analyze` should compute them, one path at a time.
     fn pair_by_pair(topology: &Topology, tables: &Tables) -> (u64, Vec<u64>, Vec<[u64; 2]>) {
         let wiring = topology.wiring();
         let (mut pairs, mut hops, mut loads) = (0, Vec::new(), vec![[0, 0]; topology.links.len()]);
@@ -498,7 +498,7 @@ mod tests {
             for (switch, host, port) in changes {
                 tables.out[switch][host] = port;
             }
-            let analysis = analyse(&topology, &tables);
+            let analysis = analyze(&topology, &tables);
             let (pairs, hops, loads) = pair_by_pair(&topology, &tables);
             prop_assert_eq!(analysis.pairs, pairs);
             prop_assert_eq!(analysis.pairs + analysis.unroutable, 56);
@@ -523,7 +523,7 @@ mod tests {
             for routing in [RoutingSpec::DModK(DModK {}), RoutingSpec::UpDown(Default::default())] {
                 let tables = routing.compute(&topology).unwrap();
                 prop_assert_eq!(tables.validate(&topology), Ok(()));
-                prop_assert_eq!(analyse(&topology, &tables).unroutable, 0);
+                prop_assert_eq!(analyze(&topology, &tables).unroutable, 0);
                 prop_assert_eq!(super::super::deadlock_cycle(&topology, &tables), None);
             }
         }

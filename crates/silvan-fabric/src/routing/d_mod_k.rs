@@ -36,7 +36,7 @@ impl DModK {
             )));
         };
         let (hosts, switches) = (topology.hosts.len() as u64, topology.switches.len() as u64);
-        if !tree.is_sound() || (tree.hosts(), tree.switches()) != (hosts, switches) {
+        if !tree.is_valid() || (tree.hosts(), tree.switches()) != (hosts, switches) {
             return Err(RoutingError::Unsuitable(format!(
                 "d-mod-k: the network has {hosts} hosts and {switches} switches, which are not those of {tree}; \
                  use up-down or shortest-path"
@@ -87,7 +87,7 @@ fn table(tree: &Pgft, level: usize, switch: u64) -> Vec<u16> {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use super::super::{RoutingSpec, analyse, deadlock_cycle, trace};
+    use super::super::{RoutingSpec, analyze, deadlock_cycle, trace};
     use super::*;
     use crate::topology::TopologySpec;
     use crate::topology::dumbbell::Dumbbell;
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn large_trees_are_routed_without_deadlock() {
         let (topology, tables) = routed(KAryNTree::new(16, 3).build().unwrap());
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!((analysis.pairs, analysis.unroutable), (4096 * 4095, 0));
         assert_eq!(analysis.hops, [0, 4096 * 15, 0, 4096 * 240, 0, 4096 * 3840]);
         assert_eq!(deadlock_cycle(&topology, &tables), None);

@@ -54,7 +54,7 @@ impl DestinationTag {
 mod tests {
     use super::super::shortest_path::ShortestPath;
     use super::super::up_down::UpDown;
-    use super::super::{RoutingSpec, analyse, deadlock_cycle, trace};
+    use super::super::{RoutingSpec, analyze, deadlock_cycle, trace};
     use super::*;
     use crate::topology::TopologySpec;
     use crate::topology::k_ary_n_fly::KAryNFly;
@@ -80,7 +80,7 @@ mod tests {
             {
                 let json = format!(r#"{{"kind": "k-ary-n-fly", "k": {k}, "n": {n}, "wiring": "{wiring}"}}"#);
                 let (topology, tables) = built(&json);
-                let analysis = analyse(&topology, &tables);
+                let analysis = analyze(&topology, &tables);
                 assert_eq!(
                     (analysis.pairs, analysis.unroutable),
                     (hosts * (hosts - 1), 0),
@@ -158,7 +158,7 @@ mod tests {
                          "wiring": "{wiring}"}}"#
                 );
                 let (topology, tables) = built(&json);
-                let analysis = analyse(&topology, &tables);
+                let analysis = analyze(&topology, &tables);
                 assert_eq!(
                     (analysis.pairs, analysis.unroutable),
                     (hosts * (hosts - 1), 0),
@@ -215,7 +215,7 @@ mod tests {
     fn invalid_tables_are_detected_on_unidirectional_links() {
         let (topology, mut tables) = built(r#"{"kind": "k-ary-n-fly", "k": 2, "n": 3}"#);
         tables.out[0][7] = 1;
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!((analysis.pairs, analysis.unroutable), (54, 2), "those of hosts 1 and 2 to host 8");
         assert_eq!(analysis.problems[0], "from H1 to H8: switch S3.3 delivers to host H7 by port 2");
     }

@@ -113,7 +113,7 @@ fn set_maps(topology: &Topology, maps: &mut LaneMaps, of: impl Fn(u16) -> Option
 #[cfg(test)]
 mod tests {
     use super::super::lane_check::check_lanes;
-    use super::super::{RoutingSpec, analyse, deadlock_cycle, trace};
+    use super::super::{RoutingSpec, analyze, deadlock_cycle, trace};
     use super::*;
     use crate::topology::TopologySpec;
     use crate::topology::grid::{GridSpec, Rows};
@@ -132,10 +132,10 @@ mod tests {
         for rows in [Rows::Rings, Rows::Lines, Rows::Full] {
             for sizes in SIZES {
                 let (topology, tables) = routed(rows, sizes, 1);
-                let found = analyse(&topology, &tables);
+                let found = analyze(&topology, &tables);
                 assert_eq!((found.unroutable, &found.problems[..]), (0, &[][..]), "{}", topology.name);
                 let shortest = RoutingSpec::ShortestPath(Default::default()).compute(&topology).unwrap();
-                assert_eq!(found.hops, analyse(&topology, &shortest).hops, "{}", topology.name);
+                assert_eq!(found.hops, analyze(&topology, &shortest).hops, "{}", topology.name);
             }
         }
     }
@@ -171,13 +171,13 @@ mod tests {
         // The routes from a switch of an even ring have k^2/4 links; each direction has half of them.
         for size in [4u32, 6, 8] {
             let (topology, tables) = routed(Rows::Rings, &[size], 1);
-            let loads = analyse(&topology, &tables).between_switches;
+            let loads = analyze(&topology, &tables).between_switches;
             let mean = f64::from(size * size) / 8.0;
             assert_eq!((loads.mean, loads.channels), (mean, u64::from(2 * size)));
             assert!(loads.max as f64 - mean <= 1.0 && mean - loads.min as f64 <= 1.0, "{loads:?}");
         }
         let (topology, tables) = routed(Rows::Full, &[4, 5], 3);
-        let loads = analyse(&topology, &tables).between_switches;
+        let loads = analyze(&topology, &tables).between_switches;
         // A link of a row of k carries hosts^2 * (switches / k) flows.
         assert_eq!((loads.min, loads.max), (9 * 4, 9 * 5));
     }

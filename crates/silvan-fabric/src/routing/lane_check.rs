@@ -75,12 +75,12 @@ pub(super) fn check_folded(
             analysis.discarded += sources.filter(|&from| walk.ways(from, to, level)).count() as u64;
         }
     }
-    let circles = Components::find(&walk.dependencies, &network);
+    let in_cycle = Components::find(&walk.dependencies, &network);
     analysis.lanes = (0..LEVELS)
         .map(|lane| {
             let of_lane =
                 |flags: &[bool]| flags.iter().skip(lane).step_by(LEVELS).filter(|&&f| f).count() as u64;
-            LaneVerdict { lane: lane as u8, channels: of_lane(&walk.is_used), in_circles: of_lane(&circles) }
+            LaneVerdict { lane: lane as u8, channels: of_lane(&walk.is_used), in_circles: of_lane(&in_cycle) }
         })
         .filter(|verdict| verdict.channels > 0)
         .collect();

@@ -108,7 +108,7 @@ pub(super) fn stages(topology: &Topology) -> Result<Lanes, RoutingError> {
 #[cfg(test)]
 mod tests {
     use super::super::lane_check::check_lanes;
-    use super::super::{RoutingSpec, analyse, deadlock_cycle};
+    use super::super::{RoutingSpec, analyze, deadlock_cycle};
     use super::*;
     use crate::topology::dragonfly::Dragonfly;
     use crate::topology::dragonfly_plus::DragonflyPlus;
@@ -138,7 +138,7 @@ mod tests {
     fn every_route_has_one_global_link_at_most() {
         for topology in networks() {
             let tables = RoutingSpec::Minimal(Minimal {}).compute(&topology).unwrap();
-            let found = analyse(&topology, &tables);
+            let found = analyze(&topology, &tables);
             assert_eq!((found.unroutable, &found.problems[..]), (0, &[][..]), "{}", topology.name);
             assert!(found.hops.len() <= 5, "at most four switches: {:?}", found.hops);
             let shape = shape(&topology);
@@ -152,9 +152,9 @@ mod tests {
                     };
                     let changes =
                         path.channels.iter().filter(|c| group(c.from.node) != group(c.to.node)).count();
-                    let apart =
+                    let differ =
                         shape.group(shape.home(from as usize)) != shape.group(shape.home(to as usize));
-                    assert_eq!(changes, usize::from(apart));
+                    assert_eq!(changes, usize::from(differ));
                 }
             }
         }
@@ -182,7 +182,7 @@ mod tests {
     fn uniform_traffic_loads_global_links_evenly() {
         let topology = Dragonfly::new(2, 4, 2).build().unwrap();
         let tables = RoutingSpec::Minimal(Minimal {}).compute(&topology).unwrap();
-        let loads = analyse(&topology, &tables).loads;
+        let loads = analyze(&topology, &tables).loads;
         let global = &loads[loads.len() - 36..];
         assert!(global.iter().all(|&both| both == [64, 64]), "8 hosts to 8 hosts: {global:?}");
     }

@@ -40,7 +40,7 @@ pub mod shortest_path;
 pub mod up_down;
 pub mod valiant;
 
-pub use check::{Analysis, Channel, LoadSummary, Path, analyse, analyse_lanes, trace, trace_lanes};
+pub use check::{Analysis, Channel, LoadSummary, Path, analyze, analyze_lanes, trace, trace_lanes};
 pub use deadlock::{ChannelName, cycle_text, deadlock_cycle};
 pub use lane_check::{LaneAnalysis, LaneVerdict, check_lanes};
 pub use lanes::{LaneMaps, Lanes, PathLevels};
@@ -143,7 +143,7 @@ impl Tables {
     }
 
     /// Checks that there is a table per switch with an entry per host, and that every entry is a port of
-    /// its switch or [`Tables::NO_ROUTE`]. [`analyse`] checks whether packets arrive.
+    /// its switch or [`Tables::NO_ROUTE`]. [`analyze`] checks whether packets arrive.
     ///
     /// # Errors
     /// [`RoutingError::BadTables`] with the first violated condition.
@@ -286,7 +286,7 @@ mod tests {
     fn the_suitable_algorithm_routes_every_family() {
         for topology in [Dumbbell::default().build().unwrap(), KAryNTree::new(2, 3).build().unwrap()] {
             let tables = RoutingSpec::suitable(&topology).compute(&topology).unwrap();
-            assert_eq!(analyse(&topology, &tables).unroutable, 0, "{}", topology.name);
+            assert_eq!(analyze(&topology, &tables).unroutable, 0, "{}", topology.name);
         }
     }
 

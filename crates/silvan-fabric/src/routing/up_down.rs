@@ -125,7 +125,7 @@ fn default_roots(topology: &Topology, graph: &Graph) -> Result<Vec<usize>, Routi
 
 #[cfg(test)]
 mod tests {
-    use super::super::{RoutingSpec, analyse, deadlock_cycle};
+    use super::super::{RoutingSpec, analyze, deadlock_cycle};
     use super::*;
     use crate::topology::dumbbell::Dumbbell;
     use crate::topology::k_ary_n_tree::KAryNTree;
@@ -176,7 +176,7 @@ mod tests {
             let named = topology.switches.get(root).map(|s| Roots::One(s.name.clone()));
             let tables = RoutingSpec::UpDown(UpDown { root: named }).compute(&topology).unwrap();
             prop_assert_eq!(tables.validate(&topology), Ok(()));
-            let analysis = analyse(&topology, &tables);
+            let analysis = analyze(&topology, &tables);
             prop_assert_eq!(analysis.problems, Vec::<String>::new());
             prop_assert_eq!(analysis.unroutable, 0);
             prop_assert_eq!(deadlock_cycle(&topology, &tables), None);
@@ -185,7 +185,7 @@ mod tests {
         #[test]
         fn shortest_paths_are_shortest(topology in random_graph()) {
             let tables = RoutingSpec::ShortestPath(Default::default()).compute(&topology).unwrap();
-            let short = analyse(&topology, &tables);
+            let short = analyze(&topology, &tables);
             prop_assert_eq!(short.unroutable, 0);
             let graph = Graph::new(&topology);
             let mut hops = 0;
@@ -221,7 +221,7 @@ mod tests {
     fn fat_trees_are_balanced_from_all_their_spines() {
         let topology = FatTree648::default().build().unwrap();
         let tables = RoutingSpec::UpDown(UpDown::default()).compute(&topology).unwrap();
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!(analysis.unroutable, 0);
         let loads = &analysis.between_switches;
         assert_eq!((loads.channels, loads.min, loads.max), (1296, 630, 630));
@@ -232,7 +232,7 @@ mod tests {
         let topology = KAryNTree::new(4, 3).build().unwrap();
         for routing in [RoutingSpec::UpDown(UpDown::default()), RoutingSpec::ShortestPath(Default::default())]
         {
-            let loads = analyse(&topology, &routing.compute(&topology).unwrap()).between_switches;
+            let loads = analyze(&topology, &routing.compute(&topology).unwrap()).between_switches;
             assert_eq!((loads.min, loads.max), (48, 60), "as even as with D-mod-K");
         }
     }

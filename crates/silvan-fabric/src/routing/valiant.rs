@@ -229,7 +229,7 @@ impl Detours {
 #[cfg(test)]
 mod tests {
     use super::super::lane_check::{check_folded, check_lanes};
-    use super::super::{RoutingSpec, analyse_lanes, trace_lanes};
+    use super::super::{RoutingSpec, analyze_lanes, trace_lanes};
     use super::*;
     use crate::topology::dragonfly::Dragonfly;
     use crate::topology::dragonfly_plus::DragonflyPlus;
@@ -284,7 +284,7 @@ mod tests {
                     assert_eq!(groups.len(), expected, "{}: {groups:?}", topology.name);
                 }
             }
-            let found = analyse_lanes(&topology, &tables, Some(&lanes));
+            let found = analyze_lanes(&topology, &tables, Some(&lanes));
             let pairs = topology.hosts.len() as u64 * (topology.hosts.len() as u64 - 1);
             assert_eq!((found.pairs, found.unroutable), (pairs, 0));
             assert!(found.hops.len() <= 8, "at most seven switches: {:?}", found.hops);

@@ -133,7 +133,7 @@ fn add_rows(topology: &mut Topology, tree: &Pgft, width: u16, like: &Link) -> Re
 mod tests {
     use super::super::k_ary_n_tree::KAryNTree;
     use super::*;
-    use crate::routing::{RoutingSpec, analyse, deadlock_cycle};
+    use crate::routing::{RoutingSpec, analyze, deadlock_cycle};
 
     fn ports(topology: &Topology) -> usize {
         topology.switches.iter().map(|switch| usize::from(switch.ports)).sum()
@@ -174,8 +174,8 @@ mod tests {
             built.validate().unwrap();
             assert_eq!(built.hosts.len(), 4096);
             // 16 rows of 16 switches at level 2, one row of 256 at level 3; two ports per link.
-            let neighbours = 16 * 15 + 255;
-            assert_eq!(ports(&built), 20_480 + 2 * neighbours * width as usize, "width {width}");
+            let neighbors = 16 * 15 + 255;
+            assert_eq!(ports(&built), 20_480 + 2 * neighbors * width as usize, "width {width}");
             let wired = built.wiring().switches.iter().flatten().filter(|peer| peer.is_some()).count();
             assert_eq!(wired, ports(&built), "every port is connected");
         }
@@ -190,7 +190,7 @@ mod tests {
         for width in 1..=3 {
             let built = ModifiedTree::new(4, 3, width).build().unwrap();
             assert_eq!(RoutingSpec::suitable(&built).compute(&built).unwrap(), tables);
-            assert_eq!(analyse(&built, &tables).hops, analyse(&plain, &tables).hops);
+            assert_eq!(analyze(&built, &tables).hops, analyze(&plain, &tables).hops);
             assert_eq!(deadlock_cycle(&built, &tables), None);
         }
     }

@@ -62,7 +62,7 @@ fn product(factors: &[u16]) -> u64 {
 impl Pgft {
     /// Whether each list has one entry per level and no entry is 0; the other methods rely on it.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         let levels = self.m.len();
         [&self.m, &self.w, &self.p].iter().all(|list| list.len() == levels && !list.contains(&0))
     }

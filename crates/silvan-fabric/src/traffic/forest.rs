@@ -214,7 +214,7 @@ impl Placement {
     /// were no hotspots: the traffic of victims and the random traffic of mixed hosts, divided by the
     /// number of `hosts` (t_max of Paper IV).
     #[must_use]
-    pub fn fair_weather(&self, p: u8, hosts: u32) -> f64 {
+    pub fn t_max(&self, p: u8, hosts: u32) -> f64 {
         let victims = self.hosts(|role| role == Role::Victim).count() as f64;
         let mixed = self.hosts(|role| matches!(role, Role::Mixed { .. })).count() as f64;
         (victims + mixed * f64::from(100 - p.min(100)) / 100.0) / f64::from(hosts.max(1))
@@ -419,7 +419,7 @@ mod tests {
         let published = |x: u8, p: u8| {
             let rest = 100 - x;
             let forest = Forest { contributors: rest / 5 * 4, victims: rest / 5, mixed: x, p, ..forest() };
-            13.5 * place(&forest, 1).fair_weather(p, HOSTS)
+            13.5 * place(&forest, 1).t_max(p, HOSTS)
         };
         assert!((published(25, 0) - 5.4).abs() < 0.05, "Paper IV, figure 5");
         assert!((published(0, 0) - 2.7).abs() < 0.05, "Paper IV, table II");
@@ -440,14 +440,21 @@ mod tests {
                 }
             }
             let total = 13.5e9 / 8.0 * 5e-3;
-            assert!((bytes[0] + bytes[1]) as f64 > 0.999 * total, "without congestion, the host sends at full rate");
+            assert!(
+                (bytes[0] + bytes[1]) as f64 > 0.999 * total,
+                "without congestion, the host sends at full rate"
+            );
         }
     }
 
     #[test]
     fn a_throttled_share_does_not_affect_the_other() {
         let sent = generate(&mut generator(60, &forest(), 3), true, Time(5 * MS));
-        assert_eq!(sent.iter().filter(|(_, _, hot)| *hot).count(), 1, "one message waits, and no more are generated");
+        assert_eq!(
+            sent.iter().filter(|(_, _, hot)| *hot).count(),
+            1,
+            "one message waits, and no more are generated"
+        );
         let random = sent.len() - 1;
         let due = (0.4 * 13.5e9 / 8.0 * 5e-3 / f64::from(BYTES)) as usize;
         assert!((due..=due + 1).contains(&random), "{random} instead of {due}");
@@ -492,7 +499,10 @@ mod tests {
         let moving = Forest { lifetime: Some(Time(MS)), ..forest() };
         let sent = generate(&mut generator(100, &moving, 3), true, Time(10 * MS));
         let times: Vec<u64> = sent.iter().map(|(now, ..)| now.0).collect();
-        assert!(times.into_iter().eq((0..10).map(|period| period * MS)), "one message per period, at its start");
+        assert!(
+            times.into_iter().eq((0..10).map(|period| period * MS)),
+            "one message per period, at its start"
+        );
     }
 
     #[test]

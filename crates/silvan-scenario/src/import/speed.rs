@@ -24,16 +24,16 @@ const SPEEDS: [(&str, u64, u64, u64); 9] = [
 pub(super) const KNOWN: &str = "SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR, XDR";
 
 /// Data rate of a number of lanes, rounded down to whole bit/s.
-fn data_rate(lanes: u64, signalling: u64, data: u64, coded: u64) -> Rate {
-    Rate(lanes * signalling * data / coded)
+fn data_rate(lanes: u64, signaling: u64, data: u64, coded: u64) -> Rate {
+    Rate(lanes * signaling * data / coded)
 }
 
 /// Parses "4xQDR". `None` if the text is not a valid width and speed.
 pub(super) fn parse(text: &str) -> Option<Rate> {
     let (width, name) = text.split_once('x')?;
     let lanes = *WIDTHS.iter().find(|lanes| lanes.to_string() == width)?;
-    let &(_, signalling, data, coded) = SPEEDS.iter().find(|speed| speed.0 == name)?;
-    Some(data_rate(lanes, signalling, data, coded))
+    let &(_, signaling, data, coded) = SPEEDS.iter().find(|speed| speed.0 == name)?;
+    Some(data_rate(lanes, signaling, data, coded))
 }
 
 /// The names of [`SPEEDS`] per lane in lists of links: signaling rates in Gbit/s, rounded by some tools.

@@ -50,11 +50,11 @@ fn of_packets(adaptive: &AdaptiveRouting, spec: &Spec) -> Check {
         })?;
     }
     let parts = spec.congestion.parts(&spec.packet);
-    if adaptive.enabled { goes_with(adaptive, spec, &parts) } else { Ok(()) }
+    if adaptive.enabled { check_components(adaptive, spec, &parts) } else { Ok(()) }
 }
 
 /// Checks the components that adaptive routing needs or excludes.
-fn goes_with(adaptive: &AdaptiveRouting, spec: &Spec, parts: &Parts) -> Check {
+fn check_components(adaptive: &AdaptiveRouting, spec: &Spec, parts: &Parts) -> Check {
     ensure(
         !adaptive.pins(Pinned::Throttled) || parts.reaction != Reaction::None,
         "adaptive_routing.pinned",

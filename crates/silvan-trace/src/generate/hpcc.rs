@@ -106,7 +106,7 @@ impl Kernels {
                 work.ring(&order)?;
             }
             Kernel::Ptrans => work.transpose()?,
-            Kernel::Hpl => work.factorise()?,
+            Kernel::Hpl => work.factorize()?,
             Kernel::Fft => work.transform()?,
             Kernel::RandomAccess => work.update()?,
         }

@@ -15,7 +15,7 @@ fn local(n: u64, nb: u64, from: u64, place: u64, count: u64) -> u64 {
 }
 
 impl Work<'_> {
-    pub(super) fn factorise(&mut self) -> Result<(), String> {
+    pub(super) fn factorize(&mut self) -> Result<(), String> {
         let (n, nb, ranks) = (self.sizes.n, self.sizes.nb, self.sizes.ranks);
         within("nb", nb, 1, 1 << 12)?;
         within("n", n, nb, 1 << 20)?;

@@ -40,7 +40,7 @@ pub(super) fn of_numbered(path: &Path) -> Vec<PathBuf> {
 }
 
 /// A file named in an index: in the folder of the index, or at the path as given.
-fn beside(index: &Path, name: &str) -> PathBuf {
+fn sibling(index: &Path, name: &str) -> PathBuf {
     let here = index.parent().map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
     if here.is_file() { here } else { PathBuf::from(name) }
 }
@@ -48,7 +48,7 @@ fn beside(index: &Path, name: &str) -> PathBuf {
 /// Whether a line names a file.
 pub(super) fn names_files(line: &str, path: &Path) -> bool {
     let name = line.split_whitespace().next().unwrap_or_default();
-    !name.is_empty() && beside(path, name).is_file()
+    !name.is_empty() && sibling(path, name).is_file()
 }
 
 /// The files of a time-independent trace: those in an index, those of the other ranks, or only the file
@@ -66,7 +66,7 @@ pub(super) fn of_ti(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
         let Some(word) = line.split_whitespace().next() else { continue };
         let rank = word.parse::<u64>().ok();
         if rank.is_none() || is_index {
-            let file = beside(path, word);
+            let file = sibling(path, word);
             if !file.is_file() {
                 let message = format!("{} is neither a rank nor a file", clip(word));
                 return Err(TraceError::line(&name, number, message));

@@ -228,12 +228,12 @@ impl Reader {
                 self.operation(rank, word, at)?;
                 at.end_of_statement()
             }
-            Token::Word(word) => self.labelled(rank, word, at),
+            Token::Word(word) => self.labeled(rank, word, at),
             other => Err(format!("a statement cannot start with {other}").into()),
         }
     }
 
-    fn labelled(&mut self, rank: u32, word: &str, at: &mut Cursor<'_, '_>) -> Result<(), Fault> {
+    fn labeled(&mut self, rank: u32, word: &str, at: &mut Cursor<'_, '_>) -> Result<(), Fault> {
         let next = at.peek();
         if next == Some(Token::Colon) {
             if KEYWORDS.contains(&word) {

@@ -206,8 +206,8 @@ impl Process {
         let sends = action.ends_with("send");
         let peer = words.rank(0, if sends { "a destination" } else { "a source" })?;
         let tag = words.tag(1)?;
-        let whatever = !sends && words.words.get(2) == Some(&"-1");
-        let bytes = if whatever { ANY_SIZE } else { words.bytes(2, 3)? };
+        let any_size = !sends && words.words.get(2) == Some(&"-1");
+        let bytes = if any_size { ANY_SIZE } else { words.bytes(2, 3)? };
         let operation = if sends {
             if peer == ANY || tag == ANY {
                 return Err(format!("`{action}`: a message goes to one rank, with one tag").into());

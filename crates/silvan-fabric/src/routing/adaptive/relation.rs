@@ -242,9 +242,9 @@ mod tests {
         };
         relation.explore(0).unwrap();
         let cycle = Dependencies::of_one_lane(relation.waits).cycle(&network).unwrap();
-        let circle = Fault::Cycle(named(&topology, &wiring, cycle));
+        let fault = Fault::Cycle(named(&topology, &wiring, cycle));
         assert_eq!(
-            circle.to_string(),
+            fault.to_string(),
             "packets can wait for each other in a cycle: L3.1:3 -> L3.2:3, L3.2:3 -> L3.1:3"
         );
     }

@@ -183,7 +183,7 @@ fn routes_to_switches(topology: &Topology, tables: &Tables) -> SwitchRoutes {
 /// For each switch the lowest port on a shortest path to `target`.
 fn ports_towards(wiring: &Wiring, target: usize) -> Vec<u16> {
     let mut hops = vec![usize::MAX; wiring.switches.len()];
-    let neighbours = |switch: usize| {
+    let neighbors = |switch: usize| {
         (1u16..).zip(&wiring.switches[switch]).filter_map(|(port, far)| match far {
             Some((end, _)) => match end.node {
                 NodeRef::Switch(next) => Some((port, next as usize)),
@@ -195,7 +195,7 @@ fn ports_towards(wiring: &Wiring, target: usize) -> Vec<u16> {
     hops[target] = 0;
     let mut queue = VecDeque::from([target]);
     while let Some(switch) = queue.pop_front() {
-        for (_, next) in neighbours(switch) {
+        for (_, next) in neighbors(switch) {
             if hops[next] == usize::MAX {
                 hops[next] = hops[switch] + 1;
                 queue.push_back(next);
@@ -204,7 +204,7 @@ fn ports_towards(wiring: &Wiring, target: usize) -> Vec<u16> {
     }
     let port_of = |switch: usize| {
         let closer =
-            neighbours(switch).find(|&(_, next)| hops[next] != usize::MAX && hops[next] + 1 == hops[switch]);
+            neighbors(switch).find(|&(_, next)| hops[next] != usize::MAX && hops[next] + 1 == hops[switch]);
         closer.map_or(Tables::NO_ROUTE, |(port, _)| port)
     };
     (0..wiring.switches.len()).map(port_of).collect()

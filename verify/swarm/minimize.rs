@@ -15,7 +15,7 @@ type Place = Vec<Step>;
 
 /// Returns the smallest table for which `fails` holds that is found in the given time. `fails` must hold
 /// for `table`.
-pub fn minimise(table: &Table, limit: Duration, fails: &mut dyn FnMut(&Table) -> bool) -> Table {
+pub fn minimize(table: &Table, limit: Duration, fails: &mut dyn FnMut(&Table) -> bool) -> Table {
     let mut best = Value::Table(table.clone());
     let end = Instant::now() + limit;
     loop {
@@ -249,7 +249,7 @@ mod tests {
     fn irrelevant_keys_are_removed_and_numbers_shrink_to_the_limit() {
         let mut asked = 0;
         // Fails if some flow has a total and there are eleven hosts or more.
-        let small = minimise(&read(LARGE), Duration::from_secs(60), &mut |table| {
+        let small = minimize(&read(LARGE), Duration::from_secs(60), &mut |table| {
             asked += 1;
             let flows = table.get("flow").and_then(Value::as_array);
             let hosts = table.get("topology").and_then(|t| t.get("hosts")).and_then(Value::as_integer);
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn a_scenario_that_cannot_be_reduced_is_kept() {
         let large = read(LARGE);
-        let small = minimise(&large, Duration::from_secs(60), &mut |table| *table == large);
+        let small = minimize(&large, Duration::from_secs(60), &mut |table| *table == large);
         assert_eq!(small, large);
     }
 
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn time_is_bounded() {
-        let small = minimise(&read(LARGE), Duration::ZERO, &mut |_| true);
+        let small = minimize(&read(LARGE), Duration::ZERO, &mut |_| true);
         assert_eq!(small, read(LARGE));
     }
 }
