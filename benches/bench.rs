@@ -1,9 +1,9 @@
-//! The engine's benchmark: packet-hops and events per second on one core, and memory.
+//! Benchmark of the simulator: packet hops and events per second, and memory.
 //!
-//! Each case is one of the shipped scenarios, run in a process of its own so that its peak memory
-//! is its own. A reference loop, the event queue alone in a steady state of holds, is timed in
-//! the same process right after each case: the ratio to it says more than absolute figures on a
-//! machine whose speed drifts.
+//! Each case is one of the shipped scenarios and runs in a separate process, so that its peak memory can be
+//! measured. Right after each case, the same process times a reference loop: the event queue alone, in a
+//! steady state of push and pop. On a machine whose speed varies, the ratio of both is more meaningful than
+//! absolute figures.
 //!
 //! ```text
 //! cargo run --release -p silvan-scenario --example bench -- bench.json [CASE...]
@@ -12,9 +12,9 @@
 //! cargo run --release -p silvan-scenario --example bench -- --cases
 //! ```
 //!
-//! `tools/bench_ratio.py` compares two builds: it asks the newer one for its cases (`--cases`) and has
-//! both run the newer one's scenario files (`--file`). Builds before `--file` was added run any file by
-//! way of the case `trees_1024`, which changes nothing in its scenario; it must stay that way.
+//! `tools/bench_ratio.py` compares two builds: it asks the newer one for its cases (`--cases`) and runs the
+//! newer one's scenario files with both (`--file`). Builds older than `--file` run any file through the
+//! case `trees_1024`, which therefore must not change its scenario.
 
 use std::error::Error;
 use std::path::Path;
@@ -26,7 +26,7 @@ use silvan_engine::random::Stream;
 use silvan_engine::{Event, EventQueue, Time};
 use silvan_scenario::Scenario;
 
-/// A case: its name in the results, the scenario, and what is changed in it.
+/// A case: its name in the results, the scenario, and its overrides.
 struct Case {
     name: &'static str,
     scenario: &'static str,
@@ -107,7 +107,7 @@ const CASES: &[Case] = &[
         "trees_1024_voqnet",
         &[("switch.queues", "per-destination"), ("switch.queue_buffer", "128 KiB")],
     ),
-    // The hot phase begins at 55,000 cycles, when 10,000 packets have been delivered.
+    // The hot phase starts at 55,000 cycles, when 10,000 packets have been delivered.
     Case {
         name: "cioq_512",
         scenario: "scenarios/mvcm-hot-phase.toml",
@@ -123,7 +123,7 @@ const CASES: &[Case] = &[
         scenario: "scenarios/routes-512.toml",
         overrides: &[("switch.arbitration", "fcfs"), ("duration", "1 ms"), ("warmup", "0 s")],
     },
-    // By wall time: `tools/bench_ratio.py` has the other build do these with one thread.
+    // Measured by wall time: `tools/bench_ratio.py` runs these with one thread in the other build.
     Case {
         name: "uniform_4096_2_threads",
         scenario: "scenarios/uniform-648.toml",
@@ -149,12 +149,13 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// A mechanism against the trees of the largest network that it was studied in.
+/// A mechanism on the largest network in which it was studied.
 const fn mechanism(name: &'static str, overrides: &'static [(&'static str, &'static str)]) -> Case {
     Case { name, scenario: "scenarios/trees-1024.toml", overrides }
 }
 
-/// Holds per second of the event queue alone: pop the earliest event, push one a packet time later.
+/// Operations per second of the event queue alone: pop the earliest event, push one that is a packet time
+/// later.
 fn reference_holds_per_s() -> f64 {
     const PENDING: u32 = 5_000;
     const HOLDS: u32 = 4_000_000;
@@ -173,7 +174,7 @@ fn reference_holds_per_s() -> f64 {
     f64::from(HOLDS) / start.elapsed().as_secs_f64()
 }
 
-/// Peak resident memory of this process in MB, where the system tells.
+/// Peak resident memory of this process in MB, if the system reports it.
 fn peak_rss_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
@@ -181,14 +182,14 @@ fn peak_rss_mb() -> Option<f64> {
     Some((kib * 1.024 / 10.0).round() / 100.0)
 }
 
-/// Reads overrides from words (`key=value`).
+/// Parses overrides (`key=value`).
 fn read_overrides(words: &[String]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let pair = |word: &String| word.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
     words.iter().map(|word| pair(word).ok_or_else(|| format!("`{word}` is not key=value").into())).collect()
 }
 
-/// Runs a case; with further overrides, as a profiler may want a shorter run, and then without the
-/// reference loop.
+/// Runs a case. Further overrides, for example to shorten a run for profiling, also skip the reference
+/// loop.
 fn run_case(case: &Case, more: &[String]) -> Result<Value, Box<dyn Error>> {
     let of_case = case.overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let overrides: Vec<(String, String)> = of_case.chain(read_overrides(more)?).collect();
@@ -222,7 +223,7 @@ fn run_file(file: &Path, overrides: &[(String, String)]) -> Result<Value, Box<dy
     }))
 }
 
-/// All cases, for a program that runs them by another build.
+/// All cases, for a program that runs them with another build.
 fn list_cases() -> Value {
     let list = CASES
         .iter()
@@ -248,11 +249,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn case_named(name: &str) -> Result<&'static Case, Box<dyn Error>> {
     CASES.iter().find(|case| case.name == name).ok_or_else(|| {
         let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
-        format!("no case `{name}`; there are {}", names.join(", ")).into()
+        format!("no case `{name}`; the cases are {}", names.join(", ")).into()
     })
 }
 
-/// Runs cases, each in a process of its own, and writes what they gave to the file `target`.
+/// Runs cases, each in a separate process, and writes the results to the file `target`.
 fn run_all(target: &str, wanted: &[&str]) -> Result<(), Box<dyn Error>> {
     wanted.iter().try_for_each(|name| case_named(name).map(drop))?;
     let mut results = serde_json::Map::new();

@@ -1,4 +1,4 @@
-//! Fabrics: what is read must be sound, and survive being written and read again.
+//! Fabrics: a parsed topology must be valid, and equal after writing and parsing it again.
 #![no_main]
 
 #[path = "mutate/fabric.rs"]
@@ -21,15 +21,15 @@ fuzz_target!(|text: &str| {
     let lenient = Options { default_rate: Some(Rate::from_gbit(100)), ..Options::default() };
     let Ok(topology) = strict.or_else(|_| parse(text, "fuzz", lenient)) else { return };
     check_ends(&topology);
-    let written = write(&topology).expect("what was read can be numbered");
-    let back = parse(&written, "fuzz", Options::default()).expect("what was written can be read");
+    let written = write(&topology).expect("a parsed topology can be numbered");
+    let back = parse(&written, "fuzz", Options::default()).expect("a written topology can be parsed");
     assert_eq!(back.links, topology.links, "{written}");
     let known = |topology: &Topology| {
         let hosts = topology.hosts.iter().map(|host| host.name.clone());
         hosts.chain(topology.switches.iter().map(|switch| switch.name.clone())).collect::<Vec<_>>()
     };
     assert_eq!(known(&back), known(&topology), "{written}");
-    // Numbered once, it stays as it is.
+    // Once numbered, it does not change.
     assert_eq!(write(&back).as_ref(), Ok(&written));
 });
 
@@ -39,6 +39,6 @@ fn check_ends(topology: &Topology) {
             NodeRef::Host(host) => topology.hosts.get(host as usize).map(|_| 1),
             NodeRef::Switch(switch) => topology.switches.get(switch as usize).map(|s| s.ports),
         };
-        assert!(ports.is_some_and(|ports| (1..=ports).contains(&end.port)), "a link ends nowhere: {end:?}");
+        assert!(ports.is_some_and(|ports| (1..=ports).contains(&end.port)), "a link end does not exist: {end:?}");
     }
 }

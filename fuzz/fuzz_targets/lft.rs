@@ -1,4 +1,5 @@
-//! Forwarding tables for small fabrics: what is read must fit them, and be written and read again.
+//! Forwarding tables for small fabrics: parsed tables must fit the fabric, and be equal after writing and
+//! parsing them again.
 #![no_main]
 
 #[path = "mutate/dump.rs"]
@@ -17,10 +18,10 @@ const NETLIST: &str = include_str!("../../tests/data/fabrics/sw2-h7/input.topo")
 
 const FORMAT: mutate::Format = mutate::Format { draw: dump::draw, words: dump::WORDS };
 
-/// One with LIDs, one without, one without GUIDs too.
+/// One fabric with LIDs, one without, and one without GUIDs as well.
 static FABRICS: LazyLock<Vec<Topology>> = LazyLock::new(|| {
     let read = |text| {
-        ibnetdiscover::parse(text, "seed", ibnetdiscover::Options::default()).expect("the seed is sound")
+        ibnetdiscover::parse(text, "seed", ibnetdiscover::Options::default()).expect("the seed is valid")
     };
     let mut bare = read(NETLIST);
     bare.hosts.iter_mut().for_each(|host| host.guid = None);
@@ -33,7 +34,7 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 });
 
 fuzz_target!(|text: &str| {
-    // One of them, as the text will have it: all three would take three times as long.
+    // Only one of them, selected by the text: all three would take three times as long.
     let topology = &FABRICS[text.len() % FABRICS.len()];
     let Ok(forwarding) = lft::parse_all(text, "fuzz", topology) else { return };
     for (row, switch) in forwarding.tables.out.iter().zip(&topology.switches) {
@@ -43,8 +44,8 @@ fuzz_target!(|text: &str| {
     let mut named = topology.clone();
     forwarding.apply_lids(&mut named);
     let written =
-        lft::write(&named, &forwarding.tables, Some(&forwarding.switch_routes)).expect("it is small");
-    let back = lft::parse_all(&written, "fuzz", &named).expect("what was written can be read");
+        lft::write(&named, &forwarding.tables, Some(&forwarding.switch_routes)).expect("the fabric is small");
+    let back = lft::parse_all(&written, "fuzz", &named).expect("written tables can be parsed");
     assert_eq!(back.tables, forwarding.tables, "{written}");
     if forwarding.switch_lids.iter().all(Option::is_some) {
         assert_eq!(back, forwarding, "{written}");

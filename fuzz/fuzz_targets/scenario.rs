@@ -1,10 +1,10 @@
-//! Scenario files with overrides: what is read must be written and read again as the same.
+//! Scenario files with overrides: a parsed scenario must be equal after writing and parsing it again.
 //!
 //! A comment `# --set KEY=VALUE` is an override, so that an input is one file.
 #![no_main]
 
 mod mutate;
-/// Draws scenarios over everything that the schema knows.
+/// Generates scenarios that cover the whole schema.
 #[path = "../../verify/swarm"]
 mod swarm {
     #![allow(dead_code)]
@@ -22,7 +22,7 @@ use silvan_scenario::{Scenario, schema};
 
 static FORMAT: LazyLock<mutate::Format> = LazyLock::new(|| mutate::Format { draw, words: words() });
 
-/// Every key and every choice of the schema, and values of each kind.
+/// Every key and every choice of the schema, and values of each type.
 fn words() -> &'static [&'static str] {
     let mut found = BTreeSet::new();
     collect(&schema(), &mut found);
@@ -101,9 +101,9 @@ fuzz_target!(|text: &str| {
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
     let Ok(scenario) = Scenario::from_toml(text, "fuzz.toml", Path::new("."), &overrides) else { return };
-    let written = scenario.to_toml().expect("what was read can be written");
+    let written = scenario.to_toml().expect("a parsed scenario can be written");
     let back = Scenario::from_toml(&written, "fuzz.toml", Path::new("."), &[])
-        .unwrap_or_else(|error| panic!("what was written can be read: {error}\n{written}"));
+        .unwrap_or_else(|error| panic!("a written scenario can be parsed: {error}\n{written}"));
     assert!(back == scenario, "{written}");
     assert_eq!(back.to_toml().ok().as_ref(), Some(&written));
 });

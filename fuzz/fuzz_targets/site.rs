@@ -1,5 +1,5 @@
-//! Files of a fabric other than those of `ibnetdiscover` and the dumps: each goes to the reader of its
-//! kind, and what was read is written and read again.
+//! Files of a fabric other than those of `ibnetdiscover` and the dumps: each is parsed by the reader of its
+//! format, written, and parsed again.
 #![no_main]
 
 mod mutate;
@@ -78,7 +78,7 @@ const WORDS: &[&str] = &[
     "\u{e9}",
 ];
 
-/// A path record, a table or a few rows: what else there is comes from the seeds.
+/// A path record, a table or a few rows; the seeds provide everything else.
 fn draw(random: &mut Stream) -> String {
     let mut text = String::new();
     for _ in 0..1 + random.below(6) {
@@ -94,8 +94,8 @@ fn draw(random: &mut Stream) -> String {
 
 static FABRIC: LazyLock<(Topology, Tables)> = LazyLock::new(|| {
     let topology = ibnetdiscover::parse(WIRING, "seed", ibnetdiscover::Options::default());
-    let topology = topology.expect("the seed is sound");
-    let tables = lft::parse(DUMP, "seed", &topology).expect("the seed is sound");
+    let topology = topology.expect("the seed is valid");
+    let tables = lft::parse(DUMP, "seed", &topology).expect("the seed is valid");
     (topology, tables)
 });
 
@@ -103,11 +103,12 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     mutate::mutate(&FORMAT, data, size, max_size, seed)
 });
 
-/// A list of links has every link of a topology, if names and rates let it be written.
+/// A list of links contains every link of a topology, if names and rates can be written.
 fn wiring(topology: &Topology) {
     let Ok(written) = lst::write(topology) else { return };
     let options = ibnetdiscover::Options::default();
-    // Descriptions with blanks at their ends, or control characters, are no names for the list.
+    // Descriptions that have blanks at their ends or contain control characters are not valid names in the
+    // list.
     let Ok(back) = lst::parse(&written, "fuzz", options) else { return };
     assert_eq!(back.links.len(), topology.links.len(), "{written}");
 }
@@ -126,7 +127,7 @@ fuzz_target!(|text: &str| {
             let Ok(found) = lft::parse_all(text, "fuzz", topology) else { return };
             let _ = deadlock_cycle(topology, &found.tables);
             let written =
-                lft::write_fdbs(topology, &found.tables, Some(&found.switch_routes)).expect("it is small");
+                lft::write_fdbs(topology, &found.tables, Some(&found.switch_routes)).expect("the fabric is small");
             assert_eq!(
                 lft::parse_all(&written, "fuzz", topology).expect("it was written"),
                 found,
@@ -136,18 +137,18 @@ fuzz_target!(|text: &str| {
         Some(Kind::Far) => drop(far::parse(text, "fuzz", topology)),
         Some(Kind::PathLevels) => {
             let Ok(found) = lanes::paths(text, "fuzz", topology) else { return };
-            let written = lanes::write_paths(topology, &found.levels).expect("it is small");
+            let written = lanes::write_paths(topology, &found.levels).expect("the fabric is small");
             let back = lanes::paths(&written, "fuzz", topology).expect("it was written");
             assert_eq!(back.levels, found.levels, "{written}");
-            let maps = LaneMaps::new(topology, IDENTITY).expect("it is small");
+            let maps = LaneMaps::new(topology, IDENTITY).expect("the fabric is small");
             let analysis = check_lanes(topology, tables, &Lanes { levels: found.levels, maps });
-            assert!(analysis.cycle.is_none(), "two switches have no circle");
+            assert!(analysis.cycle.is_none(), "two switches cannot form a cycle");
         }
         Some(Kind::LaneMaps) => {
             let Ok(found) = lanes::maps(text, "fuzz", topology) else { return };
-            let levels = PathLevels::new(topology, 3).expect("it is small");
+            let levels = PathLevels::new(topology, 3).expect("the fabric is small");
             let analysis = check_lanes(topology, tables, &Lanes { levels, maps: found.maps });
-            assert!(analysis.cycle.is_none(), "two switches have no circle");
+            assert!(analysis.cycle.is_none(), "two switches cannot form a cycle");
         }
         _ => {}
     }

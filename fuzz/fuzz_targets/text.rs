@@ -1,4 +1,4 @@
-//! Bytes into text: plain, gzip, or an error.
+//! Decodes bytes as text: plain, gzip, or an error.
 #![no_main]
 
 use std::io::{Read, Write};
@@ -12,8 +12,8 @@ use silvan_scenario::import::decode;
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-// A byte changed in a gzip stream breaks its checksum, and nothing behind that is ever seen: what is
-// in the stream is changed, and packed again.
+// A changed byte in a gzip stream would break its checksum and prevent further reading. Therefore the
+// content of the stream is changed and compressed again.
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     let random = &mut Stream::new(u64::from(seed), "mutate", 0);
     let unpacked = unpack(&data[..size]);
@@ -44,15 +44,15 @@ fn unpack(bytes: &[u8]) -> Option<Vec<u8>> {
     whole?.is_ok().then_some(inside)
 }
 
-/// Mostly as it is: a compressor takes longer than all the rest together.
+/// Usually stored without compression, because compression would take most of the time.
 fn pack(bytes: &[u8], random: &mut Stream) -> Vec<u8> {
     if random.chance(1, 512) || bytes.len() > usize::from(u16::MAX) {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        return encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory takes all");
+        return encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("writing to memory succeeds");
     }
     let mut crc = Crc::new();
     crc.update(bytes);
-    // One block, the last, stored: its length, and that inverted.
+    // A single stored block: its length, and the inverted length.
     let length = bytes.len() as u16;
     let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1];
     let lengths = [length.to_le_bytes(), (!length).to_le_bytes()].concat();

@@ -1,4 +1,4 @@
-//! GOAL, binary: what is read runs, and is the same when written again.
+//! Binary GOAL: a parsed trace can be run, and is equal after writing and parsing it again.
 #![no_main]
 
 mod trace;
@@ -8,7 +8,7 @@ use silvan_engine::random::Stream;
 use silvan_trace::read::source::Source;
 use silvan_trace::read::{goal, goal_binary};
 
-// Plain bytes never make a table of ranks that fits: schedules are drawn, and then damaged.
+// Random bytes never contain a valid table of ranks, so schedules are generated and then damaged.
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     let random = &mut Stream::new(u64::from(seed), "mutate", 0);
     let mut bytes = data[..size].to_vec();
@@ -17,7 +17,7 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
         let source = Source::new(text.as_bytes(), "drawn").expect("memory can be read");
         if let Ok(drawn) = goal::read(source, &trace::options()) {
             bytes.clear();
-            silvan_trace::write::binary(&drawn, &mut bytes).expect("memory takes all");
+            silvan_trace::write::binary(&drawn, &mut bytes).expect("writing to memory succeeds");
         }
     }
     for _ in 0..random.below(3) {

@@ -1,4 +1,4 @@
-//! Chakra: two ranks, the second file behind the first. What is read runs, and is the same in GOAL.
+//! Chakra: two ranks, the second file after the first. A parsed trace can be run, and is equal in GOAL.
 #![no_main]
 
 mod trace;
@@ -23,7 +23,7 @@ fn field(number: u64, bytes: &[u8], into: &mut Vec<u8>) {
     into.extend(bytes);
 }
 
-/// A node with a number, a kind, a duration, what it waits for, and attributes.
+/// A node with a number, a type, a duration, dependencies, and attributes.
 fn node(id: u64, random: &mut Stream) -> Vec<u8> {
     let mut node = Vec::new();
     for (number, value) in [(1, id), (3, 1 + u64::from(random.below(8))), (7, u64::from(random.below(300)))] {
@@ -66,7 +66,7 @@ fn draw(random: &mut Stream) -> Vec<u8> {
             first = std::mem::take(&mut bytes);
         }
     }
-    // The length of the first file goes before both.
+    // The length of the first file precedes both.
     let length = (first.len() as u16).to_le_bytes();
     [&length[..], &first, &bytes].concat()
 }

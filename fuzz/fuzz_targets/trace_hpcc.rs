@@ -1,4 +1,4 @@
-//! Recordings of MPI calls: what is read runs, and is the same in both forms of GOAL.
+//! Recordings of MPI calls: a parsed trace can be run, and is equal in both forms of GOAL.
 #![no_main]
 
 mod mutate;

@@ -1,4 +1,4 @@
-//! VEF: what is read runs, and is the same in both forms of GOAL.
+//! VEF: a parsed trace can be run, and is equal in both forms of GOAL.
 #![no_main]
 
 mod mutate;

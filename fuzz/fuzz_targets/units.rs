@@ -1,4 +1,4 @@
-//! Quantities: what is read is written and read again as the same, with and without cycles.
+//! Quantities: a parsed quantity is equal after printing and parsing it again, with and without cycles.
 #![no_main]
 
 use std::fmt::Display;
@@ -8,10 +8,10 @@ use libfuzzer_sys::fuzz_target;
 use silvan_engine::units::InCycles;
 use silvan_engine::{Bytes, Rate, Time};
 
-/// The cycle may be anything that a scenario allows: it comes from the first bytes.
+/// The length of the cycle comes from the first bytes and may be any valid one.
 fn again<Q: InCycles + FromStr + Display + PartialEq + std::fmt::Debug>(text: &str, cycle: Time) {
     for read in [Q::read(text, Some(cycle)).ok(), text.parse::<Q>().ok()].into_iter().flatten() {
-        // Rounding would show here: what is printed must be exact.
+        // A rounding error would be detected here: printed values must be exact.
         assert_eq!(read.to_string().parse().ok(), Some(read), "{text}");
     }
 }

@@ -24,9 +24,9 @@ def plain(path: Path) -> Path:
     except ValueError:
         raise OSError(errno.EINVAL, "no file has a NUL character in its name", repr(str(path))) from None
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "is a folder; a file is wanted here", str(path))
+        raise IsADirectoryError(errno.EISDIR, "is a folder; a file is needed here", str(path))
     if not stat.S_ISREG(mode):
-        what = "not a plain file but a FIFO, a device or a socket; write what it gives to a file first"
+        what = "not a regular file but a FIFO, a device or a socket; write its content to a file first"
         raise OSError(errno.EINVAL, what, str(path))
     return path
 

@@ -88,7 +88,7 @@ def test_check_says_which_threads_have_nothing_to_do(tree):
 
     assert not warnings("threads=4")
     assert warnings("threads=5") == [
-        "threads = 5: 4 work at this run; its network has no more parts that hosts share"
+        "threads = 5: the run uses 4 threads, because its network has only that many partitions"
     ]
     for other in ("switch.architecture=iq", "host.queues=single", "lanes.count=4"):
         assert not warnings("threads=2", other)

@@ -82,7 +82,7 @@ def test_sections_are_read(tmp_path, ring, codes):
     report = silvan.fabric_check(tmp_path)
     assert same(report, ring)
     note = report["used"][0]["note"]
-    assert "sections NODES, PORTS, LINKS, AR_INFO; passed over PM_INFO; adaptive routing enabled on 6" in note
+    assert "sections NODES, PORTS, LINKS, AR_INFO; skipped PM_INFO; adaptive routing enabled on 6" in note
 
 
 def test_a_rate_beyond_qdr_is_read_from_its_codes(tmp_path):
@@ -113,7 +113,7 @@ def test_adaptive_tables_are_used_as_static_ones(tmp_path, ring):
     assert same(report, ring)
     assert report["adaptive_groups"] == 12
     assert (
-        report["used"][1]["note"] == "static ports; 12 groups of ports are kept, of which 12 entries choose"
+        report["used"][1]["note"] == "static ports; 12 groups of ports are stored, used by 12 entries"
     )
 
 
@@ -141,8 +141,8 @@ def test_a_folder_says_what_it_did_not_use(tmp_path):
     (tmp_path / "more").mkdir()
     report = silvan.fabric_check(tmp_path)
     said = {file["file"].rsplit("/", 1)[1]: file["note"] for file in report["ignored"]}
-    assert said["opensm-subnet.lst"].startswith("the wiring comes from ")
-    assert said["opensm.fdbs"].startswith("the tables come from ")
+    assert said["opensm-subnet.lst"].startswith("the wiring was read from ")
+    assert said["opensm.fdbs"].startswith("the tables were read from ")
     assert "`silvan run --opensm-conf` reads it" in said["opensm.conf"]
     assert "private LFT" in said["x.plft"]
     assert "VL-to-VL" in said["x.vl2vl"]
@@ -154,7 +154,7 @@ def test_a_folder_says_what_it_did_not_use(tmp_path):
 LST, FDBS, INFO, MAPS = "opensm-subnet.lst", "opensm.fdbs", "iblinkinfo.txt", "opensm-sl2vl.dump"
 #: File, what is put for what in it (once), and what the message must hold.
 WRONG = [
-    (LST, "{ SW ", "{ XX ", "the kind of node is none of SW, CA, RT in"),
+    (LST, "{ SW ", "{ XX ", "the type of node is not SW, CA or RT in"),
     (LST, "Ports:24", "Ports:zz", "the port is `zz`; it must be from 1 to 254"),
     (LST, "Ports:24", "Ports:FF", "the port is `FF`; it must be from 1 to 254"),
     (LST, "Ports:24 ", "", "Ports or NodeGUID is missing in"),
@@ -169,37 +169,37 @@ WRONG = [
     (LST, "{sw-0} LID", "{sw-0 LID", "an end of a link must come next instead of"),
     (LST, "{sw-0}", "{sw-9}", "the node is `sw-0` here, but `sw-9` in line 1"),
     (LST, "PN:02", "PN:03", "both must agree"),
-    (LST, "PHY=4x", "PHY=5x", "PHY=`5x` and SPD=`10` are no width and speed of a lane"),
-    (LST, "SPD=10", "SPD=11", "PHY=`4x` and SPD=`11` are no width and speed of a lane"),
+    (LST, "PHY=4x", "PHY=5x", "PHY=`5x` and SPD=`10` are not a valid width and lane speed"),
+    (LST, "SPD=10", "SPD=11", "PHY=`4x` and SPD=`11` are not a valid width and lane speed"),
     (LST, "SPD=10", "", "the link's PHY, LOG or SPD is missing"),
     (FDBS, "Switch 0x", "Switch x", "the switch GUID is `x"),
     (FDBS, "Switch 0x02000002000000", "Switch 0x03000002000000", "is not in the topology"),
     (FDBS, "0x0001 : ", "0xC000 : ", "the LID is `0xC000`; this table has LIDs from 0x0001 to 0xbfff"),
     (FDBS, "0x0001 : 001", "0x0001 : 037", "has ports 0 to 36"),
     (FDBS, "0x0001 : 001", "0x0001 : -01", "the port is `-01`"),
-    (FDBS, "0x0001 : 001", "0x0002 : 001", "LID 0x0002 stands twice in the table of"),
-    (FDBS, "0x0001 : 001  : 01   : yes", "0x0001 001", "is no entry of a table; the form is"),
-    (INFO, "1[  ] ==(", "1[  ] ==", "is no line of iblinkinfo"),
+    (FDBS, "0x0001 : 001", "0x0002 : 001", "LID 0x0002 appears twice in the table of"),
+    (FDBS, "0x0001 : 001  : 01   : yes", "0x0001 001", "is not an entry of a table; the form is"),
+    (INFO, "1[  ] ==(", "1[  ] ==", "is not a line of iblinkinfo"),
     (INFO, "1[  ] ==(", "999[  ] ==(", "the port is `999`; it must be from 1 to 254"),
     (INFO, "10.0 Gbps", "11.0 Gbps", "the width and speed are `4X"),
     (INFO, "4X          10.0", "9X          10.0", "the width and speed are `9X"),
     (INFO, "      8    1[  ] ==(", "  49152    1[  ] ==(", "the LID is `49152`"),
-    (INFO, "      8    1[  ] ==(", "   4000    1[  ] ==(", "about which there is no line"),
-    (MAPS, "0   1   : 0  1", "0   1   : 0  16", "does not hold the lanes of 16 service levels"),
-    (MAPS, "0   1   : 0  1 ", "0   1   : 0  ", "does not hold the lanes of 16 service levels"),
+    (INFO, "      8    1[  ] ==(", "   4000    1[  ] ==(", "which no line describes"),
+    (MAPS, "0   1   : 0  1", "0   1   : 0  16", "does not contain the lanes of 16 service levels"),
+    (MAPS, "0   1   : 0  1 ", "0   1   : 0  ", "does not contain the lanes of 16 service levels"),
     (MAPS, "0   1   :", "0   37  :", 'the ports are `0` and `37`; switch "sw-0" has ports 0 to 36'),
-    (MAPS, "1   1   : 0  1", "0   1   : 0  2", "already have another table; one is right"),
+    (MAPS, "1   1   : 0  1", "0   1   : 0  2", "already have another table; give one table only"),
     (MAPS, "Switch 0x", "Switch 0xq", "the GUID is `0xq"),
-    ("path-sl.txt", "1 4 0", "1 4 16", "is no path; the form is"),
-    ("path-sl.txt", "1 4 0", "1 4 0 0", "is no path; the form is"),
+    ("path-sl.txt", "1 4 0", "1 4 16", "is not a path; the form is"),
+    ("path-sl.txt", "1 4 0", "1 4 0 0", "is not a path; the form is"),
     ("path-sl.txt", "1 4 0", "65535 4 0", "`65535` is neither a LID from 1 to 49151 nor a GUID"),
     ("path-sl.txt", "1 4 0", "1 0 0", "`0` is neither a LID from 1 to 49151 nor a GUID"),
-    ("path-sl.txt", "1 4 0", "1 4 0\n1 4 5", "has SL 5 here, but 0 before; one is right"),
+    ("path-sl.txt", "1 4 0", "1 4 0\n1 4 5", "has SL 5 here, but 0 before; give one SL only"),
     ("path-sl.txt", "1 4 0", "1 4 \x01", "control character U+0001"),
     ("db_csv", "END_NODES\n", "", "section NODES of line 4 has no END_NODES"),
-    ("db_csv", "END_PM_INFO\n", "", "section PM_INFO has no END_PM_INFO; the file is cut short"),
-    ("db_csv", "END_NODES\n", "END_NODES\nEND_NODES\n", "`END_NODES` ends a section that is not open"),
-    ("db_csv", "START_LINKS", "START_LINX", "`END_LINKS` ends a section that is not open"),
+    ("db_csv", "END_PM_INFO\n", "", "section PM_INFO has no END_PM_INFO; the file is truncated"),
+    ("db_csv", "END_NODES\n", "END_NODES\nEND_NODES\n", "`END_NODES` ends a section that was not started"),
+    ("db_csv", "START_LINKS", "START_LINX", "`END_LINKS` ends a section that was not started"),
     ("db_csv", "NumPorts,NodeType", "NumPorts,NodeKind", "section NODES has no column NodeType"),
     ("db_csv", ",36,2,", ",0,2,", "the port is `0`; it must be from 1 to 254"),
     ("db_csv", 'of a ring"', "of a ring", "a double quote is not closed"),
@@ -209,10 +209,10 @@ WRONG = [
     ("db_csv", " 0x0200", " 0x0900", "which is not in section NODES"),
     ("db_csv", "START_PM_INFO\n", "START_PM_INFO\n" + "," * 2000 + "\n", "more than 1024 columns"),
     ("far", "Switch 0x", "Switch y", "names no switch; the form is"),
-    ("far", "1 0 0 2,3", "1 0", "is no group; the form is"),
+    ("far", "1 0 0 2,3", "1 0", "is not a group; the form is"),
     ("far", "1 0 0 2,3", "1 0 0 2,300", "the port is `300`; it must be from 1 to 254"),
     ("far", "1 0 0 2,3", "1 0 0 " + "2," * 300, "the group has more than 254 ports"),
-    ("far", " Static\n", " Statik\n", "is no route; the form is `LID PORT STATE GROUP`"),
+    ("far", " Static\n", " Statik\n", "is not a route; the form is `LID PORT STATE GROUP`"),
     ("far", "1 1 Free", "1 99 Free", "has ports 0 to 36"),
     ("far", "1 1 Free", "1 0 Free", "to port 0, the switch itself, but it is that of host"),
 ]
@@ -240,7 +240,7 @@ def test_what_is_missing_is_asked_for(tmp_path):
         silvan.fabric_check(RING / "opensm-subnet.lst.gz")
     odd = tmp_path / "odd"
     odd.write_text("hello\n")
-    with pytest.raises(silvan.FabricError, match="is no file of a fabric that is known"):
+    with pytest.raises(silvan.FabricError, match="is not in a known format of fabric files"):
         silvan.fabric_check([odd, RING / "opensm-subnet.lst.gz"])
     done = command("fabric", "check", tmp_path / "none")
     assert done.returncode == 1
@@ -250,5 +250,5 @@ def test_what_is_missing_is_asked_for(tmp_path):
 def test_files_of_different_fabrics_do_not_fit():
     other = ROOT / "tests" / "data" / "fabrics" / "sw2-h7" / "lash"
     wiring = [other / "ibnetdiscover.topo", other / "opensm-lfts.dump"]
-    with pytest.raises(silvan.FabricError, match="no table is of a switch of the topology"):
+    with pytest.raises(silvan.FabricError, match="no table belongs to a switch of the topology"):
         silvan.fabric_check([*wiring, RING / f"{MAPS}.gz"])

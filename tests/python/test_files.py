@@ -213,7 +213,7 @@ def test_devices_and_fifos_are_not_replaced(tmp_path):
     for target in (tmp_path / "fifo", "/dev/full"):
         done = command("fabric", "route", SW2 / "ibnetdiscover.topo", "--out", target)
         assert done.returncode == 1
-        assert f"{target}: not a plain file" in done.stderr
+        assert f"{target}: not a regular file" in done.stderr
     assert not Path("/dev/full").is_file()
     assert (tmp_path / "fifo").is_fifo()
 
@@ -261,7 +261,7 @@ def test_only_plain_files_are_read(small, study, tmp_path, kind):
         os.mkfifo(odd)
     elif kind == "folder":
         odd.mkdir()
-    wrong = "is a folder; a file is wanted here" if kind == "folder" else "not a plain file but a FIFO"
+    wrong = "is a folder; a file is needed here" if kind == "folder" else "not a regular file but a FIFO"
     of_odd = tmp_path / "of-odd.toml"
     of_odd.write_text(STUDY.replace("small.toml", str(odd)))
     fabric = tmp_path / "fabric.toml"
@@ -301,7 +301,7 @@ def test_files_that_a_scenario_names_are_not_waited_for(tmp_path):
     text = (ROOT / "scenarios" / "fabric-648.toml").read_text()
     text = text.replace("../tests/data", str(ROOT / "tests" / "data"))
     scenario = silvan.Scenario.from_toml(text, base_dir=tmp_path, overrides={"routing.file": "odd"})
-    with pytest.raises(silvan.SweepError, match="odd: cannot be read: not a plain file"):
+    with pytest.raises(silvan.SweepError, match="odd: cannot be read: not a regular file"):
         silvan.sweep(scenario, executor="threads", store=tmp_path / "runs")
     scenario = scenario.with_overrides({"routing.file": '"o\\u0000d"'})
     with pytest.raises(silvan.SweepError, match="cannot be read: no file has a NUL character in its name"):
@@ -314,7 +314,7 @@ def test_a_run_of_which_a_file_is_a_fifo_is_not_waited_for(result, tmp_path, nam
     folder = result.save(tmp_path / "run")
     (folder / name).unlink()
     os.mkfifo(folder / name)
-    with pytest.raises(silvan.ResultError, match=rf"{name}: cannot be read: not a plain file"):
+    with pytest.raises(silvan.ResultError, match=rf"{name}: cannot be read: not a regular file"):
         silvan.load(folder)
 
 

@@ -48,7 +48,7 @@ def test_progress_ends_with_all() -> None:
         ({"routing": "shortest"}, "routing = `shortest`: must be default or a heuristic: flow-count, bytes"),
         ({"permutations": 0}, "permutations = 0: must be 1 to"),
         ({"cache_entries": -1}, "cache_entries = -1: must be 0 to 4294967295"),
-        ({"topology": {"kind": "dumbbell"}}, "dumbbell 3 \\+ 4 is no generated fat tree"),
+        ({"topology": {"kind": "dumbbell"}}, "dumbbell 3 \\+ 4 is not a generated fat tree"),
         (
             {"topology": TREE | {"k": 1}},
             "modified-k-ary-n-tree: `k` = 1 is out of range; it must be",

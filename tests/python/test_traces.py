@@ -104,13 +104,13 @@ def test_wrong_arguments_are_told(tmp_path: Path, ping_pong: Path) -> None:
     goal = tmp_path / "out.goal"
     for call, message in (
         (lambda: traces.check(tmp_path / "none"), "cannot be read: No such file"),
-        (lambda: traces.check(tmp_path), "is a folder; a plain file is wanted"),
+        (lambda: traces.check(tmp_path), "is a folder; a regular file is needed"),
         (lambda: traces.check(ping_pong, format="ti"), ":1: `num_ranks` is neither a rank nor a file"),
         (lambda: traces.check(ping_pong, latency="1"), "the unit is missing"),
         (lambda: traces.check(ping_pong, compute_scale=-1), "compute_scale = -1: must be 0 to 1e12"),
         (lambda: traces.check(ping_pong, host_flops=0), "host_flops = 0: must be 1 or more"),
         (lambda: traces.check(ping_pong, speed=5), "unknown field `speed`"),
-        (lambda: traces.check(ping_pong, algorithms={"barrier": "ring"}), "barrier by `ring` is not one of"),
+        (lambda: traces.check(ping_pong, algorithms={"barrier": "ring"}), "algorithm `ring` of barrier is not one of"),
         (lambda: traces.check(ping_pong, limit=3), "more than 3 operations and dependencies"),
         (lambda: traces.convert(ping_pong, tmp_path / "out.txt"), "a trace is written as GOAL"),
         (lambda: traces.convert(ping_pong, ping_pong), "is the trace itself; choose another file"),
@@ -132,7 +132,7 @@ def test_the_command_checks_several_and_says_what_waits(tmp_path: Path, ping_pon
     assert "all-to-all by pairwise" in fine
     assert "7 calls at the ends are left out" in fine
     told = command("check", str(ping_pong), str(stuck), status=1)
-    assert "rank 0, operation 0: receive 8 bytes from rank 1, tag 0: rank 1 never comes to its send" in told
+    assert "rank 0, operation 0: receive 8 bytes from rank 1, tag 0: rank 1 never reaches its send" in told
     assert "ranks wait for each other in a circle: 0 -> 1 -> 0" in told
     listed = json.loads(command("check", "--json", str(ping_pong), "--latency", "1 us"))
     assert [one["run"]["span_ps"] for one in listed] == [2_000_000]

@@ -136,7 +136,7 @@ def test_what_is_no_short_text_is_not_read(small, tmp_path):
         Tuning.load(tmp_path)
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "fifo")
-        with pytest.raises(silvan.SweepError, match="not a plain file"):
+        with pytest.raises(silvan.SweepError, match="not a regular file"):
             Tuning.load(tmp_path / "fifo")
 
 

@@ -1,4 +1,4 @@
-//! One scenario and its runs: read, advanced in slices, closed, and digested.
+//! One scenario and its runs: reading, advancing in slices, finishing, and hashing.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,20 +12,20 @@ use toml::Table;
 
 use crate::draw::{FABRICS, draw};
 
-/// No run of a drawn scenario comes near this many events; one that does is reported as such.
+/// Random scenarios need far fewer events. A run that reaches this number is reported.
 const MOST_EVENTS: u64 = 6_000_000;
 const SLICE: u64 = 200_000;
-/// Draws of a seed before it is given up.
+/// Attempts per seed to generate a valid scenario.
 const MOST_ATTEMPTS: u64 = 60;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
-    /// At its duration.
+    /// It reached its duration.
     Done,
-    /// By a typed error that says why it cannot go on.
+    /// It stopped with a typed error that explains why it cannot continue.
     Explained(&'static str, String),
-    /// Something that must not happen: a panic, a broken invariant.
+    /// It failed in a way that must not happen: a panic or a broken invariant.
     Failed(&'static str, String),
     /// Too many events.
     Costly,
@@ -41,19 +41,19 @@ impl End {
     }
 }
 
-/// What a run left.
+/// Result of a run.
 pub struct Run {
     pub end: End,
-    /// There is one unless it failed or was explained.
+    /// `None` if the run failed or stopped with an error.
     pub outcome: Option<Outcome>,
 }
 
-/// A drawn scenario that the loader accepted.
+/// A random scenario that the loader accepted.
 pub struct Case {
     pub attempt: u64,
     pub table: Table,
     pub scenario: Scenario,
-    /// Reasons why earlier attempts were refused.
+    /// Reasons why earlier attempts were rejected.
     pub refused: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps panics of cases quiet: what they say is part of the report.
+/// Suppresses the output of panics in cases; their messages become part of the report.
 pub fn install_hook() {
     std::panic::set_hook(Box::new(|info| {
         let text = info.to_string().replace('\n', " ");
@@ -69,7 +69,7 @@ pub fn install_hook() {
     }));
 }
 
-/// What a panic said.
+/// Runs `work`; the error is the message of a panic.
 pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
         let said = PANIC.with(|panic| panic.borrow_mut().take());
@@ -77,7 +77,7 @@ pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Reads a scenario; the outer error is a panic.
+/// Reads a scenario. The outer error is a panic.
 pub fn read(table: &Table) -> Result<Result<Scenario, String>, String> {
     let text = toml::to_string(table).unwrap_or_default();
     read_text(&text)
@@ -87,12 +87,12 @@ pub fn read_text(text: &str) -> Result<Result<Scenario, String>, String> {
     guarded(|| Scenario::from_toml(text, "swarm", Path::new(FABRICS), &[]).map_err(|error| error.to_string()))
 }
 
-/// Whether a run can be made of it; the outer error is a panic.
+/// Checks whether the scenario can be simulated. The outer error is a panic.
 fn can_run(scenario: &Scenario) -> Result<Result<(), String>, String> {
     guarded(|| scenario.simulation().map(|_| ()).map_err(|error| error.to_string()))
 }
 
-/// The first draw of a seed that is accepted. The error is a failure: a panic on some input.
+/// The first valid scenario of a seed. The error is a failure: a panic on some input.
 pub fn of_seed(seed: u64) -> Result<Option<Case>, (Table, String)> {
     let mut refused = Vec::new();
     for attempt in 0..MOST_ATTEMPTS {
@@ -113,7 +113,7 @@ pub fn run(scenario: &Scenario) -> Run {
     run_with(scenario, Engine::default())
 }
 
-/// Runs a scenario to its end, in the way that is given.
+/// Runs a scenario to its end with the given scheduler.
 pub fn run_with(scenario: &Scenario, engine: Engine) -> Run {
     match guarded(|| advance(scenario, engine)) {
         Ok(run) => run,
@@ -152,7 +152,7 @@ fn explained(error: &ModelError) -> End {
     }
 }
 
-/// A hash that is the same everywhere (FNV-1a).
+/// A hash that does not depend on the platform (FNV-1a).
 #[derive(Clone, Copy)]
 pub struct Hash(pub u64);
 
@@ -168,7 +168,7 @@ impl Hash {
     }
 }
 
-/// The summary, without what is the simulator's own affair.
+/// The summary without quantities that depend on the simulator (such as wall time).
 pub fn summary(outcome: &Outcome) -> Json {
     let mut json = serde_json::to_value(&outcome.summary).unwrap_or_default();
     if let Json::Object(keys) = &mut json {
@@ -177,10 +177,10 @@ pub fn summary(outcome: &Outcome) -> Json {
     json
 }
 
-/// Tables about congestion trees, which older builds do not have.
+/// Tables about congestion trees. Older builds do not have them.
 pub const OF_TREES: [&str; 5] = ["trees", "tree_links", "contributors", "victims", "wiring"];
 
-/// Adds summary and tables to a hash, but not what older builds do not have.
+/// Adds the summary and tables to a hash, except those that older builds do not have.
 pub fn digest_beside_older(run: &Run, hash: &mut Hash) {
     hash.add(run.end.name().as_bytes());
     let Some(outcome) = &run.outcome else { return };
@@ -197,7 +197,7 @@ fn add_table(table: &Rows, hash: &mut Hash) {
             Values::U64(values) => values.iter().for_each(|value| hash.add(&value.to_le_bytes())),
             Values::U32(values) => values.iter().for_each(|value| hash.add(&value.to_le_bytes())),
             Values::F64(values) => {
-                // What is missing is one thing, whatever its bits.
+                // All NaN values represent missing data, whatever their bits.
                 let bits = |value: &f64| if value.is_nan() { u64::MAX } else { value.to_bits() };
                 values.iter().for_each(|value| hash.add(&bits(value).to_le_bytes()));
             }
@@ -209,7 +209,8 @@ fn add_table(table: &Rows, hash: &mut Hash) {
     }
 }
 
-/// A hash for each table about congestion trees, over runs of one scenario; none for a table that no run has.
+/// A hash for each table about congestion trees, over several runs of one scenario; `None` for a table that
+/// no run has.
 pub fn digests_of_trees(runs: &[&Run]) -> [Option<u64>; OF_TREES.len()] {
     let tables = runs.iter().filter_map(|run| run.outcome.as_ref()).flat_map(|outcome| &outcome.tables);
     let tables: Vec<&Rows> = tables.collect();
@@ -222,7 +223,7 @@ pub fn digests_of_trees(runs: &[&Run]) -> [Option<u64>; OF_TREES.len()] {
     })
 }
 
-/// A hash over summary and all tables of a run: equal where all that users see is.
+/// A hash of the summary and all tables of a run. It is equal if everything users can see is equal.
 pub fn digest_of(run: &Run) -> u64 {
     let mut hash = Hash::new();
     digest_beside_older(run, &mut hash);

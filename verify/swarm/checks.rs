@@ -1,4 +1,4 @@
-//! What must hold of every scenario; see `docs/verification.md`, "The swarm".
+//! Properties that every scenario must have; see `docs/verification.md`, "The swarm".
 
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_fabric::simulation::Engine;
@@ -9,9 +9,9 @@ use crate::case::{
     Case, End, Hash, OF_TREES, Run, digest_beside_older, digest_of, digests_of_trees, read, read_text, run,
     run_with, summary,
 };
-use crate::{books, finish, variants};
+use crate::{accounting, finish, variants};
 
-/// What does not hold.
+/// A failed check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     pub check: &'static str,
@@ -41,12 +41,12 @@ pub const CHECKS: [&str; 19] = [
     "latency",
 ];
 
-/// What two builds compare of a scenario's runs.
+/// Fingerprint of a scenario's runs, for the comparison of two builds.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct Fingerprint {
-    /// Over summary and tables that every build has.
+    /// Hash over the summary and the tables that every build has.
     pub hash: u64,
-    /// By table of [`OF_TREES`].
+    /// Hash by table of [`OF_TREES`].
     pub trees: [Option<u64>; OF_TREES.len()],
 }
 
@@ -59,23 +59,23 @@ impl Fingerprint {
     }
 }
 
-/// What was found about a scenario.
+/// Results of the checks of a scenario.
 #[derive(Default)]
 pub struct Findings {
     pub failures: Vec<Failure>,
-    /// Checks that were made: those that a scenario has nothing for are not.
+    /// Checks that were made. Checks that do not apply to a scenario are not made.
     pub made: Vec<&'static str>,
-    /// Ends of the run and of the drained run.
+    /// How the run and the drained run ended.
     pub ends: Vec<String>,
-    /// Of both.
+    /// Fingerprint of both runs.
     pub fingerprint: Fingerprint,
 }
 
-/// Which checks to make.
+/// Selects the checks.
 pub struct Wanted<'w> {
-    /// One alone, for minimising.
+    /// A single check, for minimizing.
     pub only: Option<&'static str>,
-    /// Those that are left out.
+    /// Checks that are skipped.
     pub skip: &'w [String],
 }
 
@@ -96,12 +96,12 @@ impl Findings {
         }
     }
 
-    /// Notes how a run ended; whether it can be compared with others.
+    /// Records how a run ended; returns whether it can be compared with others.
     fn ended(&mut self, run: &Run, scenario: &Scenario, of: &str) -> bool {
         self.ends.push(format!("{of} {}", run.end.name()));
         match &run.end {
             End::Failed(check, what) => self.fail(check, format!("{of}: {what}")),
-            // A routing without circles cannot deadlock, and nothing else keeps a packet for ever.
+            // A routing without cycles cannot deadlock, and nothing else can block a packet permanently.
             End::Explained(check @ ("deadlock" | "stalled"), what)
                 if !scenario.spec.routing.allow_deadlock =>
             {
@@ -113,7 +113,7 @@ impl Findings {
     }
 }
 
-/// Base run and drained run, for the fingerprint alone.
+/// The base run and the drained run, for the fingerprint only.
 pub fn fingerprint(case: &Case) -> Findings {
     let mut findings = Findings::default();
     let base = run(&case.scenario);
@@ -161,7 +161,7 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
     }
     let one = |name: &str| wanted.only == Some(name);
     if let (Some(outcome), true) = (&base.outcome, is_done) {
-        books::check(scenario, outcome, &mut |check, what| findings.fail(check, what));
+        accounting::check(scenario, outcome, &mut |check, what| findings.fail(check, what));
         findings.made.extend(["nan", "sums", "rates", "utilisation", "latency"]);
     }
     if wanted.has("repeat") {
@@ -169,9 +169,9 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
         same(&base, &run(scenario), "repeat", &mut findings);
     }
     if wanted.has("engine") || wanted.has("threads") {
-        apart(&base, scenario, wanted, &mut findings);
+        schedulers(&base, scenario, wanted, &mut findings);
         if let Ok(Ok(plain)) = read(&variants::plain(table, scenario)) {
-            apart(&run(&plain), &plain, wanted, &mut findings);
+            schedulers(&run(&plain), &plain, wanted, &mut findings);
         }
     }
     if wanted.has("resolved") {
@@ -203,10 +203,10 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
     findings
 }
 
-/// Two runs that should be one, to the number of events and the words of the account.
+/// Two runs that must be equal, including the number of events and the text of the account.
 fn same(base: &Run, other: &Run, check: &'static str, findings: &mut Findings) {
     if base.end != other.end {
-        let what = format!("ends otherwise: {:?}, then {:?}", base.end, other.end);
+        let what = format!("ends differently: {:?}, then {:?}", base.end, other.end);
         return findings.fail(check, what);
     }
     let (Some(one), Some(two)) = (&base.outcome, &other.outcome) else { return };
@@ -217,8 +217,8 @@ fn same(base: &Run, other: &Run, check: &'static str, findings: &mut Findings) {
     findings.ensure(one.account == two.account, check, || "the account differs".to_owned());
 }
 
-/// The same with all events in their order, where outputs are run apart, and with some number of threads.
-fn apart(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &mut Findings) {
+/// Compares with the event-ordered scheduler, if the binned one was used, and with several threads.
+fn schedulers(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &mut Findings) {
     let Ok(simulation) = scenario.simulation() else { return };
     if simulation.is_apart() && wanted.has("engine") {
         findings.made.push("engine");
@@ -237,28 +237,28 @@ fn apart(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &mut Fi
     }
 }
 
-/// With jobs beside: nothing is lost, they end if they are given the time, and the engine makes no difference.
+/// With additional jobs: no data is lost, jobs end if given the time, and the scheduler does not matter.
 fn jobs((table, scenario): (&Table, &Scenario), wanted: &Wanted<'_>, findings: &mut Findings) {
     if scenario.spec.routing.allow_deadlock {
         return;
     }
     let Some(with) = variants::with_jobs(table, scenario) else { return };
     let Some((jobs, outcome)) = variant(&with, "jobs", findings) else { return };
-    books::check(&jobs, &outcome, &mut |check, what| findings.fail(check, what));
+    accounting::check(&jobs, &outcome, &mut |check, what| findings.fail(check, what));
     if let Some((_, long)) = variant(&variants::drained(&with, &jobs), "jobs", findings) {
         for job in &long.summary.jobs {
             findings.ensure(job.finished_ns.is_some(), "jobs", || {
                 format!("job {} has {} operations left", job.job, job.unfinished_operations)
             });
         }
-        books::check_jobs(&long, &mut |check, what| findings.fail(check, what));
+        accounting::check_jobs(&long, &mut |check, what| findings.fail(check, what));
     }
     if let Ok(Ok(plain)) = read(&variants::plain(&with, &jobs)) {
         let only = Wanted { only: wanted.only.map(|_| "engine"), skip: wanted.skip };
-        apart(&run(&plain), &plain, &only, findings);
+        schedulers(&run(&plain), &plain, &only, findings);
     }
     let only = Wanted { only: Some("threads"), skip: wanted.skip };
-    apart(&Run { end: End::Done, outcome: Some(outcome) }, &jobs, &only, findings);
+    schedulers(&Run { end: End::Done, outcome: Some(outcome) }, &jobs, &only, findings);
 }
 
 fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {
@@ -270,25 +270,26 @@ fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {
         Err(panic) => findings.fail("panic", panic),
         Ok(Err(why)) => findings.fail("resolved", format!("is refused: {why}")),
         Ok(Ok(again)) => {
-            findings.ensure(again == *scenario, "resolved", || "reads as another scenario".to_owned());
+            findings
+                .ensure(again == *scenario, "resolved", || "reads back as a different scenario".to_owned());
             same(base, &run(&again), "resolved", findings);
         }
     }
 }
 
-/// Why a variant that ended so tells something of the model; none if it ended as the base did, or cannot be judged:
-/// one that is refused, and one that takes too many events as it has more to do than the base (jobs, and an end to
-/// all that sources have made by then).
-fn otherwise(end: &End, has_more_to_do: bool) -> Result<(), Option<String>> {
+/// Interprets the end of a variant: an error with a text is a failure of the model, an error without one
+/// means that the variant cannot be judged. That is the case if it is rejected, or takes too many events
+/// because it has more to do than the base run (jobs, and an end to all traffic).
+fn judged(end: &End, has_more_to_do: bool) -> Result<(), Option<String>> {
     match end {
         End::Done => Ok(()),
         End::Explained("refused", _) => Err(None),
         End::Costly if has_more_to_do => Err(None),
-        other => Err(Some(format!("ends otherwise: {other:?}"))),
+        other => Err(Some(format!("ends differently: {other:?}"))),
     }
 }
 
-/// Runs a variant; one that cannot be judged is not compared.
+/// Runs a variant; returns `None` if it cannot be compared.
 fn variant(table: &Table, check: &'static str, findings: &mut Findings) -> Option<(Scenario, Outcome)> {
     let scenario = match read(table) {
         Ok(scenario) => scenario.ok()?,
@@ -298,7 +299,7 @@ fn variant(table: &Table, check: &'static str, findings: &mut Findings) -> Optio
         }
     };
     let other = run(&scenario);
-    let ended = otherwise(&other.end, check == "jobs");
+    let ended = judged(&other.end, check == "jobs");
     if ended == Err(None) {
         return None;
     }
@@ -310,7 +311,7 @@ fn variant(table: &Table, check: &'static str, findings: &mut Findings) -> Optio
     Some((scenario, other.outcome?))
 }
 
-/// Samples are events too.
+/// Events without those of sampling.
 fn model_events(scenario: &Scenario, outcome: &Outcome) -> u64 {
     let samples = (scenario.spec.duration.0 / scenario.spec.measure.interval.0).max(1);
     outcome.summary.events - samples
@@ -342,10 +343,10 @@ fn order(base: &Run, other: Option<Table>, check: &'static str, findings: &mut F
     }
 }
 
-/// The summary with its lists by name, which are in the order of the file.
+/// The summary with its lists sorted by name; otherwise they are in the order of the file.
 fn by_name(outcome: &Outcome) -> serde_json::Value {
     let mut json = summary(outcome);
-    // A sum of the same numbers in another order may differ in its last bit.
+    // A sum of the same numbers in another order may differ in the last bit.
     if let Some(keys) = json.as_object_mut() {
         keys.remove("jain_flows");
         for list in ["flows", "classes", "latency", "triggers"] {
@@ -392,7 +393,7 @@ fn prefix(base: &Run, (table, scenario): (&Table, &Scenario), findings: &mut Fin
         for (one, two) in short.columns.iter().zip(&long.columns) {
             let fine = begins_like(&one.values, &two.values);
             findings.ensure(fine, "prefix", || {
-                format!("the column {} of {} does not begin like that of a longer run", one.name, long.name)
+                format!("the column {} of {} differs from the start of a longer run", one.name, long.name)
             });
         }
     }
@@ -468,12 +469,12 @@ mod tests {
 
     #[test]
     fn a_variant_with_more_to_do_may_take_too_many_events() {
-        assert_eq!(otherwise(&End::Done, true), Ok(()));
-        assert_eq!(otherwise(&End::Costly, true), Err(None));
-        assert_eq!(otherwise(&End::Costly, false), Err(Some("ends otherwise: Costly".to_owned())));
-        assert_eq!(otherwise(&End::Explained("refused", String::new()), false), Err(None));
-        let stuck = End::Explained("deadlock", "a circle".to_owned());
-        assert!(otherwise(&stuck, true).is_err_and(|what| what.is_some()), "{stuck:?}");
+        assert_eq!(judged(&End::Done, true), Ok(()));
+        assert_eq!(judged(&End::Costly, true), Err(None));
+        assert_eq!(judged(&End::Costly, false), Err(Some("ends differently: Costly".to_owned())));
+        assert_eq!(judged(&End::Explained("refused", String::new()), false), Err(None));
+        let stuck = End::Explained("deadlock", "a cycle".to_owned());
+        assert!(judged(&stuck, true).is_err_and(|what| what.is_some()), "{stuck:?}");
     }
 
     #[test]
@@ -482,7 +483,7 @@ mod tests {
         assert!(plain.trees.iter().all(Option::is_some), "{plain:?}");
         for (at, name) in OF_TREES.iter().enumerate() {
             let other = Fingerprint::of(&run_of(name, vec![7]), None);
-            assert_eq!(other.hash, plain.hash, "the rest is beside them");
+            assert_eq!(other.hash, plain.hash, "the hash of the other tables is unchanged");
             let differing: Vec<usize> =
                 (0..OF_TREES.len()).filter(|&i| other.trees[i] != plain.trees[i]).collect();
             assert_eq!(differing, [at], "{name}");

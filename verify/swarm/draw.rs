@@ -1,9 +1,9 @@
-//! From a seed to a scenario: any network, switches, hosts, congestion management and traffic that
-//! the schema knows, small enough to be run many times over.
+//! Generates a random scenario from a seed: any network, switches, hosts, congestion management and traffic
+//! that the schema allows, small enough to be run many times.
 //!
-//! Values are drawn freely where rules between them would be copied from the loader; a draw that
-//! the loader refuses is drawn again (see `case`). What is drawn is scaled: the traffic says how many
-//! packets a time has, and the duration follows from how many the run is to have.
+//! Where the rules between values are complex, values are chosen freely, and a scenario that the loader
+//! rejects is generated again (see `case`). Sizes are scaled: the traffic determines the number of packets
+//! per time, and the duration follows from the intended number of packets.
 
 use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
@@ -15,37 +15,37 @@ mod network;
 mod nodes;
 mod traffic;
 
-/// Where the real fabrics lie that scenarios may name.
+/// Folder of the real fabrics that scenarios may use.
 pub const FABRICS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/fabrics");
 
-/// A source of choices, and how quantities are written.
+/// A source of random choices, and the notation of quantities.
 pub struct Draw {
     random: Stream,
-    /// Length of a cycle in picoseconds, if the scenario has one.
+    /// Length of a cycle in picoseconds, if the scenario defines one.
     cycle: Option<u64>,
-    /// Whether many hosts send to all others on several lanes at once: what a host keeps for each
-    /// flow is put to the test by hundreds of them.
+    /// Whether many hosts send to all others on several lanes at once. This tests the state per flow with
+    /// hundreds of flows.
     is_crowd: bool,
 }
 
-/// What the parts of a scenario must know of each other.
+/// Properties of a scenario that several of its components need.
 pub struct Frame {
     hosts: Vec<String>,
-    /// Rates of the fastest link, and of the slowest of a host.
+    /// Rate of the fastest link, and of the slowest host link.
     fastest: u64,
     slowest: u64,
-    /// About how many links a packet crosses.
+    /// Approximate number of links that a packet crosses.
     hops: u64,
     is_fat_tree: bool,
     has_one_way: bool,
     mtu: u64,
     header: u64,
-    /// What a full packet takes of a buffer.
+    /// Buffer space of a full packet.
     space: u64,
     lanes: u64,
-    /// The lanes that the routing asks for, where it has some of its own.
+    /// The number of lanes that the routing requires, if any.
     own_lanes: Option<u64>,
-    /// What a host injects at most.
+    /// Maximum injection rate of a host.
     injection: u64,
 }
 
@@ -60,7 +60,7 @@ impl Draw {
         u64::from(self.random.below(u32::try_from(bound).unwrap_or(u32::MAX)))
     }
 
-    /// From `low` to `high`, both included.
+    /// A number from `low` to `high`, both included.
     fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
@@ -87,7 +87,7 @@ impl Draw {
     }
 
     fn rate(&mut self, bits: u64) -> Value {
-        // A byte per cycle of 1 ns is 8 Gbit/s: nine digits say it exactly.
+        // A byte per cycle of 1 ns is 8 Gbit/s, so nine digits are exact.
         if self.cycle != Some(1_000) || !bits.is_multiple_of(1_000_000) || !self.chance(60) {
             return Value::from(Rate(bits).to_string());
         }
@@ -97,7 +97,7 @@ impl Draw {
         Value::from(format!("{whole}.{rest:09} {unit}"))
     }
 
-    /// Some share of a rate, now and then an odd one.
+    /// A share of a rate, occasionally an odd number.
     fn share_of(&mut self, rate: u64, percents: &[u64]) -> u64 {
         let share = rate / 100 * self.pick(percents);
         let odd = if self.chance(30) { self.range(1, 999_999) } else { 0 };
@@ -129,7 +129,7 @@ fn kind(name: &str) -> Table {
     table
 }
 
-/// The scenario of a seed, at the first attempt or a later one.
+/// The scenario of a seed and an attempt.
 pub fn draw(seed: u64, attempt: u64) -> Table {
     let mut draw = Draw { random: Stream::new(seed, "swarm", attempt), cycle: None, is_crowd: false };
     draw.is_crowd = draw.chance(2);
@@ -167,7 +167,7 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
     scenario
 }
 
-/// Leaves what lanes of the routing can do with: switches with a queue per output and nothing besides.
+/// Keeps only what lanes of the routing permit: switches with one queue per output and no other options.
 fn with_plain_switches(scenario: &mut Table) {
     for key in ["flow_control", "adaptive_routing"] {
         scenario.remove(key);
@@ -205,7 +205,7 @@ impl Draw {
         put(scenario, "adaptive_routing", adaptive);
     }
 
-    /// Packets that choose: mostly pinned by what the mechanism has, if by anything.
+    /// Adaptive routing per packet, usually pinned by what the mechanism provides.
     fn packet_routes(&mut self, scenario: &mut Table, frame: &Frame) {
         let mut adaptive = Table::from_iter([("per".to_owned(), Value::from("packet"))]);
         if self.chance(50) {
@@ -296,7 +296,7 @@ impl Draw {
         }
     }
 
-    /// Duration, warm-up and what is recorded.
+    /// Duration, warm-up and recorded tables.
     fn times(&mut self, scenario: &mut Table, duration: u64) {
         let value = self.time(duration);
         put(scenario, "duration", value);

@@ -1,4 +1,4 @@
-//! The tasks: a swarm over many seeds, one case again, fingerprints.
+//! The tasks: a swarm over many seeds, one case repeated, fingerprints.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -16,22 +16,22 @@ use crate::case::{Case, OF_TREES, guarded, of_seed, read, read_text};
 use crate::checks::{CHECKS, Failure, Findings, Fingerprint, Wanted, check, fingerprint};
 use crate::coverage::{self, of_scenario};
 use crate::draw::draw;
-use crate::minimise::minimise;
+use crate::minimize::minimize;
 use crate::options::Options;
 use crate::state::{Listed, State, build};
 use crate::watch::Watch;
 
-/// Seeds that are done and noted together.
+/// Number of seeds that are processed and recorded together.
 const CHUNK: u64 = 25;
-/// Cases of a check that are made short; the rest are listed by seed.
-const MINIMISED_PER_CHECK: usize = 16;
-/// Checks that are made wherever something is run.
+/// Number of cases per check that are minimized; the others are only listed by seed.
+const MINIMIZED_PER_CHECK: usize = 16;
+/// Checks that apply to every run.
 const OF_ENDS: [&str; 4] = ["panic", "broken", "deadlock", "stalled"];
-const MINIMISE_FOR: Duration = Duration::from_secs(20);
+const MINIMIZE_FOR: Duration = Duration::from_secs(20);
 
 type Done = Result<bool, Box<dyn Error>>;
 
-/// Runs the swarm; true if nothing failed.
+/// Runs the swarm; returns true if nothing failed.
 pub fn swarm(options: &Options) -> Done {
     fs::create_dir_all(options.out.join("failures"))?;
     let books = options.books.as_ref().map(|path| path.display().to_string());
@@ -47,7 +47,7 @@ pub fn swarm(options: &Options) -> Done {
         state = State { of, ..State::default() };
     }
     if !state.done.is_empty() {
-        println!("going on after {} scenarios", state.scenarios);
+        println!("resuming after {} scenarios", state.scenarios);
     }
     let chunks = options.count.div_ceil(CHUNK);
     let (next, state) = (AtomicU64::new(0), Mutex::new(state));
@@ -98,7 +98,7 @@ fn one_chunk(
     let mut brought = State::default();
     let theirs = match &options.books {
         Some(program) if chunk.is_multiple_of(options.books_every) => {
-            ask_books(program, first, last - first)?
+            ask_debug_build(program, first, last - first)?
         }
         _ => HashMap::new(),
     };
@@ -126,7 +126,7 @@ fn one_chunk(
             if *said != line(case.attempt, &findings) && !options.skip.iter().any(|skip| skip == "books") {
                 findings
                     .failures
-                    .push(Failure { check: "books", what: format!("the debug build says {said}") });
+                    .push(Failure { check: "books", what: format!("the debug build reports {said}") });
             }
         }
         note(&case, &findings, &mut brought);
@@ -138,13 +138,13 @@ fn one_chunk(
     Ok(brought)
 }
 
-/// Notes what a case was and how it went.
+/// Records the contents and results of a case.
 fn note(case: &Case, findings: &Findings, brought: &mut State) {
     brought.scenarios += 1;
     brought.refused += case.refused.len() as u64;
     let mut count = |name: String| *brought.reasons.entry(name).or_default() += 1;
     case.refused.iter().for_each(|why| count(reason(why)));
-    // Names of hosts and values are too many to be counted.
+    // Names of hosts and numeric values are too numerous to be counted.
     let spoken = |name: &String| {
         name.split_once('=')
             .is_none_or(|(_, value)| !value.contains(|c: char| c.is_ascii_digit() || c == ' '))
@@ -163,7 +163,7 @@ fn note(case: &Case, findings: &Findings, brought: &mut State) {
         .or_default() += 1;
 }
 
-/// A refusal without its values.
+/// The reason of a rejection, without values.
 fn reason(why: &str) -> String {
     let (place, rest) = why.split_once(": ").unwrap_or(("", why));
     let key = rest.split(" = ").next().unwrap_or(place);
@@ -173,7 +173,7 @@ fn reason(why: &str) -> String {
     format!("{key}: {what}")
 }
 
-/// Lists failures, and writes the first few of each check as short scenarios.
+/// Lists failures, and writes the first few of each check as minimized scenarios.
 fn keep(
     seed: u64,
     table: &Table,
@@ -192,9 +192,9 @@ fn keep(
         let known = of_check(&locked(all)) + of_check(brought);
         println!("seed {seed}: {}: {}", failure.check, shorten(&failure.what));
         brought.failures.push(Listed { seed, check: failure.check.to_owned(), what: failure.what.clone() });
-        if known < MINIMISED_PER_CHECK {
+        if known < MINIMIZED_PER_CHECK {
             let small =
-                minimise(table, MINIMISE_FOR, &mut |table| still_fails(table, failure.check, options));
+                minimize(table, MINIMIZE_FOR, &mut |table| still_fails(table, failure.check, options));
             let name = if listed.len() == 1 {
                 format!("{seed}.toml")
             } else {
@@ -224,7 +224,7 @@ fn case_of(table: &Table) -> Option<Case> {
 /// Whether a scenario fails the same check.
 fn still_fails(table: &Table, name: &'static str, options: &Options) -> bool {
     if name == "books" {
-        return case_of(table).is_some_and(|case| books_differ(&case, options).unwrap_or(false));
+        return case_of(table).is_some_and(|case| debug_build_differs(&case, options).unwrap_or(false));
     }
     let Some(case) = case_of(table) else { return name == "panic" && read(table).is_err() };
     let wanted = Wanted { only: Some(name), skip: &[] };
@@ -234,7 +234,7 @@ fn still_fails(table: &Table, name: &'static str, options: &Options) -> bool {
     }
 }
 
-fn books_differ(case: &Case, options: &Options) -> Result<bool, Box<dyn Error>> {
+fn debug_build_differs(case: &Case, options: &Options) -> Result<bool, Box<dyn Error>> {
     let Some(program) = &options.books else { return Ok(false) };
     let file =
         options.out.join(format!("candidate-{:?}.toml", thread::current().id()).replace(['(', ')'], ""));
@@ -244,8 +244,8 @@ fn books_differ(case: &Case, options: &Options) -> Result<bool, Box<dyn Error>> 
     Ok(String::from_utf8_lossy(&theirs.stdout).trim() != line(0, &fingerprint(case)))
 }
 
-/// A line per seed of the debug build.
-fn ask_books(program: &Path, first: u64, count: u64) -> Result<HashMap<u64, String>, Box<dyn Error>> {
+/// Runs the debug build for a range of seeds; returns its line for each seed.
+fn ask_debug_build(program: &Path, first: u64, count: u64) -> Result<HashMap<u64, String>, Box<dyn Error>> {
     let mut command = Command::new(program);
     command.arg("--fingerprints").arg(first.to_string()).arg(count.to_string());
     let output = command.output().map_err(|error| format!("{}: {error}", program.display()))?;
@@ -262,8 +262,8 @@ fn ask_books(program: &Path, first: u64, count: u64) -> Result<HashMap<u64, Stri
     Ok(lines)
 }
 
-/// The draw, the hash over what every build has, the ends, and the hash of each table about congestion trees; of a
-/// build that does not print these, the rest can still be compared.
+/// The attempt, the hash over the data that every build has, how the runs ended, and the hash of each table
+/// about congestion trees. If a build does not print the latter, the rest can still be compared.
 fn line(attempt: u64, findings: &Findings) -> String {
     let said: Vec<&str> = findings
         .failures
@@ -279,7 +279,7 @@ fn line(attempt: u64, findings: &Findings) -> String {
     format!("{attempt} {hash:016x} {}{said} | {}", findings.ends.join(", "), tables.join(" "))
 }
 
-/// What both builds say of a run's end, without the checks around it.
+/// Whether a failure concerns the end of a run, which both builds report, and not a check.
 fn is_of_ends(failure: &Failure) -> bool {
     ["panic", "broken"].contains(&failure.check)
 }
@@ -303,7 +303,7 @@ pub fn fingerprint_of(file: &Path) -> Done {
     Ok(true)
 }
 
-/// Prints a draw.
+/// Prints a generated scenario.
 pub fn show(seed: u64, attempt: u64) -> Done {
     let table = draw(seed, attempt);
     println!("{}", toml::to_string(&table)?);
@@ -315,11 +315,11 @@ pub fn show(seed: u64, attempt: u64) -> Done {
     Ok(true)
 }
 
-/// Checks the case of one seed again and prints it.
+/// Repeats the case of one seed and prints it.
 pub fn replay(seed: u64, options: &Options) -> Done {
     match of_seed(seed) {
-        Ok(Some(case)) => tell(seed, &case, options),
-        Ok(None) => Err("no draw of this seed is accepted".into()),
+        Ok(Some(case)) => print_case(seed, &case, options),
+        Ok(None) => Err("no scenario of this seed is accepted".into()),
         Err((table, panic)) => {
             println!("{}# panic: {panic}", toml::to_string(&table)?);
             Ok(false)
@@ -332,15 +332,15 @@ pub fn replay_file(file: &PathBuf, options: &Options) -> Done {
     let text = fs::read_to_string(file)?;
     let scenario = read_text(&text)??;
     let case = Case { attempt: 0, table: text.parse()?, scenario, refused: Vec::new() };
-    tell(0, &case, options)
+    print_case(0, &case, options)
 }
 
-fn tell(seed: u64, case: &Case, options: &Options) -> Done {
+fn print_case(seed: u64, case: &Case, options: &Options) -> Done {
     println!("{}", toml::to_string(&case.table)?);
     let started = Instant::now();
     let mut findings = guarded(|| check(case, &Wanted { only: None, skip: &options.skip }))?;
     println!("# {} ms", started.elapsed().as_millis());
-    if books_differ(case, options)? {
+    if debug_build_differs(case, options)? {
         findings.failures.push(Failure { check: "books", what: "the debug build differs".to_owned() });
     }
     println!("# checks made: {}", findings.made.join(", "));
@@ -348,7 +348,7 @@ fn tell(seed: u64, case: &Case, options: &Options) -> Done {
     for failure in &findings.failures {
         println!("# FAILS {}: {}", failure.check, failure.what);
         if options.minimise {
-            let small = minimise(&case.table, MINIMISE_FOR * 3, &mut |table| {
+            let small = minimize(&case.table, MINIMIZE_FOR * 3, &mut |table| {
                 still_fails(table, failure.check, options)
             });
             println!("# short:\n{}", toml::to_string(&small)?);
@@ -359,7 +359,7 @@ fn tell(seed: u64, case: &Case, options: &Options) -> Done {
 }
 
 fn report(state: &State, elapsed: Duration) {
-    println!("drawn, of {} scenarios:", state.scenarios);
+    println!("generated, in {} scenarios:", state.scenarios);
     coverage::report(&state.drawn).iter().for_each(|line| println!("{line}"));
     let list = |counts: &coverage::Counts| {
         let list: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
@@ -368,7 +368,10 @@ fn report(state: &State, elapsed: Duration) {
     println!("mechanism and architecture: {}", list(&state.pairs));
     println!("ends: {}", list(&state.ends));
     let draws = state.scenarios + state.refused;
-    println!("{} of {draws} draws accepted; refused most for:", state.scenarios);
+    println!(
+        "{} of {draws} generated scenarios accepted; most frequent reasons for rejection:",
+        state.scenarios
+    );
     let mut reasons: Vec<(&String, &u64)> = state.reasons.iter().collect();
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     reasons.iter().take(6).for_each(|(why, count)| println!("  {count} {why}"));
@@ -389,7 +392,7 @@ fn report(state: &State, elapsed: Duration) {
     }
     let busy = state.busy_ms as f64 / 1e3;
     println!(
-        "{} scenarios, {} failures; {:.0} s of threads in all, {:.1} scenarios per second of one; {:.0} s this time",
+        "{} scenarios, {} failures; {:.0} s of thread time in total, {:.1} scenarios per second of one thread; {:.0} s in this session",
         state.scenarios,
         state.failures.len(),
         busy,

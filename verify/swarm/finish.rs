@@ -1,18 +1,18 @@
-//! Whether all that was generated came out, of a scenario whose traffic has an end.
+//! Checks that all generated traffic was delivered, in a scenario whose traffic has an end.
 
 use silvan_fabric::outcome::{ClassSummary, Outcome, Values};
 use silvan_fabric::traffic::{Arrivals, Flow, Pattern, Traffic};
 use silvan_scenario::Scenario;
 
-use crate::books::column;
+use crate::accounting::column;
 use crate::variants::LONG_S;
 
-/// What did not come out, in sentences. Nothing is expected of what waits for a trigger in vain.
+/// Traffic that was not delivered, as sentences. Sources whose trigger never fires are ignored.
 pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let (spec, summary) = (&scenario.spec, &outcome.summary);
     let mut found = Vec::new();
     if summary.packets_inside > 0 {
-        found.push(format!("{} packets are inside for ever", summary.packets_inside));
+        found.push(format!("{} packets never leave the network", summary.packets_inside));
     }
     if needs_longer(scenario, outcome) {
         return found;
@@ -32,7 +32,7 @@ pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let hosts = summary.hosts.len();
     for traffic in &spec.traffic {
         if matches!(traffic.pattern, Pattern::Forest(_)) {
-            // A class for each role, whose packets are only known to be whole messages.
+            // A forest has a class for each role. Only whole messages can be checked.
             break;
         }
         let Some(class) = classes.next() else { break };
@@ -46,8 +46,8 @@ pub fn unfinished(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     found
 }
 
-/// Whether flows are still held back at the end of a run that could not be as long as it should: reactions
-/// without a limit (delays that grow with each mark, MVCM's waiting slots) can take any time.
+/// Whether flows may still be throttled at the end of a run whose length is limited: reactions without a
+/// limit (delays that grow with each mark, MVCM's waiting slots) can take any time.
 fn needs_longer(scenario: &Scenario, outcome: &Outcome) -> bool {
     let network = outcome.tables.iter().find(|table| table.name == "network");
     let throttled = network.and_then(|table| column(table, "throttled_flows"));
@@ -56,7 +56,7 @@ fn needs_longer(scenario: &Scenario, outcome: &Outcome) -> bool {
     left && scenario.spec.duration.0 < LONG_S * 1_000_000_000_000
 }
 
-/// Messages that a clock makes from `start` to before `stop`, of so many bytes each.
+/// Number of messages of `bytes` bytes that a source generates periodically from `start` to before `stop`.
 fn messages(start: u64, stop: u64, bytes: u64, rate: u64) -> u64 {
     let span = u128::from(stop.saturating_sub(start));
     let count = span * u128::from(rate) / (u128::from(bytes) * 8_000_000_000_000);
@@ -70,17 +70,19 @@ fn of_flow(flow: &Flow, start: u64, scenario: &Scenario, received: u64) -> Optio
         return (received != total).then(|| format!("{received} of {total} bytes came"));
     };
     if received > total {
-        return Some(format!("{received} bytes came, more than {total}"));
+        return Some(format!("{received} bytes arrived, more than {total}"));
     }
     if received != total && !received.is_multiple_of(message) {
-        return Some(format!("{received} bytes came, which are no whole messages of {message}"));
+        return Some(format!(
+            "{received} bytes arrived, which is not a whole number of messages of {message}"
+        ));
     }
     let rate = flow.rate.filter(|_| flow.arrivals == Arrivals::Periodic)?;
     let made = messages(start, stop.0, message, rate.0);
     let least = total.min(made.saturating_sub(1).saturating_mul(message));
     let most = total.min((made + 2).saturating_mul(message));
     (received < least || received > most)
-        .then(|| format!("{received} bytes came of {made} messages of {message} bytes"))
+        .then(|| format!("{received} bytes arrived of {made} messages of {message} bytes"))
 }
 
 fn of_pattern(
@@ -104,17 +106,19 @@ fn of_pattern(
     }
     let packets = message.div_ceil(spec.packet.mtu.0);
     if !delivered.is_multiple_of(packets) {
-        return Some(format!("{delivered} packets came, which are no whole messages of {packets}"));
+        return Some(format!(
+            "{delivered} packets arrived, which is not a whole number of messages of {packets}"
+        ));
     }
     let rate = traffic.rate.filter(|_| traffic.arrivals == Arrivals::Periodic)?;
     let made = messages(start, traffic.stop?.0, message, rate.0);
     let (least, most) = (made.saturating_sub(1) * senders * packets, (made + 2) * senders * packets);
     (delivered < least || delivered > most).then(|| {
-        format!("{delivered} packets came, where {senders} hosts made {made} messages of {packets} each")
+        format!("{delivered} packets arrived, but {senders} hosts sent {made} messages of {packets} each")
     })
 }
 
-/// Hosts that send: not those that would send to themselves alone.
+/// Number of hosts that send, without those that would send only to themselves.
 fn senders(traffic: &Traffic, names: &[&str]) -> u64 {
     let all: Vec<&str> = match &traffic.hosts {
         Some(hosts) => hosts.iter().map(String::as_str).collect(),

@@ -1,20 +1,20 @@
-//! The swarm: scenarios drawn from seeds, run in several ways, checked for what must hold of all.
+//! The swarm: runs random scenarios in several ways and checks the properties that every run must have.
 //!
 //! ```text
 //! cargo run --release -p silvan-scenario --example swarm -- --count 300
 //! cargo run --release -p silvan-scenario --example swarm -- --seed 17
 //! ```
 //!
-//! `docs/verification.md` says what is checked and how to replay what failed.
+//! `docs/verification.md` describes the checks and how to repeat a failed case.
 
-mod books;
+mod accounting;
 mod case;
 mod checks;
 mod coverage;
 mod draw;
 mod drive;
 mod finish;
-mod minimise;
+mod minimize;
 mod options;
 mod state;
 mod variants;

@@ -1,24 +1,24 @@
-//! The command line.
+//! Command-line options.
 
 use std::path::PathBuf;
 
-/// How it is used.
+/// The usage text.
 pub const USAGE: &str = "\
 usage: swarm [--count N] [--first SEED] [--threads N] [--out DIR] [--fresh]
              [--books PROGRAM] [--books-every K] [--skip CHECK,...]
-       swarm --seed SEED [--minimise]        one case: its TOML, and what fails
-       swarm --file FILE                     the same of a file
+       swarm --seed SEED [--minimise]        one case: its TOML, and its failures
+       swarm --file FILE                     the same for a file
        swarm --fingerprints FIRST COUNT      a line per seed, to compare two builds
-       swarm --fingerprint-of FILE           the same of a file
-       swarm --show SEED ATTEMPT             a draw, accepted or not
+       swarm --fingerprint-of FILE           the same for a file
+       swarm --show SEED ATTEMPT             a generated scenario, accepted or not
 
   --count N         scenarios, from the first seed on (300)
-  --books PROGRAM   the swarm of a debug build, whose fingerprints must be the same
+  --books PROGRAM   the swarm of a debug build, whose results must be the same
   --books-every K   for every K-th chunk of 25 seeds only (1)
-  --fresh           forget what is done already; otherwise it goes on from there
-  --skip CHECK,...  checks to leave out";
+  --fresh           discard earlier results; otherwise it resumes
+  --skip CHECK,...  checks to skip";
 
-/// What to do.
+/// The task to execute.
 #[derive(Debug, PartialEq)]
 pub enum Task {
     Swarm,
@@ -63,7 +63,7 @@ impl Options {
             let mut text = || words.next().ok_or_else(|| format!("{word} needs a value"));
             let mut number = || {
                 let text = text()?;
-                text.parse::<u64>().map_err(|_| format!("{word}: `{text}` is no whole number"))
+                text.parse::<u64>().map_err(|_| format!("{word}: `{text}` is not a whole number"))
             };
             match word.as_str() {
                 "--count" => options.count = number()?,

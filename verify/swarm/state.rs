@@ -1,4 +1,4 @@
-//! What a swarm has done so far, in a file: killed and started again, it goes on.
+//! The state of a swarm in a file, from which an interrupted swarm resumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,12 +20,12 @@ pub struct Listed {
 /// See the module.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// What it is the state of: the program, the checks, the first seed.
+    /// Identifies the program, the checks and the first seed.
     pub of: String,
-    /// Chunks that are done.
+    /// Chunks that are finished.
     pub done: BTreeSet<u64>,
     pub scenarios: u64,
-    /// Draws that the loader refused, and why.
+    /// Number of generated scenarios that the loader rejected, and the reasons.
     pub refused: u64,
     pub reasons: Counts,
     /// Keys and choices of the scenarios that were run.
@@ -33,29 +33,30 @@ pub struct State {
     /// How often each check was made, and how runs ended.
     pub made: Counts,
     pub ends: Counts,
-    /// Mechanisms by architectures.
+    /// Combinations of mechanism and architecture.
     pub pairs: Counts,
     pub failures: Vec<Listed>,
-    /// Threads' time in milliseconds.
+    /// Thread time in milliseconds.
     pub busy_ms: u64,
 }
 
 impl State {
-    /// The state in a folder if it is of the same thing, else a fresh one.
+    /// Loads the state from a folder if it belongs to the same program and options; otherwise returns a new
+    /// one.
     pub fn load(folder: &Path, of: &str) -> Self {
         let text = fs::read_to_string(file(folder)).unwrap_or_default();
         let state = serde_json::from_str::<Self>(&text).ok().filter(|state| state.of == of);
         state.unwrap_or_else(|| Self { of: of.to_owned(), ..Self::default() })
     }
 
-    /// Writes it beside, then renames: a kill leaves the old one or the new one.
+    /// Writes a temporary file and renames it, so that an interruption leaves the old state or the new one.
     pub fn save(&self, folder: &Path) -> std::io::Result<()> {
         let new = folder.join("state.json.new");
         fs::write(&new, serde_json::to_string(self)?)?;
         fs::rename(new, file(folder))
     }
 
-    /// Takes in what a chunk brought.
+    /// Adds the results of a chunk.
     pub fn merge(&mut self, chunk: u64, other: Self) {
         self.done.insert(chunk);
         self.scenarios += other.scenarios;
@@ -87,7 +88,7 @@ fn file(folder: &Path) -> PathBuf {
     folder.join("state.json")
 }
 
-/// A name for this very program: what another build found is not counted as this one's.
+/// Identifies this build: findings of another build are not counted.
 pub fn build() -> String {
     let program = std::env::current_exe().and_then(fs::read).unwrap_or_default();
     let mut hash = Hash::new();

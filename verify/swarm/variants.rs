@@ -1,4 +1,4 @@
-//! A scenario changed in a way that must not matter, or so that it must come to its end.
+//! Variants of a scenario: changes that must not affect the results, or that make all traffic end.
 
 use silvan_fabric::config::Assignment;
 use silvan_fabric::traffic::Pattern;
@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::draw::jobs::{Around, jobs};
 
-/// Longer than anything drawn can take, and cheap: nothing happens in an idle network.
+/// Longer than any random scenario takes, but fast, because nothing happens in an idle network.
 pub const LONG_S: u64 = 3_000;
 
 fn entry<'t>(table: &'t mut Table, key: &str) -> Option<&'t mut Table> {
@@ -18,7 +18,7 @@ fn time(ps: u64) -> Value {
     Value::from(format!("{ps} ps"))
 }
 
-/// The same with another interval and other tables.
+/// The same scenario with another sampling interval and other tables.
 pub fn measured(table: &Table, scenario: &Scenario) -> Table {
     let mut other = table.clone();
     let spec = &scenario.spec;
@@ -39,7 +39,7 @@ pub fn measured(table: &Table, scenario: &Scenario) -> Table {
     other
 }
 
-/// The same, ended earlier: after whole intervals where there are several.
+/// The same scenario with an earlier end: after whole sampling intervals if there are several.
 pub fn shortened(table: &Table, scenario: &Scenario) -> Option<Table> {
     let spec = &scenario.spec;
     let intervals = spec.duration.0 / spec.measure.interval.0;
@@ -55,11 +55,11 @@ pub fn shortened(table: &Table, scenario: &Scenario) -> Option<Table> {
     Some(other)
 }
 
-/// The same with flows, and patterns where that is promised, in another order.
+/// The same scenario with flows, and patterns where permitted, in another order.
 ///
-/// Flows go by their names. A host serves its patterns in the order of the file, and their random streams
-/// are by number: so patterns of one sender keep their order. Permutations are drawn by the number of the
-/// pattern, forests too; patterns without a list of hosts have all.
+/// Flows are identified by name. A host serves its patterns in the order of the file, and their random
+/// streams depend on their number, so patterns of one sender keep their order. Permutations and forests
+/// depend on the number of the pattern; patterns without a list of hosts use all hosts.
 pub fn reordered(table: &Table, scenario: &Scenario) -> Option<Table> {
     let mut other = table.clone();
     let mut changed = false;
@@ -85,14 +85,14 @@ pub fn reordered(table: &Table, scenario: &Scenario) -> Option<Table> {
     changed.then_some(other)
 }
 
-/// One whose outputs can be run apart, unless its links differ in rate: VOQ switches, credits, one or two
-/// virtual lanes, nothing that waits for deliveries, and one of the usual ways to manage congestion.
+/// A scenario for the binned scheduler (unless its links differ in rate): VOQ switches, credits, one or two
+/// virtual lanes, no triggers, and one of the supported congestion mechanisms.
 pub fn plain(table: &Table, scenario: &Scenario) -> Table {
     let mut other = table.clone();
     for key in ["flow_control", "adaptive_routing", "lanes", "congestion"] {
         other.remove(key);
     }
-    // Without lanes of its own the routing could deadlock, or is refused.
+    // Without the lanes that it requires, the routing could deadlock or be rejected.
     if scenario.spec.lanes.assignment == Assignment::Routing {
         let up_down = Table::from_iter([("kind".to_owned(), Value::from("up-down"))]);
         other.insert("routing".to_owned(), Value::Table(up_down));
@@ -115,7 +115,7 @@ pub fn plain(table: &Table, scenario: &Scenario) -> Table {
             entry.remove("start_after_packets");
         }
     }
-    // Fills that a few packets reach, so that much is marked.
+    // Thresholds that a few packets exceed, so that many packets are marked.
     let fills = ["sum", "sum-per-input"];
     if !seed.is_multiple_of(3)
         && let Some(congestion) = entry(&mut other, "congestion")
@@ -140,7 +140,7 @@ pub fn plain(table: &Table, scenario: &Scenario) -> Table {
     other
 }
 
-/// The same with jobs, that end before it or not.
+/// The same scenario with jobs, which may or may not finish before the end.
 pub fn with_jobs(table: &Table, scenario: &Scenario) -> Option<Table> {
     let (topology, _, _) = scenario.build().ok()?;
     let spec = &scenario.spec;
@@ -158,7 +158,7 @@ pub fn with_jobs(table: &Table, scenario: &Scenario) -> Option<Table> {
     Some(other)
 }
 
-/// The same with an end to all traffic, and the time to come to it.
+/// The same scenario with an end of all traffic, and enough time to reach it.
 pub fn drained(table: &Table, scenario: &Scenario) -> Table {
     let mut other = table.clone();
     let spec = &scenario.spec;
@@ -170,7 +170,7 @@ pub fn drained(table: &Table, scenario: &Scenario) -> Table {
             }
         }
     }
-    // Hotspots that move do so a bounded number of times in a run.
+    // Moving hotspots move a limited number of times in a run.
     let lives = spec.traffic.iter().filter_map(|traffic| match &traffic.pattern {
         Pattern::Forest(forest) => forest.lifetime.map(|time| time.0 / u64::from(forest.hotspots.max(1))),
         _ => None,

@@ -1,4 +1,4 @@
-//! Names the seeds that take long: a run that never ends says nothing of itself.
+//! Reports seeds that take long, because a run that never ends reports nothing.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(300);
 
-/// What each thread is at, and since when.
+/// The seed that each thread works on, and since when.
 #[derive(Default)]
 pub struct Watch {
     at: Mutex<HashMap<ThreadId, (u64, Instant)>>,
     is_over: AtomicBool,
 }
 
-/// Ends a watch when it is dropped, also by a panic.
+/// Ends a watch when it is dropped, also during a panic.
 pub struct End<'w>(&'w Watch);
 
 impl Drop for End<'_> {
@@ -25,7 +25,7 @@ impl Drop for End<'_> {
 }
 
 impl Watch {
-    /// This thread begins with a seed.
+    /// Records that this thread starts a seed.
     pub fn begin(&self, seed: u64) {
         let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
         at.insert(thread::current().id(), (seed, Instant::now()));
@@ -35,7 +35,7 @@ impl Watch {
         End(self)
     }
 
-    /// Looks until it ends.
+    /// Reports slow seeds until the watch ends.
     pub fn look(&self) {
         let mut told = Vec::new();
         while !self.is_over.load(Ordering::Relaxed) {

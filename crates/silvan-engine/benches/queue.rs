@@ -1,5 +1,5 @@
-//! The event queue alone: a hold (the earliest event out, another in a packet time later) with
-//! different numbers of events pending.
+//! Benchmark of the event queue alone: remove the earliest event and add another one a packet time later,
+//! with different numbers of pending events.
 #![allow(missing_docs)]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -11,7 +11,7 @@ fn holds(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("queue");
     group.throughput(Throughput::Elements(HOLDS));
     for pending in [100_u32, 5_000, 100_000] {
-        // As the simulator has it: the more hosts, the closer the events.
+        // As in the simulator: with more hosts, events are closer together.
         let mut queue = EventQueue::new(Time(1_024_000 / u64::from(pending)));
         let mut random = Stream::new(1, "bench", 0);
         for data in 0..pending {

@@ -1,12 +1,13 @@
-//! Threads that work in steps: none begins a step before all have ended the one before.
+//! A barrier for threads that work in steps: no thread starts a step before all threads have finished the
+//! previous one.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Looks at a counter before a thread lets others run meanwhile, where each has a core.
+/// Number of times that a thread polls the counter before it yields, if each thread has its own core.
 const SPINS: u32 = 1 << 12;
 
-/// Where threads wait for each other. Steps take microseconds, so they look again and again; where there are
-/// more threads than cores they give way.
+/// A barrier. Steps take microseconds, so threads poll instead of sleeping; if there are more threads than
+/// cores, they yield.
 #[derive(Debug)]
 pub struct Barrier {
     threads: usize,
@@ -16,38 +17,39 @@ pub struct Barrier {
     spins: u32,
 }
 
-/// One of the threads has panicked: the others must not wait for it.
+/// One of the threads has panicked, so the others must not wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken;
 
 impl Barrier {
-    /// A barrier for so many threads.
+    /// Creates a barrier for a number of threads.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let (arrived, step) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        // Without a core for each, those that wait keep the others from working.
+        // Without a core for each thread, spinning threads would slow down the others.
         let spins = if threads <= cores { SPINS } else { 0 };
         Self { threads, arrived, step, is_broken: AtomicBool::new(false), spins }
     }
 
-    /// Waits until all threads are here. What one wrote before, all can read after it.
+    /// Waits until all threads have arrived. All memory writes before the call are visible to all threads
+    /// after it.
     ///
     /// # Errors
-    /// [`Broken`] where a thread has panicked.
+    /// [`Broken`] if a thread has panicked.
     pub fn wait(&self) -> Result<(), Broken> {
         let step = self.step.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.store(0, Ordering::Relaxed);
             self.step.store(step.wrapping_add(1), Ordering::Release);
         } else {
-            let mut looks = 0u32;
+            let mut polls = 0u32;
             while self.step.load(Ordering::Acquire) == step {
                 if self.is_broken.load(Ordering::Relaxed) {
                     return Err(Broken);
                 }
-                looks = looks.saturating_add(1);
-                if looks < self.spins { std::hint::spin_loop() } else { std::thread::yield_now() }
+                polls = polls.saturating_add(1);
+                if polls < self.spins { std::hint::spin_loop() } else { std::thread::yield_now() }
             }
         }
         if self.is_broken.load(Ordering::Relaxed) { Err(Broken) } else { Ok(()) }
@@ -74,7 +76,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     #[test]
-    fn no_thread_is_a_step_ahead() {
+    fn no_thread_runs_a_step_ahead() {
         const THREADS: usize = 3;
         let barrier = Barrier::new(THREADS);
         let counts: [AtomicU32; THREADS] = Default::default();
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_thread_that_panicked() {
+    fn no_thread_waits_for_a_thread_that_panicked() {
         let barrier = Barrier::new(2);
         std::thread::scope(|scope| {
             let one = scope.spawn(|| {

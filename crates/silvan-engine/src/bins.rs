@@ -1,13 +1,14 @@
-//! A ring of time bins: what is to be done in each stretch of time, in no order within it.
+//! A ring of time bins. Each bin holds the items of one span of time, in no particular order.
 //!
-//! Whoever acts on others only after some time, the lookahead, need not know in which order things happen
-//! within less than that: each of the others has all that concerns it when its bin comes. So bins are no
-//! wider than the lookahead, and nothing is sorted but what one unit finds in one bin.
+//! If units affect each other only after a minimum delay, the lookahead, then the order of events within
+//! less than the lookahead does not matter: when a bin is processed, everything that affects its units is
+//! already in it. Bins are therefore not wider than the lookahead, and only the items of one unit in one
+//! bin are sorted.
 
 use crate::units::Time;
 
-/// Items by the bin of their time. Bins are numbered from time zero; those of the ring are the current one
-/// and those after it.
+/// Items by the bin of their time. Bins are numbered from time zero; the ring contains the current bin and
+/// the following ones.
 #[derive(Debug)]
 pub struct Bins<T> {
     shift: u32,
@@ -19,7 +20,7 @@ pub struct Bins<T> {
 }
 
 impl<T> Bins<T> {
-    /// `count` bins, rounded up to a power of two of at least 64, each `2^shift` picoseconds wide.
+    /// Creates `count` bins, rounded up to a power of two of at least 64, each `2^shift` picoseconds wide.
     #[must_use]
     pub fn new(shift: u32, count: usize) -> Self {
         let count = count.next_power_of_two().max(64);
@@ -37,14 +38,14 @@ impl<T> Bins<T> {
         self.ring.len()
     }
 
-    /// The place in the ring of a bin.
+    /// The index of a bin in the ring.
     #[inline]
     #[must_use]
     pub fn slot(&self, bin: u64) -> usize {
         bin as usize & (self.ring.len() - 1)
     }
 
-    /// The bin of a time: the current one for times before it, the last one for times beyond the ring.
+    /// The bin of a time: the current bin for earlier times, the last bin for times beyond the ring.
     #[inline]
     #[must_use]
     pub fn bin(&self, time: Time) -> u64 {
@@ -66,13 +67,13 @@ impl<T> Bins<T> {
         self.occupied.iter().all(|&word| word == 0)
     }
 
-    /// Makes a bin the current one; those before it must be empty.
+    /// Makes a bin the current one; all earlier bins must be empty.
     #[inline]
     pub fn turn_to(&mut self, bin: u64) {
         self.current = bin;
     }
 
-    /// The first bin from the current one on that is not empty.
+    /// The first non-empty bin, from the current one on.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
         let start = self.slot(self.current);
@@ -81,7 +82,7 @@ impl<T> Bins<T> {
         let (word, bits) = if first != 0 {
             (start / 64, first)
         } else {
-            // Once around, back to the lower bits of the first word.
+            // Continue around the ring, ending with the lower bits of the first word.
             let next = (1..=words).map(|step| (start / 64 + step) % words);
             next.map(|word| (word, self.occupied[word])).find(|(_, bits)| *bits != 0)?
         };
@@ -89,7 +90,7 @@ impl<T> Bins<T> {
         Some(self.current + (slot.wrapping_sub(start) & (self.ring.len() - 1)) as u64)
     }
 
-    /// Exchanges the items of the current bin for an empty list.
+    /// Takes the items of the current bin and leaves an empty list in their place.
     #[inline]
     pub fn take(&mut self, empty: &mut Vec<T>) {
         debug_assert!(empty.is_empty());
@@ -105,7 +106,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn times_beyond_the_ring_come_in_its_last_bin() {
+    fn times_beyond_the_ring_are_in_its_last_bin() {
         let mut bins = Bins::new(4, 64);
         bins.turn_to(10);
         assert_eq!(bins.bin(Time(3)), 10);
@@ -116,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain list: what goes in comes out in the bin of its time, bin after bin.
+        /// Compares with a plain list: items come out in the bin of their time, bin after bin.
         #[test]
         fn items_come_out_in_their_bins(
             steps in prop::collection::vec((0u64..3, prop::collection::vec(0u64..900, 0..4)), 1..200),
@@ -129,7 +130,7 @@ mod tests {
                 let mut found: Vec<u64> = Vec::new();
                 bins.take(&mut found);
                 let mut expected: Vec<u64> = model.iter().copied().filter(|time| time >> 3 == bin).collect();
-                prop_assert!(model.iter().all(|time| time >> 3 >= bin), "none is left behind");
+                prop_assert!(model.iter().all(|time| time >> 3 >= bin), "no item is left in an earlier bin");
                 model.retain(|time| time >> 3 != bin);
                 found.sort_unstable();
                 expected.sort_unstable();

@@ -1,16 +1,16 @@
-//! Asking the processor to bring state into its cache before it is needed.
+//! Prefetching: loads data into the processor cache before it is needed.
 //!
-//! A network of hundreds of switches does not fit the cache that is close to a core, and events
-//! jump all over it: without this, a simulation waits for memory most of the time.
+//! The state of a network of hundreds of switches does not fit into the cache of a core, and consecutive
+//! events access unrelated parts of it. Without prefetching, a simulation would mostly wait for memory.
 
-/// Has the cache line where an item begins brought in. An index out of range does nothing.
+/// Prefetches the first cache line of an item. An index out of range does nothing.
 #[inline]
 pub fn prefetch<T>(items: &[T], index: usize) {
     prefetch_lines::<T, 1>(items, index);
 }
 
-/// Has the first `LINES` cache lines (64 bytes) of an item brought in, or all it has. An index out
-/// of range does nothing.
+/// Prefetches the first `LINES` cache lines (64 bytes each) of an item, or all of them if it has fewer. An
+/// index out of range does nothing.
 #[inline]
 #[allow(unsafe_code)]
 pub fn prefetch_lines<T, const LINES: usize>(items: &[T], index: usize) {
@@ -19,8 +19,8 @@ pub fn prefetch_lines<T, const LINES: usize>(items: &[T], index: usize) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let start = std::ptr::from_ref(item).cast::<i8>();
         for line in 0..LINES.min(size_of::<T>().div_ceil(64)) {
-            // SAFETY: a prefetch neither reads nor writes as far as the program can tell, and the
-            // address is within a live item.
+            // SAFETY: a prefetch has no effect that the program can observe, and the address is within a
+            // live item.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.add(line * 64)) };
         }
     }

@@ -1,8 +1,8 @@
 //! Time, events, the event queue and random streams.
 //!
-//! This crate knows nothing of networks. It fixes what makes a run repeatable: integer
-//! picoseconds ([`Time`]), one total order of events that is intrinsic to the events
-//! ([`Event`]), and one random stream per owner and purpose ([`random::Stream`]).
+//! This crate is independent of networks. It provides the three things that make a run repeatable: integer
+//! picoseconds ([`Time`]), a total order of events that depends only on the events ([`Event`]), and one
+//! random stream per owner and purpose ([`random::Stream`]).
 
 pub mod barrier;
 pub mod bins;

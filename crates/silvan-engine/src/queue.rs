@@ -1,7 +1,7 @@
-//! The event queue: a timing wheel for the near future, a heap for the far one.
+//! The event queue: a timing wheel for the near future, a heap for the distant future.
 //!
-//! Events come out in one total order, (time, key), that is intrinsic to the events: it does not
-//! depend on the order of insertion, on the geometry of the wheel or on the machine.
+//! Events are removed in a total order, (time, key), that depends only on the events: not on the order of
+//! insertion, the size of the wheel or the machine.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -9,22 +9,22 @@ use std::collections::BinaryHeap;
 use crate::cache::prefetch_lines;
 use crate::units::Time;
 
-/// Something that will happen. The model gives `key` its meaning: events of equal time are
-/// ordered by it, so it must tell apart whatever does not commute.
-// In memory the fields lie so that an event is one number, the last field its upper half.
+/// A future event. The model defines the meaning of `key`: events of equal time are ordered by it, so
+/// events that do not commute must have different keys.
+// The order of the fields in memory makes an event one 128-bit number with the time in its upper half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Event {
-    /// What else the handler needs to know; breaks ties last.
+    /// Additional data for the handler; breaks the remaining ties.
     pub data: u32,
-    /// What and where; breaks ties in time.
+    /// What happens and where; breaks ties in time.
     pub key: u32,
-    /// When.
+    /// The time of the event.
     pub time: Time,
 }
 
 impl Event {
-    /// Time, key and data as one number: compared without branches.
+    /// Time, key and data as one number, which is compared without branches.
     #[inline]
     fn order(&self) -> u128 {
         u128::from(self.time.0) << 64 | u128::from(self.key) << 32 | u128::from(self.data)
@@ -50,46 +50,46 @@ const NONE: u32 = u32::MAX;
 /// Buckets of the wheel.
 const BUCKETS: usize = 1 << 14;
 
-/// Events after which no further bucket is staged: enough that fetching the state of what is
-/// staged hides behind the handling of the current events.
+/// Number of events after which no further bucket is staged. It is large enough that prefetching the state
+/// for the staged events overlaps with the handling of the current events.
 const BATCH: usize = 8;
 
-/// Current events that are past, from which on they are cleared away where others are added.
+/// Number of past events from which on they are removed when an event is added.
 const PAST: usize = 256;
 
-/// Events that are sorted by insertion.
+/// Maximum number of events that are sorted by insertion.
 const FEW: usize = 16;
 
-/// Bits for the place of an event in a bucket that is being sorted.
+/// Bits for the index of an event in a bucket that is being sorted.
 const PLACE_BITS: u32 = 16;
 
-/// Buckets beyond the current ones that are staged at most. Events may yet be added before what is
-/// further away, and adding to what is staged is dearer than adding to the wheel.
+/// Maximum distance of staged buckets from the current ones. Events may still be added before more distant
+/// ones, and adding to the staged events is more expensive than adding to the wheel.
 const AHEAD: u64 = 64;
 
-/// Events that a [`Chunk`] holds.
+/// Number of events in a [`Chunk`].
 const HELD: usize = 7;
 
-/// Some events of a bucket, in the order in which they were added. Two cache lines: whoever takes a bucket out
-/// waits for memory once in seven events, as many events share an instant where hosts run in step.
+/// Some events of a bucket, in the order in which they were added. A chunk has two cache lines, so draining
+/// a bucket waits for memory only once per seven events. This matters because many events have the same
+/// time if hosts run in lockstep.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 struct Chunk {
     events: [Event; HELD],
     len: u32,
-    /// The chunk before.
+    /// The previous chunk.
     next: u32,
 }
 
 /// Pending events, ordered by (time, key, data).
 ///
-/// The wheel has a power of two of buckets, each `2^shift` picoseconds wide and with an event or
-/// two. A bucket is an unordered list of chunks, which is sorted as it is taken out of the wheel. A few
-/// buckets are taken out at a time: those whose turn it is, the *current* events, and the ones
-/// after them, the *staged* events: whoever handles the current events can see what comes next
-/// and have what it will touch brought into the cache meanwhile ([`EventQueue::staged`]). Events
-/// beyond the wheel's horizon wait in a binary heap and never move: they are merged when their
-/// bucket is staged.
+/// The wheel has a power of two of buckets, each `2^shift` picoseconds wide and with one or two events. A
+/// bucket is an unordered list of chunks, which is sorted when it is taken out of the wheel. A few buckets
+/// are taken out at a time: the *current* events, which are processed now, and the *staged* events, which
+/// follow. While the current events are processed, the state that the staged events will need can be
+/// prefetched ([`EventQueue::staged`]). Events beyond the range of the wheel wait in a binary heap and are
+/// merged when their bucket is staged.
 #[derive(Debug)]
 pub struct EventQueue {
     shift: u32,
@@ -100,30 +100,30 @@ pub struct EventQueue {
     summary: [u64; BUCKETS / 64 / 64],
     chunks: Vec<Chunk>,
     free: u32,
-    /// The events of the buckets whose turn it is, in order.
+    /// The events of the current buckets, in order.
     current: Vec<Event>,
-    /// Which of `current` comes next.
+    /// Index of the next event in `current`.
     at: usize,
-    /// Number of the last of those buckets, counted from time zero.
+    /// Number of the last current bucket, counted from time zero.
     turn: u64,
     /// The events of the next few non-empty buckets, in order.
     staged: Vec<Event>,
-    /// Number of the last of those buckets; that of `current` if nothing is staged.
+    /// Number of the last staged bucket; equal to `turn` if no bucket is staged.
     staged_turn: u64,
-    /// Room for sorting.
+    /// Buffers for sorting.
     order: Vec<u64>,
     room: Vec<Event>,
-    /// Pending in the wheel, besides `current` and `staged`; all less than a revolution after
+    /// Number of events in the wheel, without `current` and `staged`; all are less than a revolution after
     /// `turn`.
     in_wheel: usize,
     far: BinaryHeap<Reverse<Event>>,
 }
 
 impl EventQueue {
-    /// A queue for events that are about `spacing` apart. The spacing changes only the speed.
+    /// Creates a queue for events that are about `spacing` apart. The spacing affects only the speed.
     #[must_use]
     pub fn new(spacing: Time) -> Self {
-        // At least 2 ps, so that no bucket has the largest of numbers.
+        // At least 2 ps, so that no bucket has the number `u64::MAX`.
         let width = spacing.0.saturating_mul(8).clamp(2, 1 << 40).next_power_of_two();
         Self {
             shift: width.trailing_zeros(),
@@ -150,13 +150,13 @@ impl EventQueue {
         self.current().len() + self.staged.len() + self.in_wheel + self.far.len()
     }
 
-    /// Whether nothing is pending.
+    /// Whether no event is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds an event. It may be due now, but not earlier than the last one popped.
+    /// Adds an event. Its time must not be earlier than that of the last event removed.
     #[inline]
     pub fn push(&mut self, event: Event) {
         let bucket = event.time.0 >> self.shift;
@@ -176,7 +176,7 @@ impl EventQueue {
             let place = self.staged.partition_point(|other| *other < event);
             self.staged.insert(place, event);
         } else {
-            // With few events pending, the current ones may never be used up.
+            // With few pending events, the current events may never be exhausted.
             if self.at >= PAST && self.at >= self.current().len() {
                 self.current.drain(..self.at);
                 self.at = 0;
@@ -193,7 +193,8 @@ impl EventQueue {
         if let Some(chunk) = self.chunks.get_mut(self.heads[index] as usize)
             && let Some(place) = chunk.events.get_mut(chunk.len as usize)
         {
-            // Field by field: an event put together elsewhere and copied whole would stall.
+            // Written field by field: copying a complete event that was just built would stall the
+            // processor.
             place.time = event.time;
             place.key = event.key;
             place.data = event.data;
@@ -203,7 +204,7 @@ impl EventQueue {
         }
     }
 
-    /// Begins another chunk of a bucket.
+    /// Starts another chunk of a bucket.
     #[inline(never)]
     fn link_chunk(&mut self, index: usize, event: Event) {
         let at = self.free;
@@ -229,7 +230,7 @@ impl EventQueue {
         self.current.get(self.at).map(|event| event.time)
     }
 
-    /// Takes the next event if it is due at exactly `time`.
+    /// Removes the next event if its time is exactly `time`.
     #[inline]
     pub fn pop_at(&mut self, time: Time) -> Option<Event> {
         let event = *self.current.get(self.at)?;
@@ -239,27 +240,27 @@ impl EventQueue {
         })
     }
 
-    /// Takes the next event if it is due at exactly `time` and has the same key as another.
+    /// Removes the next event if its time is exactly `time` and its key is equal to `key`.
     #[inline]
     pub fn pop_alike(&mut self, time: Time, key: u32) -> Option<Event> {
         self.current.get(self.at).filter(|event| event.key == key)?;
         self.pop_at(time)
     }
 
-    /// Takes the next event if it is due at exactly `time` and has a lower key than another.
+    /// Removes the next event if its time is exactly `time` and its key is lower than `key`.
     #[inline]
     pub fn pop_before(&mut self, time: Time, key: u32) -> Option<Event> {
         self.current.get(self.at).filter(|event| event.key < key)?;
         self.pop_at(time)
     }
 
-    /// Takes the next event.
+    /// Removes the next event.
     pub fn pop(&mut self) -> Option<Event> {
         let time = self.next_time()?;
         self.pop_at(time)
     }
 
-    /// Whether the current events are used up, so that the next call of [`Self::next_time`] turns
+    /// Whether all current events have been processed, so that the next call of [`Self::next_time`] turns
     /// the wheel.
     #[inline]
     #[must_use]
@@ -274,15 +275,15 @@ impl EventQueue {
         self.current.get(self.at..).unwrap_or_default()
     }
 
-    /// The events that come after the current ones, as far as they are staged.
+    /// The events after the current ones, as far as they are staged.
     #[inline]
     #[must_use]
     pub fn staged(&self) -> &[Event] {
         &self.staged
     }
 
-    /// Makes the staged events the current ones, and stages those after them; the current ones
-    /// must be used up. False if nothing is pending.
+    /// Makes the staged events the current ones and stages the next buckets. All current events must have
+    /// been processed. Returns false if no event is pending.
     pub fn turn_wheel(&mut self) -> bool {
         self.current.clear();
         self.at = 0;
@@ -295,14 +296,14 @@ impl EventQueue {
             return false;
         }
         self.stage(self.turn + AHEAD);
-        self.foresee();
+        self.prefetch_next_buckets();
         true
     }
 
-    /// Has the events of the buckets that are staged next brought into the cache: the first of each, and in the
-    /// same word of `occupied`.
+    /// Prefetches the first events of each bucket that will be staged next, as far as the buckets are in
+    /// the same word of `occupied`.
     #[inline]
-    fn foresee(&self) {
+    fn prefetch_next_buckets(&self) {
         let start = (self.staged_turn + 1) as usize % BUCKETS;
         let mut bits = self.occupied[start / 64] & (u64::MAX << (start % 64));
         for _ in 0..BATCH {
@@ -315,7 +316,7 @@ impl EventQueue {
         }
     }
 
-    /// Takes the next non-empty buckets up to a given one out of the wheel, until there is a batch.
+    /// Takes the next non-empty buckets up to `last` out of the wheel, until there are [`BATCH`] events.
     fn stage(&mut self, last: u64) {
         let mut far = self.far.peek().map_or(u64::MAX, |event| event.0.time.0 >> self.shift);
         while self.staged.len() < BATCH {
@@ -357,8 +358,8 @@ impl EventQueue {
         }
     }
 
-    /// Sorts the staged events from the given one on, which are those of a bucket. As they came out
-    /// of its list, the one added last is first.
+    /// Sorts the staged events from `from` on, which belong to one bucket. The event that was added last
+    /// comes first.
     #[inline]
     fn sort_staged(&mut self, from: usize) {
         match &mut self.staged[from..] {
@@ -376,14 +377,14 @@ impl EventQueue {
     fn sort_many(&mut self, from: usize) {
         let events = &mut self.staged[from..];
         if events.len() <= FEW {
-            // What one instant sets off is added nearly in order.
+            // Events caused at one instant are added nearly in order.
             events.reverse();
             insert(events);
         } else if events.len() >= 1 << PLACE_BITS || self.shift > 32 - PLACE_BITS {
             events.sort_unstable();
         } else {
-            // What tells the events of a bucket apart fits a word, which is quickly sorted: the
-            // lower bits of the time, the key, and where the event is.
+            // The lower bits of the time, the key and the index of an event fit into one word, which is
+            // fast to sort.
             let mask = (1 << self.shift) - 1;
             self.order.extend(events.iter().enumerate().map(|(place, event)| {
                 let order = (event.time.0 & mask) << 32 | u64::from(event.key);
@@ -400,14 +401,14 @@ impl EventQueue {
             }
             self.order.clear();
             self.room.clear();
-            // Events of the same time and key are rare, and not yet in order.
+            // Events with the same time and key are rare, and not yet in order.
             if are_alike {
                 insert(events);
             }
         }
     }
 
-    /// The first non-empty bucket after the one staged last; the wheel must not be empty.
+    /// The first non-empty bucket after the last staged one; the wheel must not be empty.
     fn next_bucket(&self) -> u64 {
         let from = self.staged_turn + 1;
         let start = from as usize % BUCKETS;
@@ -423,7 +424,7 @@ impl EventQueue {
         from + (index.wrapping_sub(start) % BUCKETS) as u64
     }
 
-    /// The first word of `occupied` at or after `word`, going round, that is not zero.
+    /// The first non-zero word of `occupied` at or after `word`, wrapping around.
     fn next_word(&self, word: usize) -> usize {
         let start = word % (BUCKETS / 64);
         let (half, bit) = (start / 64, start % 64);
@@ -440,7 +441,7 @@ impl EventQueue {
     }
 }
 
-/// Sorts by insertion what is few or nearly in order.
+/// Insertion sort, for few events or nearly sorted ones.
 #[inline]
 fn insert(events: &mut [Event]) {
     for from in 1..events.len() {
@@ -460,7 +461,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn events_of_one_instant_come_in_order_of_their_keys() {
+    fn events_of_one_instant_are_removed_in_order_of_their_keys() {
         let mut queue = EventQueue::new(Time(1));
         for key in [3, 1, 2] {
             queue.push(Event { time: Time(5), key, data: 0 });
@@ -471,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn events_added_for_the_current_instant_still_come() {
+    fn events_added_for_the_current_instant_are_removed_next() {
         let mut queue = EventQueue::new(Time(1 << 20));
         queue.push(Event { time: Time(10), key: 5, data: 0 });
         assert_eq!(queue.next_time(), Some(Time(10)));
@@ -483,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_past_takes_no_room_where_few_events_are_pending() {
+    fn past_events_use_no_memory_if_few_events_are_pending() {
         let mut queue = EventQueue::new(Time(1 << 36));
         for pending in 0..3 {
             queue.push(Event { time: Time(pending), key: 0, data: 0 });
@@ -498,7 +499,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain sorted set: random delays near and far, pushes between pops.
+        /// Compares with a sorted set: random delays, short and long, with pushes between pops.
         #[test]
         fn agrees_with_a_sorted_set(
             spacing in 1u64..10_000,
@@ -509,8 +510,7 @@ mod tests {
             let (mut now, mut data) = (0, 0);
             for (delays, pops) in script {
                 for delay in delays {
-                    // Squeeze most delays into the wheel and many into few buckets, leave some
-                    // far away.
+                    // Most delays are within the wheel and many in few buckets; some are beyond it.
                     let delay = match delay % 4 {
                         0 => delay,
                         1 => delay % (spacing * 4000),

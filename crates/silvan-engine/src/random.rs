@@ -1,8 +1,8 @@
-//! Random streams: one per owner and purpose, derived from the seed by name.
+//! Random streams: one per owner and purpose, derived from the seed and their names.
 //!
-//! Two streams never share state, so what one host draws does not depend on what another does,
-//! nor on the number of threads. The generator is PCG32 (O'Neill 2014), its state and stream
-//! derived by SplitMix64 from (seed, purpose, owner).
+//! Streams share no state, so the random numbers of one host depend neither on those of another host nor on
+//! the number of threads. The generator is PCG32 (O'Neill 2014); SplitMix64 derives its state and stream
+//! from (seed, purpose, owner).
 
 use rand_core::Rng;
 use rand_pcg::Pcg32;
@@ -23,7 +23,7 @@ impl Stream {
     /// The stream of `owner` (a host or port number) for `purpose` ("destinations", "marking").
     #[must_use]
     pub fn new(seed: u64, purpose: &str, owner: u64) -> Self {
-        // FNV-1a over the name: fixed for all time, unlike the standard library's hasher.
+        // FNV-1a over the name: unlike the hasher of the standard library, it never changes.
         let name = purpose.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
@@ -59,10 +59,10 @@ impl Stream {
         self.below(denominator) < numerator
     }
 
-    /// An exponentially distributed span with the given mean, both in picoseconds.
+    /// An exponentially distributed duration with the given mean, both in picoseconds.
     ///
-    /// The one place where a logarithm enters the simulation: its bits are those of our own, in integers (see
-    /// [`ln_q32`]), because the platform's may differ in the last ones.
+    /// This is the only use of a logarithm in the simulation. It is computed with integers (see
+    /// [`ln_q32`]), because the last bits of a platform's logarithm may differ.
     #[inline]
     pub fn exponential(&mut self, mean_ps: u64) -> u64 {
         let uniform = (u64::from(self.next_u32()) << 1) | 1; // odd 33-bit number, never 0
@@ -79,28 +79,29 @@ impl Stream {
     }
 }
 
-/// The logarithm of the numbers' upper bound, 2^33.
+/// The logarithm of the upper bound of the random numbers, 2^33.
 const LN_2_33: u64 = ln_q32(1 << 33);
 
 /// Natural logarithm of an integer of 1 or more, as a fixed-point number with 32 fraction bits.
 ///
-/// Computed bit by bit from the binary logarithm (square the mantissa, read the carry), so it
-/// uses integers alone. Its error is below 2^-28.
+/// It is computed bit by bit from the binary logarithm (square the mantissa, read the carry), so it uses
+/// only integers. The error is below 2^-28.
 #[must_use]
 pub const fn ln_q32(value: u64) -> u64 {
     ln_of_log2(log2_q32(value))
 }
 
-/// As [`ln_q32`], in a fraction of the time, for integers below 2^53.
+/// As [`ln_q32`], but faster, for integers below 2^53.
 ///
-/// The platform's logarithm tells the bits, unless it lies so near the next number with 32 fraction bits that
-/// neither its error nor that of the squares is sure to be less than the distance.
+/// The floating-point logarithm gives the correct bits unless it is so close to a multiple of 2^-32 that
+/// its error could change them.
 #[inline]
 fn quick_ln_q32(value: u64) -> u64 {
     let log2 = (value.max(1) as f64).log2() * TWO_32;
     let bits = log2 as u64;
     let beyond = log2 - bits as f64;
-    // The platform's is off by less than 2^-46, the squares' by less than 2^-57: 2^-14 in these units.
+    // The error of the floating-point logarithm is below 2^-46, that of the squares below 2^-57; the limit
+    // is 2^-14 in these units.
     let is_sure = beyond > NEAR && beyond < 1.0 - NEAR;
     ln_of_log2(if is_sure { bits } else { log2_q32(value) })
 }
@@ -108,7 +109,8 @@ fn quick_ln_q32(value: u64) -> u64 {
 /// 2^32.
 const TWO_32: f64 = 4_294_967_296.0;
 
-/// How near is too near, in units of the last of 32 fraction bits: far more than any error.
+/// Minimum distance from the next number, in units of the last of 32 fraction bits: far more than any
+/// error.
 const NEAR: f64 = 1.0 / 256.0;
 
 const fn ln_of_log2(log2: u64) -> u64 {
@@ -116,8 +118,8 @@ const fn ln_of_log2(log2: u64) -> u64 {
     ((log2 as u128 * LN_2_Q63) >> 63) as u64
 }
 
-/// Binary logarithm of an integer of 1 or more, as a fixed-point number with 32 fraction bits, of which the last
-/// is rounded down.
+/// Binary logarithm of an integer of 1 or more, as a fixed-point number with 32 fraction bits, rounded
+/// down.
 const fn log2_q32(value: u64) -> u64 {
     let value = if value == 0 { 1 } else { value };
     let exponent = 63 - value.leading_zeros();
@@ -142,19 +144,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_pinned_for_all_time() {
-        let draw = |seed, purpose, owner| {
+    fn streams_depend_on_seed_purpose_and_owner() {
+        let numbers = |seed, purpose, owner| {
             let mut stream = Stream::new(seed, purpose, owner);
             [stream.next_u32(), stream.next_u32(), stream.next_u32()]
         };
-        assert_eq!(draw(1, "destinations", 0), draw(1, "destinations", 0));
-        assert_ne!(draw(1, "destinations", 0), draw(1, "destinations", 1));
-        assert_ne!(draw(1, "destinations", 0), draw(1, "arrivals", 0));
-        assert_ne!(draw(1, "destinations", 0), draw(2, "destinations", 0));
+        assert_eq!(numbers(1, "destinations", 0), numbers(1, "destinations", 0));
+        assert_ne!(numbers(1, "destinations", 0), numbers(1, "destinations", 1));
+        assert_ne!(numbers(1, "destinations", 0), numbers(1, "arrivals", 0));
+        assert_ne!(numbers(1, "destinations", 0), numbers(2, "destinations", 0));
     }
 
     #[test]
-    fn logarithm_agrees_with_the_real_one() {
+    fn logarithm_agrees_with_floating_point() {
         for value in [1, 2, 3, 10, 1_000, 1 << 33, u64::MAX] {
             let ours = ln_q32(value) as f64 / 2f64.powi(32);
             assert!((ours - (value as f64).ln()).abs() < 1e-8, "ln {value}: {ours}");
@@ -164,16 +166,16 @@ mod tests {
     #[test]
     fn the_quick_logarithm_has_the_same_bits() {
         let mut stream = Stream::new(3, "logarithms", 0);
-        let drawn = (0..300_000).map(|_| u64::from(stream.next_u32()) << 1 | 1);
-        // Where the bits of the logarithm are all zero or nearly so, too.
+        let random = (0..300_000).map(|_| u64::from(stream.next_u32()) << 1 | 1);
+        // Also where the bits of the logarithm are all zero or nearly so.
         let powers = (0..34).flat_map(|at| [(1u64 << at).saturating_sub(1), 1 << at, (1 << at) + 1]);
-        for value in drawn.chain(powers).chain(0..10_000) {
+        for value in random.chain(powers).chain(0..10_000) {
             assert_eq!(quick_ln_q32(value), ln_q32(value), "ln {value}");
         }
     }
 
     #[test]
-    fn draws_have_the_right_moments() {
+    fn random_numbers_have_the_right_moments() {
         let mut stream = Stream::new(7, "test", 0);
         let n = 200_000;
         let mean = (0..n).map(|_| stream.exponential(1_000_000) as f64).sum::<f64>() / f64::from(n);

@@ -1,11 +1,11 @@
 //! Quantities with units: [`Time`] in picoseconds, [`Bytes`], [`Rate`] in bits per second.
 //!
-//! All are integers, so that a run is the same on every machine. Each reads and writes itself
-//! as text with a unit ("150 us", "64 KiB", "13.5 Gbit/s"), which is also its form in a
-//! scenario file. Prefixes are decimal (k, M, G) or binary (Ki, Mi, Gi); `KB` is 1000 bytes.
+//! All are integers, so that results do not depend on the machine. Each parses from and formats to text
+//! with a unit ("150 us", "64 KiB", "13.5 Gbit/s"), the notation of scenario files. Prefixes are decimal
+//! (k, M, G) or binary (Ki, Mi, Gi); `KB` is 1000 bytes.
 //!
-//! Where it is said how long a cycle is, times and rates may also be given in cycles
-//! ("3 cycles", "0.25 bytes/cycle"); see [`InCycles`].
+//! If the length of a cycle is given, times and rates can also be given in cycles ("3 cycles", "0.25
+//! bytes/cycle"); see [`InCycles`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +16,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A text that is not a quantity of the wanted kind.
+/// A text that is not a valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {kind}: {reason}; write for example \"{example}\"")]
 pub struct UnitError {
@@ -26,15 +26,16 @@ pub struct UnitError {
     example: &'static str,
 }
 
-/// What one kind of quantity accepts: its units with their size in the smallest step.
+/// A type of quantity: its units, with their sizes in the smallest unit.
 struct Kind {
     name: &'static str,
     example: &'static str,
-    /// The first unit of a given size is the one used for printing; largest last.
+    /// Ascending by size. Of units with equal size, the first one is used for printing.
     units: &'static [(&'static str, u128)],
-    /// Its units where time is counted in cycles.
+    /// Units based on cycles.
     in_cycles: &'static [&'static str],
-    /// One of `in_cycles` with cycles of so many picoseconds, as a fraction of the smallest steps.
+    /// The size of one of `in_cycles` for a cycle of the given length in picoseconds, as a fraction of the
+    /// smallest unit.
     of_cycle: fn(u64) -> (u128, u128),
 }
 
@@ -91,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// The number and the unit that a text is made of.
+    /// Splits a text into the number and the unit.
     fn split<'t>(&self, text: &'t str) -> Result<(&'t str, &'t str), UnitError> {
         let trimmed = text.trim();
         let split =
@@ -107,17 +108,20 @@ impl Kind {
         Ok((number, unit))
     }
 
-    /// Whether a text is in cycles.
+    /// Whether a text is given in cycles.
     fn is_in_cycles(&self, text: &str) -> bool {
         self.split(text).is_ok_and(|(_, unit)| self.in_cycles.contains(&unit))
     }
 
-    /// Size of a unit as a fraction of the smallest step.
+    /// Size of a unit as a fraction of the smallest unit.
     fn size(&self, text: &str, unit: &str, cycle: Option<Time>) -> Result<(u128, u128), UnitError> {
         if self.in_cycles.contains(&unit) {
             return match cycle {
                 Some(Time(cycle_ps)) if cycle_ps > 0 => Ok((self.of_cycle)(cycle_ps)),
-                _ => Err(self.error(text, "how long a cycle is must be said first, as `cycle = \"1 ns\"`")),
+                _ => Err(self.error(
+                    text,
+                    "the length of a cycle is not given; set it, for example `cycle = \"1 ns\"`",
+                )),
             };
         }
         let known = self.units.iter().find(|(name, _)| *name == unit);
@@ -127,7 +131,7 @@ impl Kind {
         })
     }
 
-    /// Reads "12.5 us" exactly, in decimal, without a detour through floating point.
+    /// Parses "12.5 us" exactly, in decimal arithmetic.
     fn parse(&self, text: &str, cycle: Option<Time>) -> Result<u64, UnitError> {
         let (number, unit) = self.split(text)?;
         let (size, of) = self.size(text, unit, cycle)?;
@@ -149,7 +153,7 @@ impl Kind {
             let finest = self.units[0].0;
             let reason = match cycle {
                 Some(cycle) if self.in_cycles.contains(&unit) => {
-                    format!("with a cycle of {cycle} it is no whole number of {finest}")
+                    format!("with a cycle of {cycle} it is not a whole number of {finest}")
                 }
                 _ => format!("it is finer than 1 {finest}"),
             };
@@ -158,11 +162,11 @@ impl Kind {
         u64::try_from(steps / of).map_err(|_| too_large())
     }
 
-    /// Writes a value in the largest unit that needs at most six decimals.
+    /// Formats a value in the largest unit that needs at most six decimals.
     fn format(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = u128::from(value);
         for &(name, size) in self.units.iter().rev() {
-            // Rates are written in bits, as the field does.
+            // Rates are written in bits, as usual in networking.
             if value < size || name == "kB" || name.ends_with("B/s") {
                 continue;
             }
@@ -179,7 +183,7 @@ impl Kind {
     }
 }
 
-/// Of two numbers above zero.
+/// The greatest common divisor of two positive numbers.
 const fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -187,17 +191,17 @@ const fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
     a
 }
 
-/// A quantity that can be given in cycles where it is said how long one is: a time ("3 cycles")
-/// or a rate ("0.25 bytes/cycle").
+/// A quantity that can be given in cycles if their length is known: a time ("3 cycles") or a rate ("0.25
+/// bytes/cycle").
 pub trait InCycles: Sized + fmt::Display {
-    /// Whether a text gives it in cycles.
+    /// Whether a text is given in cycles.
     fn is_in_cycles(text: &str) -> bool;
 
-    /// Reads a text, in cycles or not. A byte per cycle of 1 ns is 8 Gbit/s.
+    /// Parses a text, in cycles or not. One byte per cycle of 1 ns is 8 Gbit/s.
     ///
     /// # Errors
-    /// As for `parse`; and texts in cycles that are no whole number of picoseconds or bit/s, or
-    /// where the cycle is not said or zero.
+    /// As `parse`; and if a text in cycles is not a whole number of picoseconds or bit/s, or the length of
+    /// the cycle is zero or not given.
     fn read(text: &str, cycle: Option<Time>) -> Result<Self, UnitError>;
 }
 
@@ -278,8 +282,8 @@ macro_rules! quantity {
 }
 
 quantity!(
-    /// A point in simulated time, or a span of it, in picoseconds. The last representable
-    /// instant, [`Time::NEVER`], is some 213 days away.
+    /// A point in simulated time, or a duration, in picoseconds. The last representable instant,
+    /// [`Time::NEVER`], is after about 213 days.
     Time,
     TIME
 );
@@ -312,13 +316,13 @@ impl Time {
         Self(us * 1_000_000)
     }
 
-    /// In seconds, for reports only: the simulation itself never computes with floats.
+    /// The time in seconds, for reports only: the simulation never computes with floating point.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-12
     }
 
-    /// The span since `earlier`, zero if that lies ahead.
+    /// The time since `earlier`, or zero if `earlier` is later.
     #[must_use]
     pub const fn saturating_sub(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
@@ -359,19 +363,19 @@ pub struct BytePace {
 }
 
 impl Rate {
-    /// Gigabits per second, whole.
+    /// A whole number of gigabits per second.
     #[must_use]
     pub const fn from_gbit(gbit: u64) -> Self {
         Self(gbit * 1_000_000_000)
     }
 
-    /// In Gbit/s, for reports only.
+    /// The rate in Gbit/s, for reports only.
     #[must_use]
     pub fn as_gbit_f64(self) -> f64 {
         self.0 as f64 * 1e-9
     }
 
-    /// The bytes that a time is enough for at this rate, a part of one counted as whole.
+    /// The number of bytes that pass in `span` at this rate, rounded up.
     #[must_use]
     pub fn bytes_in(self, span: Time) -> u64 {
         let bytes = (u128::from(span.0) * u128::from(self.0)).div_ceil(8_000_000_000_000);
@@ -379,7 +383,7 @@ impl Rate {
     }
 
     /// The time per byte at this rate. A rate of zero gives a pace that never ends
-    /// (scenarios refuse it; here it must merely not divide by zero).
+    /// (scenarios reject it; here it must only not divide by zero).
     #[must_use]
     pub fn pace(self) -> BytePace {
         let (num, den) = (8_000_000_000_000, self.0.max(1));
@@ -388,7 +392,7 @@ impl Rate {
     }
 }
 
-/// The time that some bytes take: whole picoseconds, and the rest in parts of one.
+/// The time for some bytes: whole picoseconds, and a fraction of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanParts {
     whole: u64,
@@ -396,7 +400,7 @@ pub struct SpanParts {
 }
 
 impl BytePace {
-    /// A pace of zero: any number of bytes in no time (an unlimited drain, say).
+    /// A pace of zero: any number of bytes takes no time (for example, an unlimited drain).
     pub const INSTANT: Self = Self { num: 0, den: 1 };
 
     /// Whether each byte takes a whole number of picoseconds.
@@ -406,11 +410,11 @@ impl BytePace {
         self.den == 1
     }
 
-    /// The time that `bytes` take, rounded up to whole picoseconds.
+    /// The time for `bytes`, rounded up to whole picoseconds.
     #[inline]
     #[must_use]
     pub fn time(self, bytes: u32) -> Time {
-        // Usual link rates divide evenly; a predictable branch is cheaper than a division.
+        // Common link rates divide evenly; a predictable branch is cheaper than a division.
         match u64::from(bytes).checked_mul(self.num) {
             Some(product) if self.den == 1 => Time(product),
             Some(product) => Time(product.div_ceil(self.den)),
@@ -421,7 +425,7 @@ impl BytePace {
         }
     }
 
-    /// What `bytes` take, to be added up by [`Self::add_parts`].
+    /// The time for `bytes`, to be summed by [`Self::add_parts`].
     #[must_use]
     pub fn parts(self, bytes: u32) -> SpanParts {
         match u64::from(bytes).checked_mul(self.num) {
@@ -434,7 +438,7 @@ impl BytePace {
         }
     }
 
-    /// As [`Self::time_carrying`], of bytes whose [`Self::parts`] are known: without a division.
+    /// As [`Self::time_carrying`], but without a division, for bytes whose [`Self::parts`] are known.
     #[inline]
     #[must_use]
     pub fn add_parts(self, parts: SpanParts, carry: &mut u64) -> Time {
@@ -444,8 +448,8 @@ impl BytePace {
         Time(parts.whole + u64::from(over))
     }
 
-    /// The time that `bytes` take, with the part of a picosecond left over from earlier calls
-    /// carried along in `carry`, so that a long sequence does not drift.
+    /// The time for `bytes`. The fraction of a picosecond that remains from earlier calls is
+    /// kept in `carry`, so that a long sequence does not drift.
     #[inline]
     #[must_use]
     pub fn time_carrying(self, bytes: u32, carry: &mut u64) -> Time {
@@ -481,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_are_written_as_people_do() {
+    fn quantities_use_the_most_readable_unit() {
         assert_eq!(Rate::from_gbit(16).to_string(), "16 Gbit/s");
         assert_eq!(Rate(13_500_000_000).to_string(), "13.5 Gbit/s");
         assert_eq!(Bytes(65_536).to_string(), "64 KiB");
@@ -489,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_texts_say_what_would_be_right() {
+    fn errors_of_quantities_are_explained() {
         let message = |text: &str| text.parse::<Time>().map_err(|e| e.to_string());
         let example = "write for example \"150 us\"";
         assert_eq!(
@@ -519,22 +523,24 @@ mod tests {
         assert_eq!(time("3 cycles", 1_000), Ok(Time(3_000)));
         assert_eq!(time("1cycle", 4), Ok(Time(4)));
         assert_eq!(time("1_000.25 cycles", 4), Ok(Time(4_001)));
-        assert_eq!(time("150 us", 4), Ok(Time(150_000_000)), "other units stay what they are");
+        assert_eq!(time("150 us", 4), Ok(Time(150_000_000)), "other units are not affected");
         assert_eq!(rate("1 byte/cycle", 1_000), Ok(Rate::from_gbit(8)));
         assert_eq!(rate("0.25 bytes/cycle", 1_000), Ok(Rate::from_gbit(2)));
         assert_eq!(rate("3 B/cycle", 3_000), Ok(Rate::from_gbit(8)));
         assert_eq!(
             time("0.5 cycles", 1),
-            Err("`0.5 cycles` is not a time: with a cycle of 1 ps it is no whole number of ps; write for \
+            Err(
+                "`0.5 cycles` is not a time: with a cycle of 1 ps it is not a whole number of ps; write for \
                  example \"150 us\""
-                .into())
+                    .into()
+            )
         );
-        assert!(rate("1 B/cycle", 3_000).is_err_and(|e| e.contains("no whole number of bit/s")));
-        assert!(time("1 bytes/cycle", 1).is_err(), "a rate is no time");
+        assert!(rate("1 B/cycle", 3_000).is_err_and(|e| e.contains("not a whole number of bit/s")));
+        assert!(time("1 bytes/cycle", 1).is_err(), "a rate is not a time");
         assert!(Bytes::read("3 cycles", Some(Time(1))).is_err());
         for cycle in [None, Some(Time(0))] {
             let error = Time::read("3 cycles", cycle).map_err(|e| e.to_string());
-            assert!(error.is_err_and(|e| e.contains("how long a cycle is must be said first")));
+            assert!(error.is_err_and(|e| e.contains("the length of a cycle is not given")));
         }
         assert!(Time::is_in_cycles(" 3 cycles ") && Rate::is_in_cycles("3 B/cycle"));
         assert!(!Time::is_in_cycles("3 ns") && !Time::is_in_cycles("cycles"));
@@ -548,7 +554,7 @@ mod tests {
         let total: u64 = (0..27_000).map(|_| pace.time_carrying(2048, &mut carry).0).sum();
         assert_eq!(total, 27_000 * 2048 * 16_000 / 27, "nothing is lost over many packets");
         assert_eq!(BytePace::INSTANT.time(4096), Time::ZERO);
-        // A rate without common factors, a message of a gigabyte: beyond 64 bits on the way.
+        // A rate without common factors and a message of a gigabyte exceed 64 bits in intermediate results.
         let odd = Rate(13_333_333_333).pace();
         assert_eq!(odd.time(1 << 30), Time(644_245_094_417));
         assert_eq!(odd.time_carrying(1 << 30, &mut 0), Time(644_245_094_416));
@@ -561,7 +567,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(value in any::<u64>()) {
+        fn a_formatted_quantity_parses_back_equal(value in any::<u64>()) {
             prop_assert_eq!(Time(value).to_string().parse::<Time>().ok(), Some(Time(value)));
             prop_assert_eq!(Bytes(value).to_string().parse::<Bytes>().ok(), Some(Bytes(value)));
             prop_assert_eq!(Rate(value).to_string().parse::<Rate>().ok(), Some(Rate(value)));

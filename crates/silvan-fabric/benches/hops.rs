@@ -1,5 +1,5 @@
-//! The model on one switch, per packet-hop: a hop without contention, the round robin of a VOQ
-//! switch's output with 35 inputs asking, and iSLIP on an input-queued switch.
+//! Cost per packet hop of one switch: a hop without contention, round robin at a VOQ output with 35
+//! requesting inputs, and iSLIP on an input-queued switch.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "../tests/common/mod.rs"]

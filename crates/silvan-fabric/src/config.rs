@@ -1,5 +1,5 @@
-//! What a run needs to know besides topology and tables. Every struct here is also a table of
-//! the scenario file, so each field's documentation is what a user reads in its JSON Schema.
+//! The configuration of a run, without topology and tables. The structs below [`Config`] are tables of the
+//! scenario file, so their documentation appears in its JSON Schema and is written for users.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::routing;
 use crate::routing::adaptive::Heuristic;
 use crate::traffic::{Flow, Job, Traffic};
 
-/// Everything but topology and tables.
+/// The configuration of a run, without topology and tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// All randomness derives from it.
+    /// Seed of all random streams.
     pub seed: u64,
     /// Simulated time at which the run ends.
     pub duration: Time,
-    /// The summary's averages start here.
+    /// Start of the averages in the summary.
     pub warmup: Time,
     /// See [`Packet`].
     pub packet: Packet,
@@ -36,7 +36,7 @@ pub struct Config {
     pub host: HostConfig,
     /// See [`Congestion`].
     pub congestion: Congestion,
-    /// See [`AdaptiveRouting`]; none for the forwarding tables alone.
+    /// See [`AdaptiveRouting`]; `None` to use only the forwarding tables.
     pub adaptive_routing: Option<AdaptiveRouting>,
     /// Explicit flows.
     pub flows: Vec<Flow>,
@@ -47,36 +47,37 @@ pub struct Config {
     /// Whether the run ends at the first sample at which all jobs have finished, if that is before
     /// `duration`.
     pub ends_with_jobs: bool,
-    /// Service levels of paths and lanes of switches, where [`Assignment::Paths`] or [`Assignment::Routing`] decides.
+    /// Service levels of paths and lanes of switches, for [`Assignment::Paths`] and
+    /// [`Assignment::Routing`].
     pub path_lanes: Option<Arc<routing::Lanes>>,
     /// See [`Measure`].
     pub measure: Measure,
-    /// Threads that may work at the run, where its network allows more than one.
+    /// Number of threads that the run may use, if its network can be partitioned.
     pub threads: u16,
 }
 
 impl Config {
-    /// The parts of congestion management in force.
+    /// The active components of congestion management.
     #[must_use]
     pub fn parts(&self) -> Parts {
         self.congestion.parts(&self.packet)
     }
 
-    /// How routes are chosen for flows, or for packets, if they are.
+    /// Adaptive routing per flow or per packet, if it is enabled.
     #[must_use]
     pub fn chosen_routes(&self, per: RoutePer) -> Option<&AdaptiveRouting> {
         self.adaptive_routing.as_ref().filter(|adaptive| adaptive.is_per(per))
     }
 
-    /// Whether packets of a flow may overtake each other.
+    /// Whether packets of a flow can overtake each other.
     #[must_use]
     pub fn may_reorder(&self) -> bool {
         let detours = self.path_lanes.as_ref().is_some_and(|lanes| lanes.bias().is_some());
         detours || self.chosen_routes(RoutePer::Packet).is_some()
     }
 
-    /// What explicit rates do no good: traffic whose messages are single packets, each of which is
-    /// announced and taken back like a flow.
+    /// Warnings about traffic for which explicit rates have no benefit: with messages of a single packet,
+    /// each packet is announced like a flow.
     #[must_use]
     pub fn announced_packets(&self) -> Vec<String> {
         let Reaction::ExplicitRate(_) = self.parts().reaction else { return Vec::new() };
@@ -97,27 +98,27 @@ impl Config {
     }
 }
 
-/// Virtual lanes and the mapping of service levels to them.
+/// Virtual lanes, and the mapping of service levels to them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lanes {
-    /// Number of data virtual lanes on every link, 1 to 15.
+    /// Number of virtual lanes for data on every link, 1 to 15.
     #[schemars(range(min = 1, max = 15))]
     pub count: u8,
-    /// Virtual lane of each service level, from 0 on, as far as they are used; by default the service
-    /// level modulo `count`.
+    /// Virtual lane of each service level, starting with level 0. Levels that are not used can be omitted
+    /// at the end. Default: the service level modulo `count`.
     #[schemars(length(min = 1, max = 16))]
     pub sl_to_vl: Option<Vec<u8>>,
-    /// Virtual lane of control packets (notifications, acknowledgements); by default that of the
-    /// packet they answer, whose congestion then holds them back too.
+    /// Virtual lane of control packets (notifications, acknowledgements). By default they use the lane of
+    /// the packet that they answer, so congestion on this lane also delays them.
     pub control: Option<u8>,
-    /// What decides the virtual lane of a data packet.
+    /// What determines the virtual lane of a data packet.
     pub assignment: Assignment,
-    /// Service levels by pair of hosts, as OpenSM's `path-sl` has them: the file, relative to the scenario.
-    /// Pairs that it does not name have level 0.
+    /// File with service levels by pair of hosts, in the format of OpenSM's `path-sl`. The name is relative
+    /// to the scenario. Pairs that are not listed have level 0.
     pub path_levels: Option<String>,
-    /// SL-to-VL tables of switches, as `opensm-sl2vl.dump` has them: the file, relative to the scenario. By
-    /// default, and at switches that it does not name, the lane has the number of the level.
+    /// File with SL-to-VL tables of switches, in the format of `opensm-sl2vl.dump`. The name is relative to
+    /// the scenario. By default, and at switches that are not listed, the lane number is the service level.
     pub tables: Option<String>,
 }
 
@@ -134,14 +135,15 @@ impl Default for Lanes {
     }
 }
 
-/// How a receiver keeps its senders from overflowing its buffers.
+/// How a receiver prevents its senders from overflowing its buffers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum FlowControl {
-    /// It gives credits for what is free, as InfiniBand does.
+    /// The receiver grants credits for free buffer space, as in InfiniBand.
     #[default]
     Credits,
-    /// It stops the sender and lets it go by its buffer's fill (Xon/Xoff, priority flow control).
+    /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon, as in priority flow
+    /// control).
     OnOff(OnOff),
 }
 
@@ -149,81 +151,83 @@ pub enum FlowControl {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OnOff {
-    /// Fill above which the sender is stopped; by default as high as what is on its way then allows,
-    /// which depends on the link.
+    /// Fill above which the sender is paused. Default: the highest value that leaves space for the data in
+    /// flight, which depends on the link.
     pub xoff: Option<Bytes>,
-    /// Fill at or below which the sender may go on; by default two full packets below `xoff`, or half of
-    /// it if that is more.
+    /// Fill at or below which the sender resumes. Default: two full packets below `xoff`, or half of `xoff`
+    /// if that is more.
     pub xon: Option<Bytes>,
 }
 
-/// What decides the virtual lane of a data packet.
+/// What determines the virtual lane of a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Assignment {
-    /// Its service level, by `sl_to_vl`.
+    /// Its service level, mapped by `sl_to_vl`.
     ServiceLevel,
-    /// Its destination's number, modulo the number of lanes.
+    /// The number of its destination, modulo the number of lanes.
     Destination,
-    /// Its destination's place among those that share its way out of the source's switch, modulo
-    /// the number of lanes: hosts that would share queues on the way up get lanes of their own
-    /// (vFtree, thesis 2.3.1).
+    /// The index of its destination among those that share its output port at the first switch, modulo the
+    /// number of lanes. Destinations that would share queues on the way up get separate lanes (vFtree,
+    /// thesis 2.3.1).
     Vftree,
-    /// The service level of its path, from `path_levels`, by the SL-to-VL tables of each switch it comes to,
-    /// from `tables`: as the subnet manager has set a fabric up. It keeps its service level and may change
-    /// lanes on its way. At hosts `sl_to_vl` says the lane.
+    /// The service level of its path, from `path_levels`, mapped by the SL-to-VL tables of each switch on
+    /// the route, from `tables`: the configuration of a subnet manager. The packet keeps its service level
+    /// but may change lanes on its route. On links of hosts, `sl_to_vl` determines the lane.
     Paths,
-    /// Its way, so that packets cannot wait for each other in a circle, by the rule of the routing: datelines
-    /// for `dimension-order` on tori (2 lanes), a lane more behind each link between groups for `minimal`
-    /// (2 lanes in a dragonfly) and `valiant` (3 in a dragonfly, 2 in a dragonfly+). A packet may change lanes
-    /// on its way. On the links of hosts it has that of service level 0, or of the level of its path.
+    /// Its route, by a rule of the routing that prevents packets from waiting for each other in a cycle:
+    /// datelines for `dimension-order` on tori (2 lanes); one more lane after each link between groups for
+    /// `minimal` (2 lanes in a dragonfly) and `valiant` (3 in a dragonfly, 2 in a dragonfly+). A packet may
+    /// change lanes on its route. On links of hosts, it has the lane of service level 0, or of the level of
+    /// its path.
     Routing,
 }
 
-/// Routes that switches choose: flow by flow (a flow is a message), by packets that go ahead of them, or packet by
-/// packet.
+/// Adaptive routing: switches select routes per flow (a flow is a message), by set-up packets that precede
+/// the flow, or per packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdaptiveRouting {
-    /// Whether it is in force: for studies that have it on and off.
+    /// Whether adaptive routing is enabled. Useful for studies that compare runs with and without it.
     pub enabled: bool,
-    /// What a route is chosen for.
+    /// Whether a route is selected per flow or per packet.
     pub per: RoutePer,
-    /// What a switch compares its ports by (flows); by default `flow-count`.
+    /// The criterion by which a switch compares its ports (per flow). Default: `flow-count`.
     pub heuristic: Option<Heuristic>,
-    /// Flows that the route cache of an input port holds; those beyond it take the default port. By
-    /// default as many as there are.
+    /// Number of flows in the route cache of an input port; further flows use the default port. Default:
+    /// unlimited.
     #[schemars(range(max = 1_048_576))]
     pub cache: Option<u32>,
-    /// Loads that differ by less than this are alike (packets); by default a full packet.
+    /// Loads that differ by less than this are considered equal (per packet). Default: a full packet.
     pub grade: Option<Bytes>,
-    /// Service levels whose data choose (packets); by default all. Others take the tables' ports.
+    /// Service levels whose data packets select their ports (per packet). Other levels use the ports of the
+    /// tables. Default: all levels.
     #[schemars(length(min = 1, max = 16), inner(range(max = 15)))]
     pub levels: Option<Vec<u8>>,
-    /// What takes the tables' ports all the same (packets).
+    /// Packets that use the ports of the tables anyway (per packet).
     pub pinned: Vec<Pinned>,
 }
 
-/// What a route is chosen for.
+/// Whether a route is selected per flow or per packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoutePer {
-    /// A flow, by a packet that goes ahead of it; on fat trees (Zdornov and Birk, SYSTOR 2009).
+    /// For each flow, by a packet that precedes it; on fat trees (Zdornov and Birk, SYSTOR 2009).
     #[default]
     Flow,
-    /// A packet, at each switch: among the ports that lead to the destination by the fewest hops it takes the
-    /// least loaded, by what waits for it and by what is in use of the buffer at its far end. Receivers
-    /// deliver in order.
+    /// For each packet, at each switch: among the ports on a shortest route to the destination, the least
+    /// loaded one. The load is the data that waits for the port plus the occupied space of the buffer at
+    /// its far end. Receivers deliver in order.
     Packet,
 }
 
-/// Data that do not choose their ports.
+/// Data packets that do not select their ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pinned {
-    /// Packets of flows that the reaction holds back as they are sent.
+    /// Packets of flows that the reaction throttles at the time of sending.
     Throttled,
-    /// Packets for destinations on a line of a switch's CAMs, at that switch.
+    /// Packets for destinations on a CAM line of a switch, at that switch.
     Isolated,
 }
 
@@ -242,65 +246,66 @@ impl Default for AdaptiveRouting {
 }
 
 impl AdaptiveRouting {
-    /// Whether routes are chosen for such, in force.
+    /// Whether adaptive routing is enabled and of the given type.
     #[must_use]
     pub fn is_per(&self, per: RoutePer) -> bool {
         self.enabled && self.per == per
     }
 
-    /// Whether such data do not choose.
+    /// Whether such packets do not select their ports.
     #[must_use]
     pub fn pins(&self, what: Pinned) -> bool {
         self.pinned.contains(&what)
     }
 }
 
-/// How switches are built.
+/// Architecture, queues and buffers of switches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwitchConfig {
-    /// Read ports, buffers and arbitration; by default as the mechanism has it: `iq` for `fbicm` and
-    /// `ccfit`, `cioq` for `renato`, `pfister` and `mvcm`, else `voq`.
+    /// Read ports, buffers and arbitration. The default depends on the mechanism: `iq` for `fbicm` and
+    /// `ccfit`, `cioq` for `renato`, `pfister` and `mvcm`, `voq` for all others.
     pub architecture: Option<Architecture>,
-    /// Whom an output serves next (`voq` architecture).
+    /// The order in which an output serves packets (`voq` architecture).
     pub arbitration: Arbitration,
-    /// How an input buffer is divided into queues; by default as the mechanism has it: `single` for
-    /// `fbicm` and `ccfit` and with `cioq` switches, else `per-output`.
+    /// How an input buffer is divided into queues. The default depends on the mechanism: `single` for
+    /// `fbicm` and `ccfit` and with `cioq` switches, `per-output` otherwise.
     pub queues: Option<Queues>,
-    /// Queues per input and virtual lane where the organisation leaves it open
+    /// Queues per input and virtual lane, for organizations with a configurable number
     /// (`destination-modulo`, `output-modulo`).
     #[schemars(range(min = 1, max = 1024))]
     pub queue_count: u16,
-    /// Whether queues share the memory of their input; by default they do where there is one, or
-    /// one per output, and do not otherwise.
+    /// Whether the queues of an input share its memory. Default: shared if there is one queue, or one per
+    /// output; divided otherwise.
     pub memory: Option<Memory>,
-    /// Memory of each queue where it is divided; by default the input's, in equal parts. Queues per
-    /// destination need it.
+    /// Memory of each queue if it is divided. Default: equal parts of the input's memory. Required for
+    /// queues per destination.
     pub queue_buffer: Option<Bytes>,
-    /// Memory of an input port, all virtual lanes together.
+    /// Memory of an input port, for all virtual lanes together.
     pub buffer: Bytes,
-    /// From the arrival of a packet's head to its earliest departure.
+    /// Time from the arrival of a packet's head to its earliest departure.
     pub latency: Time,
-    /// Memory of an output port, all virtual lanes together (`cioq` architecture); by default as
-    /// much as an input's.
+    /// Memory of an output port, for all virtual lanes together (`cioq` architecture). Default: the same as
+    /// for an input.
     pub output_buffer: Option<Bytes>,
-    /// Rate at which an input's read port gives a packet away (`iq` and `cioq` architectures); by
-    /// default that of the link it leaves on (`iq`), or twice that of the fastest link (`cioq`). With a
-    /// faster crossbar the port is free before the packet has left, which waits at its output.
+    /// Rate at which an input's read port transfers a packet (`iq` and `cioq` architectures). Default: the
+    /// rate of the output link (`iq`), or twice the rate of the fastest link (`cioq`). With a faster
+    /// crossbar, the read port is free before the packet has left, and the packet waits at its output.
     pub crossbar: Option<Rate>,
-    /// Iterations of iSLIP per matching (`iq` architecture). A matching is made when something changes at the switch: a
-    /// packet comes, a port is free, credit is back. A pair that it leaves unmatched waits for the next change,
-    /// though both its ports are free. Switches that match anew in each of many cells of a packet find it a cell
-    /// later; 4 iterations come near that.
+    /// Iterations of iSLIP per matching (`iq` architecture). A matching is computed when the state of the
+    /// switch changes: a packet arrives, a port becomes free, or credit returns. A pair of ports that
+    /// remains unmatched waits for the next change even if both are free. Switches that compute a matching
+    /// for each of many cells of a packet would find the pair one cell later; 4 iterations approximate
+    /// that.
     #[schemars(range(min = 1, max = 16))]
     pub islip_iterations: u8,
-    /// Whether control packets (notifications, acknowledgements) go ahead of the data of their
-    /// input; by default as the mechanism has it: so for `ccfit`, else not.
+    /// Whether control packets (notifications, acknowledgements) precede the data of their input. The
+    /// default depends on the mechanism: true for `ccfit`, false otherwise.
     pub control_first: Option<bool>,
 }
 
 impl SwitchConfig {
-    /// The architecture in force with a mechanism.
+    /// The architecture for a mechanism.
     #[must_use]
     pub fn architecture(&self, mechanism: Mechanism) -> Architecture {
         self.architecture.unwrap_or(if mechanism.is_input_queued() {
@@ -312,7 +317,7 @@ impl SwitchConfig {
         })
     }
 
-    /// The queues in force with a mechanism.
+    /// The queues for a mechanism.
     #[must_use]
     pub fn queues(&self, mechanism: Mechanism) -> Queues {
         let single = mechanism.is_input_queued() || self.architecture(mechanism) == Architecture::Cioq;
@@ -325,7 +330,7 @@ impl SwitchConfig {
         self.memory.unwrap_or_else(|| self.queues(mechanism).usual_memory())
     }
 
-    /// Whether control packets go ahead with a mechanism.
+    /// Whether control packets precede data for a mechanism.
     #[must_use]
     pub fn control_first(&self, mechanism: Mechanism) -> bool {
         self.control_first.unwrap_or(mechanism == Mechanism::Ccfit)
@@ -351,13 +356,13 @@ impl Default for SwitchConfig {
     }
 }
 
-/// Whom an output serves next.
+/// The order in which an output serves packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbitration {
     /// Its inputs in turn.
     RoundRobin,
-    /// Who came first, from whichever input.
+    /// First come, first served, regardless of the input.
     Fcfs,
 }
 
@@ -365,13 +370,13 @@ pub enum Arbitration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Architecture {
-    /// InfiniBand VOQ switch: a read port per queue, so one input may feed several outputs at
-    /// once; each output serves its inputs round robin.
+    /// InfiniBand VOQ switch: one read port per queue, so an input can feed several outputs at once; each
+    /// output serves its inputs round robin.
     Voq,
     /// Input-queued switch: one read port per input, matched to outputs by iSLIP.
     Iq,
-    /// Buffers at inputs and outputs and a faster crossbar: one read port per input, one write port
-    /// per output.
+    /// Combined input and output queues with a faster crossbar: one read port per input, one write port per
+    /// output.
     Cioq,
 }
 
@@ -379,21 +384,21 @@ pub enum Architecture {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostConfig {
-    /// The most a host injects; by default its link's rate.
+    /// Maximum injection rate. Default: the rate of the host's link.
     pub injection_rate: Option<Rate>,
-    /// The most a host takes out of its input buffer; by default its link's rate.
+    /// Maximum rate at which a host drains its input buffer. Default: the rate of the host's link.
     pub drain_rate: Option<Rate>,
-    /// Memory of the input port, all virtual lanes together.
+    /// Memory of the input port, for all virtual lanes together.
     pub buffer: Bytes,
-    /// Time a host needs per message besides sending its packets (the inverse of its largest
+    /// Time that a host needs per message in addition to sending its packets (the inverse of its maximum
     /// message rate).
     pub message_overhead: Time,
-    /// How the buffer between a host's queues per destination and its link is divided; `none` for no
-    /// such buffer, where no destination ever waits for another. By default as the mechanism has it:
-    /// `single` where there are special queues, else `none`.
+    /// How the buffer between a host's queues per destination and its link is divided. With `none`, there
+    /// is no such buffer, and destinations never wait for each other. Default: `single` with special
+    /// queues, `none` otherwise.
     pub queues: Option<HostQueues>,
-    /// Memory of that buffer, all virtual lanes together; of each queue where they are per
-    /// destination.
+    /// Memory of that buffer, for all virtual lanes together; with queues per destination, memory of each
+    /// queue.
     pub output_buffer: Bytes,
 }
 
@@ -410,19 +415,19 @@ impl Default for HostConfig {
     }
 }
 
-/// What is recorded over time.
+/// Which quantities are recorded over time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// Length of a sampling interval of all time series, of which a run has at most a million.
+    /// Length of a sampling interval of all time series. A run has at most a million intervals.
     pub interval: Time,
-    /// Record utilisation, buffer fill and marks of every switch output over time.
+    /// Record utilization, buffer fill and marks of every switch output over time.
     pub links: bool,
     /// Record throughput of every host over time.
     pub hosts: bool,
-    /// Record throughput, latency and marks of every class of traffic (a flow, a pattern) over time.
+    /// Record throughput, latency and marks of every class of traffic (a flow or a pattern) over time.
     pub classes: bool,
-    /// Record congestion trees: their roots and branches over time, who feeds them, and who only suffers.
+    /// Record congestion trees over time: roots, branches, contributors and victims.
     pub forest: bool,
 }
 

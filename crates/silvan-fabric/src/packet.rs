@@ -1,4 +1,4 @@
-//! Packets and the pool they live in.
+//! Packets, and the pool that stores them.
 
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
@@ -12,7 +12,7 @@ pub(crate) type PacketId = u32;
 /// No packet.
 pub(crate) const NO_PACKET: PacketId = u32::MAX;
 
-/// What a packet is for.
+/// The type of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Carries payload.
@@ -21,18 +21,18 @@ pub(crate) enum Kind {
     Cnp,
     /// Acknowledges a message or a packet.
     Ack,
-    /// Goes ahead of a flow: chooses its route, announces its size to the links.
+    /// Set-up packet: precedes a flow, selects its route, and announces its size to the links.
     SetUp,
-    /// Asks the links of a flow's route how much is announced to them.
+    /// Probe: asks the links of a flow's route how much data is announced to them.
     Probe,
-    /// Goes behind a flow: erases its route, takes its size off the links.
+    /// Tear-down packet: follows a flow, erases its route, and removes its announced size from the links.
     TearDown,
-    /// Brings what one of those three found back to the source.
+    /// Returns the result of one of these three to the source.
     Reply,
 }
 
 impl Kind {
-    /// Whether it tells switches of a flow.
+    /// Whether it announces a flow to switches.
     #[inline]
     pub fn announces(self) -> bool {
         matches!(self, Self::SetUp | Self::Probe | Self::TearDown)
@@ -45,17 +45,17 @@ impl Kind {
     }
 }
 
-/// A packet, from the moment its source starts to send it until it is delivered. One cache line.
+/// A packet, from the moment its source starts to send it until it is delivered. It uses one cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub(crate) struct Packet {
-    /// When its message was generated.
+    /// Time at which its message was generated.
     pub created: Time,
-    /// When its source began to send it.
+    /// Time at which its source started to send it.
     pub injected: Time,
-    /// How long after its head its tail arrives, on the link it crossed last.
+    /// Time between the arrival of its head and of its tail, on the last link it crossed.
     pub tail_lag: Time,
-    /// Bytes of the message it carries; of what announces a flow, the index of the announcement.
+    /// Bytes of the message that it carries; for announcements, the index of the announcement.
     pub payload: u32,
     /// Bytes on the wire.
     pub size: u32,
@@ -65,38 +65,38 @@ pub(crate) struct Packet {
     pub src: u32,
     /// Receiving host.
     pub dst: u32,
-    /// Next packet in the queue it waits in.
+    /// Next packet in the queue in which it waits.
     pub next: PacketId,
-    /// Where flows have routes of their own, the output port of the switch it is in.
+    /// If flows have individual routes, the output port at the switch where it is.
     pub out: Port,
     /// Class of traffic, for the meters.
     pub class: u16,
-    /// The source (traffic generator) at the sending host that its flow belongs to.
+    /// The source (traffic generator) of the sending host to which its flow belongs.
     pub source: u16,
     /// See [`Kind`].
     pub kind: Kind,
     /// Service level.
     pub sl: u8,
-    /// Virtual lane: on a link, that of the link; in a switch, the one on which it will leave.
+    /// Virtual lane: on a link, that of the link; in a switch, the lane on which it will leave.
     pub vl: Vl,
-    /// Where switches change lanes, the one on which it came into the switch that it is in.
+    /// If switches change lanes, the lane on which it arrived at the switch where it is.
     pub came: Vl,
     /// Forward explicit congestion notification, or marking bit: set by a switch, never cleared.
     pub fecn: bool,
-    /// Validation bit: it left through a congested output after it was marked; on acknowledgements,
-    /// that of the packet they answer.
+    /// Validation bit: it left through a congested output after it was marked. In acknowledgements, the bit
+    /// of the packet that they answer.
     pub validated: bool,
     /// Backward explicit congestion notification.
     pub becn: bool,
-    /// How severe the congestion is that a mark tells of; 0 where marks are a bit.
+    /// Severity of the congestion that a mark reports; 0 if marks are single bits.
     pub severity: u8,
     /// Last packet of its message.
     pub last: bool,
-    /// Where packets choose their ports: this one does not.
+    /// If packets select their ports: this packet does not.
     pub pinned: bool,
 }
 
-/// Which packet of its flow one is, and the group that its detour leads over, if it makes one.
+/// The packet number within the flow, and the group over which the packet makes a detour, if it does.
 pub(crate) type Marks = (u64, Option<u16>);
 
 /// All packets in flight. Slots are reused, so memory follows the packets in flight.
@@ -104,7 +104,7 @@ pub(crate) type Marks = (u64, Option<u16>);
 pub(crate) struct Pool {
     slots: Vec<Packet>,
     free: Vec<PacketId>,
-    /// Of packets that may overtake each other, or make detours.
+    /// For packets that can overtake each other or make detours.
     marks: Vec<Marks>,
     /// Telemetry per packet, in the order of the switches that wrote it. Empty unless some rule stamps packets.
     telemetry: Vec<Vec<Telemetry>>,
@@ -116,7 +116,8 @@ impl Pool {
         if let Some(id) = self.free.pop()
             && let Some(slot) = self.slots.get_mut(id as usize)
         {
-            // Field by field: a packet put together elsewhere and copied whole would stall.
+            // Written field by field: copying a complete packet that was just built would stall the
+            // processor.
             let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, .. } = packet;
             let Packet { out, class, source, kind, sl, vl, came, .. } = packet;
             let Packet { fecn, validated, becn, severity, last, pinned, .. } = packet;
@@ -176,50 +177,50 @@ impl Pool {
         &mut self.marks[id as usize]
     }
 
-    /// Says which packet of its flow one is.
+    /// Sets the packet number within the flow.
     pub fn set_number(&mut self, id: PacketId, number: u64) {
         self.marks_of(id).0 = number;
     }
 
-    /// Which packet of its flow one is; 0 where nobody said.
+    /// The packet number within the flow; 0 if it was not set.
     pub fn number(&self, id: PacketId) -> u64 {
         self.marks.get(id as usize).map_or(0, |marks| marks.0)
     }
 
-    /// Says over which group a packet makes a detour.
+    /// Sets the group over which a packet makes a detour.
     pub fn set_detour(&mut self, id: PacketId, group: Option<u16>) {
         self.marks_of(id).1 = group;
     }
 
-    /// The group over which a packet makes a detour, if its first switch said so.
+    /// The group over which a packet makes a detour, if its first switch set one.
     pub fn detour(&self, id: PacketId) -> Option<usize> {
         self.marks.get(id as usize).and_then(|marks| marks.1).map(usize::from)
     }
 
-    /// What was said of a packet besides.
+    /// The packet number and detour of a packet.
     pub fn marks(&self, id: PacketId) -> Marks {
         self.marks.get(id as usize).copied().unwrap_or_default()
     }
 
-    /// Says of a packet what another pool knew of it.
+    /// Sets the packet number and detour of a packet that comes from another pool.
     pub fn set_marks(&mut self, id: PacketId, marks: Marks) {
         if marks != Marks::default() || !self.marks.is_empty() {
             *self.marks_of(id) = marks;
         }
     }
 
-    /// Has a packet brought into the cache.
+    /// Prefetches a packet.
     #[inline]
     pub fn prefetch(&self, id: PacketId) {
         prefetch(&self.slots, id as usize);
     }
 
-    /// Packets alive.
+    /// Number of packets in use.
     pub fn alive(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// All packets alive.
+    /// All packets in use.
     pub fn iter(&self) -> impl Iterator<Item = &Packet> {
         let mut is_free = vec![false; self.slots.len()];
         self.free.iter().for_each(|&id| is_free[id as usize] = true);
@@ -244,12 +245,12 @@ impl std::ops::IndexMut<PacketId> for Pool {
 
 /// A first-in first-out queue of packets, linked through [`Packet::next`].
 ///
-/// Adding a packet writes to the last one and taking one reads the first: neither touches more,
-/// as packets are all over the memory.
+/// Adding a packet writes to the last one, and removing one reads the first one. No other packets are
+/// accessed, because they are scattered in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fifo {
     head: PacketId,
-    /// Means nothing while the queue is empty.
+    /// Has no meaning while the queue is empty.
     tail: PacketId,
 }
 
@@ -265,7 +266,7 @@ impl Fifo {
         self.head == NO_PACKET
     }
 
-    /// The packet whose turn it is.
+    /// The first packet.
     #[inline]
     pub fn head(self) -> Option<PacketId> {
         (self.head != NO_PACKET).then_some(self.head)

@@ -1,20 +1,20 @@
-//! How messages are cut into packets, and what a packet occupies.
+//! How messages are divided into packets, and the size of packets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
 
-/// How messages are cut into packets, and what a packet occupies.
+/// How messages are divided into packets, and the size of packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Packet {
-    /// Largest payload of a packet.
+    /// Maximum payload of a packet.
     pub mtu: Bytes,
-    /// Header and trailer of every data packet, on top of the payload.
+    /// Size of header and trailer of every data packet, in addition to the payload.
     pub header: Bytes,
     /// Size of a control packet (congestion notification, acknowledgement) on the wire.
     pub control: Bytes,
-    /// Buffers and credits are counted in blocks of this size.
+    /// Unit in which buffer space and credits are counted.
     pub credit_block: Bytes,
 }
 

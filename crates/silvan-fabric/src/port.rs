@@ -1,26 +1,26 @@
-//! Ports and virtual lanes as types of their own, so that neither is passed where the other, or the index of a
-//! queue, is meant. Inside they are the numbers that they stand for.
+//! Ports and virtual lanes as separate types, so that they cannot be confused with each other or with
+//! indices of queues. Each wraps a number.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A port of a switch, from 0; a host has the first one alone. Topologies and forwarding tables count ports from 1:
-/// see [`Port::of_number`].
+/// A port of a switch, from 0; a host has only port 0. Topologies and forwarding tables number ports from
+/// 1: see [`Port::of_number`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Port(pub u16);
 
 impl Port {
-    /// The first port, a host's only one.
+    /// The first port; the only one of a host.
     pub const FIRST: Self = Self(0);
 
-    /// The port at an index of what is kept per port.
+    /// The port at an index of per-port data.
     #[inline(always)]
     pub fn new(index: usize) -> Self {
         debug_assert!(index <= usize::from(u16::MAX), "ports fit 16 bits");
         Self(index as u16)
     }
 
-    /// The port that topologies and forwarding tables give a number from 1.
+    /// The port for a number (from 1) in topologies and forwarding tables.
     #[inline(always)]
     pub fn of_number(number: u16) -> Self {
         Self(number - 1)
@@ -32,31 +32,31 @@ impl Port {
         self.0 + 1
     }
 
-    /// The index into what is kept per port.
+    /// The index into per-port data.
     #[inline(always)]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// All ports of a node that has so many.
+    /// All ports of a node with `count` ports.
     #[inline]
     pub fn all(count: usize) -> impl Iterator<Item = Self> + Clone {
         (0..count).map(Self::new)
     }
 
-    /// The next one of so many ports that take turns.
+    /// The next port in round-robin order among `count` ports.
     #[inline(always)]
     pub fn after(self, count: usize) -> Self {
         if self.index() + 1 == count { Self::FIRST } else { Self(self.0 + 1) }
     }
 
-    /// The port with each of its virtual lanes.
+    /// The port combined with each of its virtual lanes.
     #[inline(always)]
     pub fn with_lanes(self, lanes: usize) -> impl Iterator<Item = PortVl> + Clone {
         self.lane_range(lanes).map(PortVl::new)
     }
 
-    /// The indices of the port with each of its virtual lanes.
+    /// The index range of the port's virtual lanes.
     #[inline(always)]
     pub fn lane_range(self, lanes: usize) -> Range<usize> {
         self.index() * lanes..(self.index() + 1) * lanes
@@ -68,35 +68,35 @@ impl Port {
 pub(crate) struct Vl(pub u8);
 
 impl Vl {
-    /// The first one.
+    /// The first virtual lane.
     pub const FIRST: Self = Self(0);
 
-    /// The virtual lane at an index of what is kept per lane.
+    /// The virtual lane at an index of per-lane data.
     #[inline(always)]
     pub fn new(index: usize) -> Self {
         debug_assert!(index <= usize::from(u8::MAX), "virtual lanes fit 8 bits");
         Self(index as u8)
     }
 
-    /// The index into what is kept per lane.
+    /// The index into per-lane data.
     #[inline(always)]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// All virtual lanes of a link that has so many.
+    /// All virtual lanes of a link with `lanes` lanes.
     #[inline]
     pub fn all(lanes: usize) -> impl Iterator<Item = Self> + Clone {
         (0..lanes).map(Self::new)
     }
 
-    /// The next one of so many virtual lanes that take turns.
+    /// The next virtual lane in round-robin order among `lanes` lanes.
     #[inline(always)]
     pub fn after(self, lanes: usize) -> Self {
         if self.index() + 1 == lanes { Self::FIRST } else { Self(self.0 + 1) }
     }
 
-    /// So many virtual lanes in turn, from this one on.
+    /// All virtual lanes in round-robin order, starting with this one.
     #[inline(always)]
     pub fn in_turn(self, lanes: usize) -> impl Iterator<Item = Self> {
         let first = self.index();
@@ -113,7 +113,7 @@ impl PortVl {
     /// The first virtual lane of the first port.
     pub const FIRST: Self = Self(0);
 
-    /// The pair at an index of what is kept per port and virtual lane.
+    /// The pair at an index of data per port and virtual lane.
     #[inline(always)]
     pub fn new(index: usize) -> Self {
         debug_assert!(index <= usize::from(u16::MAX), "ports and virtual lanes fit 16 bits");
@@ -132,26 +132,26 @@ impl PortVl {
         Self(u16::from(vl.0))
     }
 
-    /// The index into what is kept per port and virtual lane.
+    /// The index into data per port and virtual lane.
     #[inline(always)]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// All pairs of a node that has so many ports.
+    /// All pairs of a node with `ports` ports.
     #[inline]
     pub fn all(ports: usize, lanes: usize) -> impl Iterator<Item = Self> + Clone {
         (0..ports * lanes).map(Self::new)
     }
 
-    /// The port, where each has so many virtual lanes.
+    /// The port, if each has `lanes` virtual lanes.
     #[inline(always)]
     pub fn port(self, lanes: usize) -> Port {
-        // In most networks no division is needed.
+        // Most networks have one lane, so no division is needed.
         if lanes == 1 { Port(self.0) } else { Port::new(self.index() / lanes) }
     }
 
-    /// The virtual lane, where each port has so many.
+    /// The virtual lane, if each port has `lanes` virtual lanes.
     #[inline(always)]
     pub fn vl(self, lanes: usize) -> Vl {
         if lanes == 1 { Vl::FIRST } else { Vl::new(self.index() % lanes) }
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_is_taken_apart_as_it_was_put_together() {
+    fn a_pair_returns_its_port_and_lane() {
         for lanes in [1, 3, 16] {
             let pairs: Vec<PortVl> = PortVl::all(5, lanes).collect();
             let each = Port::all(5).flat_map(|port| Vl::all(lanes).map(move |vl| (port, vl)));

@@ -1,13 +1,13 @@
-//! Sets of a switch's ports.
+//! Sets of ports of a switch.
 
 use crate::port::Port;
 
-/// Words of a set.
+/// Number of words of a set.
 const WORDS: usize = 4;
 
-/// Some of the ports of a switch: [`Ports64`] where it has no more than 64, else [`Ports256`].
+/// A set of ports of a switch: [`Ports64`] if the switch has at most 64 ports, otherwise [`Ports256`].
 pub(crate) trait PortSet: Copy + Default + Eq + std::fmt::Debug {
-    /// The set of one port.
+    /// The set of a single port.
     fn of(port: Port) -> Self;
     fn insert(&mut self, port: Port);
     fn remove(&mut self, port: Port);
@@ -15,21 +15,21 @@ pub(crate) trait PortSet: Copy + Default + Eq + std::fmt::Debug {
     fn is_empty(self) -> bool;
     /// Number of ports.
     fn count(self) -> u32;
-    /// Those that are in both.
+    /// The intersection.
     fn and(self, other: Self) -> Self;
-    /// Those that are in one of them.
+    /// The union.
     fn or(self, other: Self) -> Self;
-    /// Those that are not in the other.
+    /// The difference.
     fn without(self, other: Self) -> Self;
-    /// The first port at or after `turn`, going round.
+    /// The first port at or after `turn`, wrapping around.
     fn next(self, turn: Port) -> Option<Port>;
-    /// The ports in order.
+    /// The ports in ascending order.
     fn iter(self) -> impl Iterator<Item = Port>;
-    /// The same as a set of any ports.
+    /// The same set as [`Ports256`].
     fn widen(self) -> Ports256;
 }
 
-/// Some of the ports of a switch, which has at most 64.
+/// A set of ports of a switch with at most 64 ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ports64(u64);
 
@@ -101,14 +101,14 @@ impl PortSet for Ports64 {
     }
 }
 
-/// Some of the ports of a switch, which has at most 256.
+/// A set of ports of a switch with at most 256 ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ports256([u64; WORDS]);
 
 impl Ports256 {
     pub const EMPTY: Self = Self([0; WORDS]);
 
-    /// The set with these bits, the first 64 ports in the first word.
+    /// The set with these bits; the first word contains the first 64 ports.
     #[inline]
     pub fn from_words(words: [u64; WORDS]) -> Self {
         Self(words)
@@ -119,7 +119,7 @@ impl Ports256 {
         Self(std::array::from_fn(|at| join(self.0[at], other.0[at])))
     }
 
-    /// Whether all are among the first 64 ports.
+    /// Whether all ports are among the first 64.
     #[inline]
     fn is_small(&self) -> bool {
         self.0[1] | self.0[2] | self.0[3] == 0
@@ -181,7 +181,7 @@ impl PortSet for Ports256 {
         if self.is_small() {
             return (self.0[0] != 0).then(|| Port::new(self.0[0].trailing_zeros() as usize));
         }
-        // What is left of that word comes last.
+        // The lower bits of the first word come last.
         (first + 1..=first + WORDS).map(|word| word % WORDS).find_map(|word| {
             let bits = self.0[word];
             (bits != 0).then(|| Port::new(word * 64 + bits.trailing_zeros() as usize))
@@ -230,7 +230,7 @@ fn collect<S: PortSet>(ports: impl IntoIterator<Item = Port>) -> S {
     set
 }
 
-/// The first bit at or after `turn` that is set, going round.
+/// The first set bit at or after `turn`, wrapping around.
 #[inline(always)]
 pub(crate) fn next_of(bits: u64, turn: Port) -> Option<Port> {
     let ahead = bits & (u64::MAX << (turn.0 % 64));
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// The set of some ports of `0..most`, beside that of others, is what the standard library's are.
+    /// Compares sets of ports of `0..most` with sets of the standard library.
     fn check<S: PortSet>(most: usize, one: &BTreeSet<Port>, other: &BTreeSet<Port>, turn: Port) {
         let set: S = collect(one.iter().copied());
         let with: S = collect(other.iter().copied());
@@ -268,7 +268,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_sets(
+        fn port_sets_agree_with_standard_sets(
             one in prop::collection::btree_set(0u16..256, 0..12),
             other in prop::collection::btree_set(0u16..256, 0..12),
             turn in 0u16..256,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_past_the_only_request_wraps() {
+    fn a_turn_after_the_only_request_wraps_around() {
         assert_eq!([0, 1, 2, 4].map(|turn| next_of(0b1011, Port(turn)).unwrap().0), [0, 1, 3, 0]);
         assert_eq!(next_of(0b10, Port(5)), Some(Port(1)));
         assert_eq!(next_of(0, Port(3)), None);

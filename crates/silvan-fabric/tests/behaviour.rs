@@ -1,4 +1,4 @@
-//! What the mechanisms do to flows, and what the simulator says about it.
+//! The effect of mechanisms on flows, and the texts that describe a run.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -27,7 +27,7 @@ fn congestion_control_frees_the_victim_and_is_fair() {
     assert!(outcome.warnings.is_empty(), "{:?}", outcome.warnings);
 }
 
-/// Every marking rule that there is, also one that somebody is adding, with its usual parameters.
+/// All marking rules with default parameters, including rules that are added later.
 fn markings() -> Vec<Marking> {
     let schema = schemars::schema_for!(Marking).to_value();
     let kinds = schema["oneOf"].as_array().unwrap().iter().map(|one| &one["properties"]["kind"]["const"]);
@@ -35,7 +35,7 @@ fn markings() -> Vec<Marking> {
 }
 
 #[test]
-fn every_marking_rule_marks_in_every_switch_that_it_goes_with() {
+fn every_marking_rule_marks_in_every_supported_switch() {
     let topology = topology(r#"{"kind": "star", "hosts": 5}"#);
     let mut tried = 0;
     for marking in markings().into_iter().filter(|marking| *marking != Marking::None) {
@@ -52,11 +52,11 @@ fn every_marking_rule_marks_in_every_switch_that_it_goes_with() {
             tried += 1;
         }
     }
-    assert!(tried >= 3 + 3, "FECN in all three, the rules of buffers in one: {tried}");
+    assert!(tried >= 3 + 3, "FECN in all three, the rules that measure buffers in one: {tried}");
 }
 
 #[test]
-fn acknowledgements_carry_marks_as_well_as_notification_packets_do() {
+fn acknowledgements_are_as_effective_as_notification_packets() {
     let (topology, mut config) = testbed(us(250_000));
     config.warmup = us(100_000);
     config.congestion = ib_cc();
@@ -76,7 +76,7 @@ fn receivers_that_coalesce_return_few_notifications() {
     };
     let (all, per_flow, per_port) =
         (notified(None), notified(Some(CoalescePer::Flow)), notified(Some(CoalescePer::Port)));
-    // 40 intervals, two hosts that get marks, from five flows.
+    // 40 intervals, two hosts that receive marks, from five flows.
     assert!(all > 5 * 41, "{all}");
     assert!((41..=5 * 41).contains(&per_flow), "{per_flow}");
     assert!((41..=2 * 41).contains(&per_port), "{per_port}");
@@ -98,7 +98,7 @@ fn a_slow_destination_alone_creates_congestion_and_is_marked() {
 }
 
 #[test]
-fn without_victim_mask_a_port_to_a_slow_host_is_taken_for_a_victim() {
+fn without_victim_mask_a_port_to_a_slow_host_is_treated_as_a_victim() {
     let topology = topology(r#"{"kind": "star", "hosts": 3}"#);
     let mut config = config(us(5_000));
     config.host.drain_rate = Some(Rate::from_gbit(8));
@@ -138,7 +138,7 @@ fn virtual_lanes_isolate() {
 }
 
 #[test]
-fn a_ring_routed_by_shortest_paths_deadlocks_and_the_cycle_is_named() {
+fn a_ring_with_shortest_paths_deadlocks_and_the_cycle_is_reported() {
     let hosts: Vec<String> = (1..=7).map(|i| format!("\"H{i}\"")).collect();
     let switches: Vec<String> = (1..=7).map(|i| format!(r#"{{"name": "S{i}", "ports": 3}}"#)).collect();
     let links: Vec<String> = (1..=7)
@@ -164,12 +164,12 @@ fn a_ring_routed_by_shortest_paths_deadlocks_and_the_cycle_is_named() {
     for name in ["S1:2->S2:3", "S2:2->S3:3", "S3:2->S4:3", "S4:2->S5:3", "S7:2->S1:3"] {
         assert!(text.contains(name), "{text} names {name}");
     }
-    // The same traffic by up*/down* gets through.
+    // With up*/down*, the same traffic is delivered.
     run(&topology, &config);
 }
 
 #[test]
-fn whatever_had_no_effect_is_warned_of() {
+fn settings_without_effect_are_warned_about() {
     let topology = topology(r#"{"kind": "star", "hosts": 3}"#);
     let mut config = config(us(1_000));
     config.congestion = ib_cc();
@@ -198,7 +198,7 @@ fn the_account_names_root_contributors_and_victim() {
 }
 
 #[test]
-fn a_run_that_cannot_be_is_refused_with_the_reason() {
+fn an_invalid_run_is_rejected_with_the_reason() {
     let topology = topology(r#"{"kind": "star", "hosts": 3}"#);
     let message = |change: fn(&mut silvan_fabric::config::Config)| {
         let mut config = config(us(10));

@@ -1,4 +1,4 @@
-//! Input-queued switches with one read port per input, against what a crossbar can do.
+//! Input-queued switches with one read port per input, compared with the limits of a crossbar.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -9,7 +9,7 @@ use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::queueing::Queues;
 use silvan_fabric::traffic::{Flow, Pattern, Traffic};
 
-/// Nothing but the switch limits: no latency, room at both ends. Packets of 64 to 4096 bytes.
+/// Only the switch is a limit: no latency, and large buffers at both ends. Packets of 64 to 4096 bytes.
 fn mixed(hosts: u32, queues: Queues, buffer: u64) -> (silvan_fabric::topology::Topology, Config) {
     let kind =
         format!(r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "16 Gbit/s", "link_delay": "1 ns"}}"#);
@@ -35,18 +35,18 @@ fn throughput(hosts: u32, queues: Queues, buffer: u64) -> f64 {
     run(&topology, &config).summary.throughput_gbit_s / (16.0 * f64::from(hosts))
 }
 
-/// Saturation of first-in first-out inputs with packets of 64 to 4096 bytes, by a work-conserving model
-/// of its own (`verify/crossbar.py`); the limit for many ports is 3 - sqrt 6 = 0.5505. An output that
-/// waits for inputs busy elsewhere gives .667, .583, .543.
+/// Saturation throughput of FIFO inputs with packets of 64 to 4096 bytes, from an independent
+/// work-conserving model (`verify/crossbar.py`); the limit for many ports is 3 - sqrt 6 = 0.5505. If
+/// outputs waited for inputs that are busy with other outputs, the result would be .667, .583, .543.
 #[test]
-fn first_in_first_out_inputs_saturate_as_they_must() {
+fn fifo_inputs_saturate_at_the_known_throughput() {
     for (hosts, expected) in [(2, 0.708), (4, 0.6205), (16, 0.568)] {
         let got = throughput(hosts, Queues::Single, 65_536);
         assert_near(got, expected, 0.012, &format!("{hosts} ports"));
     }
 }
 
-/// With virtual output queues nearly everything goes through (.842 if outputs wait for busy inputs).
+/// With virtual output queues, throughput is close to 1 (.842 if outputs waited for busy inputs).
 #[test]
 fn virtual_output_queues_leave_little_idle() {
     assert_near(throughput(8, Queues::PerOutput, 1 << 20), 0.995, 0.012, "8 ports");
@@ -60,14 +60,14 @@ fn latency_at_a_load_of_four_fifths_is_some_packets() {
     let outcome = run(&topology, &config);
     let since_injection =
         outcome.summary.latency.iter().find(|latency| latency.since == "injection").unwrap();
-    // A packet takes 1 us on average; where outputs waited for busy inputs it was above 35 us.
+    // A packet takes 1 us on average; if outputs waited for busy inputs, the mean would exceed 35 us.
     assert!(since_injection.mean_ns < 8_000.0, "{}", since_injection.mean_ns);
 }
 
-/// H1 sends to H4 without a pause and to H5 besides; H2 and H3 saturate H5. However the packets' sizes put
-/// them out of step, H1 gets its turn at H5: at least one in some sixteen rounds of the three.
+/// H1 sends continuously to H4 and also to H5; H2 and H3 saturate H5. Packet sizes differ, so the senders
+/// are not synchronized, but H1 must be served by H5: at least once in some sixteen rounds of the three.
 #[test]
-fn an_input_that_is_always_busy_gets_its_turn() {
+fn an_input_that_is_always_busy_is_served() {
     let topology = topology(r#"{"kind": "star", "hosts": 5, "link_rate": "16 Gbit/s"}"#);
     for (queues, other) in [Queues::PerOutput, Queues::PerDestination]
         .into_iter()

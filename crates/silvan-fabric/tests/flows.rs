@@ -1,5 +1,4 @@
-//! Flows that are announced before they start: adaptive routes, explicit rates, and switches that
-//! serve first come, first served.
+//! Flows that are announced before they start: adaptive routes, explicit rates, and FCFS switches.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -15,7 +14,7 @@ use silvan_fabric::routing::adaptive::Heuristic;
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::{Flow, Pattern};
 
-/// The network of Zdornov and Birk's figure 1 and its six flows of a megabyte.
+/// The network of figure 1 of Zdornov and Birk with its six flows of one megabyte.
 fn figure_1() -> (Topology, Config) {
     let topology = topology(
         r#"{"kind": "custom", "link_rate": "8 Gbit/s", "link_delay": "5 ns",
@@ -35,7 +34,7 @@ fn figure_1() -> (Topology, Config) {
     (topology, config)
 }
 
-/// When the last flow was complete, in milliseconds.
+/// Completion time of the last flow, in milliseconds.
 fn completion_ms(outcome: &Outcome) -> f64 {
     let times = outcome.summary.flows.iter().map(|flow| flow.completed_ns.unwrap());
     times.max().unwrap() as f64 / 1e6
@@ -63,14 +62,14 @@ fn explicit_rates_save_a_fifth_of_the_phase() {
     }
 }
 
-/// Two flows of one source whose rates differ by three to one: PS spaces all packets alike, each flow
-/// gets its rate.
+/// Two flows of one source whose rates differ by a factor of three: PS spaces all packets equally, and each
+/// flow gets its rate.
 #[test]
 fn selection_gives_each_flow_its_rate() {
     let topology = topology(r#"{"kind": "star", "hosts": 5, "link_rate": "8 Gbit/s"}"#);
     let mut config = config(us(20_000));
     let total = |bytes| Some(Bytes(bytes));
-    // To H5 go 4 MB in all, a quarter of which from H1; to H4 only H1 sends.
+    // H5 receives 4 MB in total, a quarter of it from H1; only H1 sends to H4.
     config.flows = vec![
         Flow { message: total(1_000_000), total: total(1_000_000), ..flow("H1", "H5") },
         Flow { message: total(3_000_000), total: total(3_000_000), ..flow("H2", "H5") },
@@ -79,15 +78,16 @@ fn selection_gives_each_flow_its_rate() {
     config.congestion.mechanism = Mechanism::Saa;
     let outcome = run(&topology, &config);
     let ends: Vec<f64> = outcome.summary.flows.iter().map(|f| f.completed_ns.unwrap() as f64 / 1e6).collect();
-    // The busiest link takes 4 ms; H1's own takes 2 ms, and its flow to H4 meets no busier one.
+    // The most loaded link needs 4 ms. H1's own link needs 2 ms, and its flow to H4 does not cross a more
+    // loaded one.
     for (end, expected) in ends.iter().zip([4.0, 4.0, 2.0]) {
         assert_near(*end, expected, 0.02, "end of a flow");
     }
 }
 
 #[test]
-fn adaptive_routes_spread_what_the_tables_put_on_one_link() {
-    // H1 to H4 of a leaf send to hosts whose default way up is the same link.
+fn adaptive_routes_spread_flows_that_the_tables_put_on_one_link() {
+    // H1 to H4, on one leaf, send to hosts whose default up link is the same.
     let topology = topology(
         r#"{"kind": "modified-k-ary-n-tree", "k": 4, "n": 2, "horizontal_width": 1, "link_rate": "8 Gbit/s"}"#,
     );
@@ -99,13 +99,13 @@ fn adaptive_routes_spread_what_the_tables_put_on_one_link() {
     config.adaptive_routing = Some(AdaptiveRouting::default());
     assert_near(completion_ms(&run(&topology, &config)), 1.0, 0.02, "adaptive");
     config.adaptive_routing = Some(AdaptiveRouting { cache: Some(0), ..AdaptiveRouting::default() });
-    assert_near(completion_ms(&run(&topology, &config)), 3.0, 0.02, "without room in the caches");
+    assert_near(completion_ms(&run(&topology, &config)), 3.0, 0.02, "without cache entries");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever chooses routes and rates, everything arrives in order and the books balance.
+    /// With any adaptive routing and rates, all packets arrive in order and all invariants hold.
     #[test]
     fn announced_flows_lose_nothing(
         (k, n, width) in (2u32..5, 1u32..4, 0u32..3),
@@ -160,7 +160,7 @@ proptest! {
             Ok(outcome) => outcome,
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         };
-        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic stopped long ago");
+        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic has stopped");
         for flow in &outcome.summary.flows {
             prop_assert!(flow.completed_ns.is_some(), "{} is not complete", flow.flow);
         }

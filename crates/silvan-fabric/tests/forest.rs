@@ -1,4 +1,4 @@
-//! Congestion trees of Paper IV on a small tree.
+//! Congestion trees of Paper IV on a small fat tree.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -28,13 +28,13 @@ fn received(outcome: &Outcome, group: &str) -> f64 {
 }
 
 #[test]
-fn standing_trees_fill_the_hotspots_and_starve_the_others() {
+fn static_trees_saturate_the_hotspots_and_starve_the_others() {
     let (topology, config) = network(BASE);
     let outcome = run(&topology, &config);
     let sizes: Vec<(&str, usize)> = outcome.summary.groups.iter().map(|g| (g.group, g.hosts)).collect();
     assert_eq!(sizes, [("hotspots", 2), ("other hosts", 14), ("contributors", 12), ("victims", 4)]);
     let hotspots = received(&outcome, "hotspots");
-    assert!((13.4..13.8).contains(&hotspots), "what they drain, and the buffer they fill: {hotspots}");
+    assert!((13.4..13.8).contains(&hotspots), "the drain rate and the filled buffers: {hotspots}");
     let alone = run(&topology, &network(Forest { contributors: 0, ..BASE }).1);
     assert!(received(&outcome, "other hosts") < 0.7 * received(&alone, "other hosts"));
     let classes: Vec<&str> = outcome.summary.latency.iter().map(|l| l.class.as_str()).collect();
@@ -44,21 +44,21 @@ fn standing_trees_fill_the_hotspots_and_starve_the_others() {
 
 #[test]
 fn mixed_hosts_send_each_share_while_the_other_is_free() {
-    // A third each of 13.5 Gbit/s for two hotspots: none is overloaded.
+    // A third each of 13.5 Gbit/s for two hotspots: neither is overloaded.
     let forest = Forest { contributors: 0, victims: 0, mixed: 25, p: 30, ..BASE };
     let outcome = run(&network(forest.clone()).0, &network(forest).1);
     let group = &outcome.summary.groups[2];
     assert_eq!((group.group, group.hosts), ("mixed hosts", 4));
-    assert_near(group.sent_gbit_s, 13.5, 0.01, "all that a host can");
+    assert_near(group.sent_gbit_s, 13.5, 0.01, "the rate of a host");
 }
 
 #[test]
-fn moving_hotspots_are_nobody_in_particular() {
+fn moving_hotspots_have_no_permanent_hotspot() {
     let (topology, config) = network(Forest { lifetime: Some(us(250)), ..BASE });
     let outcome = run(&topology, &config);
     assert!(outcome.summary.groups.iter().all(|group| group.group != "hotspots"));
     let hot = outcome.summary.hosts.iter().filter(|host| host.received_gbit_s > 13.0).count();
-    assert_eq!(hot, 0, "no host is a hotspot all the time");
+    assert_eq!(hot, 0, "no host is always a hotspot");
     let standing = run(&topology, &network(BASE).1);
     assert!(outcome.summary.throughput_gbit_s > standing.summary.throughput_gbit_s);
 }
@@ -75,7 +75,7 @@ fn an_offered_rate_is_kept() {
 }
 
 #[test]
-fn notifications_have_a_lane_of_their_own_if_asked_to() {
+fn notifications_can_have_a_separate_lane() {
     let (topology, mut config) = network(Forest { contributors: 0, victims: 0, mixed: 100, p: 90, ..BASE });
     config.congestion = ib_cc();
     config.lanes.count = 2;
@@ -85,5 +85,5 @@ fn notifications_have_a_lane_of_their_own_if_asked_to() {
     assert!(own.summary.becn_received > 0);
     assert_ne!(own.summary.becn_received, shared.summary.becn_received);
     config.lanes.control = Some(0);
-    assert_eq!(run(&topology, &config), shared, "all data has the first lane");
+    assert_eq!(run(&topology, &config), shared, "all data uses the first lane");
 }

@@ -1,5 +1,5 @@
-//! Random small networks and traffic. In debug builds every event is checked: credits, buffers,
-//! order, conservation of packets; a breach ends the run with an error.
+//! Random small networks and traffic. Debug builds check every event: credits, buffers, order, conservation
+//! of packets; a violation ends the run with an error.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -16,7 +16,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn books_balance_and_everything_arrives(
+    fn invariants_hold_and_all_packets_arrive(
         seed in prop::collection::vec(any::<u8>(), 40),
         switches in 1usize..5,
         hosts in 2usize..8,
@@ -67,7 +67,7 @@ proptest! {
             Ok(outcome) => outcome,
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         };
-        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic stopped long ago");
+        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic has stopped");
         prop_assert_eq!(outcome.summary.packets_delivered, outcome.summary.packets_injected);
     }
 }

@@ -1,6 +1,6 @@
-//! Queue organisations and special queues on random small networks and traffic. In debug builds
-//! every event is checked (credits, buffers, order, conservation); here, that everything arrives and
-//! that what was taken is given back.
+//! Queue organizations and special queues on random small networks and traffic. Debug builds check every
+//! event (credits, buffers, order, conservation); these tests also check that all packets arrive and that
+//! all resources are released.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -13,7 +13,7 @@ use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues, SpecialArbitration, SpecialQueues};
 use silvan_fabric::traffic::{Flow, Pattern};
 
-/// Flows that stop, some of them to one host, and some random traffic.
+/// Flows with an end, some of them to the same host, and some random traffic.
 fn load(config: &mut Config, hosts: usize, flows: &[(usize, usize, u8)], message: u64) {
     for &(from, to, sl) in flows {
         let (from, to) = (from % hosts, if sl % 2 == 0 { 0 } else { to % hosts });
@@ -32,10 +32,10 @@ fn load(config: &mut Config, hosts: usize, flows: &[(usize, usize, u8)], message
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No packet is reordered, lost or stuck when queues move, run out or are released, and every
-    /// CAM line and special queue is free again after traffic stops.
+    /// No packet is reordered, lost or stuck when special queues are moved, exhausted or released, and
+    /// every CAM line and special queue is free again after the traffic stops.
     #[test]
-    fn special_queues_come_and_go(
+    fn special_queues_are_allocated_and_released(
         seed in prop::collection::vec(any::<u8>(), 40),
         (switches, hosts, lanes) in (1usize..5, 2usize..8, 1u8..3),
         (queues, destinations) in (prop::sample::select(vec![0u8, 1, 2, 4]), 1u16..5),
@@ -70,15 +70,15 @@ proptest! {
             Ok(outcome) => outcome,
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         };
-        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic stopped long ago");
+        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic has stopped");
         let isolation = outcome.summary.isolation.unwrap();
         prop_assert_eq!((isolation.in_use, isolation.lines_in_use), (0, 0), "{:?}", isolation);
         prop_assert!(queues > 0 || isolation.allocations == 0);
     }
 
-    /// Whatever the organisation, everything arrives in order and the books balance.
+    /// With any organization of the queues, all packets arrive in order and all invariants hold.
     #[test]
-    fn organisations_lose_nothing(
+    fn queue_organizations_lose_no_packets(
         seed in prop::collection::vec(any::<u8>(), 40),
         (switches, hosts, lanes) in (1usize..5, 2usize..8, 1u8..3),
         queues in prop::sample::select(vec![
@@ -112,12 +112,12 @@ proptest! {
             Ok(outcome) => outcome,
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         };
-        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic stopped long ago");
+        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic has stopped");
     }
 
-    /// The switch of any organisation does with a queue per output what the fast one does.
+    /// With a queue per output, the general queued switch behaves like the fast VOQ switch.
     #[test]
-    fn the_fast_switch_is_the_general_one(
+    fn the_fast_switch_agrees_with_the_general_one(
         seed in prop::collection::vec(any::<u8>(), 40),
         (switches, hosts, lanes) in (1usize..5, 2usize..8, 1u8..3),
         message in 1u64..9_000,
@@ -129,17 +129,17 @@ proptest! {
         config.switch.buffer = Bytes(16_384);
         load(&mut config, hosts, &flows, message);
         let fast = run(&topology, &config);
-        // There are no control packets, so that it does not matter where they would go.
+        // There are no control packets, so their priority does not matter.
         config.switch.control_first = Some(true);
         let mut general = run(&topology, &config);
-        // Looking once more than necessary is no difference in what happens.
+        // The number of events may differ, because one switch checks its queues more often.
         general.summary.events = fast.summary.events;
         prop_assert!(fast == general);
     }
 }
 
-/// A victim shares a link with a contributor to a congested host: it is held up, unless there are
-/// special queues. Nothing is throttled.
+/// A victim shares a link with a contributor to a congested host. It is blocked unless there are special
+/// queues. No flow is throttled.
 #[test]
 fn victims_pass_congested_flows() {
     let star = |mechanism: Mechanism, queues: u8| {
@@ -152,7 +152,7 @@ fn victims_pass_congested_flows() {
         let mut config = config(us(1_000));
         config.switch.buffer = Bytes(65_536);
         config.congestion.mechanism = mechanism;
-        // One read port gives away what comes in on the fast link only if the crossbar is as fast.
+        // A single read port can forward the traffic of the fast link only if the crossbar is equally fast.
         config.switch.crossbar = mechanism.is_input_queued().then_some(Rate::from_gbit(32));
         if mechanism != Mechanism::None {
             let parts = config.parts();

@@ -1,4 +1,4 @@
-//! What any simulator of a lossless network must meet, from closed forms.
+//! Closed forms that every simulator of a lossless network must match.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -15,20 +15,20 @@ fn since_injection(outcome: &silvan_fabric::outcome::Outcome) -> f64 {
 }
 
 #[test]
-fn zero_load_latency_is_hops_plus_serialisation() {
+fn zero_load_latency_is_hops_plus_serialization() {
     let topology = topology(r#"{"kind": "dumbbell", "link_delay": "7 ns", "trunk_rate": "16 Gbit/s"}"#);
-    for (bytes, serialisation) in [(64, 32.0), (2048, 1024.0), (1000, 500.0)] {
+    for (bytes, serialization) in [(64, 32.0), (2048, 1024.0), (1000, 500.0)] {
         for (to, hops) in [("H2", 1.0), ("H5", 2.0)] {
             let mut config = config(us(100));
             config.flows = vec![Flow { total: Some(Bytes(bytes)), ..flow("H1", to) }];
             let outcome = run(&topology, &config);
-            let expected = hops * 100.0 + (hops + 1.0) * 7.0 + serialisation;
+            let expected = hops * 100.0 + (hops + 1.0) * 7.0 + serialization;
             assert_eq!(since_injection(&outcome), expected, "{bytes} bytes to {to}");
         }
     }
 }
 
-/// Every hop, host to switch among them, is a link's delay, and every switch takes its latency.
+/// Every hop, including host links, takes the delay of the link, and every switch takes its latency.
 #[test]
 fn zero_load_latency_on_multistage_networks() {
     for (links, paths) in [
@@ -39,10 +39,10 @@ fn zero_load_latency_on_multistage_networks() {
             r#"{{"kind": "k-ary-n-fly", "k": 4, "n": 3, "links": "{links}", "link_delay": "7 ns"}}"#
         ));
         for (from, to, switches) in paths {
-            for (bytes, serialisation) in [(278, 139.0), (2048, 1024.0)] {
+            for (bytes, serialization) in [(278, 139.0), (2048, 1024.0)] {
                 let mut config = config(us(100));
                 config.flows = vec![Flow { total: Some(Bytes(bytes)), ..flow(from, to) }];
-                let expected = switches * 100.0 + (switches + 1.0) * 7.0 + serialisation;
+                let expected = switches * 100.0 + (switches + 1.0) * 7.0 + serialization;
                 let outcome = run(&topology, &config);
                 assert_eq!(since_injection(&outcome), expected, "{links}, {bytes} bytes {from} to {to}");
             }
@@ -50,7 +50,7 @@ fn zero_load_latency_on_multistage_networks() {
     }
 }
 
-/// Whatever the architecture, packets may turn round inside a switch of one-way links.
+/// With any architecture, packets may turn around inside a switch with unidirectional links.
 #[test]
 fn multistage_networks_carry_the_identity_at_full_rate() {
     let topology = topology(r#"{"kind": "k-ary-n-fly", "k": 2, "n": 3}"#);
@@ -67,8 +67,8 @@ fn multistage_networks_carry_the_identity_at_full_rate() {
     }
 }
 
-/// Hot flows 000 -> 111 and 011 -> 111 share an output of the second stage equally; what others
-/// send to 101 through the same switch is not in their way.
+/// The hot flows 000 -> 111 and 011 -> 111 share an output of the second stage equally; other hosts'
+/// traffic to 101 passes the same switch without being blocked.
 #[test]
 fn the_root_of_two_hot_flows_is_at_the_second_stage() {
     for links in ["unidirectional", "bidirectional"] {
@@ -85,17 +85,17 @@ fn the_root_of_two_hot_flows_is_at_the_second_stage() {
 }
 
 #[test]
-fn a_faster_link_starts_late_enough_not_to_run_out_of_packet() {
+fn a_faster_link_starts_late_enough_to_send_without_gaps() {
     let topology = topology(r#"{"kind": "dumbbell", "link_delay": "7 ns"}"#);
     let mut config = config(us(100));
     config.flows = vec![Flow { total: Some(Bytes(2048)), ..flow("H1", "H5") }];
-    // On the trunk the packet takes 512 ns, so its head waits that long for the tail to be near;
-    // behind the trunk it takes 1024 ns again.
+    // On the trunk, the packet takes 512 ns, so its head waits until the tail is close enough; after the
+    // trunk, the packet takes 1024 ns again.
     assert_eq!(since_injection(&run(&topology, &config)), 200.0 + 21.0 + 512.0 + 1024.0);
 }
 
 #[test]
-fn slow_links_stretch_packets_and_later_fast_ones_wait_for_the_tail() {
+fn after_a_slow_link_fast_links_wait_for_the_tail() {
     let topology = topology(
         r#"{"kind": "custom", "hosts": ["A", "B"], "link_delay": "1 ns",
             "switches": [{"name": "S", "ports": 2}, {"name": "T", "ports": 2}],
@@ -141,7 +141,8 @@ fn fifo_input_queues_saturate_as_karol_et_al_found() {
         let throughput = run(&topology, &config).summary.throughput_gbit_s / (16.0 * f64::from(hosts));
         assert_near(throughput, expected, 0.01, &format!("{hosts} x {hosts}"));
         config.switch.queues = Some(Queues::PerOutput);
-        // The queues share their input's buffer: it must be large for all to be backlogged.
+        // The queues share the buffer of their input, which must be large enough to keep all of them
+        // backlogged.
         config.switch.buffer = Bytes(4 << 20);
         config.warmup = us(5_000);
         let throughput = run(&topology, &config).summary.throughput_gbit_s / (16.0 * f64::from(hosts));
@@ -181,14 +182,14 @@ fn d_mod_k_carries_shifts_at_full_rate() {
 }
 
 #[test]
-fn a_flow_with_a_total_ends_and_says_when() {
+fn a_flow_with_a_total_reports_its_completion_time() {
     let topology = topology(r#"{"kind": "star", "hosts": 2, "link_delay": "10 ns"}"#);
     let mut config = config(us(1_000));
     let total = Bytes(100 * 2048 + 100);
     config.flows = vec![Flow { total: Some(total), start: us(10), ..flow("H1", "H2") }];
     let flow = &run(&topology, &config).summary.flows[0];
     assert_eq!(flow.received_bytes, total.0);
-    // 10 us, 100 full packets and 100 bytes at 2 bytes per ns, two links and a switch.
+    // 10 us, 100 full packets and 100 bytes at 2 bytes per ns, two links and one switch.
     assert_eq!(flow.completed_ns, Some(10_000 + 100 * 1024 + 50 + 120));
 }
 

@@ -1,4 +1,4 @@
-//! What the numbers of a run count, and when.
+//! The definitions of the measured quantities.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -23,7 +23,7 @@ fn sum(outcome: &Outcome, table: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn received_is_what_the_host_has_drained() {
+fn received_counts_drained_packets() {
     let topology = topology(r#"{"kind": "dumbbell"}"#);
     let mut config = config(us(1_000));
     config.host.drain_rate = Some(Rate(100_000_000));
@@ -35,10 +35,10 @@ fn received_is_what_the_host_has_drained() {
     let summary = &outcome.summary;
     assert_eq!(sum(&outcome, "flows", "received_bytes"), summary.flows[0].received_bytes);
     assert!(summary.classes[0].last_delivery_ns.unwrap() <= summary.simulated_ns);
-    assert!(summary.packets_inside > 400, "a buffer full: {}", summary.packets_inside);
+    assert!(summary.packets_inside > 400, "the packets of a full buffer: {}", summary.packets_inside);
 }
 
-/// Traffic that waits for packets to be delivered starts when they have been drained.
+/// Traffic that waits for deliveries starts when the packets have been drained.
 #[test]
 fn triggers_wait_for_the_drain() {
     let topology = topology(r#"{"kind": "star", "hosts": 4}"#);
@@ -55,7 +55,7 @@ fn triggers_wait_for_the_drain() {
 }
 
 #[test]
-fn sent_is_what_is_on_the_link() {
+fn sent_counts_packets_on_the_link() {
     let topology = topology(r#"{"kind": "star", "hosts": 4, "link_rate": "8 Gbit/s"}"#);
     let mut config = config(us(100));
     config.host.queues = Some(HostQueues::Single);
@@ -84,7 +84,7 @@ fn utilisation_is_at_most_one() {
     }
 }
 
-/// A packet that several outputs mark has one mark.
+/// A packet that is marked by several outputs counts as one marked packet.
 #[test]
 fn each_marked_packet_counts_once() {
     let (topology, mut config) = testbed(us(3_000));
@@ -98,7 +98,7 @@ fn each_marked_packet_counts_once() {
     assert_eq!(sum(&outcome, "network", "fecn_marks"), summary.fecn_marks);
 }
 
-/// The order of `[[flow]]` in the file changes nothing.
+/// The order of `[[flow]]` in the file does not affect the results.
 #[test]
 fn flows_are_served_in_the_order_of_their_names() {
     use silvan_fabric::config::Architecture;

@@ -1,4 +1,4 @@
-//! On/off flow control: receivers that stop their senders.
+//! On/off flow control: receivers that pause and resume their senders.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -15,7 +15,7 @@ fn on_off(xoff: Option<u64>, xon: Option<u64>) -> FlowControl {
 }
 
 #[test]
-fn the_parking_lot_is_that_of_credits() {
+fn the_parking_lot_is_the_same_as_with_credits() {
     let (topology, mut config) = testbed(us(4_000));
     config.warmup = us(1_000);
     let credits = rates(&run(&topology, &config));
@@ -26,7 +26,7 @@ fn the_parking_lot_is_that_of_credits() {
     }
 }
 
-/// One delay after the buffer is too full the sender stops: what it has begun comes in.
+/// The sender stops one link delay after the buffer exceeds the threshold, and completes a started packet.
 #[test]
 fn senders_stop_and_go_at_the_thresholds() {
     let topology =
@@ -47,13 +47,13 @@ fn senders_stop_and_go_at_the_thresholds() {
     };
     let into = codes.iter().zip(down).filter(|(code, _)| names[**code as usize].starts_with("H1->"));
     let most = into.map(|(_, bytes)| *bytes).max().unwrap();
-    // Above the threshold: the packet that exceeds it, what a link of 16 Gbit/s carries in twice 500 ns and
-    // the switch's latency (1.1 us are 2200 B), a packet that had just begun, and what returns.
+    // Above the threshold: the packet that exceeds it, the bytes on a link of 16 Gbit/s in twice 500 ns and
+    // the switch latency (1.1 us are 2200 B), a packet just started, and control packets that return.
     assert!((20_480..=20_480 + 3 * 2_048 + 2_200 + 2_048).contains(&most), "{most}");
 }
 
 #[test]
-fn what_cannot_be_lossless_is_refused() {
+fn configurations_that_could_lose_packets_are_rejected() {
     let topology = topology(r#"{"kind": "dumbbell"}"#);
     let mut config = config(us(10));
     config.flows = vec![flow("H1", "H4")];
@@ -76,9 +76,9 @@ fn what_cannot_be_lossless_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Nothing is lost, no buffer overflows (debug builds check each packet), everything arrives.
+    /// No packet is lost, no buffer overflows (debug builds check each packet), and all packets arrive.
     #[test]
-    fn everything_arrives_within_the_buffers(
+    fn all_packets_arrive_without_overflow(
         seed in prop::collection::vec(any::<u8>(), 40),
         (switches, hosts, lanes) in (1usize..5, 2usize..8, 1u8..4),
         (buffer, message) in (20_000u64..60_000, 1u64..9_000),

@@ -1,4 +1,4 @@
-//! Routes that each packet chooses: which ports, by what load, what is pinned, and the order of delivery.
+//! Adaptive routing per packet: available ports, load criterion, pinned packets, and delivery order.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -16,7 +16,7 @@ fn per_packet() -> AdaptiveRouting {
     AdaptiveRouting { per: RoutePer::Packet, ..AdaptiveRouting::default() }
 }
 
-/// Two leaves with as many hosts and three spines.
+/// Two leaves with the same number of hosts, and three spines.
 fn leaves_and_spines(hosts: usize) -> Topology {
     let names: Vec<String> = (0..2 * hosts).map(|host| format!("\"H{host}\"")).collect();
     let mut links: Vec<String> =
@@ -33,7 +33,7 @@ fn leaves_and_spines(hosts: usize) -> Topology {
     ))
 }
 
-/// Bytes that each link between switches carried, by its name.
+/// Bytes that each link between switches carried, by name.
 fn carried(outcome: &Outcome) -> Vec<(String, f64)> {
     let table = outcome.tables.iter().find(|table| table.name == "links").unwrap();
     let column = |name| &table.columns.iter().find(|column| column.name == name).unwrap().values;
@@ -46,7 +46,7 @@ fn carried(outcome: &Outcome) -> Vec<(String, f64)> {
 }
 
 #[test]
-fn three_flows_of_one_leaf_share_its_links_up_evenly() {
+fn three_flows_of_one_leaf_share_its_up_links_evenly() {
     let topology = leaves_and_spines(3);
     let mut config = config(us(2_000));
     let size = Some(Bytes(1_000_000));
@@ -61,26 +61,26 @@ fn three_flows_of_one_leaf_share_its_links_up_evenly() {
     config.adaptive_routing = Some(per_packet());
     let outcome = run(&topology, &config);
     for done in &outcome.summary.flows {
-        assert_near(done.completed_ns.unwrap() as f64 / 1e6, 1.0, 0.02, "each as if it were alone");
+        assert_near(done.completed_ns.unwrap() as f64 / 1e6, 1.0, 0.02, "each at full rate");
     }
     let up: Vec<f64> =
         carried(&outcome).iter().filter(|(name, _)| name.starts_with("L0:")).map(|x| x.1).collect();
     assert_eq!(up.len(), 3);
     up.iter().for_each(|&busy| assert_near(busy / up.iter().sum::<f64>(), 1.0 / 3.0, 0.02, "of the load"));
-    // They go at the same pace on ways of the same length.
+    // Packets have the same speed on routes of the same length.
     let found = outcome.summary.reordering.unwrap();
     assert_eq!((found.late_packets, found.most_held_bytes, outcome.summary.packets_inside), (0, 0, 0));
 }
 
-/// A link up that is a quarter as fast as the other two is given a quarter of what they are given.
+/// An up link with a quarter of the rate of the other two gets a quarter of their load.
 #[test]
-fn a_slow_link_is_given_what_it_can_carry() {
+fn a_slow_link_gets_load_in_proportion_to_its_rate() {
     let mut topology = leaves_and_spines(3);
     let slow = topology.links.len() - 3;
     for link in [slow - 3, slow] {
         topology.links[link].rate = Rate::from_gbit(2);
     }
-    // Until the buffers at the slow link are full, packets before it hold up the delivery of others.
+    // Until the buffers at the slow link are full, its packets delay the in-order delivery of others.
     let mut config = config(us(4_000));
     config.warmup = us(2_000);
     config.flows = (0..3).map(|host| flow(&format!("H{host}"), &format!("H{}", host + 3))).collect();
@@ -89,14 +89,15 @@ fn a_slow_link_is_given_what_it_can_carry() {
     assert_near(summary.throughput_gbit_s, 18.0, 0.03, "of 2 + 8 + 8 Gbit/s");
     let found = summary.reordering.unwrap();
     assert!(found.late_packets > 100 && found.held_packets > 1_000, "{found:?}");
-    // What the slow link's buffers hold takes half a millisecond, in which three hosts are sent 2 MB.
+    // The slow link needs half a millisecond for the data in its buffers; meanwhile three hosts receive 2
+    // MB.
     assert!((100_000.0..600_000.0).contains(&found.mean_held_ns), "{found:?}");
     assert!((200_000..2_000_000).contains(&found.most_held_bytes), "{found:?}");
 }
 
 #[test]
-fn loads_within_a_grade_are_alike() {
-    // With a grade that no load reaches, ports are drawn, and so collide.
+fn loads_within_a_grade_are_considered_equal() {
+    // If no load reaches the grade, ports are selected randomly, which causes collisions.
     let topology = topology(r#"{"kind": "k-ary-n-tree", "k": 4, "n": 3, "link_rate": "8 Gbit/s"}"#);
     let share = |grade| {
         let mut config = config(us(1_000));
@@ -111,7 +112,7 @@ fn loads_within_a_grade_are_alike() {
 }
 
 #[test]
-fn levels_that_are_not_named_and_control_packets_take_the_tables_ports() {
+fn other_levels_and_control_packets_use_the_ports_of_the_tables() {
     let topology = topology(r#"{"kind": "k-ary-n-tree", "k": 2, "n": 3, "link_rate": "8 Gbit/s"}"#);
     let mut config = config(us(500));
     config.traffic = vec![pattern(Pattern::Uniform { include_self: false })];
@@ -121,12 +122,12 @@ fn levels_that_are_not_named_and_control_packets_take_the_tables_ports() {
     let mut of_level_0 = run(&topology, &config).summary;
     let reordering = of_level_0.reordering.take().unwrap();
     assert_eq!((reordering.late_packets, reordering.held_packets), (0, 0));
-    // Hosts that number their packets have no shortcuts, which events are counted by.
+    // Hosts that number their packets do not use shortcuts, so the number of events differs.
     of_level_0.events = by_tables.events;
     assert_eq!(by_tables, of_level_0);
 }
 
-/// Twelve hosts of four leaves send to H1, one flow that chooses its ports beside them.
+/// Twelve hosts of four leaves send to H1; there is also one adaptive flow.
 fn hotspot(config: &mut Config) -> Topology {
     let hosts: Vec<String> = (5..=16).map(|host| format!("H{host}")).collect();
     config.traffic = vec![silvan_fabric::traffic::Traffic {
@@ -136,14 +137,14 @@ fn hotspot(config: &mut Config) -> Topology {
     topology(r#"{"kind": "k-ary-n-tree", "k": 4, "n": 2, "link_rate": "8 Gbit/s"}"#)
 }
 
-/// Ports of leaves towards spines that carried more than a hundredth of what they could.
-fn used_ways_up(outcome: &Outcome) -> usize {
+/// Ports of leaves towards spines that carried more than one percent of their capacity.
+fn used_up_ports(outcome: &Outcome) -> usize {
     let span = 1.0;
     carried(outcome).iter().filter(|(name, busy)| name.starts_with("L1.") && *busy > 0.01 * span).count()
 }
 
 #[test]
-fn flows_that_are_throttled_keep_to_one_route() {
+fn throttled_flows_keep_one_route() {
     let ways = |pinned: Vec<Pinned>| {
         let mut config = config(us(3_000));
         config.warmup = us(2_000);
@@ -152,14 +153,14 @@ fn flows_that_are_throttled_keep_to_one_route() {
         config.adaptive_routing = Some(AdaptiveRouting { pinned, ..per_packet() });
         let topology = hotspot(&mut config);
         let outcome = run(&topology, &config);
-        (used_ways_up(&outcome), outcome.summary.reordering.unwrap().late_packets)
+        (used_up_ports(&outcome), outcome.summary.reordering.unwrap().late_packets)
     };
     let (free, pinned) = (ways(Vec::new()), ways(vec![Pinned::Throttled]));
     assert!(pinned.1 < free.1, "{pinned:?} of {free:?}");
 }
 
 #[test]
-fn destinations_on_a_line_of_the_cams_keep_to_one_route() {
+fn destinations_on_a_cam_line_keep_one_route() {
     let late = |pinned: Vec<Pinned>, mechanism| {
         let mut config = config(us(3_000));
         config.congestion.mechanism = mechanism;
@@ -173,9 +174,9 @@ fn destinations_on_a_line_of_the_cams_keep_to_one_route() {
     }
 }
 
-/// Whatever the switch and the queues: debug builds check all books, and that nothing is lost.
+/// For any switch and queues, debug builds check all invariants, and that no packet is lost.
 #[test]
-fn every_architecture_lets_packets_choose() {
+fn every_architecture_supports_adaptive_packets() {
     let topology = topology(r#"{"kind": "k-ary-n-tree", "k": 3, "n": 2, "link_rate": "8 Gbit/s"}"#);
     let architectures = [
         (Architecture::Voq, Queues::PerOutput),
@@ -195,7 +196,7 @@ fn every_architecture_lets_packets_choose() {
         let by_tables = run(&topology, &config).summary.throughput_gbit_s;
         config.adaptive_routing = Some(per_packet());
         let chosen = run(&topology, &config).summary;
-        // Packets for several outputs in one queue wait for each other, whichever way they go.
+        // Packets for several outputs in one queue block each other, whichever route they use.
         let least = if queues == Queues::PerOutput { 1.0 } else { 0.9 };
         let who = format!("{architecture:?} {queues:?}");
         assert!(
@@ -207,9 +208,9 @@ fn every_architecture_lets_packets_choose() {
     }
 }
 
-/// What a random permutation gets of what a non-blocking network, one switch, gives it.
+/// Throughput of a random permutation relative to a single switch, which is a non-blocking network.
 #[test]
-fn random_permutations_get_nearly_what_one_switch_gives_them() {
+fn random_permutations_get_nearly_the_throughput_of_one_switch() {
     let tree = topology(r#"{"kind": "fat-tree-648", "link_rate": "16 Gbit/s"}"#);
     let one = topology(r#"{"kind": "star", "hosts": 64, "link_rate": "16 Gbit/s"}"#);
     let per_host = |topology: &Topology, adaptive: Option<AdaptiveRouting>, seed: u64| {

@@ -1,5 +1,5 @@
-//! Quantized congestion notification at one bottleneck (IEEE 802.1Qau): the queue settles at its set point, the link
-//! stays busy, and the sources share it fairly in the long run.
+//! Quantized congestion notification at one bottleneck (IEEE 802.1Qau): the queue converges to its set
+//! point, the link stays busy, and the sources share it fairly in the long run.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,7 +12,8 @@ use silvan_fabric::congestion::marking::{Marking, Sampled};
 use silvan_fabric::congestion::{Congestion, Feedback, Mechanism, Notification};
 use silvan_fabric::outcome::{Outcome, Values};
 
-/// So many hosts send what they can to one, at 10 Gbit/s and in packets of Ethernet; the first 200 ms do not count.
+/// `sources` hosts send to one host at full rate, at 10 Gbit/s and with packets of Ethernet size. The first
+/// 200 ms are warm-up.
 fn bottleneck(sources: usize, duration: Time) -> (silvan_fabric::topology::Topology, Config) {
     let hosts = sources + 1;
     let topology = topology(&format!(r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "10 Gbit/s"}}"#));
@@ -35,7 +36,7 @@ fn rates(outcome: &Outcome) -> Vec<f64> {
     outcome.summary.flows.iter().map(|flow| flow.received_gbit_s).collect()
 }
 
-/// Bytes that wait for the link to H1 at the ends of the intervals after the warm-up.
+/// Bytes that wait for the link to H1 at the ends of the sampling intervals after the warm-up.
 fn queue(outcome: &Outcome) -> Vec<f64> {
     let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
     let column = |name: &str| &links.columns.iter().find(|column| column.name == name).unwrap().values;
@@ -51,7 +52,7 @@ fn queue(outcome: &Outcome) -> Vec<f64> {
 }
 
 #[test]
-fn the_queue_settles_at_its_set_point_and_the_link_stays_busy() {
+fn the_queue_converges_to_its_set_point_and_the_link_stays_busy() {
     for sources in [2, 8, 32, 64] {
         let (topology, config) = bottleneck(sources, us(600_000));
         let outcome = common::run(&topology, &config);
@@ -65,8 +66,8 @@ fn the_queue_settles_at_its_set_point_and_the_link_stays_busy() {
     }
 }
 
-/// Rates drift apart and together again within seconds: the more sources, the longer it takes until that evens out
-/// (docs/questions.md has ten seconds).
+/// Rates diverge and converge again within seconds; with more sources, fairness needs a longer average
+/// (docs/questions.md uses ten seconds).
 #[test]
 fn sources_share_the_link_in_the_long_run() {
     let (topology, config) = bottleneck(2, us(4_000_000));
@@ -74,9 +75,9 @@ fn sources_share_the_link_in_the_long_run() {
     assert!(rates.iter().all(|rate| (4.5..5.5).contains(rate)), "{rates:?}");
 }
 
-/// What the switch itself sends is back sooner than what goes round by the receiver.
+/// Notifications from the switch arrive earlier than those that pass through the receiver.
 #[test]
-fn both_ways_back_and_both_kinds_of_marks_hold_the_queue_down() {
+fn both_notifications_and_both_kinds_of_marks_limit_the_queue() {
     for (notification, feedback) in [
         (Notification::Backward, Feedback::Binary),
         (Notification::Cnp, Feedback::Binary),
@@ -89,7 +90,7 @@ fn both_ways_back_and_both_kinds_of_marks_hold_the_queue_down() {
         let outcome = common::run(&topology, &config);
         let bytes = queue(&outcome);
         let mean = bytes.iter().sum::<f64>() / bytes.len() as f64;
-        // Without control all buffers of the sources are full: 4 x 256 KiB.
+        // Without control, all buffers of the sources are full: 4 x 256 KiB.
         assert!(mean < 100_000.0, "{notification:?}, {feedback:?}: {mean} bytes wait");
         assert!(
             rates(&outcome).iter().sum::<f64>() > 7.0,

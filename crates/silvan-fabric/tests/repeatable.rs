@@ -1,4 +1,4 @@
-//! The same scenario and seed give the same outcome: run by run, and in debug and release builds.
+//! The same scenario and seed give the same outcome in every run, in debug and release builds.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -26,7 +26,7 @@ fn busy() -> (Topology, Config) {
 }
 
 #[test]
-fn two_runs_agree_in_every_bit_and_another_seed_does_not() {
+fn two_runs_agree_exactly_and_another_seed_does_not() {
     let (topology, mut config) = busy();
     let first = run(&topology, &config);
     assert_eq!(first, run(&topology, &config));

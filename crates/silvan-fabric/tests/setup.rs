@@ -1,4 +1,4 @@
-//! What cannot be set up is refused at its key, with a reason of its own kind.
+//! Invalid configurations are rejected at their key, each with its own reason.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
@@ -28,7 +28,7 @@ fn refused(topology: &Topology, tables: &Tables, config: &Config) -> SetupError 
     }
 }
 
-/// What is said of the testbed with one flow and a change.
+/// The error of the testbed with one flow and a change.
 fn changed(change: impl FnOnce(&mut Topology, &mut Tables, &mut Config)) -> SetupError {
     let mut network = topology(r#"{"kind": "dumbbell"}"#);
     let (mut routes, mut settings) = (tables(&network), config(us(10)));
@@ -37,7 +37,7 @@ fn changed(change: impl FnOnce(&mut Topology, &mut Tables, &mut Config)) -> Setu
     refused(&network, &routes, &settings)
 }
 
-/// The same, where only the configuration changes.
+/// The same, with changes of the configuration only.
 fn with(change: impl FnOnce(&mut Config)) -> SetupError {
     changed(|_, _, config| change(config))
 }
@@ -71,7 +71,7 @@ fn a_network_has_bounds() {
         "topology",
         Reason::NoLink(_)
     );
-    // Each link has another delay, there and back.
+    // Each link has another delay in each direction.
     let (switches, ports) = (129_u32, 256_u32);
     let link = |number: u32| Link {
         a: End { node: NodeRef::Host(number), port: 1 },
@@ -231,7 +231,7 @@ fn on_off_flow_control_needs_room() {
 }
 
 #[test]
-fn parts_of_congestion_management_go_together() {
+fn incompatible_congestion_components_are_rejected() {
     let no_outputs = with(|config| config.congestion.marking = Some(Marking::Ipm));
     assert_refused!(no_outputs, "congestion.marking.kind", Reason::NoOutputBuffers);
     let order = with(|config| {
@@ -252,9 +252,9 @@ fn parts_of_congestion_management_go_together() {
     assert_refused!(error, "congestion.isolation", Reason::OneWayLinks { .. });
 }
 
-/// The ranges of all counters fit: no scenario leads to this.
+/// The ranges of all counters are valid: no scenario leads to this error.
 #[test]
-fn counters_that_could_not_be_made_are_told() {
+fn counters_that_cannot_be_created_are_reported() {
     let reason = Reason::NoCounters("latencies cannot be counted");
     let error = SetupError { key: "measure".into(), value: None, reason };
     assert_eq!(error.to_string(), "measure: latencies cannot be counted");
@@ -263,17 +263,17 @@ fn counters_that_could_not_be_made_are_told() {
 }
 
 #[test]
-fn names_are_found_by_number() {
+fn names_are_resolved_to_numbers() {
     let mut network = topology(r#"{"kind": "dumbbell"}"#);
     network.hosts[5].name = "H2".into();
     let names = HostNames::new(&network);
-    assert_eq!(names.find("H2", "flow.0.to"), Ok(1), "the first of that name");
+    assert_eq!(names.find("H2", "flow.0.to"), Ok(1), "the first one with that name");
     assert_eq!(names.find("H7", "flow.0.to"), Ok(6));
     assert_refused!(names.find("S1", "job.0.hosts.3").unwrap_err(), "job.0.hosts.3", Reason::NoSuchHost(_));
 }
 
 #[test]
-fn what_sends_makes_sense() {
+fn sources_are_validated() {
     let sizes = with(|config| {
         config.traffic = vec![pattern(Pattern::Uniform { include_self: false })];
         config.traffic[0].message = Some(Bytes(2_000));

@@ -1,4 +1,4 @@
-//! Nothing that was generated is lost, and nothing waits for ever: cases in which it once did.
+//! Every generated packet is delivered, and no packet waits forever: regression tests for earlier faults.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -15,7 +15,7 @@ fn star(hosts: u32) -> silvan_fabric::topology::Topology {
     topology(&format!(r#"{{"kind": "star", "hosts": {hosts}}}"#))
 }
 
-/// All of `packets` per host and pattern arrive.
+/// Checks that all `packets` per host and pattern arrive.
 fn assert_complete(outcome: &Outcome, packets: u64, what: &str) {
     let summary = &outcome.summary;
     assert_eq!((summary.packets_delivered, summary.packets_inside), (packets, 0), "{what}");
@@ -26,10 +26,10 @@ fn uniform(packets: u64, sl: u8) -> Traffic {
     Traffic { packets_per_host: Some(packets), sl, ..pattern }
 }
 
-/// A flow that is passed over for want of credit is not idle: when a flow on another lane was sent, the
-/// host cleared it away with its messages.
+/// A flow that was skipped because it lacks credit is not idle. Regression: when a flow on another lane was
+/// sent, the host removed it with its messages.
 #[test]
-fn flows_that_lack_credit_are_not_cleared_away() {
+fn flows_that_lack_credit_are_not_removed() {
     let mechanisms = [Mechanism::IbCc, Mechanism::Pfister, Mechanism::Renato, Mechanism::Mvcm];
     for (hosts, buffer, mechanism) in
         [(70, 4_224, Mechanism::IbCc)].into_iter().chain(mechanisms.map(|mechanism| (34, 16_384, mechanism)))
@@ -53,13 +53,13 @@ fn two_flows(config: &mut Config) {
     config.flows = vec![one, other];
 }
 
-/// Two flows need credit of one part of the memory. The one that had it sent its last packet, and nobody
-/// asked again for the other.
+/// Two flows need credit for the same share of the memory. Regression: the flow that had credit sent its
+/// last packet, and the host did not check the other flow again.
 #[test]
-fn flows_that_share_a_part_of_the_memory_both_end() {
-    let organisations = [Queues::PerDestination, Queues::OutputModulo, Queues::DestinationModulo];
+fn flows_that_share_memory_both_complete() {
+    let organizations = [Queues::PerDestination, Queues::OutputModulo, Queues::DestinationModulo];
     for (queues, queue_buffer) in
-        organisations.into_iter().flat_map(|queues| [2_048, 4_096].map(|buffer| (queues, buffer)))
+        organizations.into_iter().flat_map(|queues| [2_048, 4_096].map(|buffer| (queues, buffer)))
     {
         let mut config = config(us(1_000));
         config.switch.queues = Some(queues);
@@ -71,9 +71,9 @@ fn flows_that_share_a_part_of_the_memory_both_end() {
     }
 }
 
-/// A flow waits for room in its host's output buffer, while the host may not inject yet.
+/// A flow waits for space in the output buffer of its host, while the host must not inject yet.
 #[test]
-fn flows_that_wait_for_the_output_buffer_all_end() {
+fn flows_that_wait_for_the_output_buffer_complete() {
     for queues in [HostQueues::Single, HostQueues::PerDestination] {
         let mut config = config(us(2_000));
         config.host.queues = Some(queues);
@@ -86,18 +86,18 @@ fn flows_that_wait_for_the_output_buffer_all_end() {
     }
 }
 
-/// A flow that was ready has to wait, as a notification came meanwhile: the host slept although it knew
-/// when the flow may go on, and although its source had others to draw.
+/// A ready flow has to wait because a notification arrived. Regression: the host slept, although it knew
+/// when the flow may continue and its source could generate other messages.
 #[test]
 fn throttled_flows_are_released() {
     let mut config = config(us(20_000));
     config.congestion = ib_cc();
     config.measure.interval = us(1_000);
     config.traffic = vec![Traffic { message: Some(Bytes(9_000)), ..uniform(6, 0) }];
-    assert_complete(&run(&star(29), &config), 29 * 6, "six packets of each host");
+    assert_complete(&run(&star(29), &config), 29 * 6, "six packets from each host");
 }
 
-/// The smaller packet's want of credit is not forgotten for that of the larger one behind it.
+/// A small packet that lacks credit is not forgotten if a larger one waits behind it.
 #[test]
 fn packets_of_all_sizes_get_their_credit() {
     let mut config = config(us(5_000));
@@ -123,7 +123,7 @@ fn packets_of_all_sizes_get_their_credit() {
     assert!(outcome.summary.flows.iter().all(|flow| flow.received_bytes == 30_000));
 }
 
-/// A host answers on two lanes; the answers on the one that has credit do not wait for the others.
+/// A host answers on two lanes; answers on the lane with credit do not wait for the other lane.
 #[test]
 fn control_packets_of_a_lane_do_not_wait_for_those_of_another() {
     let mut config = config(us(400));
@@ -133,19 +133,19 @@ fn control_packets_of_a_lane_do_not_wait_for_those_of_another() {
     config.congestion.reaction = Some(silvan_fabric::congestion::reaction::Reaction::StaticWindow(
         silvan_fabric::congestion::reaction::StaticWindow::default(),
     ));
-    // H3 and H4 fill lane 1 towards H2, H1 sends on lane 0 and needs H2's answers.
+    // H3 and H4 fill lane 1 towards H2; H1 sends on lane 0 and needs the answers of H2.
     let on = |from: &str, to: &str, sl: u8| Flow { sl, ..flow(from, to) };
     let alone = on("H1", "H2", 0);
     config.flows = vec![alone.clone()];
     let free = rates(&run(&star(6), &config))[0];
     config.flows = vec![alone, on("H2", "H5", 1), on("H3", "H5", 1), on("H4", "H5", 1), on("H6", "H2", 1)];
     let shared = rates(&run(&star(6), &config))[0];
-    assert!(shared > 0.45 * free, "{shared} of {free} Gbit/s, though half the link is free");
+    assert!(shared > 0.45 * free, "{shared} of {free} Gbit/s, although half of the link is free");
 }
 
 #[test]
-fn a_run_ends_when_its_traffic_does_and_says_nothing_is_left() {
+fn a_run_without_remaining_traffic_ends_without_warnings() {
     let mut config = config(Time::from_us(50_000));
     two_flows(&mut config);
-    assert_complete(&run(&star(2), &config), 430, "idle for the rest");
+    assert_complete(&run(&star(2), &config), 430, "idle afterwards");
 }

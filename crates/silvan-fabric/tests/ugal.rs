@@ -1,4 +1,5 @@
-//! UGAL-L: minimal where nothing is in the way, over other groups where all of a group send to one.
+//! UGAL-L: minimal routes without congestion, routes over other groups if all hosts of a group send to the
+//! same group.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -43,9 +44,10 @@ const MINIMAL: &str = r#"{"kind": "minimal"}"#;
 const VALIANT: &str = r#"{"kind": "valiant"}"#;
 const UGAL: &str = r#"{"kind": "ugal"}"#;
 
-/// Eight hosts of a group send to the next group, which one link leads to: minimally they have 16 Gbit/s together.
+/// Eight hosts of a group send to the next group, to which one link leads: with minimal routes they share
+/// 16 Gbit/s.
 #[test]
-fn it_goes_round_what_all_of_a_group_send_to() {
+fn it_avoids_a_congested_global_link() {
     let topology = dragonfly();
     let each = |routing| {
         run_by(&topology, routing, traffic(Pattern::Shift { by: 8 }, 8_000_000_000)).throughput_gbit_s / 72.0
@@ -55,9 +57,10 @@ fn it_goes_round_what_all_of_a_group_send_to() {
     assert!(ugal > 0.95 * valiant && ugal > 2.0 * minimal, "{minimal} {valiant} {ugal}");
 }
 
-/// Sparse uniform traffic goes minimally, so nearly as fast as by minimal routes; Valiant's take a global link more.
+/// Sparse uniform traffic uses minimal routes, so it is nearly as fast as with minimal routing; Valiant's
+/// routes have one more global link.
 #[test]
-fn it_goes_minimally_where_little_is_in_the_way() {
+fn it_uses_minimal_routes_at_low_load() {
     let topology = dragonfly();
     let latency = |routing| {
         let summary =
@@ -68,9 +71,10 @@ fn it_goes_minimally_where_little_is_in_the_way() {
     assert!(ugal < 1.1 * minimal && valiant > 1.2 * minimal, "{minimal} {valiant} {ugal}");
 }
 
-/// A bias that no queue reaches keeps all packets on minimal ways: the same run, but for the lane in the last group.
+/// With a bias that no queue reaches, all packets use minimal routes: the run is the same, except for the
+/// lane in the last group.
 #[test]
-fn a_large_bias_is_minimal() {
+fn a_large_bias_forces_minimal_routes() {
     let topology = dragonfly();
     let rate = |routing: &str| {
         run_by(&topology, routing, traffic(Pattern::Uniform { include_self: false }, 4_000_000_000))

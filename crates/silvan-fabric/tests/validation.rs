@@ -1,5 +1,4 @@
-//! Switches with buffers at inputs and outputs, marking and validation, and the reactions that live
-//! from acknowledgements.
+//! CIOQ switches, marking and validation, and the reactions that require acknowledgements.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -15,7 +14,7 @@ use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
 use silvan_fabric::queueing::Queues;
 use silvan_fabric::traffic::{Flow, Pattern};
 
-/// A byte per nanosecond, and MVCM's packets.
+/// One byte per nanosecond, and the packets of MVCM.
 fn cycles(duration: Time) -> Config {
     let mut config = config(duration);
     config.packet.mtu = Bytes(256);
@@ -35,7 +34,7 @@ fn since_injection(outcome: &silvan_fabric::outcome::Outcome) -> f64 {
 }
 
 #[test]
-fn an_idle_switch_adds_its_latency_alone() {
+fn an_idle_switch_adds_only_its_latency() {
     let topology = topology(DUMBBELL);
     for (to, hops) in [("H2", 1.0), ("H5", 2.0)] {
         let mut config = cycles(us(50));
@@ -44,10 +43,10 @@ fn an_idle_switch_adds_its_latency_alone() {
     }
 }
 
-/// FIFO inputs lose to head-of-line blocking what Karol et al. found; a crossbar of twice the links'
-/// rate makes up for it.
+/// FIFO inputs lose throughput to head-of-line blocking as found by Karol et al.; a crossbar with twice the
+/// link rate compensates for it.
 #[test]
-fn a_speedup_of_two_makes_up_for_first_in_first_out_queues() {
+fn a_speedup_of_two_compensates_for_fifo_queues() {
     let topology = topology(r#"{"kind": "star", "hosts": 8}"#);
     let mut config = config(us(20_000));
     config.warmup = us(2_000);
@@ -60,19 +59,19 @@ fn a_speedup_of_two_makes_up_for_first_in_first_out_queues() {
     };
     assert_near(throughput(Architecture::Iq, None), 0.6184, 0.03, "one");
     let alone = throughput(Architecture::Cioq, Some(Rate::from_gbit(16)));
-    assert!((0.55..0.70).contains(&alone), "buffers at outputs alone do not: {alone}");
+    assert!((0.55..0.70).contains(&alone), "output buffers alone do not: {alone}");
     assert!(throughput(Architecture::Cioq, None) > 0.97, "two");
 }
 
-/// With a window of w packets a lone flow sends w packets per round trip, or at the link's rate.
+/// With a window of w packets, a single flow sends w packets per round trip, or at the rate of the link.
 #[test]
-fn a_window_lets_so_many_packets_pass_per_round_trip() {
+fn a_window_limits_the_packets_per_round_trip() {
     let topology = topology(DUMBBELL);
     let mut config = cycles(us(400));
     config.warmup = us(40);
     config.flows = vec![flow("H1", "H5")];
     let trip = RoundTrip::of(&topology, &tables(&topology), &config);
-    // Two switches and three links each way, a packet and its acknowledgement.
+    // Two switches and three links in each direction, a packet and its acknowledgement.
     assert_eq!(trip.shortest(), Time::from_ns(2 * (2 * 2 + 3) + 278 + 22));
     assert_eq!((trip.hops, trip.stages, trip.radix, trip.packets()), (2, 1, 4, 2));
     config.congestion.notification = Some(Notification::AckEach);
@@ -82,7 +81,7 @@ fn a_window_lets_so_many_packets_pass_per_round_trip() {
     }
 }
 
-/// Three flows congest H5, one of them across the trunk, which the victim from H2 to H4 shares.
+/// Three flows congest H5. One of them crosses the trunk, which the victim from H2 to H4 shares.
 fn hot_and_cold(congestion: Congestion) -> silvan_fabric::outcome::Outcome {
     let topology = topology(DUMBBELL);
     let mut config = cycles(us(2_000));
@@ -114,9 +113,9 @@ fn every_mechanism_helps_the_victim_and_keeps_the_root_busy() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 160, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever marks and whatever reacts, everything arrives in order and the books balance.
+    /// With any marking and reaction, all packets arrive in order and all invariants hold.
     #[test]
-    fn marking_reaction_and_queues_go_together(
+    fn marking_reaction_and_queues_can_be_combined(
         seed in prop::collection::vec(any::<u8>(), 40),
         (switches, hosts, lanes) in (1usize..5, 2usize..8, 1u8..3),
         marking in prop::sample::select(vec![
@@ -169,6 +168,6 @@ proptest! {
             Ok(outcome) => outcome,
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         };
-        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic stopped long ago");
+        prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic has stopped");
     }
 }

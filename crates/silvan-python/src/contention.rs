@@ -1,4 +1,4 @@
-//! Contention of random permutations under adaptive routing of flows.
+//! Contention of random permutations under adaptive routing per flow.
 
 use std::time::Instant;
 
@@ -8,9 +8,9 @@ use silvan_fabric::routing::adaptive::{FlowLevel, Heuristic, Permutations};
 use silvan_fabric::topology::TopologySpec;
 
 use crate::convert::{self, SilvanError};
-use crate::run::TELL_EVERY;
+use crate::run::PROGRESS_EVERY;
 
-/// Columns over permutations. Written for JSON.
+/// Columns with one value per permutation. Serialized to JSON.
 #[derive(Default, Serialize)]
 struct Columns {
     flows: Vec<u32>,
@@ -19,9 +19,9 @@ struct Columns {
     mean_switches: Vec<f64>,
 }
 
-/// Sets random permutations up on a tree, flow by flow, and counts for each flow the flows on its
-/// worst link. `topology` is JSON, as the table `[topology]` of a scenario; `routing` is `default`
-/// or a heuristic; permutations `first`, `first + 1`, ... are those of the seed.
+/// Routes random permutations on a tree, flow by flow, and counts for each flow the flows on its most
+/// loaded link. `topology` is the table `[topology]` of a scenario, as JSON; `routing` is `default` or a
+/// heuristic; `first`, `first + 1`, ... are the numbers of the permutations that derive from the seed.
 ///
 /// `progress(done)` is called at most five times a second.
 #[pyfunction]
@@ -43,7 +43,7 @@ pub fn contention<'py>(
     };
     let mut network = py.detach(|| network(topology, heuristic, cache_entries))?;
     let mut columns = Columns::default();
-    let mut told = Instant::now();
+    let mut last_call = Instant::now();
     for done in 0..permutations {
         let number = first.wrapping_add(done);
         let found = py
@@ -54,9 +54,9 @@ pub fn contention<'py>(
         columns.mean.push(found.mean());
         columns.mean_switches.push(found.mean_switches());
         py.check_signals()?;
-        if let (true, Some(progress)) = (told.elapsed() >= TELL_EVERY, &progress) {
+        if let (true, Some(progress)) = (last_call.elapsed() >= PROGRESS_EVERY, &progress) {
             progress.call1((done + 1,))?;
-            told = Instant::now();
+            last_call = Instant::now();
         }
     }
     convert::to_python(py, &columns)

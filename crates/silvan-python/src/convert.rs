@@ -5,40 +5,47 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-create_exception!(silvan, SilvanError, pyo3::exceptions::PyException, "What Silvan refuses or cannot do.");
+create_exception!(silvan, SilvanError, pyo3::exceptions::PyException, "Base class of all errors of Silvan.");
 create_exception!(
     silvan,
     ScenarioError,
     SilvanError,
-    "A scenario is wrong: says where, what, and what is right."
+    "A scenario is invalid. The message states the position, the error and what would be valid."
 );
-create_exception!(silvan, ModelError, SilvanError, "A run could not be built or go on, with its context.");
+create_exception!(silvan, ModelError, SilvanError, "A run could not be set up or could not continue.");
 create_exception!(
     silvan,
     FabricError,
     SilvanError,
-    "The files of a real fabric are wrong or do not fit together."
+    "The files of a real fabric are invalid or do not match."
 );
 
-create_exception!(silvan, TraceError, SilvanError, "A trace is wrong: says where, what, and what is right.");
+create_exception!(
+    silvan,
+    TraceError,
+    SilvanError,
+    "A trace is invalid. The message states the position, the error and what would be valid."
+);
 
-/// Python objects of a value that serialises to JSON.
+/// Converts a value that serializes to JSON to Python objects.
 pub fn to_python<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value).map_err(|e| PyValueError::new_err(e.to_string()))?;
     py.import("json")?.call_method1("loads", (text,))
 }
 
-/// Overrides as the command line gives them: dotted keys and texts.
+/// Converts overrides to the form of the command line: dotted keys and strings.
 ///
-/// A Python text is read like the text after `--set key=`: `"1 ms"` is a quantity, `"12"` a
-/// number. Everything else is written as the TOML value it is.
+/// A Python string is interpreted like the text after `--set key=`: `"1 ms"` is a quantity, `"12"` a
+/// number. Other values are written as TOML.
 pub fn overrides(given: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, String)>> {
     let Some(given) = given else { return Ok(Vec::new()) };
     given
         .iter()
         .map(|(key, value)| {
             let key: String = key.extract().map_err(|_| {
-                PyTypeError::new_err(format!("an override's key must be a dotted text, not {key:?}"))
+                PyTypeError::new_err(format!(
+                    "the key of an override must be a string with dots, not {key:?}"
+                ))
             })?;
             let text = match value.cast::<PyString>() {
                 Ok(text) => text.to_cow()?.into_owned(),
@@ -49,10 +56,10 @@ pub fn overrides(given: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Str
         .collect()
 }
 
-/// Lists and tables go no deeper than this; a list may hold itself, and the stack has an end.
+/// Maximum nesting of lists and tables. A list may contain itself, which would overflow the stack.
 const DEEPEST: usize = 64;
 
-/// A Python value as TOML, on one line; `depth` counts what it is inside of.
+/// Formats a Python value as TOML on one line; `depth` is its nesting level.
 fn toml_value(key: &str, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<String> {
     if depth > DEEPEST {
         let message = format!("--set {key}: lists and tables nested more than {DEEPEST} deep");
@@ -84,17 +91,17 @@ fn toml_value(key: &str, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Str
             .collect::<PyResult<_>>()?;
         return Ok(format!("{{ {} }}", items.join(", ")));
     }
-    // Numbers of numpy and the like offer `__index__` or `__float__`.
+    // Numbers of numpy and similar libraries provide `__index__` or `__float__`.
     if let Ok(item) = value.call_method0("item") {
         return toml_value(key, &item, depth + 1);
     }
     Err(PyTypeError::new_err(format!(
-        "{key} = {value:?}: a {} cannot be written in a scenario; use a text, number, truth value, list or dict",
+        "{key} = {value:?}: a {} cannot be written in a scenario; use a string, number, bool, list or dict",
         value.get_type().name()?
     )))
 }
 
-/// A TOML basic string.
+/// Formats a TOML basic string.
 fn toml_text(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -15,7 +15,7 @@ use silvan_scenario::import::{ibnetdiscover, lanes, lft, lst};
 
 use crate::convert::{self, FabricError};
 
-/// What can be said of a fabric with its tables. Written for JSON.
+/// Summary of a fabric and its tables. Serialized to JSON.
 #[derive(Serialize)]
 struct Report {
     topology: String,
@@ -24,23 +24,24 @@ struct Report {
     links: usize,
     pairs_routed: u64,
     pairs_unroutable: u64,
-    /// Why the first of them are not routed.
+    /// Reasons why the first of them are not routed.
     problems: Vec<String>,
     /// Number of pairs by number of switches crossed.
     hops: BTreeMap<usize, u64>,
     all_to_all: Load,
-    /// A circle of channels in which packets can wait for each other; with `lanes`, of lanes of them.
+    /// A dependency cycle of channels in which packets can wait for each other; if `lanes` is given, of
+    /// lanes of channels.
     deadlock: Option<String>,
-    /// The same lane by lane, where service levels or SL-to-VL tables are known.
+    /// Analysis per lane, if service levels or SL-to-VL tables are known.
     lanes: Option<LaneAnalysis>,
-    /// The SL-to-VL table of all links, where they have the same; what a scenario's
-    /// `lanes.sl_to_vl` takes.
+    /// The SL-to-VL table of all links if it is the same everywhere; a valid value of `lanes.sl_to_vl` in a
+    /// scenario.
     sl_to_vl: Option<Map>,
-    /// Groups of ports for adaptive routing, which are kept but not simulated.
+    /// Number of port groups for adaptive routing. They are stored but not simulated.
     adaptive_groups: usize,
-    /// Files by what was taken from them.
+    /// Files that were used, with what was read from them.
     used: Vec<File>,
-    /// Files from which nothing was taken, and why.
+    /// Files that were not used, with the reason.
     ignored: Vec<File>,
 }
 
@@ -48,9 +49,9 @@ struct Report {
 #[derive(Serialize)]
 struct File {
     file: String,
-    /// What it is; `None`: not known.
+    /// Its format; `None` if unknown.
     kind: Option<String>,
-    /// What was taken from it, or why nothing was.
+    /// What was read from it, or why it was not used.
     note: String,
 }
 
@@ -65,7 +66,7 @@ impl File {
     }
 }
 
-/// One path or several.
+/// One path or several paths.
 #[derive(FromPyObject)]
 pub enum Paths {
     /// A file or folder.
@@ -74,7 +75,7 @@ pub enum Paths {
     Many(Vec<PathBuf>),
 }
 
-/// Flows per directed link between switches, if every host sent to every other.
+/// Flows per directed link between switches if every host sent to every other host.
 #[derive(Serialize)]
 struct Load {
     links: u64,
@@ -96,7 +97,7 @@ fn options(default_rate: Option<&str>) -> PyResult<ibnetdiscover::Options> {
 
 fn report(site: Site) -> Report {
     let Site { topology, tables, .. } = &site;
-    let analysis = routing::analyse(topology, tables);
+    let analysis = routing::analyze(topology, tables);
     let between = analysis.between_switches;
     let lanes = site.lanes.as_ref().map(|lanes| routing::check_lanes(topology, tables, lanes));
     let deadlock = match &lanes {
@@ -128,8 +129,8 @@ fn report(site: Site) -> Report {
     }
 }
 
-/// The files that `ibdmchk` reads, by name: links, tables and, where lanes are known, service
-/// levels of paths and SL-to-VL tables.
+/// The files that `ibdmchk` reads, by name: links, tables and, if lanes are known, service levels of paths
+/// and SL-to-VL tables.
 fn for_ibdmchk(site: &Site) -> Result<BTreeMap<&'static str, String>, TopologyError> {
     let mut files = BTreeMap::from([
         ("opensm-subnet.lst", lst::write(&site.topology)?),
@@ -143,7 +144,8 @@ fn for_ibdmchk(site: &Site) -> Result<BTreeMap<&'static str, String>, TopologyEr
     Ok(files)
 }
 
-/// Checks a real fabric: do the tables route all pairs, how even is the load, can it deadlock.
+/// Checks a real fabric: whether the tables route all pairs, how evenly the load is distributed, and
+/// whether deadlock is possible.
 #[pyfunction]
 #[pyo3(signature = (paths, tables=None, default_rate=None))]
 pub fn fabric_check<'py>(
@@ -156,7 +158,7 @@ pub fn fabric_check<'py>(
     convert::to_python(py, &report)
 }
 
-/// The same fabric in the files that `ibdmchk` reads: text by file name.
+/// Returns the same fabric as files that `ibdmchk` reads: text by file name.
 #[pyfunction]
 #[pyo3(signature = (paths, tables=None, default_rate=None))]
 pub fn fabric_ibdmchk<'py>(
@@ -178,10 +180,10 @@ fn load(paths: Paths, tables: Option<PathBuf>, default_rate: Option<&str>) -> Py
     site::load(&paths, tables.as_deref(), options(default_rate)?).map_err(failed)
 }
 
-/// Forwarding tables in the format of OpenSM's dump, and the network as `ibnetdiscover` would
-/// write it, with the same LIDs and GUIDs: of a real fabric (`ibnetdiscover` output,
-/// ibsim netlist), or of the network of a scenario file (`.toml`). Without `routing`, those of
-/// the scenario, or what suits the fabric.
+/// Returns forwarding tables in the format of OpenSM's dump, and the network in the format of
+/// `ibnetdiscover`, with the same LIDs and GUIDs. `topology` is a real fabric (`ibnetdiscover` output,
+/// ibsim netlist) or a scenario file (`.toml`). Without `routing`, the routing of the scenario or the
+/// default of the fabric is used.
 #[pyfunction]
 #[pyo3(signature = (topology, routing=None, default_rate=None))]
 pub fn fabric_route(
@@ -202,7 +204,7 @@ pub fn fabric_route(
     })
 }
 
-/// The network of a file, with its tables where the file is a scenario.
+/// The network of a file, with its tables if the file is a scenario.
 fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Topology, Option<Tables>)> {
     if path.extension().is_none_or(|ending| ending != "toml") {
         return Ok((site::topology(path, options(default_rate)?).map_err(failed)?, None));

@@ -1,7 +1,7 @@
 //! `silvan._core`: the simulator as a Python extension module.
 //!
-//! Nothing is decided here: values are converted, the GIL is released while Rust works, errors
-//! become the exceptions of the Python package.
+//! This crate only converts values, releases the GIL while Rust code runs, and converts errors to the
+//! exceptions of the Python package.
 //!
 //! | file | what it binds |
 //! | --- | --- |
@@ -25,7 +25,7 @@ mod scenario;
 mod tables;
 mod trace;
 
-/// The compiled half of the package `silvan`.
+/// The compiled part of the package `silvan`.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();

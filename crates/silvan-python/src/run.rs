@@ -1,4 +1,4 @@
-//! A run: advanced in slices without the GIL, so that Python may interrupt it and be told how far it is.
+//! A run. It advances in slices without the GIL, so that Python can interrupt it and receive its progress.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,12 @@ use crate::convert::{self, ModelError, ScenarioError};
 use crate::scenario::Scenario;
 use crate::tables;
 
-/// Wall time of a slice: how long Ctrl-C waits at most.
+/// Wall time of a slice: the maximum delay of Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
 /// Wall time between two calls of the progress function.
-pub(crate) const TELL_EVERY: Duration = Duration::from_millis(200);
+pub(crate) const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
-/// What a finished run gives.
+/// The results of a finished run.
 #[pyclass(module = "silvan._core", frozen)]
 pub struct Run {
     outcome: Outcome,
@@ -27,7 +27,7 @@ pub struct Run {
 
 #[pymethods]
 impl Run {
-    /// Totals and averages.
+    /// Totals and averages of the run.
     #[getter]
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         convert::to_python(py, &self.outcome.summary)
@@ -39,7 +39,7 @@ impl Run {
         self.tables.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// The columns of a table by name; numbers are the simulator's own memory.
+    /// The columns of a table by name. Numeric columns share the memory of the simulator.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyDict>> {
         match self.tables.iter().find(|(known, _)| known == name) {
             Some((_, table)) => Ok(table.clone_ref(py)),
@@ -50,19 +50,19 @@ impl Run {
         }
     }
 
-    /// What happened, in sentences.
+    /// The most important results, in sentences.
     #[getter]
     fn account(&self) -> Vec<String> {
         self.outcome.account.clone()
     }
 
-    /// Whatever was asked for and had no effect.
+    /// Settings that had no effect.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.outcome.warnings.clone()
     }
 
-    /// Wall time of the run in seconds, building the network included.
+    /// Wall time of the run in seconds, including the construction of the network.
     #[getter]
     const fn wall_s(&self) -> f64 {
         self.wall_s
@@ -94,41 +94,41 @@ pub fn run(
     Ok(Run { outcome, tables, wall_s })
 }
 
-/// Advances to the end, with a look at signals after every slice.
-fn advance(py: Python<'_>, simulation: &mut Simulation, tell: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+/// Advances to the end and checks for signals after every slice.
+fn advance(py: Python<'_>, simulation: &mut Simulation, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let mut slice: u64 = 10_000;
-    let mut told = Instant::now();
+    let mut last_call = Instant::now();
     loop {
         let began = Instant::now();
         let state =
             py.detach(|| simulation.advance(slice)).map_err(|e| ModelError::new_err(e.to_string()))?;
         if let Err(error) = py.check_signals() {
             if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-                call(tell, state)?;
+                call(progress, state)?;
             }
             return Err(error);
         }
         if state.done {
             return Ok(());
         }
-        if told.elapsed() >= TELL_EVERY {
-            call(tell, state)?;
-            told = Instant::now();
+        if last_call.elapsed() >= PROGRESS_EVERY {
+            call(progress, state)?;
+            last_call = Instant::now();
         }
         slice = next_slice(slice, began.elapsed());
     }
 }
 
-/// A slice of about [`SLICE`], judged by the last one; never more than doubled at once, since
-/// the pace of a run changes as congestion sets in.
+/// Number of events for a slice of about [`SLICE`], estimated from the last slice. It at most doubles,
+/// because a run may become slower as congestion sets in.
 fn next_slice(events: u64, took: Duration) -> u64 {
     let factor = SLICE.as_secs_f64() / took.as_secs_f64().max(1e-6);
     ((events as f64 * factor.clamp(0.25, 2.0)) as u64).clamp(1_000, 50_000_000)
 }
 
-fn call(tell: Option<&Bound<'_, PyAny>>, state: Progress) -> PyResult<()> {
-    if let Some(tell) = tell {
-        tell.call1((state.now.0 / 1_000, state.end.0 / 1_000, state.events))?;
+fn call(progress: Option<&Bound<'_, PyAny>>, state: Progress) -> PyResult<()> {
+    if let Some(progress) = progress {
+        progress.call1((state.now.0 / 1_000, state.end.0 / 1_000, state.events))?;
     }
     Ok(())
 }

@@ -8,10 +8,10 @@ use pyo3::types::PyDict;
 
 use crate::convert::{self, ScenarioError};
 
-/// A validated scenario: what is simulated, and how. Immutable.
+/// A validated scenario: a complete, immutable description of a simulation.
 ///
-/// It remembers the text it came from, so that further overrides act on what the user wrote
-/// and not on values that were filled in.
+/// It keeps the original text, so that further overrides apply to what the user wrote and not to defaults
+/// that were filled in.
 #[pyclass(module = "silvan", frozen)]
 pub struct Scenario {
     inner: silvan_scenario::Scenario,
@@ -35,7 +35,7 @@ impl Scenario {
         Ok(Self { inner, text, origin, base_dir, overrides })
     }
 
-    /// The scenario as Rust knows it.
+    /// The scenario as a Rust value.
     pub const fn inner(&self) -> &silvan_scenario::Scenario {
         &self.inner
     }
@@ -48,8 +48,7 @@ impl Scenario {
     #[pyo3(signature = (path, overrides=None))]
     fn load(py: Python<'_>, path: PathBuf, overrides: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let overrides = convert::overrides(overrides)?;
-        // The scenario crate words what can be wrong with a file; its text is read again only
-        // to be remembered.
+        // The scenario crate reports all errors of a file. Its text is read again only to be stored.
         let inner = py
             .detach(|| silvan_scenario::Scenario::load(&path, &overrides))
             .map_err(|e| ScenarioError::new_err(e.to_string()))?;
@@ -59,8 +58,8 @@ impl Scenario {
         Ok(Self { inner, text, origin: path.display().to_string(), base_dir, overrides })
     }
 
-    /// Reads a scenario from text. Files it names are looked for in `base_dir`; messages call
-    /// the text `origin`.
+    /// Reads a scenario from a string. Files that it names are relative to `base_dir`; `origin` is its name
+    /// in error messages.
     #[staticmethod]
     #[pyo3(signature = (text, origin="<text>", base_dir=None, overrides=None))]
     fn from_toml(
@@ -74,15 +73,15 @@ impl Scenario {
         Self::new(py, text, origin.to_owned(), base_dir.unwrap_or_else(|| ".".into()), overrides)
     }
 
-    /// The same scenario with more overrides by dotted key; later ones win.
+    /// Returns the scenario with additional overrides by dotted key; later ones take precedence.
     fn with_overrides(&self, py: Python<'_>, overrides: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut all = self.overrides.clone();
         all.extend(convert::overrides(Some(overrides))?);
         Self::new(py, self.text.clone(), self.origin.clone(), self.base_dir.clone(), all)
     }
 
-    /// The resolved scenario, every default written out. With `standalone`, files that it
-    /// names are named by their absolute paths, so that it reads the same from any folder.
+    /// Returns the resolved scenario as TOML, with every default written out. With `standalone`, file names
+    /// are absolute paths, so that it can be read from any folder.
     #[pyo3(signature = (*, standalone=false))]
     fn to_toml(&self, standalone: bool) -> PyResult<String> {
         let text = if standalone {
@@ -93,18 +92,18 @@ impl Scenario {
         text.map_err(|e| ScenarioError::new_err(e.to_string()))
     }
 
-    /// What can be said before a run: sizes, routing, deadlock check, estimated cost.
+    /// Returns a summary without running: sizes, routing, deadlock check, estimated cost.
     fn check<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = py.detach(|| self.inner.check()).map_err(|e| ScenarioError::new_err(e.to_string()))?;
         convert::to_python(py, &report)
     }
 
-    /// The scenario's congestion control as options of OpenSM's configuration file.
+    /// Returns the scenario's congestion control as options of OpenSM's configuration file.
     fn opensm_options(&self) -> PyResult<String> {
         silvan_scenario::opensm::options(&self.inner).map_err(|e| ScenarioError::new_err(e.to_string()))
     }
 
-    /// The scenario's name, or the name of its file without ending.
+    /// The scenario's name, or the name of its file without extension.
     #[getter]
     fn name(&self) -> String {
         match &self.inner.spec.name {
@@ -115,31 +114,31 @@ impl Scenario {
         }
     }
 
-    /// The text that it was read from, without the overrides.
+    /// The text from which it was read, without the overrides.
     #[getter]
     fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where it was read from, as messages call it.
+    /// Its name in error messages, usually the file name.
     #[getter]
     fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Folder in which files named by the scenario are looked for.
+    /// Folder to which file names in the scenario are relative.
     #[getter]
     fn base_dir(&self) -> PathBuf {
         self.base_dir.clone()
     }
 
-    /// The overrides in force, as texts, in order.
+    /// The overrides as strings, in order.
     #[getter]
     fn overrides(&self) -> Vec<(String, String)> {
         self.overrides.clone()
     }
 
-    /// The seed from which all randomness derives.
+    /// The seed from which all random numbers derive.
     #[getter]
     const fn seed(&self) -> u64 {
         self.inner.spec.seed
@@ -156,7 +155,7 @@ impl Scenario {
     }
 }
 
-/// The JSON Schema of scenario files, as text.
+/// Returns the JSON Schema of scenario files, as text.
 #[pyfunction]
 pub fn schema() -> PyResult<String> {
     serde_json::to_string_pretty(&silvan_scenario::schema()).map_err(|e| PyValueError::new_err(e.to_string()))

@@ -1,12 +1,12 @@
-//! Tables of a run for numpy, without copies. Python makes Arrow tables of them
-//! (`python/silvan/_tables.py`): Arrow in Rust would take longer to compile than all the rest.
+//! Tables of a run for numpy, without copies. Python converts them to Arrow tables
+//! (`python/silvan/_tables.py`), because an Arrow crate would dominate the compile time.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use silvan_fabric::outcome::{Table, Values};
 
-/// A numeric column that numpy reads in place: `numpy.asarray(view)` makes no copy and keeps
-/// the memory alive. Read-only.
+/// A numeric column that numpy reads in place: `numpy.asarray(view)` makes no copy and keeps the memory
+/// alive. Read-only.
 #[pyclass(module = "silvan._core", frozen)]
 pub struct ArrayView {
     numbers: Numbers,
@@ -20,7 +20,7 @@ enum Numbers {
 
 #[pymethods]
 impl ArrayView {
-    /// numpy's array interface: where the numbers are, and of what kind.
+    /// The array interface of numpy: address and type of the numbers.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (address, kind) = match &self.numbers {
@@ -45,8 +45,8 @@ impl ArrayView {
     }
 }
 
-/// The columns of a table by name: an [`ArrayView`] each, or for a column of names a pair of codes
-/// and list of names.
+/// The columns of a table by name: an [`ArrayView`] for numbers, or a pair of codes and list of names for a
+/// column of names.
 pub fn columns(py: Python<'_>, table: Table) -> PyResult<Py<PyDict>> {
     let columns = PyDict::new(py);
     for column in table.columns {

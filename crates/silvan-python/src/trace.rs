@@ -1,4 +1,4 @@
-//! Traces of applications: checked, converted, generated.
+//! Traces of applications: checking, conversion, generation.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -19,7 +19,7 @@ use silvan_trace::{Trace, write};
 
 use crate::convert::{self, TraceError};
 
-/// What Python gives: how a trace is read and what communication costs. Quantities are texts.
+/// Options from Python: how a trace is read, and the costs of communication. Quantities are strings.
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Request {
@@ -112,7 +112,7 @@ impl Request {
     }
 }
 
-/// Reads a trace and runs it without a network, or reads it through (`stream`).
+/// Reads a trace and runs it without a network, or only reads it (`stream`).
 #[pyfunction]
 pub fn trace_check<'py>(
     py: Python<'py>,
@@ -129,7 +129,7 @@ pub fn trace_check<'py>(
     convert::to_python(py, &checked.map_err(failed)?)
 }
 
-/// What was written. For JSON.
+/// Description of a written file. Serialized to JSON.
 #[derive(Serialize)]
 struct Written {
     contents: Contents,
@@ -167,8 +167,8 @@ fn sized<S: serde::de::DeserializeOwned>(sizes: &str) -> PyResult<S> {
     serde_json::from_str(sizes).map_err(failed)
 }
 
-/// Makes a trace from sizes and writes it as GOAL: of a `kernel` of HPC Challenge, a `collective` operation,
-/// or a training step of a `transformer`.
+/// Generates a trace from sizes and writes it as GOAL: of a `kernel` of HPC Challenge, a `collective`
+/// operation, or a training step of a `transformer`.
 #[pyfunction]
 pub fn trace_generate<'py>(
     py: Python<'py>,

@@ -1,25 +1,25 @@
-//! What is wrong with a scenario: where, which key, its value, and what would be right.
+//! Errors of a scenario: position, key, value, what is wrong, and what would be valid.
 
 use std::fmt;
 
 use silvan_fabric::SetupError;
 
-/// A scenario that cannot be used. Reads like
-/// `testbed.toml:12: congestion.marking.threshold = 99: must be 0 to 15`.
+/// A scenario that cannot be used. It is displayed as `testbed.toml:12: congestion.marking.threshold = 99:
+/// must be 0 to 15`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScenarioError {
-    /// File and line, or the override (`--set seed`) that brought the value in.
+    /// File and line, or the override (`--set seed`) that set the value.
     pub place: String,
-    /// Dotted path of the key, where there is one.
+    /// Dotted path of the key, if the error belongs to one.
     pub key: Option<String>,
-    /// The value as written, shortened, where there is one.
+    /// The value as written, shortened, if the error belongs to one.
     pub value: Option<String>,
-    /// What is wrong and what would be right.
+    /// What is wrong and what would be valid.
     pub what: String,
 }
 
 impl ScenarioError {
-    /// An error that belongs to no key: of the whole file, or of the model built from it.
+    /// An error without a key: it concerns the whole file or the model built from it.
     pub(crate) fn of_file(origin: &str, what: impl Into<String>) -> Self {
         Self { place: origin.to_owned(), key: None, value: None, what: what.into() }
     }
@@ -29,7 +29,7 @@ impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.place)?;
         if let Some(key) = &self.key {
-            // An override names its key already; say it once.
+            // An override already names its key; do not repeat it.
             if self.place.strip_prefix("--set ") != Some(key) {
                 write!(f, ": {key}")?;
             }
@@ -43,7 +43,7 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// A fault at a key, before it is known where that key was written and with which value.
+/// An error at a key, before the key's position and value are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub path: String,
@@ -56,14 +56,14 @@ impl Fault {
     }
 }
 
-/// The key is the same; its value is shown as it was written.
+/// Keeps the key; the value is displayed as it was written.
 impl From<SetupError> for Fault {
     fn from(error: SetupError) -> Self {
         Self::new(error.key, error.reason.to_string())
     }
 }
 
-/// The known name most like a wrong one, if any is like it at all.
+/// The known name most similar to a wrong one, if any is similar enough.
 pub(crate) fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wrong = wrong.to_lowercase();
     let mut best = None;
@@ -78,12 +78,12 @@ pub(crate) fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>)
     best
 }
 
-/// "; did you mean `x`?" or nothing.
+/// Returns "; did you mean `x`?", or an empty string.
 pub(crate) fn did_you_mean<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(wrong, known).map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
-/// Names as a list for a message: "`a`, `b`, `c`", cut short where there are very many.
+/// Formats names as a list for a message: "`a`, `b`, `c`", shortened if there are many.
 pub(crate) fn name_list(names: &[&str]) -> String {
     const SHOWN: usize = 24;
     let mut list: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
@@ -93,7 +93,7 @@ pub(crate) fn name_list(names: &[&str]) -> String {
     list.join(", ")
 }
 
-/// A text cut to what a message can bear.
+/// Shortens a text for a message.
 pub(crate) fn shorten(text: &str) -> String {
     const LIMIT: usize = 60;
     if text.chars().count() <= LIMIT {
@@ -107,10 +107,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_likeness_is_needed_for_a_suggestion() {
+    fn only_similar_names_are_suggested() {
         assert_eq!(nearest("treshold", ["threshold", "upper"]), Some("threshold"));
         assert_eq!(nearest("IB-CC", ["none", "ib-cc"]), Some("ib-cc"));
-        assert_eq!(nearest("H9", ["H1", "H2"]), None, "any host would be as near as any other");
+        assert_eq!(nearest("H9", ["H1", "H2"]), None, "both hosts are equally similar");
     }
 
     #[test]

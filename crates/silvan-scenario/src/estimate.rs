@@ -1,5 +1,5 @@
-//! What a run would cost, to an order of magnitude: from what is offered, not from what the network
-//! will bear.
+//! Estimates the cost of a run to an order of magnitude, from the offered traffic. How much of it the
+//! network can carry is not considered.
 
 use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
@@ -11,12 +11,12 @@ use silvan_trace::Kind;
 use crate::rows;
 use crate::spec::Spec;
 
-/// What a run would cost.
+/// The estimated cost of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
     /// Data packets sent.
     pub packets: f64,
-    /// Packets times links crossed.
+    /// Packets multiplied by the links they cross.
     pub packet_hops: f64,
     /// Events to process.
     pub events: f64,
@@ -28,12 +28,12 @@ pub struct Estimate {
 
 /// Packet-hops per second of wall time, on one core.
 const PACKET_HOPS_PER_S: f64 = 1e7;
-/// Events per packet-hop: the arrival, and now and then a blocked output that wakes up.
+/// Events per packet hop: the arrival, and occasionally the wake-up of a blocked output.
 const EVENTS_PER_HOP: f64 = 1.6;
-/// Bytes that the model keeps per packet in a buffer.
+/// Bytes of memory per buffered packet.
 const PACKET_BYTES: f64 = 64.0;
 
-/// Estimates a run whose packets cross so many links on average.
+/// Estimates a run whose packets cross `hops` links on average.
 pub(crate) fn estimate((spec, jobs): (&Spec, &[Job]), topology: &Topology, hops: f64) -> Estimate {
     let (host, drain) = rates(spec, topology);
     let hosts = topology.hosts.len();
@@ -44,7 +44,7 @@ pub(crate) fn estimate((spec, jobs): (&Spec, &[Job]), topology: &Topology, hops:
         packets += offered.packets;
         wire += offered.wire;
     }
-    // Many flows may share a host: together they send no more than all hosts can.
+    // Many flows may start at one host: together they send no more than the host can.
     let bound = bytes(host, spec.duration) * hosts as f64;
     if wire > bound {
         packets *= bound / wire;
@@ -64,7 +64,7 @@ pub(crate) fn estimate((spec, jobs): (&Spec, &[Job]), topology: &Topology, hops:
     }
 }
 
-/// The most a host sends and takes in: at most what the fastest link of a host carries.
+/// The rates at which a host sends and receives, limited by the fastest host link.
 pub(crate) fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
     let of_host = |end: NodeRef| matches!(end, NodeRef::Host(_));
     let links = topology.links.iter().filter(|link| of_host(link.a.node) || of_host(link.b.node));
@@ -72,13 +72,13 @@ pub(crate) fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
     (spec.host.injection_rate.unwrap_or(link).min(link), spec.host.drain_rate.unwrap_or(link).min(link))
 }
 
-/// What a source sends: packets, and bytes on the wire.
+/// Traffic that a source sends: packets, and bytes on the wire.
 struct Offered {
     packets: f64,
     wire: f64,
 }
 
-/// Messages of a source, on average.
+/// Average message of a source.
 struct Messages {
     payload: f64,
     packets: f64,
@@ -90,15 +90,15 @@ impl Messages {
     fn new(packet: &Packet, least: Option<Bytes>, most: Option<Bytes>) -> Self {
         let least = least.unwrap_or(packet.mtu).0.max(1);
         let most = most.map_or(least, |most| most.0.max(least));
-        // The mean of all sizes from the least to the largest.
+        // Mean over all sizes from the smallest to the largest.
         let sizes = (most - least + 1) as f64;
         let packets = (packets_up_to(most, packet.mtu.0) - packets_up_to(least - 1, packet.mtu.0)) / sizes;
         let payload = (least as f64 + most as f64) / 2.0;
         Self { payload, packets, wire: payload + packets * packet.header.0 as f64 }
     }
 
-    /// What is sent in some time: at most what is offered per time, what the host sends and what it
-    /// can start, in at most so many messages.
+    /// Traffic sent in a given time. It is limited by the offered rate, the rate of the host, the rate at
+    /// which messages can start, and the number of messages.
     fn sent(&self, spec: &Spec, offered: Option<Rate>, host: Rate, time: Time, most: f64) -> Offered {
         let overhead = spec.host.message_overhead.as_secs_f64();
         let each = self.wire / (host.0.max(1) as f64 / 8.0) + overhead;
@@ -109,7 +109,7 @@ impl Messages {
     }
 }
 
-/// Packets of one message of each size from one byte to so many, together.
+/// Total number of packets of one message of each size from 1 to `size` bytes.
 fn packets_up_to(size: u64, mtu: u64) -> f64 {
     let (full, rest) = ((size / mtu) as f64, (size % mtu) as f64);
     mtu as f64 * full * (full + 1.0) / 2.0 + rest * (full + 1.0)

@@ -1,4 +1,4 @@
-//! Topologies and tables that a scenario takes from files.
+//! Topologies and tables that a scenario reads from files.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use silvan_fabric::topology::Topology;
 
 use crate::import::{ibnetdiscover, lanes, site, text};
 
-/// Reads the wiring of a fabric, of any sort that [`site`] knows.
+/// Reads the topology of a fabric, in any format that [`site`] detects.
 pub(crate) fn topology(
     path: &Path,
     link_delay: Time,

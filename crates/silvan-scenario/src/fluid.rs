@@ -1,5 +1,5 @@
-//! What fluid rates say of a scenario's flows: the best that its links allow, and what they get
-//! without congestion control.
+//! Fluid rates of a scenario's flows: the rates that the links allow, and the rates without congestion
+//! control.
 
 use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
@@ -16,12 +16,12 @@ use crate::error::{Fault, ScenarioError};
 use crate::scenario::Scenario;
 use crate::spec::Spec;
 
-/// The answer of [`Scenario::fluid`].
+/// Result of [`Scenario::fluid`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FluidReport {
-    /// Explicit flows in their order, then those of the traffic patterns.
+    /// Explicit flows in the order of the scenario, then the flows of the traffic patterns.
     pub flows: Vec<FluidFlow>,
-    /// Without congestion control; none where it cannot be said, see `uncontrolled_missing`.
+    /// Without congestion control; `None` where these rates cannot be computed, see `uncontrolled_missing`.
     pub uncontrolled: Option<FluidTotal>,
     /// Max-min fair rates.
     pub max_min: FluidTotal,
@@ -29,21 +29,20 @@ pub struct FluidReport {
     pub saa: FluidTotal,
     /// Why there are no rates without congestion control.
     pub uncontrolled_missing: Option<String>,
-    /// What the single application assignment took as weights: "total", where every flow has one,
-    /// or "equal".
+    /// Weights of the single application assignment: "total" if every flow has a total, otherwise "equal".
     pub weights: &'static str,
 }
 
 /// A flow and its rates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FluidFlow {
-    /// Its name; for those of a pattern the pattern's name and the hosts.
+    /// Name of the flow; for flows of a pattern, the name of the pattern and the hosts.
     pub flow: String,
     /// Name of the sending host.
     pub from: String,
     /// Name of the receiving host.
     pub to: String,
-    /// Payload in all, if it has an end.
+    /// Total payload in bytes, if limited.
     pub total_bytes: Option<u64>,
     /// Without congestion control.
     pub uncontrolled: Option<FluidShare>,
@@ -53,37 +52,38 @@ pub struct FluidFlow {
     pub saa: FluidShare,
 }
 
-/// What one flow gets.
+/// Rate of one flow.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FluidShare {
-    /// Payload while all flows are there, in Gbit/s.
+    /// Payload rate while all flows are active, in Gbit/s.
     pub gbit_s: f64,
-    /// What holds it back: a link, a host that injects or drains no faster, or "its own rate".
-    /// Without congestion control it is the root of the congestion tree, on the flow's way or not.
+    /// What limits the rate: a link, the injection or drain rate of a host, or "its own rate". Without
+    /// congestion control, the root of the congestion tree, even if it is not on the flow's route.
     pub bottleneck: String,
-    /// When it has sent its total, from the start of the scenario; none for flows without one.
+    /// Time at which the flow has sent its total, from the start of the scenario; `None` for flows without
+    /// a total.
     pub completed_ns: Option<u64>,
 }
 
-/// What all flows get together.
+/// Total over all flows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FluidTotal {
     /// Sum of the rates, in Gbit/s.
     pub gbit_s: f64,
-    /// When the last flow with a total has sent it.
+    /// Time at which the last flow with a total has sent it.
     pub completed_ns: Option<u64>,
 }
 
 impl Scenario {
-    /// The rates of the scenario's flows as fluids while all are there, and when those with a
-    /// total end. Latency, buffers and the scenario's mechanism play no part.
+    /// Computes the rates of the scenario's flows as fluids while all are active, and the completion times
+    /// of flows with a total. Latency, buffers and the scenario's mechanism are not modeled.
     ///
     /// # Errors
-    /// As [`Scenario::build`]; patterns whose destinations change from message to message.
+    /// As [`Scenario::build`]; and for patterns that choose a destination for each message.
     pub fn fluid(&self) -> Result<FluidReport, ScenarioError> {
         let (topology, tables, config) = self.build()?;
         if config.path_lanes.is_some_and(|lanes| lanes.detours.is_some()) {
-            let what = "has no rates to compute: fluids follow forwarding tables, and these routes depend on more than \
+            let what = "has no rates to compute: fluid rates need forwarding tables, and these routes depend on more than \
                         the destination; choose \"minimal\"";
             return Err(self.locate(Fault::new("routing.kind", what)));
         }
@@ -96,7 +96,7 @@ impl Scenario {
     }
 }
 
-/// A flow before it has rates.
+/// A flow before its rates are computed.
 struct Wanted {
     name: String,
     from: u32,
@@ -108,7 +108,7 @@ struct Wanted {
     stop: Option<Time>,
 }
 
-/// All flows of a scenario, those of its patterns included.
+/// All flows of a scenario, including those of its patterns.
 fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
     let mut wanted = Vec::new();
     for flow in &spec.flow {
@@ -131,8 +131,9 @@ fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
     for (number, traffic) in spec.traffic.iter().enumerate() {
         let pairs = pairs(spec, topology, (number, traffic))?;
         if wanted.len() + pairs.len() > MAX_FLOWS {
-            let what =
-                format!("gives more than {MAX_FLOWS} flows with those before it, the most there may be");
+            let what = format!(
+                "makes more than {MAX_FLOWS} flows together with those before it, which is the maximum"
+            );
             return Err(Fault::new(format!("traffic.{number}"), what));
         }
         let name = traffic.name.clone().unwrap_or_else(|| format!("traffic {}", number + 1));
@@ -149,12 +150,12 @@ fn flows(spec: &Spec, topology: &Topology) -> Result<Vec<Wanted>, Fault> {
         }));
     }
     if wanted.is_empty() {
-        return Err(Fault::new("traffic", "nobody sends to anybody else, so there are no rates to compute"));
+        return Err(Fault::new("traffic", "no host sends to another one, so there are no rates to compute"));
     }
     Ok(wanted)
 }
 
-/// Who sends to whom in a pattern, as a run has it.
+/// The sources and destinations of a pattern, as in a simulation.
 fn pairs(
     spec: &Spec,
     topology: &Topology,
@@ -177,7 +178,7 @@ fn pairs(
             senders.iter().map(|&from| images[from as usize]).collect()
         }
         Pattern::Uniform { .. } | Pattern::AllToAll | Pattern::Forest(_) => {
-            let what = "chooses a destination for each message, but fluid rates are those of flows that last: \
+            let what = "chooses a destination for each message, but fluid rates need fixed destinations: \
                         give [[flow]], or a pattern of kind `permutation`, `shift` or `hotspots`";
             return Err(Fault::new(format!("traffic.{number}.pattern.kind"), what));
         }
@@ -185,14 +186,14 @@ fn pairs(
     Ok(senders.into_iter().zip(targets).filter(|(from, to)| from != to).collect())
 }
 
-/// Bytes on the wire of a payload sent in messages of a size.
+/// Bytes on the wire for a payload that is sent in messages of a given size.
 fn on_the_wire(packet: &Packet, payload: f64, message: Bytes) -> f64 {
     let packets = message.0.max(1).div_ceil(packet.mtu.0.max(1));
     payload * (1.0 + packets as f64 * packet.header.0 as f64 / message.0.max(1) as f64)
 }
 
-/// Why the rates without control do not describe a scenario's switches, if so.
-fn not_modelled(spec: &Spec) -> Option<String> {
+/// Why the rates without congestion control do not apply to the scenario's switches, if so.
+fn not_modeled(spec: &Spec) -> Option<String> {
     let mechanism = spec.congestion.mechanism;
     let switch = &spec.switch;
     let queues = switch.queues(mechanism);
@@ -214,7 +215,7 @@ struct Case<'a> {
     problem: Problem,
     flows: Vec<Wanted>,
     demands: Vec<Demand>,
-    /// Whether all flows have a total, which then is their weight.
+    /// Whether all flows have a total. The totals are then the weights.
     sized: bool,
 }
 
@@ -246,7 +247,7 @@ impl<'a> Case<'a> {
         let equal = self.problem.with_equal_weights();
         let (max_min, max_min_total) = self.shares(|active| Ok(max_min(&equal, active)))?;
         let (saa, saa_total) = self.shares(|active| Ok(saa(&self.problem, active)))?;
-        let (free, missing) = match not_modelled(self.spec) {
+        let (free, missing) = match not_modeled(self.spec) {
             Some(why) => (None, Some(why)),
             None => match self.shares(|active| uncontrolled(&self.problem, active)) {
                 Ok(found) => (Some(found), None),
@@ -277,7 +278,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Rates while all are there, and the ends, under a rule.
+    /// Rates while all flows are active, and completion times, under one rule.
     fn shares(
         &self,
         rule: impl Fn(&[bool]) -> Result<Allocation, FluidError>,
@@ -317,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn headers_take_their_part_of_links_and_ends() {
+    fn headers_use_capacity_of_links_and_hosts() {
         let report = fluid(
             "[packet]\nmtu = \"1000 B\"\nheader = \"200 B\"\n\
              [[flow]]\nfrom = \"H1\"\nto = \"H2\"\ntotal = \"1 MB\"\n\
              [[flow]]\nfrom = \"H3\"\nto = \"H2\"\ntotal = \"3 MB\"\nmessage = \"500 B\"\n",
         )
         .unwrap();
-        // 1.2 MB and 4.2 MB on the wire of 1 GB/s.
+        // 1.2 MB and 4.2 MB at 1 GB/s on the wire.
         assert_eq!(report.saa.completed_ns, Some(5_400_000));
         let rates: Vec<f64> = report.flows.iter().map(|flow| flow.saa.gbit_s).collect();
         assert!((rates[0] - 8.0 / 5.4).abs() < 1e-9 && (rates[1] - 24.0 / 5.4).abs() < 1e-9, "{rates:?}");
@@ -334,13 +335,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_lasting_flows_is_refused_at_its_key() {
+    fn patterns_without_fixed_destinations_are_rejected_at_their_key() {
         let message = fluid("[[traffic]]\npattern = { kind = \"uniform\" }\n").err().unwrap();
         let start = "a.toml:7: traffic.0.pattern.kind = \"uniform\": chooses a destination for each message";
         assert!(message.starts_with(start), "{message}");
         let alone = "pattern = { kind = \"hotspots\", to = [\"H1\"] }";
         let message = fluid(&format!("[[traffic]]\nhosts = [\"H1\"]\n{alone}\n")).err().unwrap();
-        assert!(message.contains("nobody sends to anybody else"), "{message}");
+        assert!(message.contains("no host sends to another one"), "{message}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Jobs of a scenario: what their ranks do, and on which hosts they are.
+//! Jobs of a scenario: the programs of their ranks, and the hosts on which the ranks run.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -21,49 +21,49 @@ use crate::error::Fault;
 use crate::spec::Spec;
 use crate::validate::ensure;
 
-/// A parallel application: ranks on hosts, which compute, send messages and wait for each other's. What messages
-/// take is the network's, beside all other traffic.
+/// A parallel application: its ranks run on hosts, compute, send messages and wait for messages from each
+/// other. The network, shared with all other traffic, determines how long messages take.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
-    /// As shown in results; by default "job 1" and so on.
+    /// Name in results. Default: "job 1", "job 2" and so on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What its ranks do.
+    /// The program of the ranks.
     pub program: Program,
-    /// Hosts that its ranks may be on, in this order; by default all that no job before it uses, in the
-    /// network's order.
+    /// Hosts on which the ranks can be placed, in this order. Default: all hosts that no earlier job uses,
+    /// in the order of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
-    /// How ranks are put on these hosts.
+    /// How ranks are assigned to these hosts.
     #[serde(default)]
     pub placement: Placement,
-    /// How ranks share these hosts, where there are several on each.
+    /// How ranks are distributed if several of them share a host.
     #[serde(default)]
     pub sharing: Sharing,
-    /// Ranks that share a host, at most 64; what they send each other meets no network.
+    /// Ranks per host, 1 to 64. Messages between ranks of one host do not use the network.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 64))]
     pub ranks_per_host: u32,
-    /// When its ranks begin.
+    /// Time at which the ranks start.
     #[serde(default)]
     pub start: Time,
-    /// Service level of its messages.
+    /// Service level of the messages, 0 to 15.
     #[serde(default)]
     #[schemars(range(max = 15))]
     pub sl: u8,
-    /// Time of a rank's cpu for each message sent or received (LogGP's o).
+    /// CPU time of a rank for each message sent or received (LogGP's o). Default: 0 s.
     #[serde(default)]
     pub overhead: Time,
-    /// Rate at which a rank's cpu copies what it sends and receives (LogGP's 1/O); by default that takes no
-    /// time.
+    /// Rate at which the CPU of a rank copies the data it sends and receives (LogGP's 1/O). By default,
+    /// copying takes no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_rate: Option<Rate>,
-    /// Messages of more bytes are sent by rendezvous: they wait until their receive is posted. By default
-    /// all are sent at once.
+    /// Messages larger than this are sent by rendezvous: they wait until the matching receive is posted. By
+    /// default all messages are sent at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendezvous_above: Option<Bytes>,
-    /// How collective operations are done.
+    /// The algorithm of each collective operation.
     #[serde(default)]
     pub algorithms: Algorithms,
 }
@@ -72,16 +72,16 @@ const fn one() -> u32 {
     1
 }
 
-/// How ranks are put on hosts.
+/// How ranks are assigned to hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// One host after the other.
+    /// Host after host.
     #[default]
     Linear,
-    /// In turn on one host of each leaf switch.
+    /// To one host of each leaf switch in turn.
     RoundRobin,
-    /// In an order drawn from the seed.
+    /// In a random order, derived from the seed.
     Random,
 }
 
@@ -89,63 +89,63 @@ pub enum Placement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
-    /// Those on a host follow each other: ranks 0 and 1, then 2 and 3.
+    /// Consecutive ranks share a host: ranks 0 and 1, then 2 and 3.
     #[default]
     Block,
-    /// One on each host in turn, then one more on each.
+    /// One rank on each host in turn, then a second one on each.
     Cyclic,
 }
 
-/// What a job's ranks do.
+/// The program of a job's ranks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Program {
-    /// What a trace says: GOAL (text or binary), SimGrid's time-independent traces, VEF, Chakra, recordings
-    /// of HPCC.
+    /// A recorded trace: GOAL (text or binary), SimGrid's time-independent traces, VEF, Chakra, or
+    /// recordings of HPCC.
     Trace {
-        /// The file, relative to the scenario.
+        /// The file. The name is relative to the scenario.
         file: String,
-        /// The format of the file; by default found by what it holds.
+        /// Format of the file. By default it is detected from the content.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         format: Option<Format>,
-        /// Nanoseconds per unit of time of the file.
+        /// Nanoseconds per time unit of the file, 1 by default.
         #[serde(default = "unscaled")]
         #[schemars(range(min = 0))]
         time_scale: f64,
-        /// Computing is so many times as long.
+        /// Factor by which computation times are multiplied, 1 by default.
         #[serde(default = "unscaled")]
         #[schemars(range(min = 0))]
         compute_scale: f64,
-        /// Speed of a host in flop/s, for traces that count operations (SimGrid's).
+        /// Speed of a host in flop/s, for traces that count operations (SimGrid's). Default: 1e9.
         #[serde(default = "usual_speed")]
         #[schemars(range(min = 1))]
         host_flops: f64,
     },
-    /// A collective operation, again and again.
+    /// A collective operation, repeated.
     Collective {
         /// The operation.
         operation: Collective,
         /// Number of ranks.
         #[schemars(range(min = 1))]
         ranks: u32,
-        /// Groups of as many ranks each, which follow each other; each is on its own.
+        /// Number of independent groups; each has `ranks` consecutive ranks.
         #[serde(default = "one")]
         #[schemars(range(min = 1))]
         groups: u32,
-        /// Bytes of the vector (all-reduce, broadcast, reduce, scan), or of each block; a barrier has none.
+        /// Size of the vector (all-reduce, broadcast, reduce, scan), or of each block. A barrier has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<Bytes>,
         /// Repetitions.
         #[serde(default = "one")]
         #[schemars(range(min = 1))]
         iterations: u32,
-        /// What each rank computes before each.
+        /// Computation time of each rank before each repetition.
         #[serde(default)]
         compute: Time,
     },
     /// A kernel of HPC Challenge.
     HpcChallenge(Kernels),
-    /// A training step of a transformer, parallel in tensors, pipeline and data.
+    /// A training step of a transformer with tensor, pipeline and data parallelism.
     Transformer(Transformer),
 }
 
@@ -157,56 +157,56 @@ const fn usual_speed() -> f64 {
     1e9
 }
 
-/// How each collective operation is done; by default recursive doubling (all-reduce, scan), ring
-/// (all-gather), pairwise (reduce-scatter, all-to-all), binomial (broadcast, reduce, gather, scatter) and
+/// The algorithm of each collective operation. Defaults: recursive doubling (all-reduce, scan), ring
+/// (all-gather), pairwise (reduce-scatter, all-to-all), binomial (broadcast, reduce, gather, scatter),
 /// dissemination (barrier).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Algorithms {
-    /// Everybody gets the combination of all vectors.
+    /// Every rank receives the combination of all vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "ways::<{ Collective::AllReduce as usize }>")]
+    #[schemars(schema_with = "algorithms_of::<{ Collective::AllReduce as usize }>")]
     pub all_reduce: Option<Algorithm>,
-    /// Everybody gets everybody's block.
+    /// Every rank receives the blocks of all ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "ways::<{ Collective::AllGather as usize }>")]
+    #[schemars(schema_with = "algorithms_of::<{ Collective::AllGather as usize }>")]
     pub all_gather: Option<Algorithm>,
-    /// Each gets its block of the combination.
+    /// Every rank receives its block of the combination.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "ways::<{ Collective::ReduceScatter as usize }>")]
+    #[schemars(schema_with = "algorithms_of::<{ Collective::ReduceScatter as usize }>")]
     pub reduce_scatter: Option<Algorithm>,
-    /// Everybody has a block for everybody.
+    /// Every rank sends a different block to every other rank.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "ways::<{ Collective::AllToAll as usize }>")]
+    #[schemars(schema_with = "algorithms_of::<{ Collective::AllToAll as usize }>")]
     pub all_to_all: Option<Algorithm>,
-    /// The root's vector goes to all.
+    /// Every rank receives the root's vector.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "ways::<{ Collective::Broadcast as usize }>")]
+    #[schemars(schema_with = "algorithms_of::<{ Collective::Broadcast as usize }>")]
     pub broadcast: Option<Algorithm>,
-    /// The root gets the combination.
+    /// The root receives the combination of all vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "ways::<{ Collective::Reduce as usize }>")]
+    #[schemars(schema_with = "algorithms_of::<{ Collective::Reduce as usize }>")]
     pub reduce: Option<Algorithm>,
-    /// The root gets everybody's block.
+    /// The root receives the blocks of all ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "ways::<{ Collective::Gather as usize }>")]
+    #[schemars(schema_with = "algorithms_of::<{ Collective::Gather as usize }>")]
     pub gather: Option<Algorithm>,
-    /// Each gets its block of the root.
+    /// Every rank receives its block from the root.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "ways::<{ Collective::Scatter as usize }>")]
+    #[schemars(schema_with = "algorithms_of::<{ Collective::Scatter as usize }>")]
     pub scatter: Option<Algorithm>,
-    /// Nobody leaves before all have come.
+    /// No rank continues before all ranks have reached the barrier.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "ways::<{ Collective::Barrier as usize }>")]
+    #[schemars(schema_with = "algorithms_of::<{ Collective::Barrier as usize }>")]
     pub barrier: Option<Algorithm>,
-    /// Each gets the combination of those before it.
+    /// Every rank receives the combination of the vectors of all earlier ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "ways::<{ Collective::Scan as usize }>")]
+    #[schemars(schema_with = "algorithms_of::<{ Collective::Scan as usize }>")]
     pub scan: Option<Algorithm>,
 }
 
-/// The names of the algorithms that an operation has.
-fn ways<const OPERATION: usize>(_: &mut SchemaGenerator) -> Schema {
+/// The names of the algorithms of an operation.
+fn algorithms_of<const OPERATION: usize>(_: &mut SchemaGenerator) -> Schema {
     let names: Vec<&str> = COLLECTIVES[OPERATION].algorithms().iter().map(|one| one.name()).collect();
     json_schema!({ "type": "string", "enum": names })
 }
@@ -250,7 +250,7 @@ impl JobSpec {
         }
     }
 
-    /// What its ranks do, from its file or its sizes.
+    /// Reads or generates the trace of the ranks.
     fn trace(&self, base: &Path, at: &str) -> Result<Trace, Fault> {
         let algorithms = self.algorithms.choice(at)?;
         let wrong = |what: String| Fault::new(format!("{at}.program"), what);
@@ -285,13 +285,13 @@ impl JobSpec {
     }
 }
 
-/// Checks what needs neither network nor files.
+/// Checks everything that depends on neither network nor files.
 pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
     let mut names = HashSet::new();
     for (index, job) in spec.job.iter().enumerate() {
         let at = format!("job.{index}");
         let name = name(job, index);
-        ensure(names.insert(name), &format!("{at}.name"), || "is another job's too".to_owned())?;
+        ensure(names.insert(name), &format!("{at}.name"), || "is also the name of another job".to_owned())?;
         ensure(job.ranks_per_host > 1 || job.sharing == Sharing::Block, &format!("{at}.sharing"), || {
             "has no effect with one rank on a host; give ranks_per_host".to_owned()
         })?;
@@ -311,7 +311,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
             let is_barrier = *operation == Collective::Barrier;
             ensure(bytes.is_some() != is_barrier, &format!("{at}.program.bytes"), || match is_barrier {
                 true => "has no effect: a barrier carries no bytes; leave it out".to_owned(),
-                false => format!("missing: how large {} is, such as \"1 MiB\"", operation.name()),
+                false => format!("missing: the size of {}, such as \"1 MiB\"", operation.name()),
             })?;
             ensure(compute.0 % 1_000 == 0, &format!("{at}.program.compute"), || {
                 "must be whole nanoseconds".to_owned()
@@ -325,7 +325,7 @@ fn name(job: &JobSpec, index: usize) -> String {
     job.name.clone().unwrap_or_else(|| format!("job {}", index + 1))
 }
 
-/// The jobs with their traces and their ranks' hosts.
+/// The jobs with their traces and the hosts of their ranks.
 pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<Vec<Job>, Fault> {
     let mut used: HashSet<u32> = HashSet::new();
     let mut jobs = Vec::new();
@@ -346,7 +346,7 @@ pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<Vec
     Ok(jobs)
 }
 
-/// Per rank, its host.
+/// The host of each rank.
 fn places(
     job: &JobSpec,
     seed: u64,
@@ -358,7 +358,7 @@ fn places(
     let known: HashMap<&str, u32> =
         (0..).zip(&topology.hosts).map(|(at, host)| (host.name.as_str(), at)).collect();
     let mut hosts: Vec<u32> = match &job.hosts {
-        // That they are there was checked with the network.
+        // The network check has already verified that these hosts exist.
         Some(names) => names.iter().filter_map(|name| known.get(name.as_str()).copied()).collect(),
         None => (0..topology.hosts.len() as u32).filter(|host| !used.contains(host)).collect(),
     };
@@ -370,7 +370,7 @@ fn places(
     })?;
     match job.placement {
         Placement::Linear => {}
-        Placement::RoundRobin => hosts = in_turn(&hosts, topology),
+        Placement::RoundRobin => hosts = one_per_leaf_in_turn(&hosts, topology),
         Placement::Random => Stream::new(seed, "placement of ranks", index as u64).shuffle(&mut hosts),
     }
     let place = |rank: u32| match job.sharing {
@@ -380,9 +380,9 @@ fn places(
     Ok((0..ranks).map(|rank| hosts[place(rank) as usize]).collect())
 }
 
-/// The first host of each leaf switch, then the second of each, and so on; leaves in the order of their first
-/// hosts.
-fn in_turn(hosts: &[u32], topology: &Topology) -> Vec<u32> {
+/// The first host of each leaf switch, then the second of each, and so on. Leaf switches are in the order
+/// of their first hosts.
+fn one_per_leaf_in_turn(hosts: &[u32], topology: &Topology) -> Vec<u32> {
     let mut leaf_of = vec![u32::MAX; topology.hosts.len()];
     for link in &topology.links {
         for (one, other) in [(link.a.node, link.b.node), (link.b.node, link.a.node)] {

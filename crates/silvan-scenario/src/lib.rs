@@ -1,15 +1,15 @@
-//! The scenario file: what is simulated, as data.
+//! The scenario file: a complete description of one simulation.
 //!
-//! A scenario is a TOML file with units in its values. [`Scenario::load`] reads and checks it,
-//! [`Scenario::build`] makes the network, its forwarding tables and the configuration of a run,
-//! [`schema`] gives the JSON Schema of the file.
+//! A scenario is a TOML file whose values carry units. [`Scenario::load`] reads and checks it,
+//! [`Scenario::build`] creates the network, its forwarding tables and the configuration of a run, and
+//! [`schema`] returns the JSON Schema of the file.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! | --- | --- |
-//! | [`spec`] | the file as types |
+//! | [`spec`] | the types that represent the file |
 //! | [`jobs`] | parallel applications: programs and placement |
-//! | [`import`] | topologies and tables of real fabrics |
-//! | `source`, `shape`, `validate`, `network` | the checks, from the text to the wired network |
+//! | [`import`] | readers and writers for topologies and tables of real fabrics |
+//! | `source`, `shape`, `validate`, `network` | the checks, from the text to the connected network |
 
 mod error;
 mod estimate;

@@ -1,5 +1,5 @@
-//! Checks of a scenario against its network: hosts that flows and patterns name, routes between
-//! them, and the size of what is recorded.
+//! Checks a scenario against its network: the hosts that flows and patterns name, the routes between them,
+//! and the amount of recorded data.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -20,11 +20,11 @@ use crate::rows;
 use crate::spec::{RoutingSource, Spec};
 use crate::validate::ensure;
 
-/// The slowest and the longest link that the clock can bear.
+/// Limits of link rate and delay, so that times fit the clock.
 const SLOWEST_LINK: Rate = Rate(1_000);
 const LONGEST_LINK: Time = Time(1_000_000_000_000);
 
-/// The hosts of a network by name.
+/// The hosts of a network, by name.
 struct Names<'t> {
     topology: &'t Topology,
     names: HostNames<'t>,
@@ -35,7 +35,7 @@ impl<'t> Names<'t> {
         Self { topology, names: HostNames::new(topology) }
     }
 
-    /// A name that no host has is told with those that hosts have.
+    /// Fails for a name that no host has, and lists the names that exist.
     fn require(&self, name: &str, path: &str) -> Result<(), Fault> {
         let Err(SetupError { key, .. }) = self.names.find(name, path) else { return Ok(()) };
         let hosts = &self.topology.hosts;
@@ -55,7 +55,7 @@ impl<'t> Names<'t> {
     }
 }
 
-/// Checks everything that needs the network but not its tables.
+/// Checks everything that depends on the network but not on its tables.
 pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
     ensure(!topology.hosts.is_empty(), "topology", || "has no hosts".to_owned())?;
     topology.validate().map_err(|error| Fault::new("topology", error.to_string()))?;
@@ -117,7 +117,7 @@ fn distinct(list: &[String], names: &Names<'_>, path: &str) -> Result<(), Fault>
     Ok(())
 }
 
-/// A circle of channels in which packets can wait for each other, if routes have one.
+/// A dependency cycle of channels in which packets can wait for each other, if the routes have one.
 pub(crate) fn deadlock(topology: &Topology, tables: &Tables, config: &Config) -> Option<String> {
     if let Some(lanes) = &config.path_lanes {
         return check_lanes(topology, tables, lanes).cycle;
@@ -129,7 +129,7 @@ pub(crate) fn deadlock(topology: &Topology, tables: &Tables, config: &Config) ->
     cycle.map(|cycle| cycle_text(&cycle))
 }
 
-/// The lanes that the routing itself asks for, in a run that has as many.
+/// The lanes that the routing itself requires, for a run that has enough lanes.
 fn routing_lanes(spec: &Spec, topology: &Topology) -> Result<Lanes, Fault> {
     let lanes = match &spec.routing.source {
         RoutingSource::Computed(routing) => {
@@ -138,17 +138,20 @@ fn routing_lanes(spec: &Spec, topology: &Topology) -> Result<Lanes, Fault> {
         RoutingSource::Table(_) => None,
     };
     let lanes = lanes.ok_or_else(|| {
-        let what = "needs routing.kind \"dimension-order\", \"minimal\", \"valiant\" or \"ugal\": no other has lanes of its own";
+        let what = "needs routing.kind \"dimension-order\", \"minimal\", \"valiant\" or \"ugal\": no other kind assigns lanes";
         Fault::new("lanes.assignment", what)
     })?;
     let (needed, count) = (lanes.count(), spec.lanes.count);
     ensure(count >= needed, "lanes.count", || {
-        format!("must be at least {needed}, the lanes that make the routing free of deadlock on this network")
+        format!(
+            "must be at least {needed}, the number of lanes that makes this routing deadlock-free on this network"
+        )
     })?;
     Ok(lanes)
 }
 
-/// Reads or computes the lanes of paths, where a scenario has them, and checks that the run has those lanes.
+/// Reads or computes the lanes of paths, if the scenario uses them, and checks that the run has these
+/// lanes.
 pub(crate) fn path_lanes(
     spec: &Spec,
     base: &Path,
@@ -183,7 +186,9 @@ pub(crate) fn path_lanes(
     let lanes = Lanes { levels, maps, detours: None };
     let discarded = check_lanes(topology, tables, &lanes).discarded;
     ensure(discarded == 0, "lanes.tables", || {
-        format!("switches discard the packets of {discarded} pairs of hosts: their service level has lane 15")
+        format!(
+            "switches discard the packets of {discarded} pairs of hosts, because their service level maps to lane 15"
+        )
     })?;
     Ok(Some(Arc::new(lanes)))
 }

@@ -1,5 +1,5 @@
-//! A scenario's congestion control as options of OpenSM's configuration file, so that what was
-//! tried in the simulator can be set in a fabric.
+//! Converts a scenario's congestion control to options of OpenSM's configuration file, so that settings
+//! tested in the simulator can be applied to a fabric.
 
 use std::fmt::Write as _;
 
@@ -13,11 +13,10 @@ use silvan_fabric::topology::{NodeRef, Topology};
 
 use crate::{Scenario, ScenarioError};
 
-/// The options, one per line, each group with a comment that says where the scenario is finer
-/// than what OpenSM can set.
+/// Returns the options, one per line. Comments state where OpenSM cannot represent the scenario exactly.
 ///
 /// # Errors
-/// The scenario's own, and a scenario whose congestion control InfiniBand does not have.
+/// As those of the scenario; and if its congestion control does not exist in InfiniBand.
 pub fn options(scenario: &Scenario) -> Result<String, ScenarioError> {
     let (topology, _, config) = scenario.build()?;
     let parts = config.parts();
@@ -50,20 +49,22 @@ fn switches(text: &mut String, fecn: &Fecn, topology: &Topology, config: &Config
     if mixed {
         line(
             text,
-            format_args!("# The mask is one for all switches: some of its ports face switches elsewhere."),
+            format_args!(
+                "# All switches have the same mask: on other switches, some of its ports lead to switches."
+            ),
         );
     }
     line(text, format_args!("cc_sw_cong_setting_victim_mask 0x{mask}"));
     let lane = config.switch.buffer.0 / u64::from(config.lanes.count.max(1));
     if fecn.upper.is_some() || fecn.lower.is_some() {
-        line(text, format_args!("# The nearest weight: OpenSM knows no thresholds in bytes."));
+        line(text, format_args!("# The nearest weight: OpenSM does not support thresholds in bytes."));
     }
     line(text, format_args!("cc_sw_cong_setting_threshold 0x{:02x}", weight(fecn, Bytes(lane))));
     line(text, format_args!("cc_sw_cong_setting_packet_size {}", fecn.packet_size));
     line(text, format_args!("cc_sw_cong_setting_marking_rate {}", fecn.marking_rate));
 }
 
-/// The threshold's weight, 0 to 15, that comes nearest to the upper threshold.
+/// The threshold weight, 0 to 15, closest to the upper threshold.
 fn weight(fecn: &Fecn, lane: Bytes) -> u64 {
     match fecn.upper {
         None => u64::from(fecn.threshold),
@@ -71,7 +72,7 @@ fn weight(fecn: &Fecn, lane: Bytes) -> u64 {
     }
 }
 
-/// The mask of 256 bits in hexadecimal, and whether a masked port faces a switch somewhere.
+/// The 256-bit mask in hexadecimal, and whether a masked port leads to a switch on any switch.
 fn victim_mask(mask: VictimMask, topology: &Topology) -> (String, bool) {
     let mut facing_hosts = [0u8; 32];
     let mut facing_switches = [0u8; 32];
@@ -108,7 +109,10 @@ fn adapters(text: &mut String, cct: &Cct, config: &Config) {
     );
     line(text, format_args!("cc_ca_cong_setting_control_map 0x{used:04x}"));
     if cct.timer == TimerStart::Notification {
-        line(text, format_args!("# A fabric's timers run on; in the scenario each BECN starts them anew."));
+        line(
+            text,
+            format_args!("# In a fabric the timers run freely; in the scenario each BECN restarts them."),
+        );
     }
     for sl in (0..16u8).filter(|sl| used >> sl & 1 == 1) {
         let own = cct.per_sl.iter().find(|own| own.sl == sl);
@@ -122,8 +126,8 @@ fn adapters(text: &mut String, cct: &Cct, config: &Config) {
     }
 }
 
-/// The table up to CCTI_Limit as "shift:multiplier" pairs: a delay is the packet's time on the
-/// link times multiplier / 2^shift. The finest shift that fits is used.
+/// The table up to CCTI_Limit as "shift:multiplier" pairs: the delay is the packet's time on the link times
+/// multiplier / 2^shift. The largest shift that fits is used.
 fn table(cct: &Cct, rate: Rate, config: &Config) -> String {
     let size = u32::try_from(config.packet.mtu.0 + config.packet.header.0).unwrap_or(u32::MAX);
     let span = rate.pace().time(size);
@@ -170,7 +174,7 @@ mod tests {
             [
                 "congestion_control TRUE",
                 "cc_sw_cong_setting_control_map 0x15",
-                "# The mask is one for all switches: some of its ports face switches elsewhere.",
+                "# All switches have the same mask: on other switches, some of its ports lead to switches.",
             ]
         );
         assert_eq!(lines[4], format!("cc_sw_cong_setting_victim_mask 0x{:0>64}", "1e"));
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_in_the_encoding_of_iba_comes_out_as_it_is() {
+    fn a_table_in_iba_encoding_is_written_unchanged() {
         let entries: Vec<String> = (0..128u32).map(|i| (((i % 4) << 14) | i).to_string()).collect();
         let table = entries.join(", ");
         let text = of(&format!(
@@ -206,17 +210,17 @@ mod tests {
     }
 
     #[test]
-    fn timers_that_a_fabric_does_not_have_are_told() {
-        let told = "# A fabric's timers run on; in the scenario each BECN starts them anew.";
+    fn differences_between_timers_are_noted() {
+        let note = "# In a fabric the timers run freely; in the scenario each BECN restarts them.";
         let reaction = |timer| {
             format!("{TESTBED}\n[congestion]\nmechanism = \"ib-cc\"\nreaction = {{ timer = \"{timer}\" }}")
         };
-        assert!(of(&reaction("notification")).unwrap().contains(told));
-        assert!(!of(&reaction("cyclic")).unwrap().contains(told));
+        assert!(of(&reaction("notification")).unwrap().contains(note));
+        assert!(!of(&reaction("cyclic")).unwrap().contains(note));
     }
 
     #[test]
-    fn without_congestion_control_there_is_nothing_to_set() {
+    fn scenarios_without_ib_congestion_control_are_rejected() {
         let error = of(TESTBED).unwrap_err();
         let wanted = "s.toml: OpenSM can set InfiniBand congestion control only: congestion.mechanism must be \"ib-cc\"";
         assert_eq!(error, wanted);

@@ -1,5 +1,5 @@
-//! What a scenario leaves unsaid is filled in before it is checked: the kind of a congestion
-//! part that only adjusts a preset, and the routing that suits the topology.
+//! Fills in omitted values before the checks: the kind of a congestion component that only adjusts a
+//! preset, and the default routing of the topology.
 
 use silvan_fabric::config::Packet;
 use silvan_fabric::congestion::Mechanism;
@@ -19,10 +19,10 @@ pub const FAT_TREES: [&str; 6] = [
     "fat-tree-648",
 ];
 
-/// Fills in what is unsaid; gives notes on what has no effect.
+/// Fills in omitted values; returns warnings about keys that have no effect.
 pub(crate) fn prepare(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     fill_routing(table);
-    fill_parts(table, source)
+    fill_components(table, source)
 }
 
 fn fill_routing(table: &mut Table) {
@@ -47,9 +47,9 @@ fn fill_routing(table: &mut Table) {
     }
 }
 
-fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
+fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     let mut notes = Vec::new();
-    // What is wrong with it is for later checks to report.
+    // Errors in it are reported by later checks.
     let packet = table.get("packet").and_then(|packet| packet.clone().try_into().ok());
     let packet = packet.filter(|packet| validate::packet(packet).is_ok()).unwrap_or_default();
     let Some(Value::Table(congestion)) = table.get_mut("congestion") else { return Ok(notes) };
@@ -62,7 +62,7 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
         let path = format!("congestion.{part}");
         let Some(Value::Table(given)) = congestion.get_mut(part) else { continue };
         if given.contains_key("kind") {
-            // A part switched off by override leaves the parameters in the file without a meaning.
+            // If an override switches a component off, the parameters in the file have no effect.
             let off = given.get("kind").and_then(Value::as_str) == Some("none");
             if off && source.is_overridden(&format!("{path}.kind")) && given.len() > 1 {
                 given.retain(|key, _| key == "kind");
@@ -71,7 +71,7 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
             continue;
         }
         match mechanism.as_deref() {
-            // An unknown mechanism is the schema check's to report.
+            // An unknown mechanism is reported by the schema check.
             Some(_) => {
                 let own = presets.get(part).and_then(|own| own.get("kind")).and_then(Value::as_str);
                 let kind = own.filter(|&kind| kind != "none").unwrap_or(usual);
@@ -88,8 +88,8 @@ fn fill_parts(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> 
     Ok(notes)
 }
 
-/// Takes out the parts beside `mechanism = "none"`. An override switches off what a file has; who
-/// writes both in one file cannot mean both.
+/// Removes the components given together with `mechanism = "none"`. An override may switch off what a file
+/// contains; a file that contains both contradicts itself.
 fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     let mut notes = Vec::new();
     for (part, nothing) in [
@@ -112,8 +112,8 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
         }
         let path = format!("congestion.{part}");
         if !source.is_overridden("congestion.mechanism") {
-            let what = "has no effect beside congestion.mechanism = \"none\", which switches every part off; \
-                        leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")";
+            let what = "has no effect together with congestion.mechanism = \"none\", which switches every component off; \
+                        leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")";
             return Err(Fault::new(path, what));
         }
         congestion.remove(part);
@@ -122,7 +122,7 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
     Ok(notes)
 }
 
-/// The parts of the mechanism that is asked for, as they would be written.
+/// The components of the selected mechanism, in the form of the file.
 fn presets(congestion: &Table, packet: &Packet) -> Table {
     let mechanism = congestion.get("mechanism").cloned().map(Value::try_into::<Mechanism>);
     let Some(Ok(mechanism)) = mechanism else { return Table::new() };
@@ -135,8 +135,8 @@ fn presets(congestion: &Table, packet: &Packet) -> Table {
     written.into_iter().filter_map(|(part, value)| Some((part.to_owned(), value.ok()?))).collect()
 }
 
-/// Fills what a part leaves unsaid from the mechanism's own part of the same kind. Where a
-/// threshold is given in one way, those given in another are not.
+/// Fills in omitted parameters of a component from the mechanism's component of the same kind. If a
+/// threshold is given in one form, the preset's thresholds in other forms are dropped.
 fn adjust(given: &mut Table, preset: Option<&Value>) {
     let Some(Value::Table(preset)) = preset else { return };
     if given.get("kind") != preset.get("kind") {

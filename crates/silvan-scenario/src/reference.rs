@@ -1,4 +1,4 @@
-//! The reference of all keys, written from the schema, so that it cannot miss one.
+//! The reference of all keys. It is generated from the schema, so it is always complete.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::schema::{cached, resolve};
 
-/// The reference of all keys of a scenario file, in Markdown.
+/// Returns the reference of all keys of a scenario file, in Markdown.
 #[must_use]
 pub fn reference() -> String {
     let root = cached();
@@ -24,13 +24,13 @@ pub fn reference() -> String {
     out
 }
 
-/// Follows a reference.
+/// Resolves a reference.
 fn target<'s>(root: &'s Value, schema: &'s Value) -> Option<&'s Map<String, Value>> {
     let reference = schema.get("$ref").and_then(Value::as_str);
     reference.map_or_else(|| schema.as_object(), |r| resolve(root, r).map(|(_, schema)| schema))
 }
 
-/// The choices of a schema, flattened.
+/// The alternatives of a schema, flattened.
 fn choices<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s Map<String, Value>> {
     let Some(object) = target(root, schema) else { return Vec::new() };
     match object.get("oneOf").or(object.get("anyOf")).and_then(Value::as_array) {
@@ -39,7 +39,7 @@ fn choices<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s Map<String, Value>
     }
 }
 
-/// Whether a value fits a cell of a table: no table, and no list of tables.
+/// Whether a value fits into a table cell: neither a table nor a list of tables.
 fn is_plain(root: &Value, schema: &Value) -> bool {
     choices(root, schema).iter().all(|choice| {
         let list = choice.get("items").is_some_and(|items| !is_plain(root, items));
@@ -109,7 +109,7 @@ fn rows(out: &mut String, root: &Value, keys: &[(&String, &Value)], required: Op
     }
 }
 
-/// What a value looks like, in words.
+/// Describes the type of a value in words.
 fn value_type(root: &Value, schema: &Value) -> String {
     match schema.get("$ref").and_then(Value::as_str) {
         Some("#/$defs/Time") => return "time".to_owned(),

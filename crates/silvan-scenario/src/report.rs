@@ -1,10 +1,10 @@
-//! What a scenario amounts to: its network, the loads that its routing allows, and what a run
-//! would cost ([`crate::estimate`]).
+//! Summary of a scenario: its network, the link loads of its routing, and the cost of a run
+//! ([`crate::estimate`]).
 
 use serde::Serialize;
 use silvan_fabric::RoundTrip;
 use silvan_fabric::config::{Architecture, Config};
-use silvan_fabric::routing::{Analysis, Tables, analyse_lanes};
+use silvan_fabric::routing::{Analysis, Tables, analyze_lanes};
 use silvan_fabric::simulation::Simulation;
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::forest::{Placement, Role};
@@ -18,7 +18,7 @@ use crate::rows;
 use crate::scenario::Scenario;
 use crate::spec::Spec;
 
-/// The answer of [`Scenario::check`].
+/// Result of [`Scenario::check`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// Name of the scenario, if it has one.
@@ -29,17 +29,17 @@ pub struct Report {
     pub hosts: usize,
     /// Number of switches.
     pub switches: usize,
-    /// Number of links, full-duplex or one-way.
+    /// Number of links, full-duplex or unidirectional.
     pub links: usize,
     /// Kind of routing.
     pub routing: String,
-    /// A circle of channels in which packets can wait for each other, or none.
+    /// A dependency cycle of channels in which packets can wait for each other, or `None`.
     pub deadlock: Option<String>,
-    /// Ordered pairs of hosts that the tables route.
+    /// Ordered pairs of hosts for which the tables have a route.
     pub pairs_routed: u64,
-    /// Ordered pairs that they do not.
+    /// Ordered pairs of hosts without a route.
     pub pairs_unroutable: u64,
-    /// Flows on the directed links between switches if every host sent to every other.
+    /// Number of flows on the directed links between switches if every host sent to every other host.
     pub all_to_all: LinkLoad,
     /// Number of explicit flows.
     pub flows: usize,
@@ -48,81 +48,81 @@ pub struct Report {
     /// Parallel applications.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobReport>,
-    /// Who is what in each forest.
+    /// Roles of the hosts in each forest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forests: Vec<ForestReport>,
-    /// The shortest round trip, where sources live from acknowledgements or switches have buffers
-    /// at inputs and outputs.
+    /// The shortest round trip. Present if sources need acknowledgements or switches have buffers at inputs
+    /// and outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<RoundTripReport>,
-    /// What a run would cost.
+    /// Estimated cost of a run.
     pub estimate: Estimate,
-    /// What the scenario says without effect.
+    /// Warnings about keys that have no effect.
     pub warnings: Vec<String>,
 }
 
-/// What a job's ranks will do.
+/// The work of a job's ranks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobReport {
     /// Its name.
     pub job: String,
     /// Number of ranks.
     pub ranks: usize,
-    /// Hosts that they are on, in the order of the ranks.
+    /// Hosts of the ranks, in the order of the ranks.
     pub hosts: Vec<String>,
     /// Messages sent.
     pub messages: u64,
-    /// Their bytes.
+    /// Bytes of all messages.
     pub bytes: u64,
-    /// Collective operations that are made of messages, and how.
+    /// Collective operations that are expanded into messages, with their algorithms.
     pub collectives: Vec<CollectiveUse>,
-    /// What the reader of its trace wants to be known.
+    /// Notes of the trace reader.
     pub notes: Vec<String>,
 }
 
-/// Who is what in a forest, as drawn from the seed.
+/// Roles of the hosts in a forest, drawn from the seed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ForestReport {
     /// Key of the traffic pattern, or its name.
     pub traffic: String,
-    /// The hotspots, one for each subset of contributors and mixed hosts; those at the start, if
-    /// they move.
+    /// The hotspots, one for each subset of contributors and mixed hosts. If they move, the hotspots at the
+    /// start.
     pub hotspots: Vec<String>,
-    /// How often they move before the end.
+    /// Number of times the hotspots move before the end.
     pub moves: u32,
-    /// Number of hosts that send to their hotspot alone.
+    /// Number of hosts that send only to their hotspot.
     pub contributors: usize,
-    /// Number of hosts that send to hosts drawn at random alone.
+    /// Number of hosts that send only to random hosts.
     pub victims: usize,
     /// Number of hosts that do both.
     pub mixed: usize,
-    /// Members of each subset.
+    /// Number of hosts in each subset.
     pub subset_sizes: Vec<usize>,
-    /// The most that a host that is no hotspot could receive on average were the hotspots not
-    /// there: what victims and the mixed hosts' random part offer, over all hosts, and no more
-    /// than a host can drain. Paper IV's t_max.
+    /// Upper bound of the average received rate of a host that is not a hotspot, in Gbit/s, if there were
+    /// no hotspots: the random traffic that victims and mixed hosts offer, divided by the number of hosts,
+    /// but at most the drain rate of a host. t_max of Paper IV.
     pub tmax_gbit_s: f64,
 }
 
-/// The longest way of a packet and its acknowledgement through an empty network, and the window
-/// that it asks for.
+/// The longest round trip of a packet and its acknowledgement through an empty network, and the window that
+/// it requires.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RoundTripReport {
     /// Switches on the longest route.
     pub hops: u32,
     /// Stages of the network.
     pub stages: u32,
-    /// Most hosts at one switch.
+    /// Largest number of hosts at one switch.
     pub radix: u32,
-    /// How long it takes, in ns.
+    /// Round-trip time in ns.
     pub shortest_ns: f64,
-    /// Packets that fill it.
+    /// Number of packets in flight that fill the round trip.
     pub window: f64,
-    /// The least window that does not slow a flow down: `window`, rounded up.
+    /// The smallest window that does not slow down a flow: `window`, rounded up.
     pub packets: u16,
 }
 
-/// Numbers of flows over directed links between switches.
+/// Number of flows on the directed links between switches.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkLoad {
     /// Directed links between switches.
@@ -135,25 +135,25 @@ pub struct LinkLoad {
     pub mean: f64,
 }
 
-/// Threads that are asked for and have nothing to do.
+/// Warning if the run uses fewer threads than requested.
 fn threads(topology: &Topology, tables: &Tables, config: &Config) -> Option<String> {
     let asked = config.threads;
     if asked <= 1 {
         return None;
     }
     match Simulation::new(topology, tables, config).ok()?.partitions() {
-        Err(why) => Some(format!("threads = {asked}: one thread works at this run, as {why}")),
-        Ok(parts) if parts < usize::from(asked) => Some(format!(
-            "threads = {asked}: {parts} work at this run; its network has no more parts that hosts share"
+        Err(why) => Some(format!("threads = {asked}: the run uses one thread, because {why}")),
+        Ok(partitions) if partitions < usize::from(asked) => Some(format!(
+            "threads = {asked}: the run uses {partitions} threads, because its network has only that many partitions"
         )),
         Ok(_) => None,
     }
 }
 
-/// Writes the report of a scenario that is built already.
+/// Summarizes a scenario that has already been built.
 pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, config: &Config) -> Report {
     let spec = &scenario.spec;
-    let analysis = analyse_lanes(topology, tables, config.path_lanes.as_deref());
+    let analysis = analyze_lanes(topology, tables, config.path_lanes.as_deref());
     let load = &analysis.between_switches;
     let mut warnings = scenario.notes.clone();
     warnings.extend(late(spec));
@@ -239,8 +239,7 @@ fn forest_report(
     let placement =
         Placement::draw(forest, (&senders, hosts), (spec.seed, number as u64), (traffic.start, end));
     let (host, drain) = rates(spec, topology);
-    let offered =
-        traffic.rate.unwrap_or(host).min(host).as_gbit_f64() * placement.fair_weather(forest.p, hosts);
+    let offered = traffic.rate.unwrap_or(host).min(host).as_gbit_f64() * placement.t_max(forest.p, hosts);
     let count = |wanted: fn(Role) -> bool| placement.hosts(wanted).count();
     let hotspots = placement.hotspots.of(0).iter();
     ForestReport {
@@ -255,7 +254,7 @@ fn forest_report(
     }
 }
 
-/// What starts only after the end.
+/// Warnings about sources that start only after the end.
 fn late(spec: &Spec) -> Vec<String> {
     let flows = spec.flow.iter().enumerate().map(|(i, flow)| (format!("flow.{i}"), flow.start));
     let traffic = spec.traffic.iter().enumerate().map(|(i, traffic)| (format!("traffic.{i}"), traffic.start));
@@ -264,7 +263,7 @@ fn late(spec: &Spec) -> Vec<String> {
         .collect()
 }
 
-/// Links that a packet crosses on average, if every host sends to every other.
+/// Average number of links that a packet crosses if every host sends to every other host.
 fn mean_hops(analysis: &Analysis) -> f64 {
     let pairs: u64 = analysis.hops.iter().sum();
     // A path through n switches crosses n + 1 links.

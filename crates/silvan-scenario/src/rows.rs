@@ -1,4 +1,4 @@
-//! The size of what is recorded over time, bounded before anything is allocated.
+//! Limits the amount of recorded data before memory is allocated.
 
 use silvan_engine::Time;
 use silvan_fabric::MOST_TREE_ROWS;
@@ -10,27 +10,27 @@ use crate::error::Fault;
 use crate::spec::Spec;
 use crate::validate::ensure;
 
-/// The most rows that time series may have, all tables together: 1 GB, and as much again while they
-/// are written.
+/// Maximum number of rows in all time series together: 1 GB of memory, and the same again while they are
+/// written.
 pub const MOST_ROWS: u64 = 20_000_000;
-/// The most intervals: at the end of each, every output and flow is looked at.
+/// Maximum number of sampling intervals: at the end of each, every output and flow is sampled.
 pub const MOST_INTERVALS: u64 = 1_000_000;
 /// Bytes per row of a time series.
 pub(crate) const ROW_BYTES: f64 = 48.0;
 
-/// Rows of all time series together, and of congestion trees as many as there may be.
+/// Number of rows of all time series, with the maximum number of rows for congestion trees.
 pub(crate) fn count(spec: &Spec, topology: &Topology) -> u64 {
     let series = intervals(spec).saturating_mul(per_interval(spec, topology));
     series.saturating_add(of_trees(spec, topology).min(MOST_TREE_ROWS))
 }
 
-/// The most rows of the table `tree_links` that a run may come to: each link at the end of each interval.
+/// Maximum number of rows of the table `tree_links`: one for each link and sampling interval.
 fn of_trees(spec: &Spec, topology: &Topology) -> u64 {
     let links = if spec.measure.forest { topology.channel_count() as u64 } else { 0 };
     intervals(spec).saturating_mul(links)
 }
 
-/// Says that the table `tree_links` may be full before the end of the run, if it may.
+/// Returns a warning if the table `tree_links` may be full before the end of the run.
 pub(crate) fn warning(spec: &Spec, topology: &Topology) -> Option<String> {
     let rows = of_trees(spec, topology);
     let links = topology.channel_count() as u64;
@@ -49,12 +49,12 @@ fn intervals(spec: &Spec) -> u64 {
     spec.duration.0.div_ceil(spec.measure.interval.0.max(1))
 }
 
-/// Rows per interval: the network, outputs of switches and hosts, hosts, flows, classes, special queues.
+/// Rows per interval: the network, switch outputs and hosts, hosts, flows, classes, special queues.
 fn per_interval(spec: &Spec, topology: &Topology) -> u64 {
     let hosts = topology.hosts.len();
     let outputs = if spec.measure.links { topology.channel_count() } else { 0 };
     let hosts = if spec.measure.hosts { hosts } else { 0 };
-    // A forest has a class for each of three roles.
+    // A forest has one class for each of its three roles.
     let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };
     let classes = spec.flow.len() + spec.traffic.iter().map(of_pattern).sum::<usize>() + spec.job.len();
     let classes = if spec.measure.classes { classes } else { 0 };
@@ -62,7 +62,7 @@ fn per_interval(spec: &Spec, topology: &Topology) -> u64 {
     (1 + outputs + hosts + spec.flow.len() + classes + special) as u64
 }
 
-/// Refuses more rows than a machine can be expected to hold.
+/// Rejects a scenario that would record too many rows.
 pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
     let each = per_interval(spec, topology);
     let most = (MOST_ROWS / each).clamp(1, MOST_INTERVALS);
@@ -82,8 +82,8 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
     })
 }
 
-/// The smallest interval of which a run has at most so many, rounded up to three digits, so that
-/// the advice is short and holds.
+/// The smallest interval that divides a run into at most `most` intervals, rounded up to three digits so
+/// that the suggestion is short and still valid.
 fn least(duration: Time, most: u64) -> Time {
     let exact = duration.0.div_ceil(most);
     let digit = 10u64.pow(exact.max(1).ilog10().saturating_sub(2));

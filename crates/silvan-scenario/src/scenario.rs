@@ -1,4 +1,4 @@
-//! Reading, resolving and building a scenario.
+//! Reads, resolves and builds a scenario.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -24,16 +24,16 @@ use crate::source::{MAX_TEXT_BYTES, Source, lookup, set};
 use crate::spec::{FileTopology, Routing, RoutingSource, Spec, TableRouting, TopologySource};
 use crate::validate;
 
-/// A scenario as read, with all that it leaves unsaid filled in.
+/// A scenario, with all defaults filled in.
 ///
-/// Two scenarios are equal if they say the same, wherever they were read from.
+/// Two scenarios are equal if their contents are equal, regardless of the files they came from.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// What it says.
+    /// The contents.
     pub spec: Spec,
-    /// Directory that the files it names are relative to.
+    /// Folder to which the file names in the scenario are relative.
     pub base_dir: PathBuf,
-    /// What it says without effect.
+    /// Warnings about keys that have no effect.
     pub notes: Vec<String>,
     source: Source,
     table: Table,
@@ -46,10 +46,10 @@ impl PartialEq for Scenario {
 }
 
 impl Scenario {
-    /// Reads a scenario file and sets `overrides` (dotted key, value) on top of it.
+    /// Reads a scenario file and applies `overrides` (dotted key, value) to it.
     ///
     /// # Errors
-    /// An unreadable file, and whatever [`Scenario::from_toml`] refuses.
+    /// If the file cannot be read, and in all cases in which [`Scenario::from_toml`] fails.
     pub fn load(path: impl AsRef<Path>, overrides: &[(String, String)]) -> Result<Self, ScenarioError> {
         let path = path.as_ref();
         let origin = path.display().to_string();
@@ -57,12 +57,13 @@ impl Scenario {
         Self::from_toml(&text, &origin, path.parent().unwrap_or(Path::new("")), overrides)
     }
 
-    /// Reads a scenario from a text. `origin` is its name in messages; the files it names are
-    /// relative to `base_dir`. A value of an override is a TOML value or a text without quotes.
+    /// Reads a scenario from a text. `origin` is its name in error messages; file names in the scenario are
+    /// relative to `base_dir`. The value of an override is a TOML value, or a string without quotes.
     ///
     /// # Errors
-    /// Texts that are not TOML, unknown keys, values that are wrong in themselves or beside
-    /// each other. What needs the network (names of hosts, say) is found by [`Scenario::build`].
+    /// If the text is not TOML, a key is unknown, a value is invalid, or two values contradict each other.
+    /// Errors that depend on the network (for example, unknown host names) are found by
+    /// [`Scenario::build`].
     pub fn from_toml(
         text: &str,
         origin: &str,
@@ -76,21 +77,20 @@ impl Scenario {
         }
     }
 
-    /// The resolved scenario as a TOML text: every default written out, paths as they were given
-    /// (relative to [`Scenario::base_dir`]). It reads back as an equal scenario.
+    /// The resolved scenario as TOML text, with every default written out and file names as they were given
+    /// (relative to [`Scenario::base_dir`]). Reading the text gives an equal scenario.
     ///
     /// # Errors
-    /// A specification changed by hand into something that TOML cannot say.
+    /// If the specification was changed in code to something that TOML cannot represent.
     pub fn to_toml(&self) -> Result<String, ScenarioError> {
         let text = toml::to_string_pretty(&self.spec);
         text.map_err(|e| ScenarioError::of_file(self.origin(), format!("cannot be written as TOML: {e}")))
     }
 
-    /// The same scenario with the files that it names named by whole paths, so that it reads the same
-    /// from any folder.
+    /// The same scenario with absolute file names, so that it can be read from any folder.
     ///
     /// # Errors
-    /// A folder that cannot be told, or whose name is no text.
+    /// If the current folder cannot be determined, or its name is not valid UTF-8.
     pub fn standalone(&self) -> Result<Self, ScenarioError> {
         let wrong = |what: String| ScenarioError::of_file(&self.base_dir.display().to_string(), what);
         let base = std::path::absolute(if self.base_dir.as_os_str().is_empty() {
@@ -104,9 +104,9 @@ impl Scenario {
                 *file = path;
                 Ok(())
             }
-            Err(_) => {
-                Err(wrong("the folder's name is not UTF-8 text, so no file in it can be named".to_owned()))
-            }
+            Err(_) => Err(wrong(
+                "the folder name is not UTF-8 text, so the scenario cannot name files in it".to_owned(),
+            )),
         };
         let mut scenario = self.clone();
         if let TopologySource::File(FileTopology::File { file, .. }) = &mut scenario.spec.topology {
@@ -127,23 +127,23 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The name of the file it was read from.
+    /// Name of the file from which the scenario was read.
     #[must_use]
     pub fn origin(&self) -> &str {
         &self.source.origin
     }
 
-    /// The kind of routing, as in the file.
+    /// The kind of routing, as written in the file.
     #[must_use]
     pub fn routing_kind(&self) -> &str {
         lookup(&self.table, "routing.kind").and_then(toml::Value::as_str).unwrap_or_default()
     }
 
-    /// The network, its forwarding tables, and the rest of what a run needs.
+    /// Creates the network, its forwarding tables, and the configuration of a run.
     ///
     /// # Errors
-    /// Files that cannot be read, a network that is not wired right or cannot be routed, hosts
-    /// that do not exist, more rows of results than a machine can hold.
+    /// If a file cannot be read, the network is connected incorrectly or cannot be routed, a host does not
+    /// exist, or the run would record more rows than the maximum number of rows (see `rows`).
     pub fn build(&self) -> Result<(Topology, Tables, Config), ScenarioError> {
         self.try_build().map_err(|fault| self.locate(fault))
     }
@@ -163,28 +163,27 @@ impl Scenario {
         Ok((topology, tables, config))
     }
 
-    /// A run, ready to advance.
+    /// Creates a run that is ready to advance.
     ///
     /// # Errors
-    /// As [`Scenario::build`]; and tables that can deadlock, unless `routing.allow_deadlock` is
-    /// set.
+    /// As [`Scenario::build`]; and if the tables can deadlock, unless `routing.allow_deadlock` is set.
     pub fn simulation(&self) -> Result<Simulation, ScenarioError> {
         self.simulation_with(Engine::default())
     }
 
-    /// As [`Scenario::simulation`], with the choice of how the run is done.
+    /// As [`Scenario::simulation`], with a choice of scheduler and threads.
     ///
     /// # Errors
-    /// As of [`Scenario::simulation`].
+    /// As [`Scenario::simulation`].
     pub fn simulation_with(&self, engine: Engine) -> Result<Simulation, ScenarioError> {
         let (topology, tables, config) = self.build()?;
         if !self.spec.routing.allow_deadlock
             && let Some(cycle) = network::deadlock(&topology, &tables, &config)
         {
             let what = format!(
-                "can deadlock: packets may wait for each other along {cycle}; {}, or run it all the same with \
+                "can deadlock: packets may wait for each other along {cycle}; {}, or run it anyway with \
                  routing.allow_deadlock = true",
-                self.way_out(&topology, &config)
+                self.deadlock_advice(&topology, &config)
             );
             return Err(self.locate(Fault::new("routing.kind", what)));
         }
@@ -194,10 +193,10 @@ impl Scenario {
         })
     }
 
-    /// What keeps packets from waiting for each other.
-    fn way_out(&self, topology: &Topology, config: &Config) -> String {
+    /// Advice on how to avoid the deadlock.
+    fn deadlock_advice(&self, topology: &Topology, config: &Config) -> String {
         if config.chosen_routes(RoutePer::Packet).is_some() {
-            return "adaptive_routing.per = \"packet\" takes any way of the fewest hops, which is safe on trees; leave it \
+            return "adaptive_routing.per = \"packet\" uses every shortest route, which is safe only on trees; leave it \
                     out"
                 .to_owned();
         }
@@ -211,10 +210,10 @@ impl Scenario {
         }
     }
 
-    /// What the scenario amounts to, without running it.
+    /// Summarizes the scenario without running it.
     ///
     /// # Errors
-    /// As [`Scenario::build`]. Tables that can deadlock are reported, not refused.
+    /// As [`Scenario::build`]. Tables that can deadlock are reported, not rejected.
     pub fn check(&self) -> Result<Report, ScenarioError> {
         let (topology, tables, config) = self.build()?;
         Ok(report::report(self, &topology, &tables, &config))
@@ -237,7 +236,7 @@ impl Scenario {
         }
     }
 
-    /// A generator names the parameter at fault in backquotes, which tells the line.
+    /// A topology generator names the invalid parameter in backquotes; from it, the line is found.
     fn topology_fault(&self, what: &str) -> Fault {
         let parameter = what.split('`').nth(1).map(|key| format!("topology.{key}"));
         let path = parameter.filter(|path| lookup(&self.table, path).is_some());
@@ -262,7 +261,7 @@ impl Scenario {
     }
 }
 
-/// All but what sends.
+/// The configuration without the sources of traffic.
 pub(crate) fn settings(spec: &Spec) -> Config {
     Config {
         seed: spec.seed,
@@ -285,11 +284,11 @@ pub(crate) fn settings(spec: &Spec) -> Config {
     }
 }
 
-/// From a table of TOML values to types, checked in the order in which a user would look.
+/// Converts a table of TOML values to types. Checks run in the order in which a user would fix the errors.
 fn resolve(table: &mut Table, source: &Source) -> Result<(Spec, Vec<String>), Fault> {
     let notes = prepare(table, source)?;
     let converted = shape::check(table, schema::cached())?;
-    // The table keeps what was written, for messages.
+    // The table keeps the values as written, for messages.
     let mut plain = table.clone();
     for (path, quantity) in converted {
         let set = set(&mut plain, &path, toml::Value::String(quantity));
@@ -319,14 +318,14 @@ fn resolve(table: &mut Table, source: &Source) -> Result<(Spec, Vec<String>), Fa
     Ok((spec, notes))
 }
 
-/// Reads a whole file, of bounded size.
+/// Reads a whole file of limited size.
 fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let limit = MAX_TEXT_BYTES as u64 + 1;
     let file = plain::open(path).map_err(|e| format!("cannot be read: {e}"))?;
     file.take(limit).read_to_end(&mut bytes).map_err(|e| format!("cannot be read: {e}"))?;
     if bytes.len() > MAX_TEXT_BYTES {
-        return Err(format!("larger than {MAX_TEXT_BYTES} bytes, the most a scenario may have"));
+        return Err(format!("larger than {MAX_TEXT_BYTES} bytes, the maximum for a scenario"));
     }
     String::from_utf8(bytes).map_err(|e| {
         let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|&&b| b == b'\n').count();

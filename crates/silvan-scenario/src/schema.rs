@@ -1,7 +1,7 @@
-//! The JSON Schema of a scenario file. The same schema drives the checks on load (see
-//! `shape`), so that what is published and what is accepted cannot drift apart. Ranges are said at
-//! the fields of the types and nowhere else; `validate` has what depends on other keys, and limits
-//! that come with advice (zero, where leaving a key out is what is meant).
+//! The JSON Schema of a scenario file. The same schema drives the checks on load (see `shape`), so the
+//! published schema always matches what is accepted. Ranges are declared only at the fields of the types;
+//! `validate` checks conditions that depend on other keys, and limits whose error message gives advice (for
+//! example, to leave a key out instead of setting it to zero).
 
 use std::sync::OnceLock;
 
@@ -22,9 +22,9 @@ pub(crate) fn cached() -> &'static Value {
         polish(&mut root);
         merge_routing(&mut root);
         for part in ["Marking", "Isolation", "Reaction", "Routing"] {
-            loosen_part(&mut root, part);
+            make_kind_optional(&mut root, part);
         }
-        // Filled in on load, where it is missing.
+        // Filled in on load if missing.
         if let Some(Value::Array(required)) = root.get_mut("required") {
             required.retain(|key| key != "routing");
         }
@@ -42,7 +42,7 @@ pub(crate) fn resolve<'s>(root: &'s Value, reference: &str) -> Option<(&'s str, 
     Some((name, schema.as_object()?))
 }
 
-/// TOML has no null, tables are closed, and descriptions are read outside of Rust.
+/// Adapts the generated schema to TOML: no null, closed tables, descriptions without Rust syntax.
 fn polish(value: &mut Value) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(polish),
@@ -89,13 +89,13 @@ fn without_null(object: &mut Map<String, Value>) {
     }
 }
 
-/// A doc comment as plain text: links between Rust items become plain code.
+/// A doc comment as plain text: links to Rust items become inline code.
 fn plain(text: &str) -> String {
     let joined = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
     joined.collect::<Vec<_>>().join("\n\n").replace("[`", "`").replace("`]", "`")
 }
 
-/// `allow_deadlock` stands beside the keys of whatever routing is chosen.
+/// Adds `allow_deadlock` to the keys of every kind of routing.
 fn merge_routing(root: &mut Value) {
     let mut variants = Vec::new();
     for name in ["TableRouting", "RoutingSpec"] {
@@ -111,8 +111,8 @@ fn merge_routing(root: &mut Value) {
             json!({
                 "type": "boolean",
                 "default": false,
-                "description": "Run even where packets can wait for each other in a circle; the run-time \
-                                watchdog then names the circle if they do.",
+                "description": "Run even if packets can wait for each other in a cycle; the run-time \
+                                watchdog then reports the cycle if they do.",
             }),
         );
     }
@@ -126,9 +126,9 @@ fn merge_routing(root: &mut Value) {
     }
 }
 
-/// A part without `kind` takes the one of the mechanism, a routing without `kind` the one that
-/// suits the topology, so that key may be missing.
-fn loosen_part(root: &mut Value, part: &str) {
+/// Makes `kind` optional: a component without it takes the kind of the mechanism, and a routing without it
+/// the default of the topology.
+fn make_kind_optional(root: &mut Value, part: &str) {
     let Some(Value::Object(schema)) = root.pointer_mut(&format!("/$defs/{part}")) else { return };
     let Some(Value::Array(mut variants)) = schema.remove("oneOf") else { return };
     for variant in &mut variants {

@@ -1,7 +1,6 @@
-//! Checks a scenario against its schema before it is turned into types: keys that nobody
-//! knows, values of the wrong type or without a unit, names that are none of the choices.
-//! Unlike the errors of deserialisation, a fault found here knows its exact key, also inside
-//! tables whose keys depend on their `kind`.
+//! Checks a scenario against its schema before it is converted to types: unknown keys, values of the wrong
+//! type or without a unit, and names that are not among the allowed ones. Unlike deserialization errors, an
+//! error found here has its exact key, even inside tables whose keys depend on their `kind`.
 
 use std::cell::RefCell;
 
@@ -13,7 +12,7 @@ use toml::{Table, Value};
 use crate::error::{Fault, did_you_mean, name_list};
 use crate::schema::resolve;
 
-/// One way a value may look: a schema without references and choices.
+/// One allowed form of a value: a schema without references and alternatives.
 #[derive(Clone, Copy)]
 struct Leaf<'s> {
     /// Name of the definition it comes from.
@@ -22,21 +21,21 @@ struct Leaf<'s> {
 }
 
 impl<'s> Leaf<'s> {
-    /// The fixed text this leaf stands for.
+    /// The constant string that this leaf allows.
     fn word(&self) -> Option<&'s str> {
         self.schema.get("const").and_then(Json::as_str)
     }
 
-    /// The `kind` this table must have.
+    /// The `kind` that this table must have.
     fn kind(&self) -> Option<&'s str> {
         self.schema.get("properties")?.get("kind")?.get("const")?.as_str()
     }
 }
 
-/// A quantity in cycles: where it stands, and the same in other units.
+/// A quantity given in cycles: its key, and the same quantity in other units.
 pub(crate) type Converted = (String, String);
 
-/// Checks a whole scenario. Gives what it says in cycles in other units.
+/// Checks a whole scenario. Returns all quantities given in cycles, converted to other units.
 pub(crate) fn check(table: &Table, root: &Json) -> Result<Vec<Converted>, Fault> {
     let Some(schema) = root.as_object() else { return Ok(Vec::new()) };
     let checker = Checker { root, cycle: cycle(table)?, converted: RefCell::default() };
@@ -44,7 +43,7 @@ pub(crate) fn check(table: &Table, root: &Json) -> Result<Vec<Converted>, Fault>
     Ok(checker.converted.into_inner())
 }
 
-/// How long a cycle is, if that is said.
+/// The length of a cycle, if given.
 fn cycle(table: &Table) -> Result<Option<Time>, Fault> {
     const LONGEST: Time = Time(1_000_000_000_000);
     let Some(value) = table.get("cycle") else { return Ok(None) };
@@ -66,7 +65,7 @@ struct Checker<'s> {
 }
 
 impl<'s> Checker<'s> {
-    /// All the ways a schema allows, with references followed.
+    /// All forms that a schema allows, with references resolved.
     fn leaves(&self, schema: &'s Map<String, Json>, name: Option<&'s str>, into: &mut Vec<Leaf<'s>>) {
         if let Some((name, target)) =
             schema.get("$ref").and_then(Json::as_str).and_then(|r| resolve(self.root, r))
@@ -110,7 +109,7 @@ impl<'s> Checker<'s> {
         first
     }
 
-    /// A table whose other keys depend on its `kind`.
+    /// Checks a table whose other keys depend on its `kind`.
     fn tagged(&self, value: &Value, leaves: &[Leaf<'s>], path: &str) -> Result<(), Fault> {
         let Value::Table(table) = value else { return Err(wrong(path, "a table with a `kind`")) };
         let kinds: Vec<&str> = leaves.iter().filter_map(Leaf::kind).collect();
@@ -207,7 +206,7 @@ fn first_sentence(text: &str) -> &str {
     text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
 }
 
-/// The fixed texts that a leaf allows.
+/// The constant strings that a leaf allows.
 fn words_of<'s>(leaf: &Leaf<'s>) -> Vec<&'s str> {
     if let Some(word) = leaf.word() {
         return vec![word];
@@ -236,7 +235,7 @@ fn quantity<Q: InCycles>(value: &Value, path: &str, right: &str, cycle: Option<T
     let Value::String(text) = value else { return Err(wrong(path, right)) };
     Q::read(text, cycle).map_err(|error| {
         let message = error.to_string();
-        // The message repeats the value, which the fault names already.
+        // The fault already names the value, so the message must not repeat it.
         let quoted = format!("`{}` is ", text.chars().take(60).collect::<String>());
         Fault::new(path, message.strip_prefix(&quoted).unwrap_or(&message))
     })
@@ -244,7 +243,7 @@ fn quantity<Q: InCycles>(value: &Value, path: &str, right: &str, cycle: Option<T
 
 fn integer(value: &Value, leaf: Leaf<'_>, path: &str) -> Result<(), Fault> {
     let low = leaf.schema.get("minimum").and_then(Json::as_i64);
-    // What the type bears is worth a word only to who is beyond it.
+    // The limit of the type is mentioned only if the value exceeds it.
     let format = leaf.schema.get("format").and_then(Json::as_str);
     let beyond = format == Some("uint32") && value.as_integer().is_some_and(|n| n > i64::from(u32::MAX));
     let type_bound = beyond.then_some(i64::from(u32::MAX));

@@ -1,21 +1,21 @@
-//! The text of a scenario with its overrides, and the place where each key was written.
+//! The text of a scenario with its overrides, and the position at which each key was written.
 
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use crate::error::{Fault, ScenarioError, shorten};
 
-/// The largest scenario text accepted. Lists of hosts and links of a large fabric fit well.
+/// Maximum size of a scenario text. It is enough for the lists of hosts and links of a large fabric.
 pub const MAX_TEXT_BYTES: usize = 16 << 20;
 
-/// Where a scenario's keys come from.
+/// The source of a scenario's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     /// Name of the file, for messages.
     pub origin: String,
-    /// What was read.
+    /// The text of the file.
     pub text: String,
-    /// Keys set on top of it, in order.
+    /// Keys set by overrides, in order.
     pub overridden: Vec<String>,
 }
 
@@ -50,7 +50,8 @@ impl Source {
         ScenarioError::of_file(&format!("{}:{line}", self.origin), format!("not valid TOML: {what}"))
     }
 
-    /// The error for a fault, with the place where its key was written and its value in `table`.
+    /// Creates the error for a fault: adds the position at which its key was written and its value in
+    /// `table`.
     pub fn locate(&self, fault: Fault, table: &Table) -> ScenarioError {
         let key = (!fault.path.is_empty()).then_some(fault.path);
         let place = key.as_deref().and_then(|path| self.place(path)).unwrap_or_else(|| self.origin.clone());
@@ -58,8 +59,8 @@ impl Source {
         ScenarioError { place, key, value: value.map(|v| shorten(&v)), what: fault.what }
     }
 
-    /// The override that set a key or a part of it, else the line that did, else that of the
-    /// innermost table around it.
+    /// The override that set a key or a part of it, or else its line, or else the line of the innermost
+    /// table that contains it.
     fn place(&self, path: &str) -> Option<String> {
         let covers = |key: &&String| {
             path == *key || path.strip_prefix(key.as_str()).is_some_and(|r| r.starts_with('.'))
@@ -95,7 +96,7 @@ impl Source {
         offset
     }
 
-    /// Whether a key itself was given by an override.
+    /// Whether an override set exactly this key.
     pub fn is_overridden(&self, path: &str) -> bool {
         self.overridden.iter().any(|key| key == path)
     }
@@ -105,13 +106,13 @@ fn line_at(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&b| b == b'\n').count()
 }
 
-/// The value of an override: a TOML value, or else a text without quotes.
+/// The value of an override: a TOML value, or else a string without quotes.
 fn parse_value(text: &str) -> Value {
     let parsed = format!("value = {text}").parse::<Table>().ok().filter(|table| table.len() == 1);
     parsed.and_then(|mut table| table.remove("value")).unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// Sets a dotted key; tables on the way are made as needed, list elements must be there.
+/// Sets the value of a dotted key. Missing tables on the path are created; list elements must exist.
 pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     const DEEPEST: usize = 16;
     let segments: Vec<&str> = key.split('.').collect();
@@ -133,7 +134,7 @@ pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), Stri
     Ok(())
 }
 
-/// The place for `segment` inside `here`, which is called `walked`.
+/// The element `segment` of `here`; `walked` is the path of `here`.
 fn step<'v>(here: &'v mut Value, segment: &str, walked: &str) -> Result<&'v mut Value, String> {
     match here {
         Value::Table(table) => Ok(table.entry(segment).or_insert_with(|| Value::Table(Table::new()))),
@@ -163,7 +164,7 @@ pub(crate) fn lookup<'t>(table: &'t Table, path: &str) -> Option<&'t Value> {
     Some(value)
 }
 
-/// A value as it would be written, for messages.
+/// A value in TOML notation, for messages.
 fn show(value: &Value) -> Option<String> {
     match value {
         Value::Table(_) => None,
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(place("congestion.marking.threshold").as_deref(), Some("a.toml:6"));
         assert_eq!(place("flow.1.from").as_deref(), Some("a.toml:10"));
         assert_eq!(place("flow.1.x.1").as_deref(), Some("a.toml:13"));
-        assert_eq!(place("flow.1.to").as_deref(), Some("a.toml:9"), "a missing key is missed in its table");
+        assert_eq!(place("flow.1.to").as_deref(), Some("a.toml:9"), "a missing key is reported at its table");
         assert_eq!(place("nowhere"), None);
     }
 

@@ -1,5 +1,5 @@
-//! The scenario file as types. Each field's documentation is what a user reads in the JSON
-//! Schema and in the reference of all keys.
+//! The scenario file as types. The documentation of each field appears in the JSON Schema and in the
+//! reference of all keys, so it is written for users.
 
 use std::borrow::Cow;
 
@@ -30,44 +30,45 @@ const fn first_seed() -> u64 {
     1
 }
 
-/// A scenario: a network, what is sent over it, how congestion is managed, what is measured.
+/// A scenario: the network, its traffic, its congestion management, and what is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Short name of the scenario, shown in results.
+    /// Short name of the scenario. It appears in results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What the scenario shows.
+    /// What the scenario demonstrates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// All randomness derives from it: the same scenario and seed give the same results.
+    /// Seed of all random streams, 1 by default: the same scenario and seed give the same results.
     #[serde(default = "first_seed")]
     pub seed: u64,
-    /// Length of a cycle, at most 1 s. With it times may be given in cycles ("3 cycles") and rates
-    /// in bytes per cycle ("0.25 bytes/cycle"), as far as they are whole picoseconds and bit/s.
+    /// Length of a clock cycle, at most 1 s. If it is given, times can be written in cycles ("3 cycles")
+    /// and rates in bytes per cycle ("0.25 bytes/cycle"), provided that they are whole numbers of
+    /// picoseconds and bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycle: Option<Time>,
-    /// Simulated time at which the run ends, at most an hour.
+    /// Simulated time at which the run ends, at most one hour.
     pub duration: Time,
-    /// The summary's averages start here.
+    /// Start of the averages in the summary, 0 s by default.
     #[serde(default)]
     pub warmup: Time,
     /// Hosts, switches and links.
     pub topology: TopologySource,
-    /// How forwarding tables are made; by default `d-mod-k` on fat trees and bidirectional k-ary
-    /// n-flies, `destination-tag` on one-way ones, `dimension-order` on tori, meshes and `HyperX`, `minimal` on
-    /// dragonflies and dragonfly+, else `up-down`.
+    /// How forwarding tables are computed. Default: `d-mod-k` for fat trees and bidirectional k-ary
+    /// n-flies, `destination-tag` for unidirectional ones, `dimension-order` for tori, meshes and `HyperX`,
+    /// `minimal` for dragonflies and dragonfly+, `up-down` for all others.
     pub routing: Routing,
-    /// How messages are cut into packets, and what a packet occupies.
+    /// How messages are divided into packets, and the size of packets.
     #[serde(default)]
     pub packet: Packet,
-    /// Virtual lanes and the mapping of service levels to them.
+    /// Virtual lanes, and the mapping of service levels to them.
     #[serde(default)]
     pub lanes: Lanes,
-    /// How receivers keep their buffers from overflowing.
+    /// How receivers prevent their buffers from overflowing.
     #[serde(default)]
     pub flow_control: FlowControl,
-    /// How switches are built.
+    /// Architecture, queues and buffers of switches.
     #[serde(default)]
     pub switch: SwitchConfig,
     /// How hosts send and receive.
@@ -76,38 +77,39 @@ pub struct Spec {
     /// Congestion management.
     #[serde(default)]
     pub congestion: Congestion,
-    /// Routes that switches choose, flow by flow on fat trees or packet by packet; by default the forwarding tables' alone.
+    /// Adaptive routing: switches select the output port per flow (on fat trees) or per packet. By default
+    /// they use the forwarding tables only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adaptive_routing: Option<AdaptiveRouting>,
-    /// Flows from one host to another, each with its own series of throughput over time.
+    /// Flows from one host to another. Each has its own time series of throughput.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow: Vec<Flow>,
-    /// Patterns of traffic over many hosts.
+    /// Patterns of traffic between many hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<Traffic>,
-    /// Parallel applications, whose ranks wait for each other's messages.
+    /// Parallel applications. Their ranks wait for messages from each other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub job: Vec<JobSpec>,
-    /// Whether the run ends at the end of the measuring interval in which the last job has finished, if that
-    /// is before `duration`.
+    /// Whether the run ends at the end of the sampling interval in which the last job finishes, if that is
+    /// before `duration`. Default: true.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub end_with_jobs: bool,
-    /// What is recorded over time.
+    /// Which quantities are recorded over time.
     #[serde(default)]
     pub measure: Measure,
-    /// Threads that may work at the run: a number from 1 to 256, or "auto" for as many as the machine has
-    /// cores. The results are the same with any number.
+    /// Threads that the run may use: a number from 1 to 256, or "auto" for the number of cores of the
+    /// machine. Default: 1. The results do not depend on it.
     #[serde(default, skip_serializing_if = "Threads::is_one")]
     pub threads: Threads,
 }
 
-/// A generated topology, or one read from a file.
+/// A topology, generated or read from a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TopologySource {
-    /// Read from a real fabric's description.
+    /// Read from the description of a real fabric.
     File(FileTopology),
-    /// Generated by rule, or listed in the scenario.
+    /// Generated by a rule, or listed in the scenario.
     Generated(TopologySpec),
 }
 
@@ -115,15 +117,16 @@ pub enum TopologySource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FileTopology {
-    /// The wiring of a fabric: output of `ibnetdiscover` or `iblinkinfo`, an ibsim netlist,
-    /// `opensm-subnet.lst` or `ibdiagnet2.db_csv`.
+    /// A real fabric: output of `ibnetdiscover` or `iblinkinfo`, an ibsim netlist, `opensm-subnet.lst` or
+    /// `ibdiagnet2.db_csv`.
     File {
-        /// The file, plain or compressed (`.gz`), relative to the scenario.
+        /// The file, plain or compressed (`.gz`). The name is relative to the scenario.
         file: String,
-        /// Propagation delay of every link, which the file does not tell.
+        /// Propagation delay of every link, 20 ns by default. The file does not contain it.
         #[serde(default = "usual_delay")]
         link_delay: Time,
-        /// Data rate of links whose width and speed the file does not tell.
+        /// Data rate of links for which the file gives no width and speed. By default such links are an
+        /// error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         default_rate: Option<Rate>,
     },
@@ -133,12 +136,12 @@ const fn usual_delay() -> Time {
     Time::from_ns(20)
 }
 
-/// How forwarding tables are made, and whether they may form circles.
+/// How forwarding tables are computed, and whether a cycle of dependencies is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routing {
     /// The algorithm or file.
     pub source: RoutingSource,
-    /// Run even where packets can wait for each other in a circle.
+    /// Run even if packets can wait for each other in a cycle.
     pub allow_deadlock: bool,
 }
 
@@ -146,7 +149,7 @@ pub struct Routing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum RoutingSource {
-    /// Read from a subnet manager's dump.
+    /// Read from the dump of a subnet manager.
     Table(TableRouting),
     /// Computed.
     Computed(RoutingSpec),
@@ -156,15 +159,15 @@ pub enum RoutingSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TableRouting {
-    /// The forwarding tables of a subnet manager: `opensm-lfts.dump`, what `dump_fts` prints,
-    /// `opensm.fdbs`, or the static ports of `ibdiagnet2.far`.
+    /// Forwarding tables of a subnet manager: `opensm-lfts.dump`, the output of `dump_fts`, `opensm.fdbs`,
+    /// or the static ports of `ibdiagnet2.far`.
     Table {
-        /// The file, plain or compressed (`.gz`), relative to the scenario.
+        /// The file, plain or compressed (`.gz`). The name is relative to the scenario.
         file: String,
     },
 }
 
-/// Takes the variant by hand: an untagged enum would hide the inner error.
+/// Selects the variant before deserialization: an untagged enum would hide the error inside the variant.
 fn is_kind(table: &toml::Table, kind: &str) -> bool {
     table.get("kind").and_then(toml::Value::as_str) == Some(kind)
 }
@@ -212,7 +215,7 @@ impl JsonSchema for Routing {
         "Routing".into()
     }
 
-    /// The schema of the source alone; [`crate::schema()`] adds `allow_deadlock` to each kind.
+    /// The schema of the source only; [`crate::schema()`] adds `allow_deadlock` to each kind.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         RoutingSource::json_schema(generator)
     }

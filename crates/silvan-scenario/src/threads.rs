@@ -1,4 +1,4 @@
-//! How many threads work at a run.
+//! The number of threads that a run uses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,12 +7,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Threads that may work at a run.
+/// Threads that the run may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
-    /// So many, from 1 to [`Threads::MOST`].
+    /// A number from 1 to [`Threads::MOST`].
     Count(u16),
-    /// As many as the machine has cores.
+    /// The number of cores of the machine.
     Auto,
 }
 
@@ -23,10 +23,10 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// More would be a mistake.
+    /// Largest number accepted. A larger one is probably a mistake.
     pub const MOST: u16 = 256;
 
-    /// The number of threads, on this machine.
+    /// The number of threads on this machine.
     #[must_use]
     pub fn count(self) -> u16 {
         match self {
@@ -90,7 +90,7 @@ impl JsonSchema for Threads {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Threads that may work at a run.",
+            "description": "Threads that the run may use.",
             "oneOf": [
                 { "type": "integer", "minimum": 1, "maximum": Threads::MOST },
                 { "const": "auto" },

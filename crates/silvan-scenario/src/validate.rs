@@ -1,5 +1,5 @@
-//! Checks of values against each other and against what the model can bear, as far as they need
-//! no network; see [`crate::network`] for the rest.
+//! Checks of values against each other and against the limits of the model that do not depend on the
+//! network; see [`crate::network`] for the rest.
 
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Arbitration, Architecture, Assignment, FlowControl, Lanes, Packet, RoutePer};
@@ -28,12 +28,12 @@ const LARGEST_MESSAGE: Bytes = Bytes(1 << 30);
 const SLOWEST: Rate = Rate(1_000);
 type Check = Result<(), Fault>;
 
-/// Refuses with `what` unless `fine`.
+/// Fails with the message `what` unless `fine`.
 pub(crate) fn ensure(fine: bool, path: &str, what: impl FnOnce() -> String) -> Check {
     if fine { Ok(()) } else { Err(Fault::new(path, what())) }
 }
 
-/// Checks everything that needs no network.
+/// Checks everything that does not depend on the network.
 pub(crate) fn check(spec: &Spec) -> Check {
     ensure(spec.duration > Time::ZERO && spec.duration <= LONGEST, "duration", || {
         "must be more than 0 s and at most 3600 s".to_owned()
@@ -69,7 +69,7 @@ fn rate(path: &str, rate: Option<Rate>) -> Check {
     ensure(rate.is_none_or(|rate| rate >= SLOWEST), path, || format!("must be at least {SLOWEST}"))
 }
 
-/// Sizes that may be summed and multiplied.
+/// Checks sizes, so that they can be summed and multiplied without overflow.
 pub(crate) fn packet(packet: &Packet) -> Check {
     ensure((1..=65_536).contains(&packet.mtu.0), "packet.mtu", || "must be 1 B to 64 KiB".to_owned())?;
     ensure(packet.header.0 <= 4_096, "packet.header", || "must be 0 B to 4 KiB".to_owned())?;
@@ -100,7 +100,7 @@ fn lanes(spec: &Spec) -> Check {
     Ok(())
 }
 
-/// Lanes of paths need switches that queue packets by the lane on which they leave.
+/// Lanes that depend on paths need switches that queue packets by the lane on which they leave.
 fn path_lanes(spec: &Spec) -> Check {
     let Lanes { assignment, path_levels, tables, control, .. } = &spec.lanes;
     let is_by_path = *assignment == Assignment::Paths;
@@ -126,7 +126,7 @@ fn path_lanes(spec: &Spec) -> Check {
         "needs lanes.path_levels, lanes.tables or both".to_owned()
     })?;
     ensure(control.is_none(), "lanes.control", || {
-        "is not for lanes of paths: control packets have the service level of their own path".to_owned()
+        "cannot be combined with lanes.assignment = \"paths\": control packets have the service level of their own path".to_owned()
     })?;
     let mechanism = spec.congestion.mechanism;
     let switch = &spec.switch;
@@ -141,14 +141,14 @@ fn path_lanes(spec: &Spec) -> Check {
             .to_owned()
     })?;
     ensure(!switch.control_first(mechanism), "switch.control_first", || {
-        "is not for lanes by paths or routing, whose switches have no queues of their own for control packets"
+        "cannot be combined with lanes by paths or routing, whose switches have no separate queues for control packets"
             .to_owned()
     })?;
     let announces = spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.is_per(RoutePer::Flow))
         || matches!(spec.congestion.parts(&spec.packet).reaction, Reaction::ExplicitRate(_));
     let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
     ensure(!announces && !special && spec.host.queues.is_none(), "lanes.assignment", || {
-        "by paths or routing is not for announced flows, special queues or output buffers of hosts".to_owned()
+        "by paths or routing cannot be combined with announced flows, special queues or output buffers of hosts".to_owned()
     })
 }
 
@@ -177,11 +177,11 @@ fn switch(spec: &Spec) -> Check {
     let host_modulo = spec.host.queues == Some(HostQueues::DestinationModulo);
     let usual = silvan_fabric::config::SwitchConfig::default().queue_count;
     ensure(modulo || host_modulo || switch.queue_count == usual, "switch.queue_count", || {
-        "has no effect: only queues \"destination-modulo\" and \"output-modulo\" leave their number open"
+        "has no effect: only queues \"destination-modulo\" and \"output-modulo\" have a configurable number"
             .to_owned()
     })?;
     ensure(architecture != Architecture::Voq || switch.crossbar.is_none(), "switch.crossbar", || {
-        "has no effect with switch.architecture = \"voq\", where every queue has a read port of its own; use \
+        "has no effect with switch.architecture = \"voq\", where every queue has its own read port; use \
          architecture \"iq\" or \"cioq\""
             .to_owned()
     })?;
@@ -223,19 +223,20 @@ fn flows(spec: &Spec) -> Check {
     for (index, flow) in spec.flow.iter().enumerate() {
         let at = format!("flow.{index}");
         ensure(flow.from != flow.to, &format!("{at}.to"), || {
-            format!("is also the sender; a flow needs two hosts, so give another than {}", flow.from)
+            format!(
+                "is also the sender; a flow needs two different hosts, so give a host other than {}",
+                flow.from
+            )
         })?;
         common(&at, flow.start, flow.stop, flow.message, flow.rate)?;
         has_lane(&at, flow.sl, &spec.lanes)?;
         trigger(&at, flow.start_after_packets, flow.start)?;
         ensure(flow.total != Some(Bytes(0)), &format!("{at}.total"), || {
-            "must be at least 1 B; leave it out for a flow without end".to_owned()
+            "must be at least 1 B; leave it out for an unlimited flow".to_owned()
         })?;
         if let Some(first) = names.insert(flow_name(flow), index) {
-            let what = format!(
-                "{} is also the name of flow.{first}; give each flow a name of its own",
-                flow_name(flow)
-            );
+            let what =
+                format!("{} is also the name of flow.{first}; give each flow a unique name", flow_name(flow));
             return Err(Fault::new(format!("{at}.name"), what));
         }
     }
@@ -252,7 +253,7 @@ fn check_traffic(traffic: &Traffic, spec: &Spec, at: &str) -> Check {
         ];
         for (key, given) in others {
             ensure(!given, &format!("{at}.{key}"), || {
-                "does not go with a forest; leave it out, or use another pattern".to_owned()
+                "cannot be combined with a forest; leave it out, or use another pattern".to_owned()
             })?;
         }
         ensure(traffic.arrivals == Arrivals::Periodic, &format!("{at}.arrivals"), || {
@@ -263,7 +264,7 @@ fn check_traffic(traffic: &Traffic, spec: &Spec, at: &str) -> Check {
     has_lane(at, traffic.sl, &spec.lanes)?;
     trigger(at, traffic.start_after_packets, traffic.start)?;
     ensure(traffic.packets_per_host != Some(0), &format!("{at}.packets_per_host"), || {
-        "must be at least 1; leave it out for traffic without end".to_owned()
+        "must be at least 1; leave it out for unlimited traffic".to_owned()
     })?;
     let least = traffic.message.unwrap_or(spec.packet.mtu);
     let sizes = least..=LARGEST_MESSAGE;
@@ -301,7 +302,7 @@ fn check_forest(forest: &Forest, duration: Time, at: &str) -> Check {
     })
 }
 
-/// A service level that is used has a virtual lane, where lanes follow from service levels.
+/// Checks that a service level in use has a virtual lane, if lanes follow from service levels.
 fn has_lane(at: &str, sl: u8, lanes: &Lanes) -> Check {
     let Some(map) = &lanes.sl_to_vl else { return Ok(()) };
     let entries = map.len();
@@ -318,13 +319,14 @@ fn has_lane(at: &str, sl: u8, lanes: &Lanes) -> Check {
     )
 }
 
-/// What starts after so many packets has no other start.
+/// Checks that a source that starts after a number of packets has no other start.
 fn trigger(at: &str, after: Option<u64>, start: Time) -> Check {
     ensure(after != Some(0), &format!("{at}.start_after_packets"), || {
-        "must be at least 1; leave it out to start at once".to_owned()
+        "must be at least 1; leave it out to start immediately".to_owned()
     })?;
     ensure(after.is_none() || start == Time::ZERO, &format!("{at}.start"), || {
-        "does not go with start_after_packets, which says when it starts; leave out one of them".to_owned()
+        "cannot be combined with start_after_packets, which determines the start; leave out one of them"
+            .to_owned()
     })
 }
 

@@ -1,4 +1,4 @@
-//! Scenarios that count time in cycles, and traffic that packets set off.
+//! Scenarios that give times in cycles, and traffic that starts after a number of packets.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -9,7 +9,7 @@ use common::{BASE, check, message};
 use silvan_engine::{Rate, Time};
 use silvan_scenario::Scenario;
 
-/// The base with a cycle of 2 ns, and more lines after its flow.
+/// The base scenario with a cycle of 2 ns, and more lines after its flow.
 fn in_cycles(more: &str) -> String {
     format!("cycle = \"2 ns\"\n{BASE}{more}")
 }
@@ -28,12 +28,13 @@ fn times_and_rates_are_given_in_cycles() {
     assert_eq!(spec.cycle, Some(Time(2_000)));
     assert_eq!(spec.flow[0].start, Time(1_000));
     assert_eq!(spec.flow[0].rate, Some(Rate::from_gbit(1)));
-    assert_eq!(spec.flow[0].name.as_deref(), Some("3 cycles"), "a name is no time");
+    assert_eq!(spec.flow[0].name.as_deref(), Some("3 cycles"), "a name is not a time");
     assert_eq!(spec.switch.latency, Time(6_000));
     assert_eq!(spec.host.drain_rate, Some(Rate::from_gbit(4)));
     let resolved = scenario.to_toml().unwrap();
     assert_eq!(read(&resolved, &[]), scenario);
-    // What is resolved can still be overridden in cycles; another cycle changes what is in cycles.
+    // Values of a resolved scenario can be overridden in cycles; changing the cycle changes all values in
+    // cycles.
     assert_eq!(read(&resolved, &[("duration", "1000 cycles")]).spec.duration, Time(2_000_000));
     assert_eq!(read(&text, &[("cycle", "4 ns")]).spec.flow[0].start, Time(2_000));
 }
@@ -56,36 +57,36 @@ pattern = { kind = "forest", hotspots = 1, contributors = 50, lifetime = "1_000 
 }
 
 #[test]
-fn wrong_cycles_say_what_would_be_right() {
+fn errors_of_cycles_are_explained() {
     let said = |more: &str, overrides: &[(&str, &str)]| message(&in_cycles(more), overrides);
     check(&[(
         r#"duration = "1 ms""#,
         r#"duration = "500 cycles""#,
-        r#"a.toml:1: duration = "500 cycles": not a time: how long a cycle is must be said first, as `cycle = "1 ns"`; write for example "150 us""#,
+        r#"a.toml:1: duration = "500 cycles": not a time: the length of a cycle is not given; set it, for example `cycle = "1 ns"`; write for example "150 us""#,
     )]);
     assert_eq!(
         said("start = \"0.00001 cycles\"\n", &[]),
-        r#"a.toml:10: flow.0.start = "0.00001 cycles": not a time: with a cycle of 2 ns it is no whole number of ps; write for example "150 us""#
+        r#"a.toml:10: flow.0.start = "0.00001 cycles": not a time: with a cycle of 2 ns it is not a whole number of ps; write for example "150 us""#
     );
     assert_eq!(
         said("rate = \"1 byte/cycle\"\n", &[("cycle", "3 ns")]),
-        r#"a.toml:10: flow.0.rate = "1 byte/cycle": not a rate: with a cycle of 3 ns it is no whole number of bit/s; write for example "16 Gbit/s""#
+        r#"a.toml:10: flow.0.rate = "1 byte/cycle": not a rate: with a cycle of 3 ns it is not a whole number of bit/s; write for example "16 Gbit/s""#
     );
     assert_eq!(said("", &[("cycle", "0 ns")]), r#"--set cycle = "0 ns": must be 1 ps to 1 s"#);
     assert_eq!(said("", &[("cycle", "2 s")]), r#"--set cycle = "2 s": must be 1 ps to 1 s"#);
     assert_eq!(
         said("", &[("cycle", "1 cycle")]),
-        r#"--set cycle = "1 cycle": not a time: how long a cycle is must be said first, as `cycle = "1 ns"`; write for example "150 us""#
+        r#"--set cycle = "1 cycle": not a time: the length of a cycle is not given; set it, for example `cycle = "1 ns"`; write for example "150 us""#
     );
     assert_eq!(
         said("", &[("warmup", "1_000_000 cycles")]),
         r#"--set warmup = "1_000_000 cycles": must be less than the duration, 1 ms"#,
-        "the value is shown as it was written"
+        "the value is shown as written"
     );
 }
 
 #[test]
-fn triggers_and_bounds_say_what_is_wrong() {
+fn errors_of_triggers_and_bounds_are_explained() {
     let traffic = "[[traffic]]\npattern = { kind = \"uniform\" }\n";
     let forest = "[[traffic]]\npattern = { kind = \"forest\", hotspots = 1, victims = 100 }\n";
     let said = |more: String| message(&format!("{BASE}{more}"), &[]);
@@ -93,15 +94,15 @@ fn triggers_and_bounds_say_what_is_wrong() {
         ("start_after_packets = 5\n".to_owned(), "fine"),
         (
             "start_after_packets = 5\nstart = \"1 us\"\n".to_owned(),
-            r#"a.toml:10: flow.0.start = "1 us": does not go with start_after_packets, which says when it starts; leave out one of them"#,
+            r#"a.toml:10: flow.0.start = "1 us": cannot be combined with start_after_packets, which determines the start; leave out one of them"#,
         ),
         (
             "start_after_packets = 0\n".to_owned(),
-            "a.toml:9: flow.0.start_after_packets = 0: must be at least 1; leave it out to start at once",
+            "a.toml:9: flow.0.start_after_packets = 0: must be at least 1; leave it out to start immediately",
         ),
         (
             format!("{traffic}packets_per_host = 0\n"),
-            "a.toml:11: traffic.0.packets_per_host = 0: must be at least 1; leave it out for traffic without end",
+            "a.toml:11: traffic.0.packets_per_host = 0: must be at least 1; leave it out for unlimited traffic",
         ),
         (format!("{traffic}message = \"256 B\"\nmessage_max = \"1 KiB\"\n"), "fine"),
         (
@@ -110,7 +111,7 @@ fn triggers_and_bounds_say_what_is_wrong() {
         ),
         (
             format!("{forest}start_after_packets = 5\n"),
-            "a.toml:11: traffic.0.start_after_packets = 5: does not go with a forest; leave it out, or use another pattern",
+            "a.toml:11: traffic.0.start_after_packets = 5: cannot be combined with a forest; leave it out, or use another pattern",
         ),
     ];
     for (more, expected) in cases {
@@ -118,8 +119,8 @@ fn triggers_and_bounds_say_what_is_wrong() {
     }
 }
 
-/// A 4-ary 5-fly of 512 hosts whose switches take 3 cycles (and whose links next to nothing), with
-/// packets of 256 bytes and a byte per cycle (MVCM, 4.3).
+/// A 4-ary 5-fly of 512 hosts with a switch latency of 3 cycles (and nearly no link delay), packets of 256
+/// bytes, and one byte per cycle (MVCM, 4.3).
 const FLY: &str = r#"duration = "1000 cycles"
 cycle = "1 ns"
 [topology]
@@ -144,9 +145,9 @@ mechanism = "mvcm"
 pattern = { kind = "uniform" }
 "#;
 
-/// What the check says of a round trip, with the published windows: 1.28, 4.45 and 4.18.
+/// The round-trip report of the check, compared with the published windows: 1.28, 4.45 and 4.18.
 #[test]
-fn the_check_tells_the_published_windows() {
+fn the_check_reports_the_published_windows() {
     let trip = |overrides: &[(&str, &str)]| read(FLY, overrides).check().unwrap().round_trip;
     let usual = trip(&[]).unwrap();
     assert_eq!((usual.hops, usual.stages, usual.radix), (9, 5, 4));
@@ -158,7 +159,7 @@ fn the_check_tells_the_published_windows() {
         assert_eq!(found.packets, packets);
     }
     let without = [("congestion.mechanism", "ib-cc")];
-    assert_eq!(trip(&without), None, "nothing there lives from it");
+    assert_eq!(trip(&without), None, "no component needs acknowledgements");
     assert!(trip(&[without[0], ("switch.architecture", "cioq")]).is_some());
     assert!(trip(&[("congestion.mechanism", "none"), ("switch.architecture", "cioq")]).is_some());
 }

@@ -1,5 +1,5 @@
-//! Tori, meshes, HyperX, dragonflies and dragonfly+ in runs: latency by closed forms, deadlock where lanes
-//! are missing and nowhere else.
+//! Runs on tori, meshes, HyperX, dragonflies and dragonfly+: latency against closed forms, and deadlock
+//! only where lanes are missing.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
@@ -29,18 +29,19 @@ fn lanes(count: u8) -> String {
     format!("lanes = {{ count = {count}, assignment = \"routing\" }}\n")
 }
 
-/// A packet alone, from one host to another, and the switches on its way.
+/// A single packet from one host to another, and the number of switches on its route.
 #[test]
 fn latency_in_an_empty_network_follows_the_number_of_switches() {
     let valiant = "routing = { kind = \"valiant\" }\n";
     for (network, lanes, to, switches) in [
-        // One back in a ring of four and in one of five; two in each.
+        // One hop back in a ring of four and in a ring of five; two hops in each.
         (TORUS, lanes(2), "H20", 1 + 1 + 1),
         (TORUS, lanes(2), "H11", 1 + 2 + 2),
         (MESH, String::new(), "H24", 1 + 2 + 3),
         (HYPERX, String::new(), "H24", 1 + 1 + 1),
         (HYPERX, String::new(), "H2", 1),
-        // The first switch has the link to group 1, the last one that to group 8; both end at the first.
+        // The first switch has the link to group 1, the last one the link to group 8; both arrive at the
+        // first switch.
         (DRAGONFLY, lanes(2), "H9", 2),
         (DRAGONFLY, lanes(2), "H65", 3),
         (DRAGONFLY, lanes(2), "H72", 4),
@@ -57,7 +58,7 @@ fn latency_in_an_empty_network_follows_the_number_of_switches() {
         let found = outcome.summary.flows[0].completed_ns.unwrap();
         assert!((found as f64 - expected).abs() < 1.0, "{network}{to}: {found} ns, not {expected}");
     }
-    // Over a third group: two global links, and local ones before, between and behind.
+    // Through a third group: two global links, and local ones before, between and after them.
     let text = format!(
         "duration = \"20 us\"\n{DRAGONFLY}{}{valiant}measure = {{ interval = \"20 us\" }}\n\
          [[flow]]\nname = \"F\"\nfrom = \"H1\"\nto = \"H72\"\ntotal = \"2 KiB\"\n",
@@ -68,7 +69,7 @@ fn latency_in_an_empty_network_follows_the_number_of_switches() {
     assert!((4.0..=6.0).contains(&switches) && switches.fract() == 0.0, "{found} ns: {switches} switches");
 }
 
-/// All send on and on, over buffers of one packet a lane, so that what can deadlock does.
+/// All hosts send continuously with buffers of one packet per lane, so that possible deadlocks occur.
 fn loaded(network: &str, rest: &str) -> String {
     format!(
         "duration = \"400 us\"\n{network}{rest}switch = {{ buffer = \"6 KiB\" }}\nmeasure = {{ interval = \"50 us\" }}\n\
@@ -97,7 +98,7 @@ fn a_torus_deadlocks_without_datelines_and_never_with_them() {
 }
 
 #[test]
-fn a_ring_that_deadlocks_is_named_port_by_port() {
+fn a_deadlock_in_a_ring_is_reported_port_by_port() {
     let text = loaded("topology = { kind = \"torus\", sizes = [6] }\n", "");
     let error = read(&text).unwrap().simulation().map(|_| ()).unwrap_err().to_string();
     let wanted = "can deadlock: packets may wait for each other along S0:2 -> S1:3, S1:2 -> S2:3, S2:2 -> S3:3, \
@@ -128,8 +129,8 @@ fn the_other_networks_run_under_load() {
 }
 
 #[test]
-fn valiant_spreads_what_minimal_routes_put_on_one_link() {
-    // Every host of a group sends to the next group: minimal routes have one link for eight hosts.
+fn valiant_spreads_traffic_that_minimal_routes_send_over_one_link() {
+    // Every host of a group sends to the next group: minimal routes use one link for eight hosts.
     let text = |rest: &str| {
         loaded(DRAGONFLY, rest)
             .replace("kind = \"uniform\"", "kind = \"shift\", by = 8")
@@ -153,7 +154,7 @@ fn congestion_control_works_on_lanes_of_the_routing() {
 }
 
 #[test]
-fn fluids_follow_tables_only() {
+fn fluid_rates_need_forwarding_tables() {
     let flow = "[[flow]]\nfrom = \"H1\"\nto = \"H72\"\n";
     let fluid = |rest: &str| {
         let text =
@@ -166,7 +167,7 @@ fn fluids_follow_tables_only() {
 }
 
 #[test]
-fn what_is_wrong_with_lanes_of_the_routing_is_said() {
+fn errors_of_lanes_of_the_routing_are_explained() {
     let star = "topology = { kind = \"star\" }\n";
     let valiant = "routing = { kind = \"valiant\" }\n";
     let mut failures = Vec::new();
@@ -183,11 +184,11 @@ fn what_is_wrong_with_lanes_of_the_routing_is_said() {
             "has no effect; give lanes.assignment = \"paths\"",
         ),
         (TORUS, lanes(2) + "congestion = { mechanism = \"fbicm\" }\n", "needs switches of architecture"),
-        (TORUS, "routing = { kind = \"minimal\" }\n".to_owned(), "is no generated dragonfly"),
+        (TORUS, "routing = { kind = \"minimal\" }\n".to_owned(), "is not a generated dragonfly"),
         (
             PLUS,
             "routing = { kind = \"dimension-order\" }\n".to_owned(),
-            "is no generated torus, mesh or HyperX",
+            "is not a generated torus, mesh or HyperX",
         ),
         (
             "topology = { kind = \"torus\", sizes = [4, 1] }\n",

@@ -1,11 +1,11 @@
-//! Fabrics that OpenSM routed: what is known of them must come out of the files again.
+//! Fabrics that OpenSM routed: the files must give their known properties.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use silvan_fabric::routing::Tables;
-use silvan_fabric::routing::check::{Analysis, analyse};
+use silvan_fabric::routing::check::{Analysis, analyze};
 use silvan_fabric::routing::deadlock::deadlock_cycle;
 use silvan_fabric::topology::{NodeRef, Topology};
 use silvan_scenario::import::{ibnetdiscover, lft, read_text};
@@ -14,7 +14,7 @@ fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/fabrics").join(name)
 }
 
-/// A fabric and its tables, from the first dump that is there.
+/// A fabric and its tables, from the first dump that exists.
 fn load(fabric: &str, dumps: &[&str]) -> (Topology, Tables) {
     let pick = |names: &[&str]| {
         let name =
@@ -32,14 +32,14 @@ const OPENSM: [&str; 2] = ["opensm-lfts.dump", "opensm-lfts.dump.gz"];
 const DUMP_FTS: [&str; 2] = ["dump_fts.lft", "dump_fts.lft.gz"];
 
 fn routed(topology: &Topology, tables: &Tables) -> Analysis {
-    let analysis = analyse(topology, tables);
+    let analysis = analyze(topology, tables);
     let hosts = topology.hosts.len() as u64;
     assert_eq!((analysis.pairs, analysis.unroutable), (hosts * (hosts - 1), 0), "{:?}", analysis.problems);
     analysis
 }
 
-/// Flows per directed link between switches, counted by walking every pair: slow, and
-/// independent of the analysis under test.
+/// Flows per directed link between switches, counted along the path of every pair: slow, but independent of
+/// the analysis under test.
 fn walked_loads(topology: &Topology, tables: &Tables) -> BTreeMap<u64, u64> {
     let wiring = topology.wiring();
     let mut loads: BTreeMap<(usize, u16), u64> = BTreeMap::new();
@@ -80,7 +80,7 @@ fn the_testbed_routes_its_42_pairs_under_every_engine() {
             let (topology, tables) = load(&format!("sw2-h7/{engine}"), &dump);
             let analysis = routed(&topology, &tables);
             assert_eq!(analysis.pairs, 42);
-            // 18 pairs inside a switch and 24 across, as ibdmchk counts them too.
+            // 18 pairs inside a switch and 24 between switches; ibdmchk reports the same numbers.
             assert_eq!(analysis.hops, [0, 18, 24], "{engine}");
             assert_eq!(analysis.between_switches.histogram, BTreeMap::from([(12, 2)]), "{engine}");
             assert_eq!(deadlock_cycle(&topology, &tables), None, "{engine}: a tree cannot deadlock");
@@ -109,14 +109,14 @@ fn minimal_hops_alone_are_free_of_deadlock_on_the_tree() {
 }
 
 #[test]
-fn the_648_hosts_load_every_link_alike() {
+fn the_648_hosts_load_every_link_equally() {
     let (topology, tables) = load("ft2-36p-h648/ftree", &OPENSM);
     let analysis = routed(&topology, &tables);
     assert_eq!(analysis.between_switches.histogram, BTreeMap::from([(630, 1296)]));
     assert_eq!(walked_loads(&topology, &tables), BTreeMap::from([(630, 1296)]));
     assert_eq!(deadlock_cycle(&topology, &tables), None);
     let (bare_topology, bare) = load("ft2-36p-h648/ftree", &DUMP_FTS);
-    assert!((bare_topology, bare) == (topology, tables), "both dumps tell the same");
+    assert!((bare_topology, bare) == (topology, tables), "both dumps have the same contents");
 
     let (topology, tables) = load("ft2-36p-h648/updn", &DUMP_FTS);
     routed(&topology, &tables);

@@ -1,5 +1,5 @@
-//! A pinned run: the same bits in debug and release builds, today and tomorrow. The Python tests
-//! hold the release build to the same file.
+//! A pinned run: debug and release builds must always give the same results. The Python tests compare the
+//! release build with the same file.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ fn busy(threads: u16, engine: Engine, slice: u64) -> Outcome {
     let mut scenario = Scenario::load(folder().join("busy.toml"), &[]).unwrap();
     scenario.spec.threads = Threads::Count(threads);
     let mut simulation = scenario.simulation_with(engine).unwrap();
-    assert_eq!(simulation.is_apart(), engine == Engine::Fastest, "it is there to try this");
-    assert!(simulation.partitions().unwrap() > usize::from(threads > 1), "it is there to try this");
+    assert_eq!(simulation.is_apart(), engine == Engine::Fastest, "the test needs this scheduler");
+    assert!(simulation.partitions().unwrap() > usize::from(threads > 1), "the test needs several partitions");
     while !simulation.advance(slice).unwrap().done {}
     simulation.finish().unwrap()
 }
 
-/// Whoever does it: one thread or several, in slices of any length, or one that handles all events of the
-/// network in their order.
+/// With one thread or several, in time slices of any length, with the binned or the event-ordered
+/// scheduler.
 #[test]
 fn the_busy_run_is_the_same_on_any_number_of_threads() {
     let one = busy(1, Engine::Fastest, 1 << 16);

@@ -1,4 +1,4 @@
-//! Jobs on the network: closed forms, placement, several jobs at once, what is refused.
+//! Runs of jobs: closed forms, placement, several jobs at once, invalid jobs.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use silvan_fabric::outcome::{JobSummary, Outcome, Values};
 use silvan_fabric::simulation::Engine;
 use silvan_scenario::Scenario;
 
-/// Sixteen hosts at one switch: 100 ns in the switch, 20 ns on each link, 16 Gbit/s (500 ps a byte).
+/// Sixteen hosts at one switch: 100 ns in the switch, 20 ns on each link, 16 Gbit/s (500 ps per byte).
 const STAR: &str = r#"
 duration = "1 s"
 topology = { kind = "star", hosts = 16, link_rate = "16 Gbit/s", link_delay = "20 ns" }
@@ -15,10 +15,10 @@ switch = { latency = "100 ns" }
 measure = { interval = "10 ms", links = false, hosts = false, forest = false }
 "#;
 
-/// From the first byte sent to the first byte there, in ns.
+/// Time from sending to receiving the first byte, in ns.
 const LATENCY: f64 = 140.0;
 const NS_PER_BYTE: f64 = 0.5;
-/// A message of no bytes is one control packet of 64 bytes.
+/// A message without payload is one control packet of 64 bytes.
 const EMPTY: f64 = LATENCY + 64.0 * NS_PER_BYTE;
 
 fn scenario(text: &str) -> Scenario {
@@ -31,12 +31,12 @@ fn finish(text: &str, engine: Engine) -> Outcome {
     simulation.finish().unwrap()
 }
 
-/// The outcome with either way of running it, which must be the same.
+/// The outcome with both schedulers, which must be the same.
 fn outcome(text: &str) -> Outcome {
     let fastest = finish(text, Engine::Fastest);
     let mut general = finish(text, Engine::General);
     general.summary.events = fastest.summary.events;
-    assert_eq!(fastest, general, "the engine makes a difference");
+    assert_eq!(fastest, general, "the schedulers give different results");
     fastest
 }
 
@@ -45,7 +45,7 @@ fn job(rest: &str) -> JobSummary {
     outcome.summary.jobs[0].clone()
 }
 
-/// That a job takes so many nanoseconds, to a thousandth.
+/// Checks that a job takes the expected number of nanoseconds, to a thousandth.
 #[track_caller]
 fn takes(job: &JobSummary, expected: f64) {
     let finished = job.finished_ns.unwrap();
@@ -56,7 +56,8 @@ fn bytes(bytes: u64) -> f64 {
     bytes as f64 * NS_PER_BYTE
 }
 
-/// Ten messages of 100,000 bytes to and fro, as GOAL in a file; gives what follows `[[job]]`.
+/// Ten messages of 100,000 bytes in alternating directions, as a GOAL file; returns the lines after
+/// `[[job]]`.
 fn ping_pong() -> String {
     use std::fmt::Write;
     let mut text = "num_ranks 2\n".to_owned();
@@ -72,7 +73,7 @@ fn ping_pong() -> String {
         text += "}\n";
     }
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ping-pong.goal");
-    // Tests that run side by side write the same; a file that is there is whole.
+    // Concurrent tests write the same content; the file is renamed only after it is complete.
     let own = file.with_extension(format!("{:?}", std::thread::current().id()));
     std::fs::write(&own, text).unwrap();
     std::fs::rename(&own, &file).unwrap();
@@ -92,11 +93,11 @@ fn a_ping_pong_takes_its_latency_and_its_bytes() {
 }
 
 #[test]
-fn a_rendezvous_sends_a_request_and_waits_for_leave() {
+fn a_rendezvous_sends_a_request_and_waits_for_the_answer() {
     let above =
         |size: u32| job(&format!("{}\noverhead = \"1 us\"\nrendezvous_above = \"{size} B\"", ping_pong()));
     takes(&above(99_999), 10.0 * (1_000.0 + EMPTY + EMPTY + LATENCY + bytes(100_000) + 1_000.0));
-    // At the threshold itself messages still go at once.
+    // A message of exactly the threshold is still sent at once.
     takes(&above(100_000), 10.0 * (2_000.0 + LATENCY + bytes(100_000)));
 }
 
@@ -109,7 +110,7 @@ fn collective(operation: &str, ranks: u32, size: &str, algorithm: (&str, &str)) 
 }
 
 #[test]
-fn an_all_reduce_by_ring_moves_twice_all_but_a_share() {
+fn a_ring_all_reduce_sends_twice_the_vector_less_one_block() {
     let job = collective("all-reduce", 16, "bytes = \"1 MiB\",", ("all_reduce", "ring"));
     let steps = 2.0 * 15.0;
     takes(&job, 3.0 * steps * (LATENCY + bytes(1 << 16)));
@@ -120,7 +121,7 @@ fn an_all_reduce_by_ring_moves_twice_all_but_a_share() {
 }
 
 #[test]
-fn recursive_doubling_moves_all_in_each_of_its_rounds() {
+fn recursive_doubling_sends_the_vector_in_every_round() {
     let job = collective("all-reduce", 16, "bytes = \"64 KiB\",", ("all_reduce", "recursive-doubling"));
     takes(&job, 3.0 * 4.0 * (LATENCY + bytes(1 << 16)));
 }
@@ -133,21 +134,21 @@ fn a_pairwise_all_to_all_keeps_every_link_busy() {
 }
 
 #[test]
-fn a_linear_all_to_all_is_bound_by_what_a_host_takes_in() {
+fn a_linear_all_to_all_is_limited_by_the_receive_rate() {
     let job = collective("all-to-all", 8, "bytes = \"32 KiB\",", ("all_to_all", "linear"));
     let least = 3.0 * 7.0 * bytes(1 << 15);
     let finished = job.finished_ns.unwrap();
-    assert!(finished > least && finished < 1.5 * least, "{finished} ns beside {least}");
+    assert!(finished > least && finished < 1.5 * least, "{finished} ns, at least {least}");
 }
 
 #[test]
-fn a_barrier_by_dissemination_takes_its_rounds() {
+fn a_dissemination_barrier_takes_logarithmic_rounds() {
     let job = collective("barrier", 16, "", ("barrier", "dissemination"));
     takes(&job, 3.0 * 4.0 * EMPTY);
 }
 
 #[test]
-fn computing_and_waiting_are_told_apart() {
+fn computing_and_waiting_are_reported_separately() {
     let job = job(
         "program = { kind = \"collective\", operation = \"all-reduce\", ranks = 4, bytes = \"1 MiB\", compute = \"1 ms\" }",
     );
@@ -179,14 +180,14 @@ fn two_jobs_that_meet_slow_each_other_down() {
         assert!((1.9..2.1).contains(&slowdown), "{}: {slowdown}", job.job);
         assert!(job.blocked_share > 0.2, "{}: {}", job.job, job.blocked_share);
     }
-    let apart = format!("{STAR}[[job]]\nname = \"a\"\n{one}[[job]]\nname = \"b\"\n{one}");
-    for job in &outcome(&apart).summary.jobs {
+    let separate = format!("{STAR}[[job]]\nname = \"a\"\n{one}[[job]]\nname = \"b\"\n{one}");
+    for job in &outcome(&separate).summary.jobs {
         assert_eq!(job.slowdown, Some(1.0), "{}", job.job);
     }
 }
 
 #[test]
-fn a_hotspot_beside_it_slows_a_job_and_congestion_control_gives_back() {
+fn a_hotspot_slows_a_job_and_congestion_control_speeds_it_up() {
     let job = "[[job]]\nhosts = [\"H1\", \"H2\", \"H3\", \"H4\"]\nprogram = { kind = \"collective\", operation = \"all-gather\", ranks = 4, bytes = \"256 KiB\", iterations = 4 }\n";
     let hot = "[[traffic]]\nhosts = [\"H1\", \"H2\", \"H5\", \"H6\", \"H7\"]\npattern = { kind = \"hotspots\", to = [\"H16\"] }\n";
     let slowdown = |text: &str| outcome(text).summary.jobs[0].slowdown.unwrap();
@@ -197,7 +198,7 @@ fn a_hotspot_beside_it_slows_a_job_and_congestion_control_gives_back() {
 }
 
 #[test]
-fn ranks_are_placed_as_is_said() {
+fn ranks_are_placed_as_configured() {
     const TREE: &str = "duration = \"1 s\"\ntopology = { kind = \"pgft\", m = [2, 4], w = [1, 2] }\nmeasure = { interval = \"10 ms\" }\n";
     let hosts = |rest: &str| {
         let program = "program = { kind = \"collective\", operation = \"barrier\", ranks = 4 }";
@@ -215,7 +216,7 @@ fn ranks_are_placed_as_is_said() {
 }
 
 #[test]
-fn ranks_on_one_host_meet_no_network() {
+fn messages_within_a_host_use_no_network() {
     let job = job(
         "program = { kind = \"collective\", operation = \"all-reduce\", ranks = 8, bytes = \"1 MiB\", compute = \"1 us\" }\nranks_per_host = 8",
     );
@@ -223,7 +224,7 @@ fn ranks_on_one_host_meet_no_network() {
 }
 
 #[test]
-fn the_run_ends_with_its_jobs_unless_told_otherwise() {
+fn the_run_ends_with_its_jobs_unless_configured_otherwise() {
     let text = format!(
         "{STAR}[[job]]\nprogram = {{ kind = \"collective\", operation = \"barrier\", ranks = 4 }}\n[[flow]]\nfrom = \"H9\"\nto = \"H10\"\n"
     );
@@ -234,7 +235,7 @@ fn the_run_ends_with_its_jobs_unless_told_otherwise() {
 }
 
 #[test]
-fn a_job_that_does_not_finish_is_told() {
+fn an_unfinished_job_is_reported() {
     let text = format!(
         "{}[[job]]\nname = \"long\"\nprogram = {{ kind = \"collective\", operation = \"all-reduce\", ranks = 4, bytes = \"64 MiB\" }}\n",
         STAR.replace("1 s", "20 ms")
@@ -267,7 +268,7 @@ fn ranks_finish_in_the_table_and_messages_add_up() {
     assert!(!calls.is_empty() && calls.iter().all(|end| *end <= job.finished_ns.unwrap()));
 }
 
-/// Scenarios that are refused: what follows `[[job]]`, and what the message must say.
+/// Invalid scenarios: the lines after `[[job]]`, and a piece of the message.
 const WRONG: [(&str, &str); 30] = [
     ("", "job.0.program: missing, and needed"),
     ("program = 3", "job.0.program"),
@@ -344,7 +345,7 @@ const WRONG: [(&str, &str); 30] = [
 ];
 
 #[test]
-fn what_is_wrong_is_said_with_its_key() {
+fn errors_name_their_key() {
     for (rest, expected) in WRONG {
         let text = format!("{STAR}[[job]]\n{rest}\n");
         let built = Scenario::from_toml(&text, "jobs.toml", Path::new("."), &[])
@@ -356,7 +357,7 @@ fn what_is_wrong_is_said_with_its_key() {
     let twice =
         "[[job]]\nname = \"a\"\nprogram = { kind = \"collective\", operation = \"barrier\", ranks = 2 }\n";
     let error = Scenario::from_toml(&format!("{STAR}{twice}{twice}"), "a.toml", Path::new("."), &[]);
-    assert!(error.unwrap_err().to_string().contains("job.1.name"), "a name twice");
+    assert!(error.unwrap_err().to_string().contains("job.1.name"), "duplicate name");
     let none = Scenario::from_toml(
         &format!("{STAR}end_with_jobs = false\n[[flow]]\nfrom = \"H1\"\nto = \"H2\"\n"),
         "a.toml",
@@ -367,7 +368,7 @@ fn what_is_wrong_is_said_with_its_key() {
 }
 
 #[test]
-fn a_trace_whose_ranks_wait_for_ever_is_refused_with_who_waits() {
+fn a_trace_that_deadlocks_is_rejected_with_the_blocked_ranks() {
     let folder = std::env::temp_dir().join(format!("silvan-jobs-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(
@@ -402,6 +403,7 @@ fn ranks_that_share_a_host_do_not_block_each_other() {
     let delivered = numbers(&outcome, "messages", "delivered_ns");
     let bytes = numbers(&outcome, "messages", "bytes");
     let small = bytes.iter().position(|&bytes| bytes == 1000.0).unwrap();
-    // It waits for the packet under way and takes its turn, not for the megabyte.
+    // The message waits for the packet in transmission and takes its turn; it does not wait for the
+    // megabyte.
     assert!(delivered[small] < 1_000.0 + 3.0 * 2048.0 * NS_PER_BYTE, "{}", delivered[small]);
 }

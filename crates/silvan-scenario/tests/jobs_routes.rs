@@ -1,4 +1,4 @@
-//! Messages of jobs where routes are chosen: what they take alone is by the best route that they may take.
+//! Messages of jobs with adaptive routes: their uncontended time follows the best permitted route.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use silvan_scenario::Scenario;
 
 const PLAIN: &str = "duration = \"1 s\"\nswitch = { latency = \"100 ns\" }\n\
     measure = { interval = \"10 ms\", links = false, hosts = false, forest = false }\n";
-/// A data packet on the wire, and a byte at 16 Gbit/s in ns.
+/// Size of a data packet on the wire, and time per byte at 16 Gbit/s in ns.
 const PACKET: f64 = 2048.0;
 const NS_PER_BYTE: f64 = 0.5;
 
@@ -27,13 +27,13 @@ fn times(outcome: &Outcome, column: &str) -> Vec<f64> {
     }
 }
 
-/// What each message takes alone; none takes less than that.
+/// The uncontended time of each message; no message takes less.
 fn alone(outcome: &Outcome) -> Vec<f64> {
     let (handed, there) = (times(outcome, "handed_ns"), times(outcome, "delivered_ns"));
     let alone = times(outcome, "alone_ns");
     assert!(!alone.is_empty());
     for ((handed, there), alone) in handed.iter().zip(&there).zip(&alone) {
-        assert!(there - handed >= alone - 0.01, "handed over {handed}, there {there}, alone {alone} ns");
+        assert!(there - handed >= alone - 0.01, "sent {handed}, received {there}, uncontended {alone} ns");
     }
     alone
 }
@@ -63,10 +63,10 @@ program = {{ kind = \"collective\", operation = \"all-to-all\", ranks = 2, bytes
 const PER_PACKET: &str = "adaptive_routing = { per = \"packet\" }";
 
 #[test]
-fn packets_that_choose_may_take_the_faster_of_two_links() {
+fn adaptive_packets_may_take_the_faster_of_two_links() {
     let (near, far) = ("delay = \"20 ns\"", "delay = \"2 us\"");
     let least = 2.0 * 100.0 + 3.0 * 20.0 + PACKET * NS_PER_BYTE;
-    // Whichever of them the tables name.
+    // Regardless of which link the tables use.
     for links in [(near, far), (far, near)] {
         for found in two_links(links.0, links.1, "2 KiB", PER_PACKET) {
             assert!((found - least).abs() < 1.0, "{found} ns; {least} are right");
@@ -81,13 +81,13 @@ fn packets_of_a_message_may_take_slower_links_all_at_once() {
     let slow = "delay = \"20 ns\", rate = \"8 Gbit/s\"";
     let one = two_links(slow, slow, "2 KiB", PER_PACKET)[0];
     let right = 2.0 * 100.0 + 3.0 * 20.0 + PACKET * 2.0 * NS_PER_BYTE;
-    assert!((one - right).abs() < 1.0, "a packet takes one of them: {one} ns; {right} are right");
+    assert!((one - right).abs() < 1.0, "a packet uses one link: {one} ns instead of {right}");
     let many = two_links(slow, slow, "200 KiB", PER_PACKET)[0];
     let right = one + 99.0 * PACKET * NS_PER_BYTE;
     assert!((many - right).abs() < 1.0, "{many} ns; {right} are right");
     let by_tables = two_links(slow, slow, "200 KiB", "")[0];
     let right = one + 99.0 * PACKET * 2.0 * NS_PER_BYTE;
-    assert!((by_tables - right).abs() < 1.0, "by one link: {by_tables} ns; {right} are right");
+    assert!((by_tables - right).abs() < 1.0, "over one link: {by_tables} ns instead of {right}");
 }
 
 /// An all-to-all exchange of all hosts of a network.
@@ -102,7 +102,7 @@ algorithms = {{ all_to_all = \"linear\" }}
 }
 
 #[test]
-fn a_detour_may_have_fewer_links_than_the_minimal_way() {
+fn a_detour_may_have_fewer_links_than_the_minimal_route() {
     let network = |routing: &str| {
         format!(
             "topology = {{ kind = \"dragonfly\", p = 1, a = 4, h = 2 }}\nrouting = {{ kind = \"{routing}\" }}\n\
@@ -110,14 +110,14 @@ fn a_detour_may_have_fewer_links_than_the_minimal_way() {
         )
     };
     let (minimal, chosen) = (exchange(&network("minimal"), 16), exchange(&network("ugal"), 16));
-    // Global, global, where the minimal way is local, global, local.
+    // Two global links, whereas the minimal route is local, global, local.
     assert!(chosen.iter().zip(&minimal).all(|(chosen, minimal)| chosen <= minimal));
     let sooner = chosen.iter().zip(&minimal).filter(|(chosen, minimal)| *chosen + 1.0 < **minimal);
     assert!(sooner.count() > 0);
 }
 
 #[test]
-fn flows_that_choose_have_no_faster_way_up_a_tree() {
+fn adaptive_flows_have_no_faster_route_up_a_tree() {
     let network =
         |more: &str| format!("topology = {{ kind = \"modified-k-ary-n-tree\", k = 2, n = 3 }}\n{more}\n");
     let by_tables = exchange(&network("routing = { kind = \"d-mod-k\" }"), 8);

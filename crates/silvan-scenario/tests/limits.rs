@@ -1,4 +1,4 @@
-//! What a scenario may ask for at most, and what it is told it would cost.
+//! Limits of a scenario, and the estimated cost of a run.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -20,7 +20,7 @@ fn run(scenario: &Scenario) -> Outcome {
 }
 
 #[test]
-fn a_service_level_that_is_used_has_a_virtual_lane() {
+fn a_service_level_in_use_needs_a_virtual_lane() {
     let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     let flow = "mechanism = \"ib-cc\"\n[lanes]\ncount = 2\nsl_to_vl = [0, 1]\n[[flow]]\nfrom = \"H2\"\nto = \"H4\"\nsl = 2";
     let pattern = "mechanism = \"ib-cc\"\n[lanes]\ncount = 2\nsl_to_vl = [1]\n[[traffic]]\npattern = { kind = \"uniform\" }\nsl = 1";
@@ -48,7 +48,7 @@ fn rows(table: &Table) -> usize {
     }
 }
 
-/// A run of 4 ms of which only the network's own series is recorded.
+/// A run of 4 ms that records only the series of the network.
 fn sampled(interval: &str, more: &str) -> String {
     let text = format!(
         "duration = \"4 ms\"\n[topology]\nkind = \"star\"\n[measure]\ninterval = \"{interval}\"\n{more}\n\
@@ -67,7 +67,7 @@ fn rows_are_counted_before_the_run() {
     );
     assert_eq!(sampled("4 ns", network), "fine");
     assert!(sampled("3999 ps", network).contains("give at least 4 ns"));
-    // Seven outputs of the switch and one of each host, seven hosts, a class and the network.
+    // Seven outputs of the switch and one of each host, seven hosts, one class, and the network.
     assert_eq!(
         sampled("1 ns", "").split_once(": gives ").unwrap().1,
         "4000000 intervals of 23 rows over the run, 92000000 in all; at most 1000000 intervals and 20000000 rows are kept; \
@@ -83,11 +83,14 @@ fn rows_are_counted_before_the_run() {
         "{refused}"
     );
     assert_eq!(sampled("16.7 ns", &flows), "fine");
-    assert!(sampled("16.6 ns", &flows).contains(": gives "), "the advice is the smallest, to three digits");
+    assert!(
+        sampled("16.6 ns", &flows).contains(": gives "),
+        "the suggestion is the minimum, to three digits"
+    );
 }
 
 #[test]
-fn trees_that_may_not_be_recorded_to_the_end_are_warned_of() {
+fn a_possibly_full_tree_table_is_warned_about() {
     let check = |interval: &str, forest: bool| {
         let scenario = read(&format!(
             "duration = \"4 ms\"\n[topology]\nkind = \"star\"\n[measure]\ninterval = \"{interval}\"\nlinks = false\n\
@@ -103,14 +106,14 @@ fn trees_that_may_not_be_recorded_to_the_end_are_warned_of() {
              give 5600000 rows, and 4000000 are kept; give measure.interval at least 14.1 ns, or switch off measure.forest"
         ]
     );
-    assert!(check("14.1 ns", true).0.is_empty(), "the advice holds");
+    assert!(check("14.1 ns", true).0.is_empty(), "the suggestion is sufficient");
     let (none, without) = check("10 ns", false);
     assert!(none.is_empty());
     assert!((memory - without - 4e6 * 48.0 / 1e6).abs() < 1.0, "{memory} MB, {without} MB without trees");
 }
 
 #[test]
-fn what_is_recorded_has_the_rows_that_were_counted() {
+fn the_number_of_recorded_rows_is_as_computed() {
     let scenario = read(
         "duration = \"100 us\"\n[topology]\nkind = \"star\"\n[congestion]\nmechanism = \"hfdi\"\n\
          [measure]\ninterval = \"10 us\"\n[[flow]]\nfrom = \"H1\"\nto = \"H2\"\n\
@@ -119,12 +122,12 @@ fn what_is_recorded_has_the_rows_that_were_counted() {
     let series = ["hosts", "flows", "links", "classes", "network", "isolation"];
     let tables = run(&scenario).tables;
     let rows: usize = tables.iter().filter(|table| series.contains(&table.name)).map(rows).sum();
-    // Seven hosts, their outputs and those of the switch, a flow, two classes, the network, special queues.
+    // Seven hosts, outputs of hosts and of the switch, a flow, two classes, the network, special queues.
     assert_eq!(rows, 10 * (7 + 14 + 1 + 2 + 1 + 1));
 }
 
 #[test]
-fn a_switch_has_at_most_the_ports_that_a_run_can_have() {
+fn the_number_of_switch_ports_is_limited() {
     let topology = |keys: &str| {
         let flow = "[[traffic]]\npattern = { kind = \"uniform\" }\n";
         message(&format!("duration = \"1 us\"\n[topology]\n{keys}\n{flow}"), &[])
@@ -154,7 +157,7 @@ fn a_switch_has_at_most_the_ports_that_a_run_can_have() {
 }
 
 #[test]
-fn the_estimate_counts_packets_as_they_are() {
+fn the_estimate_counts_packets_exactly() {
     for (keys, sources) in [
         ("", "[[flow]]\nfrom = \"H1\"\nto = \"H4\"\nmessage = \"1 B\""),
         ("", "[[flow]]\nfrom = \"H1\"\nto = \"H4\"\nmessage = \"100 B\"\nrate = \"1 Gbit/s\""),
@@ -183,7 +186,7 @@ fn the_estimate_counts_packets_as_they_are() {
 }
 
 #[test]
-fn explicit_rates_warn_of_messages_of_one_packet() {
+fn explicit_rates_with_single_packet_messages_are_warned_about() {
     let scenario = |message: &str, mechanism: &str| {
         read(&format!(
             "duration = \"50 us\"\n[topology]\nkind = \"star\"\n[congestion]\nmechanism = \"{mechanism}\"\n\

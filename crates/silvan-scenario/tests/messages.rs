@@ -1,12 +1,12 @@
-//! The exact message of every kind of wrong scenario: where, which key, its value, what would be
-//! right. A message that changes here changes for users.
+//! Pins the exact message of every kind of invalid scenario: position, key, value, and what would be valid.
+//! These messages are visible to users.
 
 mod common;
 
 use common::{BASE, check, message};
 
 #[test]
-fn time_seed_and_names_say_what_is_wrong() {
+fn errors_of_time_seed_and_names_are_explained() {
     check(&[
         (
             r#"duration = "1 ms""#,
@@ -41,7 +41,7 @@ fn time_seed_and_names_say_what_is_wrong() {
         (
             r#"duration = "1 ms""#,
             "",
-            "a.toml: duration: missing, and needed: Simulated time at which the run ends, at most an hour",
+            "a.toml: duration: missing, and needed: Simulated time at which the run ends, at most one hour",
         ),
         (
             r#"duration = "1 ms""#,
@@ -89,7 +89,7 @@ zebra = 1"#,
 }
 
 #[test]
-fn topology_and_routing_say_what_is_wrong() {
+fn errors_of_topology_and_routing_are_explained() {
     check(&[
         (
             r#"kind = "dumbbell""#,
@@ -127,7 +127,7 @@ left = 0"#,
         (
             r#"kind = "dumbbell""#,
             r#"kind = "file""#,
-            "a.toml:2: topology.file: missing, and needed: The file, plain or compressed (`.gz`), relative to the scenario",
+            "a.toml:2: topology.file: missing, and needed: The file, plain or compressed (`.gz`)",
         ),
         (
             r#"kind = "dumbbell""#,
@@ -162,13 +162,13 @@ allow_deadlock = "yes"
             r#"[routing]
 kind = "d-mod-k"
 [congestion]"#,
-            r#"a.toml:5: routing.kind = "d-mod-k": d-mod-k: dumbbell 3 + 4 is no generated fat tree; use up-down or shortest-path, or imported tables"#,
+            r#"a.toml:5: routing.kind = "d-mod-k": d-mod-k: dumbbell 3 + 4 is not a generated fat tree; use up-down or shortest-path, or imported tables"#,
         ),
     ]);
 }
 
 #[test]
-fn packets_lanes_switches_hosts_say_what_is_wrong() {
+fn errors_of_packets_lanes_switches_and_hosts_are_explained() {
     check(&[
         (
             "[congestion]",
@@ -282,7 +282,7 @@ drain_rate = true
 }
 
 #[test]
-fn congestion_management_say_what_is_wrong() {
+fn errors_of_congestion_management_are_explained() {
     check(&[
         (
             r#"mechanism = "ib-cc""#,
@@ -371,7 +371,7 @@ ccti_timer = 0"#,
             r#"mechanism = "ib-cc"
 [congestion.reaction]
 per_sl = [{ sl = 1 }, { sl = 1 }]"#,
-            "a.toml:7: congestion.reaction.per_sl.1.sl = 1: is given already by congestion.reaction.per_sl.0",
+            "a.toml:7: congestion.reaction.per_sl.1.sl = 1: is already given by congestion.reaction.per_sl.0",
         ),
         (
             r#"mechanism = "ib-cc""#,
@@ -405,7 +405,7 @@ table = { kind = "list", delays_ns = [0, 10] }"#,
 }
 
 #[test]
-fn measurement_flows_and_traffic_say_what_is_wrong() {
+fn errors_of_measurement_flows_and_traffic_are_explained() {
     check(&[
         (
             r#"mechanism = "ib-cc""#,
@@ -439,7 +439,7 @@ interval = "100 ps""#,
         (
             r#"to = "H4""#,
             r#"to = "H1""#,
-            r#"a.toml:8: flow.0.to = "H1": is also the sender; a flow needs two hosts, so give another than H1"#,
+            r#"a.toml:8: flow.0.to = "H1": is also the sender; a flow needs two different hosts, so give a host other than H1"#,
         ),
         (r#"to = "H4""#, "", "a.toml:6: flow.0.to: missing, and needed: Name of the receiving host"),
         (
@@ -465,7 +465,7 @@ message = "2 GiB""#,
             r#"to = "H4""#,
             r#"to = "H4"
 total = "0 B""#,
-            r#"a.toml:9: flow.0.total = "0 B": must be at least 1 B; leave it out for a flow without end"#,
+            r#"a.toml:9: flow.0.total = "0 B": must be at least 1 B; leave it out for an unlimited flow"#,
         ),
         (
             r#"to = "H4""#,
@@ -479,7 +479,7 @@ rate = "10 bit/s""#,
 [[flow]]
 from = "H1"
 to = "H4""#,
-            "a.toml:9: flow.1.name: H1->H4 is also the name of flow.0; give each flow a name of its own",
+            "a.toml:9: flow.1.name: H1->H4 is also the name of flow.0; give each flow a unique name",
         ),
         ("[[flow]]", "[flow]", "a.toml:6: flow: must be a list of tables: write [[flow]]"),
         (
@@ -551,7 +551,7 @@ rate = "1 Gbit/s""#,
 }
 
 #[test]
-fn forests_say_what_is_wrong() {
+fn errors_of_forests_are_explained() {
     let text = |pattern: &str| {
         let flow = "[[flow]]\nfrom = \"H1\"\nto = \"H4\"";
         BASE.replacen(flow, &format!("[[traffic]]\n[traffic.pattern]\nkind = \"forest\"\n{pattern}"), 1)
@@ -561,7 +561,7 @@ fn forests_say_what_is_wrong() {
     for (pattern, expected) in [
         (
             "mixed = 100",
-            "a.toml:7: traffic.0.pattern.hotspots: missing, and needed: Number of hotspots, drawn from all hosts of the network, which have a role besides",
+            "a.toml:7: traffic.0.pattern.hotspots: missing, and needed: Number of hotspots, drawn from all hosts of the network",
         ),
         ("hotspots = 0\nmixed = 9", "a.toml:9: traffic.0.pattern.hotspots = 0: must be 1 or more"),
         (
@@ -602,7 +602,7 @@ fn forests_say_what_is_wrong() {
 }
 
 #[test]
-fn overrides_say_which_of_them_is_wrong() {
+fn errors_of_overrides_name_the_override() {
     for (overrides, expected) in [
         (
             &[("congestion.marking.threshold", "99")] as &[_],
@@ -623,7 +623,7 @@ fn overrides_say_which_of_them_is_wrong() {
 }
 
 #[test]
-fn overrides_that_are_right_take_effect() {
+fn valid_overrides_take_effect() {
     for overrides in [
         &[("duration", "2 ms")] as &[_],
         &[("congestion.mechanism", "none")],
@@ -638,7 +638,7 @@ fn overrides_that_are_right_take_effect() {
 }
 
 #[test]
-fn a_text_may_not_be_endless() {
+fn the_size_of_a_scenario_is_limited() {
     let text = " ".repeat((16 << 20) + 1);
     assert_eq!(message(&text, &[]), "a.toml: 16777217 bytes long; a scenario has at most 16777216");
 }

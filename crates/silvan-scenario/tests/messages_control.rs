@@ -1,4 +1,4 @@
-//! What marking, validation and reactions by acknowledgement say of wrong values.
+//! Pins the messages about marking, validation, and reactions to acknowledgements.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -6,16 +6,16 @@ mod common;
 use common::{BASE, check, message};
 
 #[test]
-fn routes_of_packets_say_what_is_wrong() {
+fn errors_of_routes_per_packet_are_explained() {
     let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\ngrade = \"1 KiB\"",
-            r#"a.toml:7: adaptive_routing.grade = "1 KiB": has no effect on routes of flows; give adaptive_routing.per = "packet""#,
+            r#"a.toml:7: adaptive_routing.grade = "1 KiB": has no effect when switches choose per flow; give adaptive_routing.per = "packet""#,
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\ncache = 3",
-            r#"a.toml:8: adaptive_routing.cache = 3: has no effect where each packet chooses; give adaptive_routing.per = "flow""#,
+            r#"a.toml:8: adaptive_routing.cache = 3: has no effect when switches choose per packet; give adaptive_routing.per = "flow""#,
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\ngrade = \"0 B\"",
@@ -39,23 +39,23 @@ fn routes_of_packets_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"saa\"\n[adaptive_routing]\nper = \"packet\"",
-            r#"a.toml:7: adaptive_routing.per = "packet": "packet" is not for explicit rates, which are those of one route; use "flow""#,
+            r#"a.toml:7: adaptive_routing.per = "packet": "packet" cannot be combined with explicit rates, which apply to one route; use "flow""#,
         ),
         case(
             "mechanism = \"none\"\n[switch]\nmemory = \"divided\"\n[adaptive_routing]\nper = \"packet\"",
-            r#"a.toml:9: adaptive_routing.per = "packet": "packet" needs switch.memory = "shared" with these queues: who sends to a switch cannot know by which output a packet will leave, so which part of the memory it needs"#,
+            r#"a.toml:9: adaptive_routing.per = "packet": "packet" needs switch.memory = "shared" with these queues: a sender cannot know through which output of the next switch a packet will leave, and thus which share of the memory it needs"#,
         ),
         case("mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\npinned = [\"throttled\"]", "fine"),
     ]);
 }
 
 #[test]
-fn routes_and_rates_of_flows_say_what_is_wrong() {
+fn errors_of_routes_and_rates_per_flow_are_explained() {
     let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]",
-            "a.toml:6: adaptive_routing: adaptive flow routing: dumbbell 3 + 4 is no generated fat tree; choose modified-k-ary-n-tree",
+            "a.toml:6: adaptive_routing: adaptive flow routing: dumbbell 3 + 4 is not a generated fat tree; choose modified-k-ary-n-tree",
         ),
         case(
             "mechanism = \"ib-cc\"\n[switch]\narchitecture = \"iq\"\narbitration = \"fcfs\"",
@@ -63,13 +63,13 @@ fn routes_and_rates_of_flows_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"ib-cc\"\nmarking = { fill = \"each\" }\n[switch]\narbitration = \"fcfs\"",
-            r#"a.toml:6: congestion.marking.fill = "each": looks at the queues of inputs, which switches with arbitration "fcfs" do not have; use "sum""#,
+            r#"a.toml:6: congestion.marking.fill = "each": measures input queues, which switches with arbitration "fcfs" do not have; use "sum""#,
         ),
         case(
             "mechanism = \"ecocc\"\n[switch]\narbitration = \"fcfs\"",
-            r#"a.toml:4: congestion.marking.fill: looks at the queues of inputs, which switches with arbitration "fcfs" do not have; use "sum""#,
+            r#"a.toml:4: congestion.marking.fill: measures input queues, which switches with arbitration "fcfs" do not have; use "sum""#,
         ),
-        // Thresholds of this preset are multiples of a packet.
+        // The thresholds of this preset are multiples of the packet size.
         case(
             "mechanism = \"fbicm\"\n[packet]\nheader = \"18446744073709551615 B\"",
             "a.toml:7: packet.header = \"18446744073709551615 B\": must be 0 B to 4 KiB",
@@ -82,30 +82,30 @@ fn routes_and_rates_of_flows_say_what_is_wrong() {
 }
 
 #[test]
-fn a_part_beside_the_word_none_is_refused_unless_an_override_said_it() {
+fn a_component_beside_none_is_rejected_unless_set_by_an_override() {
     let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
         case(
             "mechanism = \"none\"\nmarking = { kind = \"fecn\" }",
-            "a.toml:6: congestion.marking: has no effect beside congestion.mechanism = \"none\", which switches \
-             every part off; leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")",
+            "a.toml:6: congestion.marking: has no effect together with congestion.mechanism = \"none\", which switches \
+             every part off; leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")",
         ),
         case(
             "mechanism = \"none\"\nnotification = \"ack\"",
-            "a.toml:6: congestion.notification = \"ack\": has no effect beside congestion.mechanism = \"none\", which \
-             switches every part off; leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")",
+            "a.toml:6: congestion.notification = \"ack\": has no effect together with congestion.mechanism = \"none\", which \
+             switches every part off; leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")",
         ),
         case("mechanism = \"none\"\nmarking = { kind = \"none\" }\nnotification = \"cnp\"", "fine"),
         case("marking = { kind = \"fecn\" }", "fine"),
     ]);
     let given = BASE.replacen("\"ib-cc\"", "\"none\"\nreaction = { ccti_timer = 9 }", 1);
-    assert!(message(&given, &[]).starts_with("a.toml:6: congestion.reaction: has no effect beside"));
+    assert!(message(&given, &[]).starts_with("a.toml:6: congestion.reaction: has no effect together with"));
     assert_eq!(message(&given, &[("congestion.mechanism", "ib-cc")]), "fine");
     assert_eq!(message(&given, &[("congestion.mechanism", "none")]), "fine");
 }
 
 #[test]
-fn marking_and_reactions_say_what_is_wrong() {
+fn errors_of_marking_and_reactions_are_explained() {
     let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
         case(
@@ -126,7 +126,7 @@ fn marking_and_reactions_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"ib-cc\"\nnotification = \"ack\"\n[congestion.coalescing]\ninterval = \"50 us\"",
-            "a.toml:7: congestion.coalescing: is for notification packets (\"cnp\"); acknowledgements are not coalesced",
+            "a.toml:7: congestion.coalescing: applies to notification packets (\"cnp\") only; acknowledgements are not coalesced",
         ),
         case(
             "mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"0 s\"\nper = \"port\"",
@@ -135,8 +135,8 @@ fn marking_and_reactions_say_what_is_wrong() {
         case("mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"50 us\"\nper = \"port\"", "fine"),
         case(
             "mechanism = \"none\"\n[congestion.coalescing]\ninterval = \"50 us\"",
-            "a.toml:6: congestion.coalescing: has no effect beside congestion.mechanism = \"none\", which switches \
-             every part off; leave one of them out, or name the mechanism that the part belongs to (\"ib-cc\")",
+            "a.toml:6: congestion.coalescing: has no effect together with congestion.mechanism = \"none\", which switches \
+             every part off; leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")",
         ),
         case(
             "mechanism = \"mvcm\"\nnotification = \"backward\"",
@@ -150,8 +150,8 @@ fn marking_and_reactions_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"none\"\nfeedback = \"quantized\"",
-            "a.toml:6: congestion.feedback = \"quantized\": has no effect beside congestion.mechanism = \"none\", \
-             which switches every part off; leave one of them out, or name the mechanism that the part belongs to \
+            "a.toml:6: congestion.feedback = \"quantized\": has no effect together with congestion.mechanism = \"none\", \
+             which switches every component off; leave one of them out, or name the mechanism that the component belongs to \
              (\"ib-cc\")",
         ),
         case(
@@ -179,7 +179,7 @@ fn marking_and_reactions_say_what_is_wrong() {
         case("mechanism = \"ib-cc\"\nnotification = \"backward\"\nfeedback = \"quantized\"", "fine"),
         case(
             "mechanism = \"mvcm\"\n[congestion.reaction]\nwindow = 0",
-            "a.toml:7: congestion.reaction.window = 0: must be at least 1, or nothing is ever sent",
+            "a.toml:7: congestion.reaction.window = 0: must be at least 1; with 0, no packet could be sent",
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.reaction]\nslot = \"0 ns\"",
@@ -199,7 +199,7 @@ fn marking_and_reactions_say_what_is_wrong() {
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.isolation]\nkind = \"special-queues\"",
-            r#"a.toml: switch.architecture: has buffers at outputs, which special queues do not go with; use "voq" or "iq", or congestion.isolation = { kind = "none" }"#,
+            r#"a.toml: switch.architecture: has buffers at outputs, which cannot be combined with special queues; use "voq" or "iq", or congestion.isolation = { kind = "none" }"#,
         ),
     ]);
 }

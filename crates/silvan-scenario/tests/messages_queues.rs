@@ -1,4 +1,4 @@
-//! The exact messages about queues and their isolation; see `messages.rs`.
+//! Pins the exact messages about queues and isolation; see `messages.rs`.
 
 mod common;
 
@@ -8,14 +8,14 @@ use common::{check, message};
 use silvan_scenario::Scenario;
 
 #[test]
-fn queues_say_what_is_wrong() {
+fn errors_of_queues_are_explained() {
     check(&[
         (
             "[congestion]",
             r#"[switch]
 queue_count = 4
 [congestion]"#,
-            r#"a.toml:5: switch.queue_count = 4: has no effect: only queues "destination-modulo" and "output-modulo" leave their number open"#,
+            r#"a.toml:5: switch.queue_count = 4: has no effect: only queues "destination-modulo" and "output-modulo" have a configurable number"#,
         ),
         (
             "[congestion]",
@@ -37,7 +37,7 @@ queue_buffer = "4 KiB"
             r#"[switch]
 crossbar = "40 Gbit/s"
 [congestion]"#,
-            r#"a.toml:5: switch.crossbar = "40 Gbit/s": has no effect with switch.architecture = "voq", where every queue has a read port of its own; use architecture "iq" or "cioq""#,
+            r#"a.toml:5: switch.crossbar = "40 Gbit/s": has no effect with switch.architecture = "voq", where every queue has its own read port; use architecture "iq" or "cioq""#,
         ),
         (
             "[congestion]",
@@ -50,7 +50,7 @@ output_buffer = "4 KiB"
 }
 
 #[test]
-fn isolation_says_what_is_wrong() {
+fn errors_of_isolation_are_explained() {
     check(&[
         (
             r#"mechanism = "ib-cc""#,
@@ -62,7 +62,7 @@ isolation = { stop = "4 KiB" }"#,
             r#"mechanism = "ib-cc""#,
             r#"mechanism = "fbicm"
 isolation = { at_root = false }"#,
-            r#"a.toml:6: congestion.isolation.at_root = false: must be true with one normal queue per input, which is no root's own; or use switch.queues = "per-output""#,
+            r#"a.toml:6: congestion.isolation.at_root = false: must be true with one normal queue per input, because that queue does not belong to one root; or use switch.queues = "per-output""#,
         ),
         (
             r#"mechanism = "ib-cc""#,
@@ -92,7 +92,7 @@ marking = { percent = 0 }"#,
 }
 
 #[test]
-fn multistage_networks_say_what_they_cannot_do() {
+fn unsupported_combinations_of_multistage_networks_are_explained() {
     let fly = r#"duration = "1 ms"
 [topology]
 kind = "k-ary-n-fly"
@@ -133,7 +133,7 @@ to = "H8"
 }
 
 #[test]
-fn what_suits_a_multistage_network_is_filled_in() {
+fn the_default_routing_suits_a_multistage_network() {
     let kind = |topology: &str| {
         let text = format!(
             "duration = \"1 ms\"\ntopology = {{ {topology} }}\n[[flow]]\nfrom = \"H1\"\nto = \"H2\"\n"

@@ -1,5 +1,5 @@
-//! The exact messages about what is found only as a network is set up: they point at lines as others do; see
-//! `messages.rs`.
+//! Pins the exact messages of errors that are found only when a network is set up. They name a line, as
+//! other errors do; see `messages.rs`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ fn message(text: &str, overrides: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn what_is_found_on_the_network_points_at_its_key() {
+fn errors_found_on_the_network_name_their_key() {
     assert_eq!(message(BASE, &[]), "fine");
     let base = BASE.replace("[congestion]\nmechanism = \"ib-cc\"\n", "[switch]\nlatency = \"100 ns\"\n");
     for (lines, expected) in [
@@ -63,7 +63,8 @@ fn what_is_found_on_the_network_points_at_its_key() {
     );
 }
 
-/// What is said of a run on the fabric of two switches whose swA has no route to node-4, with some lines more.
+/// The error message of a run on the fabric of two switches in which swA has no route to node-4, with
+/// additional lines.
 fn without_route(lines: &str) -> String {
     let fabric = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/fabrics/sw2-h7/minhop");
     let dump = std::fs::read_to_string(fabric.join("opensm-lfts.dump")).unwrap();
@@ -80,14 +81,14 @@ fn without_route(lines: &str) -> String {
 }
 
 #[test]
-fn whoever_exchanges_packets_needs_routes() {
+fn hosts_that_exchange_packets_need_routes() {
     let flow = |from: &str, to: &str| format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\n");
     assert_eq!(without_route(&flow("node-0", "node-3")), "fine");
     let hole = "from node-0 to node-4: switch swA has no route to node-4";
     let said = without_route(&flow("node-0", "node-4"));
     assert_eq!(said, format!("a.toml:6: flow.0.to = \"node-4\": {hole}"));
     let said = without_route(&flow("node-4", "node-0"));
-    assert_eq!(said, format!("a.toml:6: flow.0.to = \"node-0\": {hole}"), "nor does an answer come back");
+    assert_eq!(said, format!("a.toml:6: flow.0.to = \"node-0\": {hole}"), "the answers have no route");
     let hotspots = |to: &str| {
         let pattern = format!("pattern = {{ kind = \"hotspots\", to = [\"{to}\"] }}");
         without_route(&format!("[[traffic]]\nhosts = [\"node-0\"]\n{pattern}\n"))

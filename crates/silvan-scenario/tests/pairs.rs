@@ -1,5 +1,5 @@
-//! Any marking with any reaction, any queues and any isolation: what goes together runs, what does
-//! not is refused with the key that is wrong and what would be right.
+//! Combines every marking with every reaction, queues and isolation: valid combinations run, and invalid
+//! ones are rejected with the key and what would be valid.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use silvan_scenario::Scenario;
 
 const MARKINGS: [(&str, bool); 5] =
     [("none", false), ("fecn", false), ("ipm", true), ("opm", true), ("mvpm", true)];
-/// Whether it needs an acknowledgement of every packet.
+/// Whether it needs an acknowledgement for every packet.
 const REACTIONS: [(&str, bool); 7] = [
     ("none", false),
     ("cct", false),
@@ -67,7 +67,7 @@ fn text(marking: &str, reaction: &str, notification: &str, switch: (&str, &str),
     )
 }
 
-/// The key that is wrong, if any: the rules as a reader of the reference knows them.
+/// The key that is invalid, if any, according to the documented rules.
 fn wrong_key(
     marking_is_cioq: bool,
     needs_each: bool,
@@ -90,7 +90,7 @@ fn wrong_key(
 }
 
 #[test]
-fn every_legal_pair_runs_and_every_illegal_one_says_why() {
+fn every_valid_combination_runs_and_every_invalid_one_is_explained() {
     let (mut ran, mut refused) = (0, 0);
     for (marking, cioq) in MARKINGS {
         for (reaction, each) in REACTIONS {
@@ -105,7 +105,7 @@ fn every_legal_pair_runs_and_every_illegal_one_says_why() {
                                 let mut run = scenario.simulation().unwrap_or_else(|e| panic!("{what}: {e}"));
                                 while !run.advance(100_000).unwrap_or_else(|e| panic!("{what}: {e}")).done {}
                                 let summary = run.finish().unwrap().summary;
-                                assert!(summary.packets_delivered > 100, "{what}: hardly anything arrives");
+                                assert!(summary.packets_delivered > 100, "{what}: only few packets arrive");
                                 ran += 1;
                             }
                             (Some(key), Err(error)) => {
@@ -114,7 +114,7 @@ fn every_legal_pair_runs_and_every_illegal_one_says_why() {
                                 refused += 1;
                             }
                             (None, Err(error)) => panic!("{what} is legal: {error}"),
-                            (Some(key), Ok(_)) => panic!("{what} should be refused for {key}"),
+                            (Some(key), Ok(_)) => panic!("{what} should be rejected because of {key}"),
                         }
                     }
                 }

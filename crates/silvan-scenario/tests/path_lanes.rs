@@ -1,4 +1,4 @@
-//! Fabrics run on the lanes that their subnet manager gave them: service levels of paths, SL-to-VL tables.
+//! Runs fabrics on the lanes of their subnet manager: service levels of paths, SL-to-VL tables.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/lanes")
 }
 
-/// Every host sends to the next but one as fast as it can; buffers hold a packet a lane.
+/// Every host sends to the host two positions after it at full rate; buffers hold one packet per lane.
 fn text(fabric: &str, lanes: &str, rest: &str) -> String {
     format!(
         "duration = \"1 ms\"\n{rest}\n\
@@ -66,14 +66,14 @@ fn fabrics_that_rely_on_lanes_run_on_them() {
 }
 
 #[test]
-fn on_one_lane_the_same_tables_deadlock_and_are_named() {
+fn on_one_lane_the_same_tables_deadlock_and_are_reported() {
     for fabric in ["ring-6/dfsssp", "ring-6/lash"] {
         let one = text(fabric, "", "");
         assert!(read(&one).unwrap().check().unwrap().deadlock.is_some(), "{fabric}");
         let error = run(&one).expect_err(fabric);
         assert!(matches!(error, ModelError::Deadlock { .. }), "{fabric}: {error}");
     }
-    // MINHOP's levels do not help it: one lane, whatever the tables say.
+    // The service levels of MINHOP do not prevent deadlock: all packets use one lane.
     let minhop = "torus-4x4/minhop";
     let refused = read(&text(minhop, &by_path(minhop), "")).unwrap().simulation().map(|_| ()).unwrap_err();
     assert!(
@@ -98,7 +98,7 @@ fn congestion_control_works_on_lanes_of_paths() {
 }
 
 #[test]
-fn what_is_wrong_with_lanes_of_paths_is_said() {
+fn errors_of_lanes_of_paths_are_explained() {
     let fabric = "ring-6/dfsssp";
     let good = by_path(fabric);
     let mut failures = Vec::new();
@@ -124,11 +124,14 @@ fn what_is_wrong_with_lanes_of_paths_is_said() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     let first = text(fabric, &good, "").replace("switch = { ", "switch = { control_first = true, ");
     let error = read(&first).unwrap_err().to_string();
-    assert!(error.contains("switch.control_first = true: is not for lanes by paths or routing"), "{error}");
+    assert!(
+        error.contains("switch.control_first = true: cannot be combined with lanes by paths or routing"),
+        "{error}"
+    );
 }
 
 #[test]
-fn the_way_of_a_host_to_itself_says_nothing() {
+fn the_path_of_a_host_to_itself_is_ignored() {
     let topology = read(&text("ring-6/dfsssp", "", "")).unwrap().build().unwrap().0;
     let lids: Vec<u16> = topology.hosts.iter().map(|host| host.lid.unwrap()).collect();
     let (one, other) = (lids[0], lids[1]);

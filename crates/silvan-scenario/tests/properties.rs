@@ -1,5 +1,4 @@
-//! Properties over many scenarios: what is resolved reads back the same, and no text whatsoever
-//! makes the reader panic.
+//! Properties of many scenarios: a resolved scenario reads back equal, and no text causes a panic.
 
 #![allow(clippy::unwrap_used)]
 
@@ -69,7 +68,7 @@ fn value() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_resolved_reads_back(
+    fn a_resolved_scenario_reads_back_equal(
         seed in 0u64..i64::MAX as u64,
         duration in 1u64..1_000_000_000,
         hosts in 2u32..40,
@@ -95,7 +94,7 @@ proptest! {
         let end = (at + length).min(STAR.len());
         let text = format!("{}{insert}{}", &STAR[..at], &STAR[end..]);
         if let Ok(scenario) = read(&text) {
-            // Digits put in can make a large network; reading is what is tested then.
+            // Inserted digits can create a large network; only reading is tested then.
             if !text.contains("hosts = 5\n") {
                 return Ok(());
             }
@@ -105,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn odd_overrides_never_panic(key in key(), value in value()) {
+    fn arbitrary_overrides_never_panic(key in key(), value in value()) {
         let overrides = [(key.to_owned(), value)];
         if let Ok(scenario) = Scenario::from_toml(STAR, "p.toml", Path::new(""), &overrides)
             && key != "topology.hosts"
@@ -116,6 +115,6 @@ proptest! {
 }
 
 #[test]
-fn the_damaged_text_is_sound_to_begin_with() {
+fn the_undamaged_text_is_valid() {
     assert!(read(STAR).and_then(|s| s.check().map_err(|e| e.to_string())).is_ok());
 }

@@ -1,6 +1,6 @@
-//! What is published beside the code is what the code does: the schema, the reference of all
-//! keys, the ready-made scenarios. `SILVAN_UPDATE=1 cargo test -p silvan-scenario --test published`
-//! writes schema and reference anew.
+//! Checks that published files match the code: the schema, the reference of all keys, the shipped
+//! scenarios. `SILVAN_UPDATE=1 cargo test -p silvan-scenario --test published` updates schema and
+//! reference.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Compares a file with what it should be, or writes it when asked to.
+/// Compares a file with its expected content, or writes it if `SILVAN_UPDATE` is set.
 fn assert_current(path: &Path, current: &str) {
     if std::env::var_os("SILVAN_UPDATE").is_some() {
         std::fs::write(path, current).unwrap();
@@ -23,7 +23,11 @@ fn assert_current(path: &Path, current: &str) {
 
 #[test]
 fn the_schema_is_current() {
-    assert_eq!(schema()["required"], serde_json::json!(["duration", "topology"]), "the rest is filled in");
+    assert_eq!(
+        schema()["required"],
+        serde_json::json!(["duration", "topology"]),
+        "the other keys have defaults"
+    );
     let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
     assert_current(&root().join("docs/scenario.schema.json"), &text);
 }
@@ -38,14 +42,14 @@ fn the_reference_is_current() {
 }
 
 #[test]
-fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
+fn every_scenario_is_valid_and_reads_back_as_resolved() {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(root().join("scenarios")).unwrap() {
         let path = entry.unwrap().path();
         let scenario = Scenario::load(&path, &[]).unwrap();
         let report = scenario.check().unwrap();
         let name = report.name.unwrap();
-        assert_eq!(name, path.file_stem().unwrap().to_string_lossy(), "a scenario is called as its file");
+        assert_eq!(name, path.file_stem().unwrap().to_string_lossy(), "a scenario has the name of its file");
         assert_eq!(report.pairs_unroutable, 0, "{name}");
         assert_eq!(report.deadlock.is_some(), name == "ring-deadlock", "{name}");
         assert!(report.estimate.packet_hops > 1e4, "{name}: {:?}", report.estimate);
@@ -53,7 +57,11 @@ fn every_scenario_is_fine_and_reads_back_as_it_was_resolved() {
         let text = scenario.to_toml().unwrap();
         let again = Scenario::from_toml(&text, "again", &scenario.base_dir, &[]).unwrap();
         assert_eq!(again, scenario, "{name}");
-        assert_eq!(again.notes, Vec::<String>::new(), "what is resolved has nothing without effect: {name}");
+        assert_eq!(
+            again.notes,
+            Vec::<String>::new(),
+            "a resolved scenario has no keys without effect: {name}"
+        );
         names.push(name);
     }
     names.sort();
@@ -96,7 +104,7 @@ fn load(name: &str, key: &str, value: &str) -> Scenario {
 }
 
 #[test]
-fn a_ring_that_can_deadlock_is_refused_until_allowed() {
+fn a_ring_that_can_deadlock_is_rejected_unless_allowed() {
     let refused = load("ring-deadlock.toml", "seed", "2").simulation().err().unwrap().to_string();
     assert!(refused.contains("routing.kind = \"shortest-path\": can deadlock"), "{refused}");
     assert!(refused.contains("S1:1 -> S2:2"), "{refused}");
@@ -105,7 +113,7 @@ fn a_ring_that_can_deadlock_is_refused_until_allowed() {
 }
 
 #[test]
-fn a_part_without_kind_adjusts_the_preset() {
+fn a_component_without_kind_adjusts_the_preset() {
     let on = load("hotspot-648.toml", "seed", "2").to_toml().unwrap();
     assert!(
         on.contains("kind = \"fecn\"") && on.contains("marking_rate = 0") && on.contains("scale = 32"),
@@ -118,11 +126,14 @@ fn a_part_without_kind_adjusts_the_preset() {
         .map(|(key, value)| (key.to_owned(), value.to_owned()));
     let whole = Scenario::load(root().join("scenarios/hotspot-648.toml"), &overrides).unwrap();
     let whole = whole.to_toml().unwrap();
-    assert!(!whole.contains("marking_rate"), "off is off, also for a part that is given whole: {whole}");
+    assert!(
+        !whole.contains("marking_rate"),
+        "a component that is off has no parameters, even if given completely: {whole}"
+    );
 }
 
 #[test]
-fn the_routing_suits_the_topology() {
+fn the_default_routing_suits_the_topology() {
     assert_eq!(load("testbed.toml", "seed", "2").routing_kind(), "up-down");
     assert_eq!(load("uniform-648.toml", "seed", "2").routing_kind(), "d-mod-k");
 }

@@ -1,5 +1,5 @@
-//! The resolved scenario is the scenario: it reads back equal, is written the same again, and its
-//! run has the same bytes. Held over drawn scenarios that give any keys in any mixture.
+//! A resolved scenario is equivalent to the original: it reads back equal, is written identically, and its
+//! run gives the same bytes. Checked on random scenarios with any combination of keys.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -21,8 +21,7 @@ fn read(text: &str, overrides: &[(String, String)]) -> Result<Scenario, Scenario
     Scenario::from_toml(text, "drawn.toml", &base(), overrides)
 }
 
-/// Leaves out what is refused, line by line, until the scenario is fine or something that it needs
-/// is wrong.
+/// Removes rejected lines one by one until the scenario is valid or a required line is invalid.
 fn repaired(mut text: String, mut overrides: Vec<(String, String)>) -> (String, Vec<(String, String)>) {
     const NEEDED: [&str; 5] = ["duration", "topology", "pattern", "from", "["];
     while let Err(error) = read(&text, &overrides).and_then(|scenario| scenario.build()) {
@@ -42,14 +41,14 @@ fn repaired(mut text: String, mut overrides: Vec<(String, String)>) -> (String, 
     (text, overrides)
 }
 
-/// What a run leaves behind, or why it does not.
+/// The outcome of a run, or the error.
 fn run(scenario: &Scenario) -> Result<Outcome, String> {
     let mut simulation = scenario.simulation().map_err(|error| error.what)?;
     while !simulation.advance(1 << 16).map_err(|error| error.to_string())?.done {}
     simulation.finish().map_err(|error| error.to_string())
 }
 
-/// Checks all that the module says; gives whether the scenario could run at all.
+/// Checks the properties that the module documentation states; returns whether the scenario could run.
 fn repeats(text: &str, overrides: &[(String, String)]) -> Result<bool, TestCaseError> {
     let Ok(first) = read(text, overrides) else { return Ok(false) };
     let written = first.to_toml().unwrap();
@@ -58,9 +57,9 @@ fn repeats(text: &str, overrides: &[(String, String)]) -> Result<bool, TestCaseE
         Ok(again) => again,
         Err(error) => return Err(TestCaseError::fail(format!("{error}\n{}", about()))),
     };
-    prop_assert_eq!(&again, &first, "reads back otherwise: {}", about());
-    prop_assert_eq!(again.to_toml().unwrap(), written.clone(), "is written otherwise: {}", about());
-    prop_assert!(again.notes.is_empty(), "says something without effect: {:?} {}", again.notes, about());
+    prop_assert_eq!(&again, &first, "reads back differently: {}", about());
+    prop_assert_eq!(again.to_toml().unwrap(), written.clone(), "is written differently: {}", about());
+    prop_assert!(again.notes.is_empty(), "has keys without effect: {:?} {}", again.notes, about());
     let (own, other) = (run(&first), run(&again));
     prop_assert!(own == other, "runs otherwise: {}", about());
     Ok(own.is_ok())
@@ -68,7 +67,7 @@ fn repeats(text: &str, overrides: &[(String, String)]) -> Result<bool, TestCaseE
 
 #[test]
 fn a_resolved_scenario_repeats_its_run() {
-    // Each look at a smaller scenario is two runs. Four times PROPTEST_CASES (256).
+    // Each shrinking step needs two runs. Four times PROPTEST_CASES (256).
     let cases = 4 * Config::default().cases;
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let mut runner = TestRunner::new(config);
@@ -83,7 +82,7 @@ fn a_resolved_scenario_repeats_its_run() {
     if let Err(TestError::Fail(why, _) | TestError::Abort(why)) = result {
         panic!("{why}");
     }
-    assert!(ran.get() > cases / 2, "only {} of {cases} drawn scenarios could run", ran.get());
+    assert!(ran.get() > cases / 2, "only {} of {cases} random scenarios could run", ran.get());
 }
 
 const HOT: &str = r#"
@@ -100,7 +99,7 @@ pattern = { kind = "hotspots", to = ["H1"] }
 "#;
 
 #[test]
-fn parts_without_a_mechanism_stay_in_force() {
+fn components_without_a_mechanism_stay_active() {
     let first = read(HOT, &[]).unwrap();
     let own = run(&first).unwrap();
     assert!(own.summary.fecn_marks > 50, "{}", own.summary.fecn_marks);
@@ -110,7 +109,7 @@ fn parts_without_a_mechanism_stay_in_force() {
 }
 
 #[test]
-fn what_an_override_switched_off_stays_off() {
+fn components_switched_off_by_an_override_stay_off() {
     let off = [("congestion.mechanism".to_owned(), "none".to_owned())];
     let first = read(HOT, &off).unwrap();
     assert_eq!(first.notes.len(), 3, "{:?}", first.notes);
@@ -120,7 +119,7 @@ fn what_an_override_switched_off_stays_off() {
 }
 
 #[test]
-fn files_are_named_by_whole_paths_where_a_scenario_stands_alone() {
+fn standalone_scenarios_use_absolute_paths() {
     let text = "duration = \"20 us\"\ntopology = { kind = \"file\", file = \"minhop/ibnetdiscover.topo\" }\n\
                 routing = { kind = \"table\", file = \"minhop/opensm-lfts.dump\" }\n\
                 traffic = [{ pattern = { kind = \"uniform\" } }]\n";
@@ -134,12 +133,15 @@ fn files_are_named_by_whole_paths_where_a_scenario_stands_alone() {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_that_is_no_text_cannot_be_written_down() {
+fn a_folder_name_that_is_not_utf_8_is_rejected() {
     use std::os::unix::ffi::OsStrExt;
     let text = "duration = \"20 us\"\ntopology = { kind = \"file\", file = \"a.topo\" }\n\
                 traffic = [{ pattern = { kind = \"uniform\" } }]\n";
     let folder = Path::new(std::ffi::OsStr::from_bytes(b"/tmp/\xff"));
     let scenario = Scenario::from_toml(text, "a.toml", folder, &[]).unwrap();
     let error = scenario.standalone().err().unwrap().to_string();
-    assert!(error.ends_with("the folder's name is not UTF-8 text, so no file in it can be named"), "{error}");
+    assert!(
+        error.ends_with("the folder name is not UTF-8 text, so the scenario cannot name files in it"),
+        "{error}"
+    );
 }

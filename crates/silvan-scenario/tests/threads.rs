@@ -1,5 +1,6 @@
-//! The same bytes on any number of threads, whatever the switches are and whatever crosses their links: packets,
-//! credits, notices of special queues, reports to sources, announcements of flows, numbers and detours of packets.
+//! Results are equal for any number of threads, for every switch architecture and everything that crosses
+//! links: packets, credits, notifications of special queues, reports to sources, announcements of flows,
+//! packet numbers and detours.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
@@ -58,7 +59,7 @@ name = "all"
 pattern = { kind = "uniform" }
 "#;
 
-/// Two jobs that share hosts with each other and with other traffic. One ends before the run does.
+/// Two jobs that share hosts with each other and with other traffic. One of them ends before the run does.
 const JOBS: &str = r#"
 duration = "120 us"
 end_with_jobs = false
@@ -83,7 +84,8 @@ start = "1500 ns"
 program = { kind = "collective", operation = "all-reduce", ranks = 15, bytes = "6 KiB", iterations = 12 }
 "#;
 
-/// Traffic that begins while packets are on their way everywhere: the last of it with packets of the one before.
+/// Traffic that starts while other packets are in flight; the last traffic uses packets of the previous
+/// one.
 const PHASES: &str = r#"
 duration = "60 us"
 warmup = "10 us"
@@ -116,9 +118,9 @@ pattern = { kind = "hotspots", to = ["H5"] }
 /// A key and its value.
 type Setting = (&'static str, &'static str);
 
-/// What each is there to try, and what it adds to which network.
+/// A description of each case, its network, and the changed settings.
 const CASES: [(&str, &str, &[Setting]); 27] = [
-    ("outputs apart", NETWORK, &[("congestion.mechanism", "ib-cc")]),
+    ("binned scheduler", NETWORK, &[("congestion.mechanism", "ib-cc")]),
     ("special queues, round robin", NETWORK, &[("congestion.mechanism", "ecocc")]),
     (
         "special queues, rates of roots",
@@ -135,7 +137,7 @@ const CASES: [(&str, &str, &[Setting]); 27] = [
         NETWORK,
         &[("switch.queues", "per-destination"), ("switch.queue_buffer", "8 KiB")],
     ),
-    ("receivers stop senders", NETWORK, &[("flow_control.kind", "on-off")]),
+    ("on/off flow control", NETWORK, &[("flow_control.kind", "on-off")]),
     ("CIOQ and two marking bits", NETWORK, &[("congestion.mechanism", "mvcm")]),
     ("reports to sources", NETWORK, &[("congestion.mechanism", "qcn")]),
     (
@@ -151,23 +153,23 @@ const CASES: [(&str, &str, &[Setting]); 27] = [
             ("adaptive_routing.heuristic", "flow-count"),
         ],
     ),
-    // Nothing is marked: what announces flows is smaller than all else.
-    ("flows that choose, memory divided", ANNOUNCED, &[]),
-    ("packets that choose", NETWORK, &[("adaptive_routing.per", "packet")]),
+    // No packet is marked: announcements are smaller than all other packets.
+    ("adaptive flows, divided memory", ANNOUNCED, &[]),
+    ("adaptive packets", NETWORK, &[("adaptive_routing.per", "packet")]),
     ("lanes of the routing", TORUS, &[]),
     ("detours", DRAGONFLY, &[]),
-    ("jobs, outputs apart", JOBS, &[("congestion.mechanism", "ib-cc")]),
+    ("jobs, binned scheduler", JOBS, &[("congestion.mechanism", "ib-cc")]),
     ("jobs that end the run", JOBS, &[("end_with_jobs", "true"), ("duration", "2 ms")]),
     ("jobs and special queues", JOBS, &[("congestion.mechanism", "ecocc")]),
     ("jobs, host buffers and two marking bits", JOBS, &[("congestion.mechanism", "mvcm")]),
-    ("jobs and packets that choose", JOBS, &[("adaptive_routing.per", "packet")]),
+    ("jobs and adaptive packets", JOBS, &[("adaptive_routing.per", "packet")]),
     ("jobs and hosts that drain slowly", JOBS, &[("host.drain_rate", "30 Gbit/s")]),
-    ("deliveries that are waited for", PHASES, &[]),
+    ("traffic that waits for deliveries", PHASES, &[]),
     ("the same and hosts that drain slowly", PHASES, &[("host.drain_rate", "20 Gbit/s")]),
     ("the same and CIOQ with two marking bits", PHASES, &[("congestion.mechanism", "mvcm")]),
     ("the same and special queues", PHASES, &[("congestion.mechanism", "ecocc")]),
-    ("the same and packets that choose", PHASES, &[("adaptive_routing.per", "packet")]),
-    ("the same and many looks", PHASES, &[("measure.interval", "13 ns"), ("duration", "20 us")]),
+    ("the same and adaptive packets", PHASES, &[("adaptive_routing.per", "packet")]),
+    ("the same and many samples", PHASES, &[("measure.interval", "13 ns"), ("duration", "20 us")]),
 ];
 
 fn run(scenario: &Scenario, threads: u16, engine: Engine) -> Outcome {
@@ -181,7 +183,7 @@ fn run(scenario: &Scenario, threads: u16, engine: Engine) -> Outcome {
 }
 
 #[test]
-fn every_network_is_the_same_on_any_number_of_threads() {
+fn every_network_gives_the_same_results_on_any_number_of_threads() {
     for (what, network, keys) in CASES {
         let keys: Vec<(String, String)> =
             keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -199,7 +201,7 @@ fn every_network_is_the_same_on_any_number_of_threads() {
     }
 }
 
-/// Packets take whole nanoseconds everywhere.
+/// All times are whole nanoseconds.
 const EXACT: &str = r#"
 duration = "40 us"
 topology = { kind = "k-ary-n-tree", k = 4, n = 2, link_rate = "8 Gbit/s", link_delay = "5 ns" }
@@ -217,7 +219,7 @@ start_after_packets = 9
 "#;
 
 #[test]
-fn traffic_begins_at_the_instant_of_a_look() {
+fn traffic_starts_at_the_instant_of_a_sample() {
     let scenario = |interval: &str| {
         let keys = [("measure.interval".to_owned(), interval.to_owned())];
         Scenario::from_toml(EXACT, "threads.toml", Path::new("."), &keys).unwrap()
@@ -232,12 +234,12 @@ fn traffic_begins_at_the_instant_of_a_look() {
     }
 }
 
-/// Marks come soon, so that control packets and data share buffers that run full.
+/// Packets are marked early, so that control packets and data share full buffers.
 #[test]
-fn outputs_apart_know_when_credit_is_back_where_hosts_drain_slowly() {
+fn the_binned_scheduler_knows_the_return_of_credits_from_slow_hosts() {
     let scenario = Scenario::from_toml(SLOW, "slow.toml", Path::new("."), &[]).unwrap();
-    let (apart, mut general) = (run(&scenario, 1, Engine::Fastest), run(&scenario, 1, Engine::General));
-    assert!(apart.summary.becn_received > 0);
-    general.summary.events = apart.summary.events;
-    assert!(apart == general);
+    let (binned, mut general) = (run(&scenario, 1, Engine::Fastest), run(&scenario, 1, Engine::General));
+    assert!(binned.summary.becn_received > 0);
+    general.summary.events = binned.summary.events;
+    assert!(binned == general);
 }

@@ -1,4 +1,4 @@
-//! What is in a trace, and whether it runs to its end.
+//! The contents of a trace, and whether it runs to completion.
 
 use std::path::Path;
 
@@ -10,26 +10,26 @@ use crate::read::source::{self, Source};
 use crate::read::{Format, Options, detect, goal_binary, read, vef};
 use crate::trace::{CollectiveUse, Kind, Operation, Trace};
 
-/// What is in a trace.
+/// The contents of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Contents {
     /// Number of ranks.
     pub ranks: u32,
-    /// Messages that are sent.
+    /// Number of messages sent.
     pub sends: u64,
-    /// Receives.
+    /// Number of receives.
     pub receives: u64,
-    /// Operations that compute.
+    /// Number of computations.
     pub computations: u64,
-    /// Operations that let time pass.
+    /// Number of delays.
     pub delays: u64,
-    /// Dependencies between operations.
+    /// Number of dependencies between operations.
     pub dependencies: u64,
-    /// Bytes that are sent.
+    /// Bytes of all messages.
     pub bytes: u64,
     /// Bytes of the largest message.
     pub largest: u64,
-    /// Nanoseconds of computing, over all ranks.
+    /// Computation time of all ranks, in ns.
     pub computing_ns: u64,
 }
 
@@ -64,7 +64,7 @@ impl Contents {
         }
     }
 
-    /// Of a trace.
+    /// Counts the contents of a trace.
     #[must_use]
     pub fn of(trace: &Trace) -> Self {
         let mut contents = Self::new(trace.ranks());
@@ -74,24 +74,24 @@ impl Contents {
     }
 }
 
-/// What came of a run, in words where it did not end.
+/// Result of a run; texts explain why it did not complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Run {
     /// Whether all operations finished.
     pub complete: bool,
-    /// When the last rank finished, in ps.
+    /// Time at which the last rank finished, in ps.
     pub span_ps: u64,
-    /// When each rank finished, in ps.
+    /// Time at which each rank finished, in ps.
     pub finished_ps: Vec<u64>,
-    /// Messages that were received.
+    /// Number of messages received.
     pub messages: u64,
-    /// Operations that never finished.
+    /// Number of operations that never finished.
     pub unfinished: u64,
-    /// The first of those that wait for another rank, and why.
+    /// The first operations that wait for another rank, with the reason.
     pub stuck: Vec<String>,
-    /// Ranks that wait for each other in a circle.
+    /// Ranks that wait for each other in a cycle.
     pub circle: Vec<u32>,
-    /// What does not stop the run and is wrong all the same.
+    /// Problems that do not stop the run.
     pub warnings: Vec<String>,
 }
 
@@ -122,27 +122,27 @@ impl Run {
     }
 }
 
-/// A trace that was checked.
+/// A checked trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// Its format.
     pub format: Format,
-    /// The files that it is made of.
+    /// The files of the trace.
     pub files: Vec<String>,
-    /// What is in it.
+    /// The contents of the trace.
     pub contents: Contents,
-    /// Collective operations, by which algorithms.
+    /// Collective operations, with their algorithms.
     pub collectives: Vec<CollectiveUse>,
-    /// What the reader has to say.
+    /// Notes of the reader.
     pub notes: Vec<String>,
-    /// What came of the run; none where a file was only read through.
+    /// Result of the run; `None` if the file was only read.
     pub run: Option<Run>,
 }
 
-/// Reads a trace and runs it.
+/// Reads and runs a trace.
 ///
 /// # Errors
-/// It cannot be read, or its times are out of range.
+/// If the trace cannot be read, or its times are out of range.
 pub fn check(path: &Path, options: &Options, parameters: &Parameters) -> Result<Check, TraceError> {
     let made = read(path, options)?;
     let execution = execute(&made.trace, parameters)
@@ -157,11 +157,11 @@ pub fn check(path: &Path, options: &Options, parameters: &Parameters) -> Result<
     })
 }
 
-/// Reads a trace through, record by record, without keeping it: GOAL's binary form and VEF, of any size.
+/// Reads a trace record by record without keeping it in memory: binary GOAL and VEF files of any size.
 ///
 /// # Errors
-/// It cannot be read, is of another format, or is wrong in itself. What stands in several records is not
-/// compared: whether dependencies go in a circle, or a message is received.
+/// If the file cannot be read, has another format, or a record is invalid. Conditions on several records
+/// are not checked: whether dependencies form a cycle, or a message is received.
 pub fn read_through(path: &Path, options: &Options) -> Result<Check, TraceError> {
     let name = path.display().to_string();
     let format = match options.format {
@@ -184,11 +184,12 @@ pub fn read_through(path: &Path, options: &Options) -> Result<Check, TraceError>
         }
         Format::Vef => vef_through(vef::Records::new(Source::open(path)?)?)?,
         other => {
-            let message = format!("{} is not read record by record: goal-binary and vef are", other.name());
+            let message =
+                format!("{} cannot be read record by record; goal-binary and vef can", other.name());
             return Err(TraceError::new(&name, message));
         }
     };
-    let note = "read through, not run: whether it ends is not known".to_owned();
+    let note = "read but not run: it is unknown whether the trace completes".to_owned();
     Ok(Check { format, files: vec![name], contents, collectives: Vec::new(), notes: vec![note], run: None })
 }
 
@@ -202,7 +203,7 @@ fn vef_through(mut records: vef::Records<'_>) -> Result<Contents, TraceError> {
                 contents.add(&Operation::recv(source, bytes, 0));
                 after
             }
-            // Its messages depend on the algorithm, and its members on other records.
+            // The number of messages depends on the algorithm, and the members on other records.
             vef::Record::Part { after, .. } => after,
         };
         contents.delays += u64::from(after.1 > 0);

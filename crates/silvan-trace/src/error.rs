@@ -1,8 +1,8 @@
-//! What is wrong with a trace, and where.
+//! Errors in traces, and their positions.
 
 use std::fmt;
 
-/// Where in a file something is.
+/// Position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The file as a whole.
@@ -13,19 +13,20 @@ pub enum Place {
     Offset(u64),
 }
 
-/// A trace that cannot be used. Reads like `job.goal:12: label `l3` is not defined before this line`.
+/// A trace that cannot be used. It is displayed as `job.goal:12: label `l3` is not defined before this
+/// line`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceError {
-    /// The file, as its reader was told.
+    /// The file name.
     pub file: String,
-    /// Where in it.
+    /// Position in the file.
     pub place: Place,
-    /// What is wrong; what would be right.
+    /// What is wrong, and what would be valid.
     pub message: String,
 }
 
 impl TraceError {
-    /// An error of a whole file.
+    /// An error that concerns the whole file.
     #[must_use]
     pub fn new(file: &str, message: impl Into<String>) -> Self {
         Self { file: file.to_owned(), place: Place::File, message: message.into() }
@@ -56,7 +57,7 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// Quotes foreign text in a message: short, and without control characters.
+/// Quotes text from a file in a message: shortened, and without control characters.
 pub(crate) fn clip(text: &str) -> String {
     const MOST: usize = 60;
     let mut short = String::new();

@@ -1,18 +1,18 @@
-//! Traces of parallel applications: what each rank sends, receives and computes, and what waits for what.
+//! Traces of parallel applications: what each rank sends, receives and computes, and the dependencies.
 //!
-//! | room | what lives there |
+//! | module | contents |
 //! | --- | --- |
-//! | [`trace`] | the inner form: a graph of operations per rank, as a structure of arrays |
-//! | [`sequence`] | the calls of an MPI rank, one after the other, as such a graph |
-//! | [`collective`] | collective operations by named algorithm, as rounds of messages |
+//! | [`trace`] | the internal representation: a graph of operations per rank, as a structure of arrays |
+//! | [`sequence`] | converts the consecutive calls of an MPI rank to such a graph |
+//! | [`collective`] | expands collective operations to rounds of messages, by named algorithm |
 //! | [`read`] | GOAL (text and binary), SimGrid's time-independent traces, VEF, Chakra, HPCC recordings |
 //! | [`write`] | GOAL, text and binary |
-//! | [`execute`] | a trace run without a network: MPI matching, LogGP costs, what waits for ever |
-//! | [`check`] | what is in a trace, and whether it runs to its end |
+//! | [`execute`] | runs a trace without a network: MPI matching, LogGP costs, detection of deadlock |
+//! | [`check`] | the contents of a trace, and whether it runs to completion |
 //! | [`generate`] | kernels of HPC Challenge, training steps of transformers |
 //!
-//! Files come from anywhere: a reader checks a number before it allocates by it, and says file, line or
-//! offset, what is there and what would be right.
+//! Files come from any source: a reader checks a number before it allocates memory for it, and reports the
+//! file, the line or offset, what was found and what would be valid.
 
 pub mod check;
 pub mod collective;

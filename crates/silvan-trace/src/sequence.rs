@@ -1,36 +1,37 @@
-//! The calls of an MPI rank, one after the other, as a graph of operations.
+//! Converts the consecutive calls of an MPI rank to a graph of operations.
 
 use crate::collective::{Call, Round};
 use crate::trace::{BuildError, COLLECTIVE_TAGS, Kind, Operation, TraceBuilder, When};
 
-/// More dependencies than these between two rounds go through one operation.
+/// If two rounds have more dependencies than this between them, an additional operation joins them.
 const JOINED_ABOVE: u64 = 16;
 
-/// A rank that makes one call after the other; open requests are waited for by name.
+/// A rank that makes one call after the other. Open requests are identified by the number of their
+/// operation.
 #[derive(Debug, Clone)]
 pub struct Sequence {
     rank: u32,
-    /// What the next operation waits for.
+    /// The operations for which the next operation waits.
     front: Vec<(u32, When)>,
     cpu: u8,
 }
 
 impl Sequence {
-    /// The rank's calls from the start on.
+    /// Starts an empty sequence of a rank on cpu 0.
     #[must_use]
     pub const fn new(rank: u32) -> Self {
         Self::on_cpu(rank, 0)
     }
 
-    /// The same on another cpu.
+    /// Starts an empty sequence of a rank on another cpu.
     #[must_use]
     pub const fn on_cpu(rank: u32, cpu: u8) -> Self {
         Self { rank, front: Vec::new(), cpu }
     }
 
-    /// A second sequence of the same rank on a cpu of its own, that starts where `other` is.
+    /// Starts a second sequence of the same rank on another cpu, at the current position of `other`.
     #[must_use]
-    pub fn beside(other: &Self, cpu: u8) -> Self {
+    pub fn fork(other: &Self, cpu: u8) -> Self {
         Self { rank: other.rank, front: other.front.clone(), cpu }
     }
 
@@ -40,7 +41,7 @@ impl Sequence {
         self.rank
     }
 
-    /// Lets what follows wait for all that `other` has come to, too.
+    /// Makes the next operation also wait for the current position of `other`.
     pub fn join(&mut self, other: &Self) {
         let more: Vec<_> = other.front.iter().filter(|one| !self.front.contains(one)).copied().collect();
         self.front.extend(more);
@@ -54,7 +55,7 @@ impl Sequence {
         Ok(made)
     }
 
-    /// A call that returns when the operation has finished; gives its number.
+    /// Adds a call that returns when the operation has finished; returns the number of the operation.
     ///
     /// # Errors
     /// As [`TraceBuilder::push`].
@@ -64,7 +65,7 @@ impl Sequence {
         Ok(made)
     }
 
-    /// Computing; none for no time.
+    /// Adds a computation, unless its duration is zero.
     ///
     /// # Errors
     /// As [`TraceBuilder::push`].
@@ -75,13 +76,13 @@ impl Sequence {
         Ok(())
     }
 
-    /// A call that returns at once; gives the number to [`wait`](Self::wait) for.
+    /// Adds a call that returns immediately; returns the number to [`wait`](Self::wait) for.
     ///
     /// # Errors
     /// As [`TraceBuilder::push`].
     pub fn start(&mut self, build: &mut TraceBuilder, operation: Operation) -> Result<u32, BuildError> {
         let made = self.push(build, operation)?;
-        // It has started only when all before it has finished.
+        // It starts only after all earlier operations have finished.
         self.front = vec![(made, When::Start)];
         Ok(made)
     }
@@ -92,9 +93,11 @@ impl Sequence {
         self.front.push((operation, When::Finish));
     }
 
-    /// The part of this rank in a collective operation over `members`, of which it is number `me`.
+    /// Adds the operations of this rank in a collective operation; `members` are the ranks, `me` is the
+    /// index of this rank.
     ///
-    /// Its messages carry a tag of the communicator `comm`, apart from those of the application.
+    /// The messages have a tag that depends on the communicator `comm` and differs from all tags of the
+    /// application.
     ///
     /// # Errors
     /// As [`TraceBuilder::push`].
@@ -111,7 +114,7 @@ impl Sequence {
         call.rounds(me, &mut |round: &Round| {
             let items = (round.sends.len() + round.recvs.len()) as u64;
             build.allow(items)?;
-            // Many that wait for many: one in between takes them together.
+            // If many operations wait for many others, an operation in between joins them.
             if items * self.front.len() as u64 > JOINED_ABOVE {
                 self.blocking(build, Operation::delay(0))?;
             }

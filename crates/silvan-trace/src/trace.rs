@@ -1,7 +1,7 @@
-//! The inner form of a trace: per rank a graph of operations, as a structure of arrays.
+//! The internal representation of a trace: per rank a graph of operations, as a structure of arrays.
 //!
-//! An operation may wait for others of its rank to finish or to start. Operations on one cpu of a rank
-//! are serialised; different cpus work side by side. Messages are matched as MPI does: first in, first
+//! An operation may wait until other operations of its rank finish or start. Operations on one cpu of a
+//! rank are serialized; different cpus work concurrently. Messages are matched as in MPI: first in, first
 //! out per source, destination and tag, with wildcards for source and tag.
 
 use std::collections::HashMap;
@@ -9,14 +9,15 @@ use std::fmt;
 
 /// As a peer: any source. As a tag: any tag below [`COLLECTIVE_TAGS`].
 pub const ANY: u32 = u32::MAX;
-/// As the size of a receive: as long as the message is.
+/// As the size of a receive: the size of the message.
 pub const ANY_SIZE: u64 = u64::MAX;
-/// Tags from here on belong to collective operations, and no wildcard takes them. MPI's own end below.
+/// Tags from this value on are used by collective operations; wildcards do not match them. Tags of MPI are
+/// smaller.
 pub const COLLECTIVE_TAGS: u32 = 1 << 31;
-/// The most ranks a trace may have.
+/// Maximum number of ranks of a trace.
 pub const MAX_RANKS: u32 = 1 << 20;
-/// The most operations and dependencies together, unless the caller says otherwise: at most 40 bytes
-/// each while a trace is built.
+/// Maximum number of operations and dependencies together, unless the caller sets another limit. Each uses
+/// at most 40 bytes while a trace is built.
 pub const MAX_ITEMS: u64 = 1 << 27;
 
 /// What an operation does.
@@ -27,9 +28,9 @@ pub enum Kind {
     Send,
     /// Receives a message.
     Recv,
-    /// Keeps a cpu busy.
+    /// Computes: keeps a cpu busy.
     Calc,
-    /// Lets time pass, on no cpu.
+    /// Waits without using a cpu.
     Delay,
 }
 
@@ -38,11 +39,11 @@ pub enum Kind {
 pub struct Operation {
     /// What it does.
     pub kind: Kind,
-    /// Where a message goes, or comes from ([`ANY`]: from anywhere); 0 for others.
+    /// Destination or source of a message ([`ANY`]: any source); 0 for other kinds.
     pub peer: u32,
-    /// Bytes of a message ([`ANY_SIZE`] in a receive: whatever comes), or nanoseconds.
+    /// Size of a message in bytes ([`ANY_SIZE`] in a receive: any size), or duration in ns.
     pub size: u64,
-    /// The message's tag ([`ANY`] in a receive: any); 0 for others.
+    /// Tag of the message ([`ANY`] in a receive: any tag); 0 for other kinds.
     pub tag: u32,
     /// The cpu of the rank.
     pub cpu: u8,
@@ -69,13 +70,13 @@ impl Operation {
         Self { kind: Kind::Calc, peer: 0, size: ns, tag: 0, cpu: 0, nic: 0 }
     }
 
-    /// Lets `ns` nanoseconds pass.
+    /// Waits for `ns` nanoseconds.
     #[must_use]
     pub const fn delay(ns: u64) -> Self {
         Self { kind: Kind::Delay, peer: 0, size: ns, tag: 0, cpu: 0, nic: 0 }
     }
 
-    /// The same on another cpu.
+    /// The same operation on another cpu.
     #[must_use]
     pub const fn on(mut self, cpu: u8) -> Self {
         self.cpu = cpu;
@@ -102,25 +103,25 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What of an earlier operation a later one waits for.
+/// The condition of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum When {
-    /// Until it has finished.
+    /// The earlier operation has finished.
     Finish,
-    /// Until it has started.
+    /// The earlier operation has started.
     Start,
 }
 
 /// Why a trace cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// More ranks than a trace may have.
+    /// The number of ranks is zero or too large.
     #[error("{0} ranks; a trace has 1 to {MAX_RANKS}")]
     Ranks(u64),
-    /// More operations and dependencies than allowed.
+    /// There are more operations and dependencies than allowed.
     #[error("more than {0} operations and dependencies; raise the limit if there is memory for more")]
     TooLarge(u64),
-    /// An operation names a rank that is not there.
+    /// An operation names a rank that does not exist.
     #[error("rank {rank}: {operation}: there is no rank {}; there are {ranks}", operation.peer)]
     Peer {
         /// The rank whose operation it is.
@@ -130,17 +131,17 @@ pub enum BuildError {
         /// The number of ranks.
         ranks: u32,
     },
-    /// Operations wait for each other in a circle.
-    #[error("rank {rank}: operations wait for each other in a circle: {}", circle(.operations))]
-    Circle {
+    /// Operations wait for each other in a cycle.
+    #[error("rank {rank}: operations wait for each other in a cycle: {}", cycle(.operations))]
+    Cycle {
         /// The rank.
         rank: u32,
-        /// The operations on the circle, each waiting for the next, the last for the first.
+        /// The operations of the cycle; each waits for the next, and the last for the first.
         operations: Vec<(u32, Operation)>,
     },
 }
 
-fn circle(operations: &[(u32, Operation)]) -> String {
+fn cycle(operations: &[(u32, Operation)]) -> String {
     const SHOWN: usize = 6;
     let mut parts: Vec<String> =
         operations.iter().take(SHOWN).map(|(index, op)| format!("{index} ({op})")).collect();
@@ -157,22 +158,22 @@ pub struct CollectiveUse {
     pub operation: &'static str,
     /// The algorithm: "ring".
     pub algorithm: &'static str,
-    /// Calls, each counted once per rank that takes part.
+    /// Number of calls; a call counts once for each participating rank.
     pub calls: u64,
 }
 
-/// The part of a rank in a collective operation that was expanded: operations that follow each other.
+/// The operations of one rank in an expanded collective operation. They are consecutive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// Its first operation, as a number over all ranks.
+    /// First operation, as a number over all ranks.
     pub first: usize,
-    /// The one after its last.
+    /// End of the range (exclusive).
     pub end: usize,
-    /// Which of [`Trace::collectives`] it is.
+    /// Index into [`Trace::collectives`].
     pub kind: u16,
     /// The communicator.
     pub comm: u32,
-    /// How many the rank had on that communicator before.
+    /// Number of earlier collective operations of the rank on that communicator.
     pub number: u32,
 }
 
@@ -189,10 +190,10 @@ impl Edges {
     }
 }
 
-/// A trace: operations of all ranks, rank by rank. Peers are in range, the graphs have no circles.
+/// A trace: the operations of all ranks, rank by rank. Peers are in range, and the graphs have no cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// First operation of each rank, and the end.
+    /// Index of the first operation of each rank, and the end.
     first: Vec<usize>,
     kind: Vec<Kind>,
     peer: Vec<u32>,
@@ -204,11 +205,11 @@ pub struct Trace {
     waits: Vec<u32>,
     after_finish: Edges,
     after_start: Edges,
-    /// In the order of their operations.
+    /// In the order of the operations.
     marks: Vec<Mark>,
     /// Collective operations that were expanded into messages.
     pub collectives: Vec<CollectiveUse>,
-    /// What the reader wants to be known: what it took for granted, and what has no effect.
+    /// Notes of the reader: assumptions, and contents without effect.
     pub notes: Vec<String>,
 }
 
@@ -244,7 +245,7 @@ impl Trace {
         self.first[rank as usize]
     }
 
-    /// The rank whose operation that is.
+    /// The rank to which an operation belongs.
     #[must_use]
     pub fn rank_of(&self, operation: usize) -> u32 {
         (self.first.partition_point(|&first| first <= operation) - 1) as u32
@@ -278,13 +279,13 @@ impl Trace {
         }
     }
 
-    /// The ranks' parts in collective operations, in the order of their operations.
+    /// The operations of ranks in collective operations, in the order of the operations.
     #[must_use]
     pub fn marks(&self) -> &[Mark] {
         &self.marks
     }
 
-    /// The part in a collective operation that an operation belongs to.
+    /// The index of the mark to which an operation belongs.
     #[must_use]
     pub fn mark_of(&self, operation: usize) -> Option<usize> {
         let after = self.marks.partition_point(|mark| mark.first <= operation);
@@ -292,7 +293,8 @@ impl Trace {
         (operation < self.marks[mark].end).then_some(mark)
     }
 
-    /// Durations times a factor, rounded to nanoseconds; from 0 on, to the largest there is.
+    /// Multiplies all durations by a factor and rounds them to nanoseconds. The result saturates at 0 and
+    /// at the largest value.
     pub fn scale_time(&mut self, factor: f64) {
         for (kind, size) in self.kind.iter().zip(&mut self.size) {
             if matches!(kind, Kind::Calc | Kind::Delay) {
@@ -302,7 +304,7 @@ impl Trace {
     }
 }
 
-/// A duration times a factor, rounded; a conversion of a float to an integer stops at the ends of it.
+/// Multiplies a duration by a factor and rounds it; the conversion from float to integer saturates.
 pub(crate) fn scaled(ns: u64, factor: f64) -> u64 {
     if (factor - 1.0).abs() < f64::EPSILON { ns } else { (ns as f64 * factor).round() as u64 }
 }
@@ -312,11 +314,11 @@ struct Rank {
     operations: Vec<Operation>,
     /// (from, when, to): `to` waits for `from`.
     edges: Vec<(u32, When, u32)>,
-    /// First operation, the one after the last, kind and communicator of collective operations.
+    /// First operation, end, kind and communicator of collective operations.
     marks: Vec<(u32, u32, u16, u32)>,
 }
 
-/// Collects operations and dependencies, rank by rank or mixed.
+/// Collects operations and dependencies, in any order of ranks.
 #[derive(Debug)]
 pub struct TraceBuilder {
     ranks: Vec<Option<Box<Rank>>>,
@@ -328,7 +330,7 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
-    /// An empty trace of so many ranks; `limit` bounds operations and dependencies together.
+    /// Starts an empty trace; `limit` bounds the number of operations and dependencies together.
     ///
     /// # Errors
     /// [`BuildError::Ranks`].
@@ -352,7 +354,7 @@ impl TraceBuilder {
         self.ranks[rank as usize].as_ref().map_or(0, |rank| rank.operations.len() as u32)
     }
 
-    /// Checks that so many more operations and dependencies are allowed, before they are made.
+    /// Checks that so many additional operations and dependencies are allowed, before they are created.
     ///
     /// # Errors
     /// [`BuildError::TooLarge`].
@@ -367,7 +369,7 @@ impl TraceBuilder {
         Ok(self.ranks[rank as usize].get_or_insert_default())
     }
 
-    /// Adds an operation to a rank and gives its number in it.
+    /// Adds an operation to a rank and returns its number within the rank.
     ///
     /// # Errors
     /// [`BuildError::TooLarge`], and [`BuildError::Peer`] for a peer out of range.
@@ -383,7 +385,7 @@ impl TraceBuilder {
         Ok((own.operations.len() - 1) as u32)
     }
 
-    /// Lets `later` wait for `earlier`, both of this rank and pushed before.
+    /// Makes `later` wait for `earlier`. Both are operations of this rank.
     ///
     /// # Errors
     /// [`BuildError::TooLarge`].
@@ -394,7 +396,7 @@ impl TraceBuilder {
         Ok(())
     }
 
-    /// Notes that the operations of a rank from `first` on are its part in a collective operation.
+    /// Marks the operations of a rank from `first` on as part of a collective operation.
     pub(crate) fn mark_collective(
         &mut self,
         (rank, first, comm): (u32, u32, u32),
@@ -415,10 +417,10 @@ impl TraceBuilder {
         }
     }
 
-    /// The trace.
+    /// Builds the trace.
     ///
     /// # Errors
-    /// [`BuildError::Circle`].
+    /// [`BuildError::Cycle`].
     pub fn finish(self) -> Result<Trace, BuildError> {
         let mut trace = Trace {
             first: Vec::with_capacity(self.ranks.len() + 1),
@@ -436,7 +438,7 @@ impl TraceBuilder {
             notes: self.notes,
         };
         trace.first.push(0);
-        // Each rank's own memory is given back as soon as it stands in the arrays.
+        // The memory of each rank is released as soon as its operations are in the arrays.
         for (number, rank) in self.ranks.into_iter().enumerate() {
             if let Some(rank) = rank {
                 append(&mut trace, number as u32, *rank)?;
@@ -465,7 +467,7 @@ fn append(trace: &mut Trace, number: u32, mut rank: Rank) -> Result<(), BuildErr
         trace.marks.push(Mark { first: from, end, kind, comm, number });
         *next += 1;
     }
-    // One order whatever the file's was: the same trace in two formats runs alike.
+    // The order is independent of the file, so that the same trace in two formats runs identically.
     rank.edges.sort_unstable();
     let mut edges = rank.edges.iter().peekable();
     for index in 0..rank.operations.len() as u32 {
@@ -480,16 +482,16 @@ fn append(trace: &mut Trace, number: u32, mut rank: Rank) -> Result<(), BuildErr
         }
     }
     trace.first.push(first);
-    let circle = find_circle(trace, first);
+    let cycle = find_cycle(trace, first);
     trace.first.pop();
-    match circle {
-        Some(operations) => Err(BuildError::Circle { rank: number, operations }),
+    match cycle {
+        Some(operations) => Err(BuildError::Cycle { rank: number, operations }),
         None => Ok(()),
     }
 }
 
-/// Operations from `first` on that wait for each other, if any do.
-fn find_circle(trace: &Trace, first: usize) -> Option<Vec<(u32, Operation)>> {
+/// Returns operations from `first` on that wait for each other in a cycle, if any.
+fn find_cycle(trace: &Trace, first: usize) -> Option<Vec<(u32, Operation)>> {
     let count = trace.kind.len() - first;
     let mut left: Vec<u32> = trace.waits[first..].to_vec();
     let mut ready: Vec<u32> = (0..count as u32).filter(|&op| left[op as usize] == 0).collect();
@@ -508,7 +510,8 @@ fn find_circle(trace: &Trace, first: usize) -> Option<Vec<(u32, Operation)>> {
     if done == count {
         return None;
     }
-    // Whoever is left waits for another that is left: going back from one to the next must meet a circle.
+    // Each remaining operation waits for another remaining one: following these dependencies must find a
+    // cycle.
     let mut waits_for = vec![u32::MAX; count];
     for op in (0..count as u32).filter(|&op| left[op as usize] > 0) {
         for when in [When::Finish, When::Start] {

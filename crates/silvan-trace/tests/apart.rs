@@ -1,4 +1,4 @@
-//! Ranks that are executed in several places: together they do what they do in one.
+//! Ranks that are executed in several places give the same results as in one place.
 #![allow(clippy::unwrap_used)]
 
 use silvan_engine::Time;
@@ -10,7 +10,7 @@ use silvan_trace::{Trace, TraceBuilder};
 
 const LATENCY: u64 = 700_000;
 
-/// Collects what was handed over, and when (ps). It has left at once.
+/// Collects the parcels that were handed over, and the times (ps). Each parcel leaves at once.
 #[derive(Default)]
 struct Outbox(Vec<(u64, Parcel)>);
 
@@ -21,7 +21,7 @@ impl Carrier for Outbox {
     }
 }
 
-/// Executes a trace whose rank r is in place r modulo `places`; what is handed over is there after a fixed time.
+/// Executes a trace; rank r is in place r modulo `places`. Each parcel arrives after a fixed time.
 fn executed(trace: &Trace, places: u32) -> Execution {
     let parameters = Parameters { overhead: Time(300_000), rendezvous_above: 4_000, ..Parameters::default() };
     let ranks = |place: u32| Ranks::some(trace, &parameters, Time(5), move |rank| rank % places == place);
@@ -66,7 +66,7 @@ fn goal_of(text: &str) -> Trace {
 }
 
 #[test]
-fn ranks_in_several_places_do_what_they_do_in_one() {
+fn ranks_in_several_places_give_the_same_results_as_in_one() {
     for bytes in [64, 5_000] {
         let trace = exchange(bytes);
         let whole = executed(&trace, 1);
@@ -78,7 +78,7 @@ fn ranks_in_several_places_do_what_they_do_in_one() {
 }
 
 #[test]
-fn what_never_finishes_is_told_wherever_it_is() {
+fn unfinished_operations_are_reported_from_every_place() {
     let trace = goal_of(
         "num_ranks 3\nrank 0 {\na: recv 8b from 1 tag 1\nb: calc 5\nb requires a\n}\n\
          rank 1 {\na: recv 8b from 0 tag 2\nb: send 8b to 2 tag 3\n}\nrank 2 {\na: calc 7\n}\n",
@@ -90,7 +90,7 @@ fn what_never_finishes_is_told_wherever_it_is() {
 }
 
 #[test]
-fn an_operation_beyond_the_range_of_time_holds_up_its_own_rank_alone() {
+fn an_operation_beyond_the_range_of_time_blocks_only_its_own_rank() {
     let days = 24 * 3_600 * 1_000_000_000_u64;
     let text = format!("num_ranks 2\nrank 0 {{\ncalc {}\n}}\nrank 1 {{\ncalc 5\n}}\n", 107 * days);
     let trace = goal_of(&text);

@@ -1,4 +1,4 @@
-//! Times of known patterns against their formulas.
+//! Compares the times of known patterns with their formulas.
 #![allow(clippy::unwrap_used)]
 
 use silvan_engine::{Rate, Time};
@@ -38,7 +38,7 @@ fn near(found: f64, wanted: f64) {
     assert!((found / wanted - 1.0).abs() < 1e-3, "{found} ns instead of {wanted} ns");
 }
 
-/// From the start of a send to the end of its receive, which is posted before.
+/// Time from the start of a send to the end of its receive, which is posted earlier.
 fn one_way(bytes: u64) -> f64 {
     let n = bytes as f64;
     let message = LATENCY + PER_BYTE * n + 2.0 * (OVERHEAD + COPY * n);
@@ -89,8 +89,8 @@ fn recursive_doubling_takes_the_logarithm_of_rounds() {
         let trace = collective(Collective::AllReduce, Algorithm::RecursiveDoubling, ranks, bytes);
         near(span_ns(&trace), f64::from(ranks.ilog2()) * one_way(bytes));
     }
-    // With three ranks too many for a power of two: to a partner before, and back after, beside which some
-    // of the others' messages are under way.
+    // With three ranks more than a power of two, data goes to a partner before and returns after; some of
+    // the other messages overlap.
     let found = span_ns(&collective(Collective::AllReduce, Algorithm::RecursiveDoubling, 11, 4096));
     assert!(found > 4.0 * one_way(4096) && found <= 5.0 * one_way(4096), "{found}");
 }
@@ -112,8 +112,8 @@ fn all_to_all_by_pairs_by_bruck_and_at_once() {
         let bruck = collective(Collective::AllToAll, Algorithm::Bruck, ranks, bytes);
         near(span_ns(&bruck), f64::from(ranks.ilog2()) * one_way(u64::from(ranks / 2) * bytes));
     }
-    // At once, the interface is the bottleneck where bytes take longer than the cpu: 8 MiB each way, and
-    // what comes before the first byte and after the last.
+    // With all messages at once, the interface is the bottleneck if the bytes take longer than the cpu: 8
+    // MiB in each direction, plus the time before the first byte and after the last.
     let (ranks, bytes) = (8u32, 8u64 << 20);
     let linear = span_ns(&collective(Collective::AllToAll, Algorithm::Linear, ranks, bytes));
     let moved = f64::from(ranks - 1) * PER_BYTE * bytes as f64;
@@ -123,7 +123,7 @@ fn all_to_all_by_pairs_by_bruck_and_at_once() {
 
 #[test]
 fn trees_and_barriers_take_the_logarithm_of_rounds() {
-    // The root of 8 sends to 4, 2, 1; the last is rank 7, behind 4 and 6.
+    // The root of 8 sends to 4, 2, 1; the last one is rank 7, after 4 and 6.
     let trace = collective(Collective::Broadcast, Algorithm::Binomial, 8, 1 << 20);
     near(span_ns(&trace), 3.0 * one_way(1 << 20));
     for (ranks, rounds) in [(8, 3.0), (9, 4.0)] {
@@ -133,7 +133,7 @@ fn trees_and_barriers_take_the_logarithm_of_rounds() {
 }
 
 #[test]
-fn an_interface_sends_one_message_after_the_other() {
+fn an_interface_sends_one_message_at_a_time() {
     let mut build = TraceBuilder::new(2, 1000).unwrap();
     for _ in 0..100 {
         build.push(0, Operation::send(1, 10_000, 0)).unwrap();
@@ -145,7 +145,7 @@ fn an_interface_sends_one_message_after_the_other() {
 }
 
 #[test]
-fn a_late_receive_holds_up_a_rendezvous_and_not_an_eager_send() {
+fn a_late_receive_delays_a_rendezvous_but_not_an_eager_send() {
     for (bytes, send_ends) in [(1000, OVERHEAD + COPY * 1000.0), (1 << 20, 0.0)] {
         let mut build = TraceBuilder::new(2, 1000).unwrap();
         build.push(0, Operation::send(1, bytes, 0)).unwrap();

@@ -1,4 +1,4 @@
-//! Every algorithm brings everything to where it belongs, for any number of ranks.
+//! Every algorithm delivers all data to its destinations, for any number of ranks.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,8 +20,8 @@ fn rounds(call: &Call<'_>, me: u32) -> Vec<Round> {
     all
 }
 
-/// Whose data each rank knows of in the end, if every message carries all that its sender knows, as a set of
-/// bits; and the bytes that each received.
+/// Returns, for each rank, the set of ranks whose data it has in the end (as bits), if every message
+/// carries all data of its sender; and the number of bytes that each rank received.
 fn known(call: &Call<'_>) -> (Vec<u64>, Vec<u64>) {
     let ranks = call.ranks as usize;
     let all: Vec<Vec<Round>> = (0..call.ranks).map(|me| rounds(call, me)).collect();
@@ -55,15 +55,15 @@ fn known(call: &Call<'_>) -> (Vec<u64>, Vec<u64>) {
             break;
         }
     }
-    assert!((0..ranks).all(|me| at[me].0 == all[me].len()), "all come to their end: {call:?}");
-    assert!(under_way.values().all(VecDeque::is_empty), "nothing is left over: {call:?}");
+    assert!((0..ranks).all(|me| at[me].0 == all[me].len()), "all ranks finish: {call:?}");
+    assert!(under_way.values().all(VecDeque::is_empty), "all messages are received: {call:?}");
     (known, received)
 }
 
 #[test]
-fn everything_comes_to_where_it_belongs() {
+fn all_data_reaches_its_destinations() {
     for ranks in 1..=20u32 {
-        let everybody = (1u64 << ranks) - 1;
+        let all_ranks = (1u64 << ranks) - 1;
         for operation in COLLECTIVES {
             for &algorithm in operation.algorithms() {
                 for root in [0, ranks / 2, ranks - 1] {
@@ -77,7 +77,7 @@ fn everything_comes_to_where_it_belongs() {
                             Collective::Broadcast | Collective::Scatter => 1u64 << root,
                             Collective::Reduce | Collective::Gather if rank as u32 != root => 0,
                             Collective::Scan => (1u64 << (rank + 1)) - 1,
-                            _ => everybody,
+                            _ => all_ranks,
                         };
                         assert_eq!(set & wanted, wanted, "rank {rank} of {call:?}");
                     }
@@ -88,7 +88,7 @@ fn everything_comes_to_where_it_belongs() {
 }
 
 #[test]
-fn bytes_are_what_the_algorithm_needs() {
+fn the_number_of_bytes_follows_from_the_algorithm() {
     let received = |operation: Collective, algorithm: &str, sizes: Sizes<'_>, ranks: u32| {
         let by = operation.algorithms().iter().find(|one| one.name() == algorithm).unwrap();
         known(&Call::new(operation, *by, ranks, 0, sizes).unwrap()).1
@@ -102,7 +102,7 @@ fn bytes_are_what_the_algorithm_needs() {
     let own: Vec<u64> = blocks.iter().map(|own| 4 * own).collect();
     assert_eq!(received(Collective::ReduceScatter, "pairwise", Sizes::PerRank(&blocks), 5), own);
     assert_eq!(received(Collective::Gather, "linear", Sizes::PerRank(&blocks), 5), [total - 10, 0, 0, 0, 0]);
-    // In a tree blocks pass other ranks on their way.
+    // In a tree, blocks pass through other ranks.
     assert_eq!(received(Collective::Gather, "binomial", Sizes::PerRank(&blocks), 5)[0], total - 10);
     assert_eq!(received(Collective::Scatter, "binomial", Sizes::PerRank(&blocks), 5), [0, 0, 307, 300, 5]);
     for by in ["recursive-doubling", "ring", "bruck"] {
@@ -113,7 +113,7 @@ fn bytes_are_what_the_algorithm_needs() {
 }
 
 #[test]
-fn what_an_algorithm_cannot_do_is_said() {
+fn unsupported_uses_of_algorithms_are_explained() {
     let message = |operation, by, ranks, sizes: Sizes<'_>| {
         let named = silvan_trace::collective::Choice::default();
         let algorithm = COLLECTIVES
@@ -126,15 +126,15 @@ fn what_an_algorithm_cannot_do_is_said() {
     };
     assert_eq!(
         message(Collective::AllGather, "recursive-doubling", 6, Sizes::Uniform(1)),
-        "all-gather by recursive-doubling needs a power of two of ranks, not 6; take ring or bruck"
+        "all-gather by recursive-doubling needs a power of two of ranks, not 6; use ring or bruck"
     );
     assert_eq!(
         message(Collective::AllToAll, "bruck", 2, Sizes::Matrix { sends: &[1, 2], recvs: &[1, 2] }),
-        "all-to-all by bruck needs blocks of one size; take pairwise or linear"
+        "all-to-all by bruck needs blocks of equal size; use pairwise or linear"
     );
     assert_eq!(
         message(Collective::Barrier, "ring", 2, Sizes::Uniform(1)),
-        "barrier by `ring` is not one of dissemination, recursive-doubling, binomial"
+        "algorithm `ring` of barrier is not one of dissemination, recursive-doubling, binomial"
     );
     assert_eq!(
         message(Collective::AllGather, "ring", 3, Sizes::PerRank(&[1])),
@@ -142,7 +142,7 @@ fn what_an_algorithm_cannot_do_is_said() {
     );
 }
 
-fn drawn() -> impl Strategy<Value = Trace> {
+fn random_trace() -> impl Strategy<Value = Trace> {
     let calls = prop::collection::vec((0..COLLECTIVES.len(), 0usize..4, 0u32..9, 0u64..100_000), 1..5);
     (2u32..9, calls).prop_map(|(ranks, calls)| {
         let mut build = TraceBuilder::new(u64::from(ranks), 1 << 16).unwrap();
@@ -167,9 +167,10 @@ fn drawn() -> impl Strategy<Value = Trace> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever follows whatever, with any threshold: nothing waits for ever, nothing is mistaken for another.
+    /// Any sequence of operations, with any threshold: no operation waits forever, and no message is
+    /// mismatched.
     #[test]
-    fn collectives_follow_each_other(trace in drawn(), rendezvous_above in 0u64..200_000) {
+    fn collectives_follow_each_other(trace in random_trace(), rendezvous_above in 0u64..200_000) {
         let parameters = Parameters {
             latency: silvan_engine::Time::from_ns(300),
             overhead: silvan_engine::Time::from_ns(70),
@@ -180,7 +181,7 @@ proptest! {
         let done = execute(&trace, &parameters).unwrap();
         prop_assert!(done.complete(), "{:?}", done.stuck);
         prop_assert_eq!((done.unreceived.0, done.truncated.0), (0, 0));
-        // Computing is on the way of its rank, in any case.
+        // Each rank computes at least this long.
         for rank in 0..trace.ranks() as usize {
             prop_assert!(done.finished[rank] >= done.computing[rank]);
         }
@@ -191,7 +192,7 @@ proptest! {
 
     /// Text and binary hold the same trace, and it takes the same time to the picosecond.
     #[test]
-    fn what_is_written_is_read(trace in drawn()) {
+    fn a_written_trace_reads_back_equal(trace in random_trace()) {
         let mut written = Vec::new();
         silvan_trace::write::text(&trace, &mut written).unwrap();
         let options = silvan_trace::read::Options::default();

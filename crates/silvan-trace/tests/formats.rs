@@ -1,4 +1,4 @@
-//! Traces in every format, small enough to be followed by hand.
+//! Traces in every format, small enough to be verified by hand.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn through_goal(trace: &Trace) -> [Trace; 2] {
     [text, binary]
 }
 
-/// Costs of all kinds, none a round number.
+/// Costs of all kinds, none of them a round number.
 fn parameters() -> Parameters {
     Parameters {
         latency: Time(1_234_567),
@@ -52,7 +52,7 @@ fn run(trace: &Trace) -> Execution {
     done
 }
 
-/// Without costs: in ns, when each rank is done.
+/// Without costs: the time in ns at which each rank finishes.
 fn ends(trace: &Trace) -> Vec<u64> {
     let done = execute(trace, &Parameters::default()).unwrap();
     assert!(done.complete(), "{:?}", done.stuck);
@@ -114,12 +114,12 @@ fn types_of_data_have_their_sizes() {
     assert_eq!(bytes("0 init\n1 init\n0 send 1 0 10\n1 recv 0 0 -1\n"), 10, "bytes");
     assert_eq!(bytes("0 init 1\n1 init 1\n0 send 1 0 10\n1 recv 0 0 10\n"), 80, "doubles");
     assert_eq!(bytes("0 init 1\n1 init\n0 send 1 0 10 3\n1 recv 0 0 -1\n"), 20, "shorts");
-    assert_eq!(bytes("0 init\n1 init\n0 bcast 10 1 14\n1 bcast 10 1 14\n"), 160, "long doubles from 1");
+    assert_eq!(bytes("0 init\n1 init\n0 bcast 10 1 14\n1 bcast 10 1 14\n"), 160, "long doubles from rank 1");
 }
 
 #[test]
 fn goal_dependencies_wildcards_and_cpus() {
-    // b starts with a, c when both are done; the calc on cpu 1 runs beside.
+    // b starts with a, c after both have finished; the calc on cpu 1 runs concurrently.
     let trace = goal_of(
         "/* two\n lines */ num_ranks 2 // two\r\n\
          rank 0 {\r\n a: calc 100\n b: calc 50 cpu 1\nb irequires a\nc: calc 7\nc requires a\n c requires b\n\
@@ -143,16 +143,17 @@ fn ranks_in_any_order_and_without_schedule_are_noted() {
     assert_eq!(
         trace.notes,
         [
-            "ranks do not come in the order 0, 1, 2, ...: other tools refuse that",
+            "ranks are not in the order 0, 1, 2, ...: other tools reject this",
             "1 of 3 ranks have no schedule: they do nothing",
-            "label `l` of rank 2 is defined twice: the first stays",
+            "label `l` of rank 2 is defined twice: the first definition is used",
         ]
     );
 }
 
 #[test]
 fn messages_are_matched_first_in_first_out_per_source_and_tag() {
-    // Two messages with tag 1, one with tag 2 between: receives of tag 1 get the first and the third.
+    // Two messages with tag 1, one with tag 2 between them: receives of tag 1 match the first and the
+    // third.
     let trace = goal_of(
         "num_ranks 2\nrank 0 {\na: send 10b to 1 tag 1\nb: send 20b to 1 tag 2\nb requires a\n\
          c: send 30b to 1 tag 1\nc requires b\n}\n\
@@ -161,13 +162,13 @@ fn messages_are_matched_first_in_first_out_per_source_and_tag() {
     );
     let done = execute(&trace, &Parameters::default()).unwrap();
     assert!(done.complete());
-    // The first receive, of 30 bytes, got the 10; the last, of 10, the 30.
+    // The first receive, of 30 bytes, matched the message of 10; the last one, of 10, the message of 30.
     assert_eq!(done.truncated, (1, vec![(2, 6)]));
 }
 
 #[test]
 fn a_rendezvous_does_not_overtake_an_eager_message() {
-    // The request of the second is smaller than the first, and matched after it all the same.
+    // The request of the second message is smaller than the first message, but is matched after it.
     let trace = goal_of(
         "num_ranks 2\nrank 0 {\nsend 8000b to 1\nsend 9000b to 1\nsend 10b to 1\n}\n\
          rank 1 {\nrecv 8000b from 0\nrecv 9000b from 0\nrecv 10b from 0\n}\n",
@@ -179,25 +180,22 @@ fn a_rendezvous_does_not_overtake_an_eager_message() {
 }
 
 #[test]
-fn a_wildcard_does_not_take_a_message_of_a_collective_operation() {
+fn a_wildcard_does_not_match_a_message_of_a_collective_operation() {
     let text = |tag: u32| {
         format!("num_ranks 2\nrank 0 {{\nsend 1b to 1 tag {tag}\n}}\nrank 1 {{\nrecv 1b from 0 tag -1\n}}\n")
     };
     assert!(execute(&goal_of(&text((1 << 31) - 1)), &Parameters::default()).unwrap().complete());
     let trace = goal_of(&text(1 << 31));
-    assert!(trace.notes[0].starts_with("a receive of any tag takes tags below 2^31 only"));
+    assert!(trace.notes[0].starts_with("a receive with any tag matches only tags below 2^31"));
     let done = execute(&trace, &Parameters::default()).unwrap();
     let told: Vec<String> = done.stuck.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        told,
-        ["rank 1, operation 0: receive 1 bytes from rank 0, any tag: rank 0 has no send left that fits"]
-    );
+    assert_eq!(told, ["rank 1, operation 0: receive 1 bytes from rank 0, any tag: rank 0 has no send left"]);
     assert_eq!(done.unreceived, (1, vec![0]));
 }
 
 #[test]
-fn a_deadlock_names_who_waits_for_whom() {
-    // Three ranks send in a circle before they receive: eager messages pass, others do not.
+fn a_deadlock_is_reported_with_the_waiting_ranks() {
+    // Three ranks send in a cycle before they receive: eager messages pass, others do not.
     let text = "num_ranks 4\n\
         rank 0 {\na: send 9000b to 1\nb: recv 9000b from 2\nb requires a\n}\n\
         rank 1 {\na: send 9000b to 2\nb: recv 9000b from 0\nb requires a\n}\n\
@@ -212,12 +210,9 @@ fn a_deadlock_names_who_waits_for_whom() {
     let told: Vec<String> = done.stuck.iter().map(ToString::to_string).collect();
     assert_eq!(
         told[0],
-        "rank 0, operation 0: send 9000 bytes to rank 1, tag 0: rank 1 never comes to its receive"
+        "rank 0, operation 0: send 9000 bytes to rank 1, tag 0: rank 1 never reaches its receive"
     );
-    assert_eq!(
-        told[3],
-        "rank 3, operation 0: receive 1 bytes from rank 0, tag 0: rank 0 has no send left that fits"
-    );
+    assert_eq!(told[3], "rank 3, operation 0: receive 1 bytes from rank 0, tag 0: rank 0 has no send left");
 }
 
 /// Two tasks, every dependency, every operation.
@@ -249,8 +244,8 @@ fn vef_text() -> String {
 #[test]
 fn vef_with_every_dependency_and_every_operation() {
     let trace = vef_of(&vef_text());
-    // 1000 + 50 + 70 to the last message, 10 more to the barrier, and 1 to each of 7 collectives behind it; the
-    // message behind the barrier takes no longer.
+    // 1000 + 50 + 70 to the last message, 10 more to the barrier, and 1 to each of the 7 collectives after
+    // it; the message after the barrier does not take longer.
     assert_eq!(ends(&trace), [1137, 1137]);
     let by_name: Vec<(&str, u64)> = trace.collectives.iter().map(|one| (one.operation, one.calls)).collect();
     assert_eq!(
@@ -297,11 +292,11 @@ fn large_files_are_read_record_by_record() {
     assert_eq!(streamed.contents.dependencies, 3 + 16);
     let path = file("stream.goal", b"num_ranks 1\n");
     let error = read_through(&path, &options).unwrap_err();
-    assert!(error.to_string().ends_with("goal is not read record by record: goal-binary and vef are"));
+    assert!(error.to_string().ends_with("goal cannot be read record by record; goal-binary and vef can"));
 }
 
 #[test]
-fn formats_are_known_by_what_a_file_holds() {
+fn formats_are_detected_from_the_content() {
     let mut binary = Vec::new();
     write::binary(&goal_of("num_ranks 1\nrank 0 {\n}\n"), &mut binary).unwrap();
     for (name, bytes, format) in [
@@ -318,7 +313,7 @@ fn formats_are_known_by_what_a_file_holds() {
 }
 
 #[test]
-fn a_rank_brings_those_beside_it() {
+fn the_files_of_other_ranks_are_found() {
     let first = file("job0.txt", b"0 init\n0 send 1 0 5\n");
     file("job1.txt", b"1 init\n1 recv 0 0 5\n");
     let index = file("job.index", b"job0.txt\njob1.txt\n");
@@ -329,7 +324,7 @@ fn a_rank_brings_those_beside_it() {
     }
 }
 
-/// A message of protobuf: fields of numbers and of bytes.
+/// A protobuf message with number fields and byte fields.
 fn message(numbers: &[(u8, u64)], parts: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let varint = |mut number: u64, into: &mut Vec<u8>| {
@@ -376,7 +371,7 @@ fn stream(messages: &[Vec<u8>]) -> Vec<u8> {
 #[test]
 fn chakra_nodes_wait_for_their_data() {
     let group = |name: &str| (10, message(&[], &[(1, b"pg_name".to_vec()), (29, name.into())]));
-    // Both compute; rank 0 sends to rank 1, both reduce, rank 1 alone is in a group "b".
+    // Both ranks compute; rank 0 sends to rank 1, both reduce, and only rank 1 is in group "b".
     let zero = stream(&[
         node(1, 4, 3, &[], &[]),
         node(
@@ -406,12 +401,12 @@ fn chakra_nodes_wait_for_their_data() {
     assert_eq!((made.files.len(), made.format), (2, Format::Chakra));
     assert_eq!(ends(&made.trace), [5000, 3000]);
     assert_eq!(Contents::of(&made.trace).bytes, 500 + 2 * 1000);
-    assert_eq!(made.trace.notes, ["1 collective operations are of one rank, and take no time"]);
+    assert_eq!(made.trace.notes, ["1 collective operations have only one rank, and take no time"]);
 }
 
 #[test]
-fn a_recording_is_cut_to_what_all_ranks_have() {
-    // Rank 1 comes late to a barrier of before, rank 0 sends at the end what nobody receives.
+fn a_recording_is_trimmed_to_the_calls_that_all_ranks_have() {
+    // Rank 1 arrives late at an earlier barrier; at the end, rank 0 sends a message that is not received.
     let text = "# HPCC 1.5.0 section X, 2 ranks, one machine\n\
         0 10 20 Comm_split parent 0 new 3 members 1 0\n\
         0 30 40 Isend dst 1 bytes 100 tag 7 comm 3 req a\n\
@@ -423,8 +418,8 @@ fn a_recording_is_cut_to_what_all_ranks_have() {
         1 22 30 Allreduce bytes 8 comm 3 size 2\n\
         1 31 60 Recv src 0 bytes 100 tag 7 comm 3\n";
     let trace = hpcc::read(Source::new(text.as_bytes(), "x.txt").unwrap(), &Options::default()).unwrap();
-    assert_eq!(trace.notes, ["2 calls at the ends are left out: their other side is not recorded"]);
-    // Rank 0 computes 10 + 10 + 5 + 10 + 100 ns, and waits for nobody longer.
+    assert_eq!(trace.notes, ["2 calls at the ends were left out: their other side is not recorded"]);
+    // Rank 0 computes 10 + 10 + 5 + 10 + 100 ns, and never waits longer for another rank.
     assert_eq!(ends(&trace)[0], 135);
 }
 
@@ -445,13 +440,13 @@ fn a_recording_may_name_communicators_before_and_all_operations() {
     }
     let trace = hpcc::read(Source::new(text.as_bytes(), "x.txt").unwrap(), &Options::default()).unwrap();
     assert_eq!(ends(&trace), [60, 0, 60]);
-    // A gather to member 1, which is rank 0, and so on: one message each, two where both send.
+    // A gather to member 1, which is rank 0, and so on: one message each, two if both ranks send.
     assert_eq!(Contents::of(&trace).bytes, 10 * (1 + 1 + 1 + 2 + 2 + 1));
     assert_eq!((trace.operation(0).peer, trace.operation(0).kind), (2, silvan_trace::Kind::Recv));
 }
 
 #[test]
-fn recordings_of_hpc_challenge_run_to_their_end() {
+fn recordings_of_hpc_challenge_run_to_completion() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/traces/hpcc-8");
     for (name, messages) in [("hpl", 969), ("mpifft", 384), ("ptrans", 1855)] {
         let path = folder.join(format!("{name}-8ranks.txt.gz"));

@@ -1,4 +1,4 @@
-//! Generated traces: their sizes against formulas, and that they run to their end.
+//! Generated traces: compares their sizes with formulas, and checks that they run to completion.
 #![allow(clippy::unwrap_used)]
 
 use silvan_trace::Trace;
@@ -40,18 +40,18 @@ fn kernels_send_what_the_benchmark_sends() {
 }
 
 #[test]
-fn a_transpose_moves_all_that_is_not_in_place() {
-    // A square grid: the diagonal of it stays. 4 ranks of a quarter each, 2 of which exchange.
+fn a_transpose_moves_all_blocks_that_are_not_in_place() {
+    // On a square grid, the diagonal stays. 4 ranks with a quarter each, 2 of which exchange.
     let of = |ranks, n, nb| kernel(&Kernels { kernel: Kernel::Ptrans, ranks, n, nb, ..Kernels::default() });
     assert_eq!(of(4, 1024, 64).bytes, 8 * 1024 * 1024 / 2);
     assert_eq!(of(16, 1024, 64).bytes, 8 * 1024 * 1024 * 12 / 16);
-    // A last block that is smaller; two ranks in a row: blocks (i, j) with i and j unlike go over.
+    // The last block is smaller; two ranks in a row: blocks (i, j) with i and j of different parity move.
     let (even, odd) = (64 + 36, 64);
     assert_eq!(of(2, 164, 64).bytes, 8 * 2 * even * odd);
 }
 
 #[test]
-fn a_factorisation_computes_two_thirds_of_n_cubed() {
+fn a_factorization_computes_two_thirds_of_n_cubed() {
     let kernels = Kernels { kernel: Kernel::Hpl, ranks: 6, n: 512, nb: 32, flops: 1e9, ..Kernels::default() };
     let found = kernel(&kernels).computing_ns as f64;
     let wanted = 2.0 / 3.0 * 512f64.powi(3);
@@ -79,11 +79,11 @@ fn a_collective_operation_is_repeated_in_groups() {
         assert_eq!(often.computing_ns, 15 * 4 * 7);
     }
     let wrong = Repeated { groups: 3, ..Repeated::default() }.trace(&Choice::default(), MAX_ITEMS);
-    assert_eq!(wrong.unwrap_err(), "8 ranks do not divide into 3 groups");
+    assert_eq!(wrong.unwrap_err(), "8 ranks cannot be divided into 3 groups");
 }
 
 #[test]
-fn a_training_step_sends_what_its_dimensions_say() {
+fn a_training_step_sends_bytes_according_to_its_dimensions() {
     let mut ring = Choice::default();
     ring.set("all-reduce", "ring").unwrap();
     for (tensor, pipeline, data) in [(1, 1, 8), (4, 2, 2), (2, 4, 1), (8, 1, 1), (8, 4, 4)] {
@@ -93,7 +93,8 @@ fn a_training_step_sends_what_its_dimensions_say() {
         let (t, p, d) = (u64::from(tensor), u64::from(pipeline), u64::from(data));
         let activations = 2048 * 2048 * 2;
         let passes = 2 * 6 * d;
-        // Four all-reduces a layer and micro-batch, two forward and two backward: 2 (t - 1) of the bytes each.
+        // Four all-reduces per layer and micro-batch, two forward and two backward, with 2 (t - 1) of the
+        // bytes each.
         let in_tensors = 8 * passes * 2 * 2 * (t - 1) * activations;
         let between = passes * (p - 1) * t * activations;
         let layers = 8 * (4 + 8) * 2048 * 2048;
@@ -105,9 +106,9 @@ fn a_training_step_sends_what_its_dimensions_say() {
 }
 
 #[test]
-fn a_pipeline_waits_for_its_ends() {
-    // Without communication costs: (micro-batches + stages - 1) times forward and backward of a stage, where
-    // the last stage has the words besides.
+fn a_pipeline_has_the_known_fill_and_drain_times() {
+    // Without communication costs: (micro-batches + stages - 1) times the forward and backward pass of a
+    // stage; the last stage additionally computes the vocabulary.
     let model = Transformer {
         tensor: 1,
         pipeline: 4,

@@ -1,4 +1,4 @@
-//! Forwarding tables of the small fabric of the tests, in both formats.
+//! Generates forwarding tables of the small test fabric in both formats.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ pub const WORDS: &[&str] = &[
     "\u{e9}",
 ];
 
-/// Of nodes 1 to 9 by LID: switches at 2 and 3.
+/// Nodes 1 to 9 by LID: switches are at 2 and 3.
 fn about(lid: u32) -> (u64, String, bool) {
     match lid {
         2 | 3 => (
@@ -43,7 +43,7 @@ fn about(lid: u32) -> (u64, String, bool) {
 }
 
 pub fn draw(random: &mut Stream) -> String {
-    // Some agree with the fabric as it is numbered, some number it anew: a netlist has no LIDs.
+    // Some use the numbering of the fabric, some another one: a netlist has no LIDs.
     let shift = if random.chance(1, 3) { random.below(70) } else { 0 };
     let named = random.chance(2, 3);
     let top = 9 + shift + if random.chance(1, 4) { random.below(200) } else { 0 };

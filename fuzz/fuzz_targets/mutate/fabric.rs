@@ -1,4 +1,4 @@
-//! Fabrics as `ibnetdiscover` prints them, netlists as people write them, and mixtures.
+//! Generates fabrics in the format of `ibnetdiscover`, hand-written netlists, and mixtures.
 
 use std::fmt::Write;
 
@@ -41,7 +41,7 @@ struct Node {
     lid: u32,
     ports: u32,
     is_switch: bool,
-    /// What each port leads to.
+    /// The peer of each port.
     far: Vec<Option<(usize, u32)>>,
 }
 

@@ -1,18 +1,18 @@
-//! Mutations for formats of lines and words: where plain bytes do not get past the first line,
-//! texts are drawn anew, or their lines and words exchanged. Inputs stay texts that one can read.
+//! Mutations for formats of lines and words. Random bytes would not get past the first line, so texts are
+//! generated, or their lines and words are exchanged. Inputs remain readable text.
 
 use libfuzzer_sys::fuzzer_mutate;
 use silvan_engine::random::Stream;
 
-/// What a format's mutations need to know of it.
+/// The properties of a format that mutations need.
 pub struct Format {
-    /// A text that is right, or nearly so.
+    /// Generates a text that is valid, or nearly so.
     pub draw: fn(&mut Stream) -> String,
-    /// Words worth trying in the place of any other.
+    /// Words that can replace any other word.
     pub words: &'static [&'static str],
 }
 
-/// Numbers at the limits of what readers take.
+/// Numbers at the limits of the readers.
 const NUMBERS: [&str; 16] = [
     "0",
     "1",
@@ -32,7 +32,7 @@ const NUMBERS: [&str; 16] = [
     "99999999999999999999999999999999999999999",
 ];
 
-/// Mutates the text in `data[..size]` within `max_size`; gives its new size.
+/// Mutates the text in `data[..size]` within `max_size`; returns its new size.
 pub fn mutate(format: &Format, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
     let random = &mut Stream::new(u64::from(seed), "mutate", 0);
     let old = std::str::from_utf8(&data[..size]);
@@ -97,7 +97,7 @@ fn edit(lines: &mut Vec<String>, format: &Format, random: &mut Stream) {
     }
 }
 
-/// The pieces of a line: runs of what makes up words and numbers.
+/// The tokens of a line: runs of characters of words and numbers.
 fn words(line: &str) -> Vec<&str> {
     line.split(|c: char| !is_of_word(c)).filter(|word| !word.is_empty()).collect()
 }
@@ -118,7 +118,7 @@ fn boundary(line: &str, random: &mut Stream) -> usize {
     (0..=wanted).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// Makes one digit another: a neighbour's port, another LID.
+/// Changes one digit: to a neighboring port, or to another LID.
 fn step_digit(line: &mut String, random: &mut Stream) {
     let digits: Vec<usize> =
         line.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit()).map(|(at, _)| at).collect();

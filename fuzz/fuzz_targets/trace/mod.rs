@@ -1,4 +1,4 @@
-//! What must hold of every trace that was read: it runs, and GOAL in both forms holds the same.
+//! Properties of every parsed trace: it can be run, and both forms of GOAL represent the same trace.
 #![allow(dead_code)]
 
 use silvan_engine::Time;
@@ -8,14 +8,14 @@ use silvan_trace::read::source::Source;
 use silvan_trace::read::{Options, goal, goal_binary};
 use silvan_trace::{Kind, Trace, write};
 
-/// Small enough that whatever is read runs at once.
+/// Limits that are small enough for every parsed trace to run quickly.
 pub fn options() -> Options {
     Options { limit: 20_000, ..Options::default() }
 }
 
 /// Runs a trace, writes it in both forms, and reads them again.
 pub fn check(trace: &Trace) {
-    // A number of ranks is a word that mutations like; most of a million do nothing.
+    // Mutations often change the number of ranks; of a million ranks, most would do nothing.
     if trace.ranks() > 1000 {
         return;
     }
@@ -29,24 +29,24 @@ pub fn check(trace: &Trace) {
     };
     let Ok(done) = execute(trace, &costs) else { return };
     assert!(done.messages * 2 <= trace.operations() as u64);
-    assert!(done.complete() || !done.stuck.is_empty(), "what does not end is told");
+    assert!(done.complete() || !done.stuck.is_empty(), "unfinished operations are reported");
     let mut text = Vec::new();
-    // Delays may find no cpu.
+    // Delays may need a cpu that is not available.
     if write::text(trace, &mut text).is_err() {
         return;
     }
     let options = Options { limit: 2 * options().limit, ..options() };
     let source = Source::new(&text[..], "again").expect("memory can be read");
-    let again = goal::read(source, &options).expect("what was written can be read");
+    let again = goal::read(source, &options).expect("a written trace can be parsed");
     let mut binary = Vec::new();
-    write::binary(&again, &mut binary).expect("there are no delays any more");
+    write::binary(&again, &mut binary).expect("delays were converted before");
     let third = goal_binary::read(std::io::Cursor::new(binary), "again", &options);
-    let third = third.expect("what was written can be read");
+    let third = third.expect("a written trace can be parsed");
     assert!((0..again.operations()).all(|at| again.operation(at) == third.operation(at)));
     assert_eq!(execute(&again, &costs), execute(&third, &costs));
     let delays = (0..trace.operations()).filter(|&at| trace.operation(at).kind == Kind::Delay).count();
     if delays < 100 {
-        let same = execute(&again, &costs).expect("it ends as early");
+        let same = execute(&again, &costs).expect("it ends at the same time");
         assert_eq!((same.finished, same.unfinished), (done.finished, done.unfinished));
     }
 }
@@ -56,7 +56,7 @@ fn number(random: &mut Stream) -> u32 {
     random.below(most)
 }
 
-/// GOAL, text.
+/// GOAL text.
 pub fn draw_goal(random: &mut Stream) -> String {
     let ranks = 1 + random.below(5);
     let mut text = format!("num_ranks {ranks}\n");
@@ -81,7 +81,7 @@ pub fn draw_goal(random: &mut Stream) -> String {
     text
 }
 
-/// Actions of time-independent traces, alike in all ranks.
+/// Actions of time-independent traces, the same in all ranks.
 pub fn draw_ti(random: &mut Stream) -> String {
     let ranks = 1 + random.below(5);
     let mut text = String::new();
@@ -110,7 +110,7 @@ pub fn draw_ti(random: &mut Stream) -> String {
     text
 }
 
-/// VEF: messages each waiting for the one before, then collective operations.
+/// VEF: messages that wait for the previous one, followed by collective operations.
 pub fn draw_vef(random: &mut Stream) -> String {
     let tasks = 1 + random.below(4);
     let (messages, collectives) = (random.below(5), random.below(3));

@@ -1,21 +1,21 @@
-//! Congestion management: nothing, a mechanism, one with adjusted parts, or parts alone.
+//! Congestion management: none, a mechanism, a mechanism with adjusted components, or components alone.
 
 use toml::{Table, Value};
 
 use super::{Draw, Frame, bytes, int, kind, put};
 
-/// What the parts ask of switches and hosts.
+/// Requirements of the components on switches and hosts.
 #[derive(Default)]
 pub(super) struct Needs {
-    /// Packets that a lane's share of an input buffer must hold for thresholds to make sense.
+    /// Number of packets that a lane's share of an input buffer must hold for thresholds to be meaningful.
     pub packets: u64,
     pub special: bool,
     pub at_root: bool,
-    /// The architecture that the mechanism has unless told otherwise.
+    /// The default architecture of the mechanism.
     pub usual: &'static str,
-    /// Marks that look at outputs.
+    /// The marking rule needs output buffers.
     pub output_marks: bool,
-    /// Marks by the sum of the queues, or none.
+    /// Marking uses the sum of the queues, or there is no marking.
     pub sum_marks: bool,
 }
 
@@ -41,7 +41,7 @@ impl Draw {
                     self.adjust(mechanism, &mut congestion, frame, &mut needs);
                 }
             }
-            _ => self.parts(&mut congestion, frame, &mut needs),
+            _ => self.components(&mut congestion, frame, &mut needs),
         }
         if needs.special && frame.has_one_way {
             congestion = Table::new();
@@ -66,7 +66,7 @@ impl Draw {
         needs.packets = if needs.at_root { 12 } else { 7 * u64::from(needs.special) };
     }
 
-    /// Tables without a `kind`, and a way back of one's own.
+    /// Adjusts components without a `kind`, and the notification.
     fn adjust(&mut self, mechanism: &str, congestion: &mut Table, frame: &Frame, needs: &mut Needs) {
         if ["ib-cc", "ccfit", "ecocc"].contains(&mechanism) && self.chance(60) {
             let mut marking = self.fecn(frame, needs);
@@ -102,12 +102,12 @@ impl Draw {
             }
         }
         if !needs.output_marks {
-            self.way_back(congestion, frame, 30);
+            self.notification(congestion, frame, 30);
         }
     }
 
-    /// How marks return and what they say.
-    fn way_back(&mut self, congestion: &mut Table, frame: &Frame, percent: u32) {
+    /// How marks return, and what they contain.
+    fn notification(&mut self, congestion: &mut Table, frame: &Frame, percent: u32) {
         if self.chance(percent) {
             let ways = ["cnp", "ack", "ack-each", "backward", "backward"];
             let notification = self.word(if frame.has_one_way { &ways[..3] } else { &ways });
@@ -164,8 +164,8 @@ impl Draw {
         qcn
     }
 
-    /// Parts, each with its `kind`; half of the time beside a mechanism.
-    fn parts(&mut self, congestion: &mut Table, frame: &Frame, needs: &mut Needs) {
+    /// Components, each with its `kind`; half of the time together with a mechanism.
+    fn components(&mut self, congestion: &mut Table, frame: &Frame, needs: &mut Needs) {
         let name = self.pick(&["none", "fecn", "fecn", "fecn", "ipm", "opm", "mvpm", "sampled"]);
         let mut marking = kind(name);
         needs.output_marks = ["ipm", "opm", "mvpm"].contains(&name);
@@ -196,10 +196,10 @@ impl Draw {
         if acknowledged {
             put(congestion, "notification", "ack-each");
         } else if !needs.output_marks {
-            self.way_back(congestion, frame, 60);
+            self.notification(congestion, frame, 60);
         }
         if self.chance(20) {
-            // All that matters is replaced; what stays is what the mechanism says of switches.
+            // Everything is replaced except the mechanism's defaults for switches.
             put(congestion, "mechanism", "ib-cc");
         }
     }
@@ -348,7 +348,7 @@ impl Draw {
         if self.chance(30) {
             put(reaction, "warm", self.chance(50));
         }
-        // Without a limit slots grow up to a second: so they are short.
+        // Without a limit, slots grow up to a second, so they must be short.
         if self.chance(20) {
             put(reaction, "limited", false);
         } else if self.chance(50) {

@@ -1,4 +1,5 @@
-//! Jobs beside whatever else is drawn. From a stream of their own: what is drawn without them stays the same.
+//! Jobs in addition to the other traffic. They use a separate random stream, so that scenarios without jobs
+//! do not change.
 
 use silvan_engine::random::Stream;
 use toml::{Table, Value};
@@ -21,13 +22,13 @@ const ALGORITHMS: [(&str, &str, &[&str]); 10] = [
     ("scan", "scan", &["recursive-doubling", "linear"]),
 ];
 
-/// What the jobs of a scenario must know of the rest of it.
+/// Properties of the scenario that its jobs need.
 pub struct Around {
     pub hosts: Vec<String>,
     /// In ps.
     pub duration: u64,
     pub mtu: u64,
-    /// How many times the highest service level may be drawn.
+    /// Limits how often the highest service level is used.
     pub levels: u64,
 }
 

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 use super::{Draw, FABRICS, Frame, int, kind, put};
 
-/// Kinds by how often they are drawn, of 600: large networks are slow.
+/// Kinds with their frequency out of 600; large networks are slow and therefore rare.
 const KINDS: [(&str, u64); 16] = [
     ("star", 170),
     ("custom", 150),
@@ -32,7 +32,7 @@ const KINDS: [(&str, u64); 16] = [
 const RATES: [u64; 8] = [16, 16, 8, 7, 20, 32, 2, 100];
 
 impl Draw {
-    /// Puts a topology and its routing into the scenario.
+    /// Adds a topology and its routing to the scenario.
     pub(super) fn network(&mut self, scenario: &mut Table) -> Frame {
         let mut at = self.below(KINDS.iter().map(|kind| kind.1).sum());
         let mut name = "star";
@@ -215,8 +215,8 @@ impl Draw {
         }
     }
 
-    /// A tree of switches with links of their own rates, a few links more that close rings, or a
-    /// one-way ring.
+    /// A tree of switches with different link rates, with a few additional links that close rings, or a
+    /// unidirectional ring.
     fn custom(&mut self, topology: &mut Table) {
         let one_way = self.chance(8);
         let switches = if one_way { self.range(2, 4) } else { self.range(1, 5) } as usize;
@@ -233,7 +233,7 @@ impl Draw {
             links.push((format!("S{switches}"), "S1".to_owned(), false));
         }
         for host in 1..=hosts {
-            // Every switch has a host, so that none is left over.
+            // Every switch has a host, so that no switch is unused.
             let at = if host <= switches { host } else { self.range(1, switches as u64) as usize };
             links.push((format!("H{host}"), format!("S{at}"), false));
         }
@@ -306,7 +306,8 @@ impl Draw {
                 put(&mut routing, "root", root);
             }
         }
-        // Rings of one-way links always have circles; elsewhere the loader finds whether there are any.
+        // Rings of unidirectional links always have dependency cycles; in other networks the loader detects
+        // them.
         let may_circle = name == "custom" && (one_way || topology.contains_key("links"));
         if (one_way && name == "custom") || (may_circle && self.chance(30)) || self.chance(3) {
             put(&mut routing, "allow_deadlock", one_way || self.chance(80));
@@ -315,7 +316,7 @@ impl Draw {
     }
 }
 
-/// The network itself, for the names of its hosts. What is refused here is refused by the loader.
+/// Builds the network, for the names of its hosts. If it is invalid, the loader will reject it too.
 fn built(topology: &Table) -> Topology {
     if topology.contains_key("file") {
         let name = "sw2-h7/minhop/ibnetdiscover.topo";
@@ -323,7 +324,7 @@ fn built(topology: &Table) -> Topology {
         return ibnetdiscover::parse(&text, name, ibnetdiscover::Options::default())
             .unwrap_or_else(|_| empty());
     }
-    // Quantities in cycles are for the loader to convert; names do not depend on them.
+    // The loader converts quantities in cycles; names do not depend on them.
     let mut plain = topology.clone();
     strip_quantities(&mut plain);
     let spec = Value::Table(plain).try_into::<TopologySpec>();
@@ -336,7 +337,7 @@ fn built(topology: &Table) -> Topology {
     network
 }
 
-/// The lanes that the routing asks for, where it has some of its own.
+/// The number of lanes that the routing requires, if any.
 fn own_lanes(name: &str, scenario: &Table) -> Option<u64> {
     let kind = scenario.get("routing").and_then(|routing| routing.get("kind")).and_then(Value::as_str);
     match (name, kind) {
@@ -357,7 +358,7 @@ fn strip_quantities(table: &mut Table) {
     links.into_iter().flatten().filter_map(Value::as_table_mut).for_each(strip_quantities);
 }
 
-/// Stands for a network that cannot be built.
+/// A substitute for a network that cannot be built.
 fn empty() -> Topology {
     let mut star = kind("star");
     put(&mut star, "hosts", int(2));

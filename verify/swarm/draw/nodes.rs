@@ -1,4 +1,4 @@
-//! Switches and hosts, with buffers from a packet up.
+//! Switches and hosts, with buffers of one packet or more.
 
 use toml::Table;
 
@@ -6,7 +6,7 @@ use super::congestion::Needs;
 use super::{Draw, Frame, bytes, int, put};
 
 impl Draw {
-    /// A buffer of some packets for each lane.
+    /// A buffer of several packets for each lane.
     fn buffer(&mut self, frame: &Frame, least: u64) -> u64 {
         let most = if self.is_crowd { 4 } else { 60 };
         let packets = self.pick(&[1, 1, 2, 2, 3, 4, 6, 10, 20, 60]).min(most).max(least);
@@ -14,7 +14,7 @@ impl Draw {
         frame.lanes * frame.space * packets + odd
     }
 
-    /// Sometimes on/off, which needs room for what is on its way.
+    /// Sometimes on/off flow control, which needs buffer space for packets in flight.
     pub(super) fn flow_control(&mut self, scenario: &mut Table, frame: &Frame) {
         if !self.chance(9) {
             return;
@@ -48,7 +48,7 @@ impl Draw {
         let mut switch = Table::new();
         let architecture = self.architecture(&mut switch, needs);
         let queues = self.queues(&mut switch, frame, needs, architecture);
-        // An input's memory in equal parts: as many as there are queues.
+        // The memory of an input is divided equally among its queues.
         let parts = match (switch.contains_key("queue_buffer"), queues) {
             (false, "destination-modulo" | "output-modulo") => 8,
             _ => 1,

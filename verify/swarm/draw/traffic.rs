@@ -1,4 +1,4 @@
-//! Flows and patterns, finite and endless, at once, later, in phases.
+//! Flows and patterns, limited and unlimited, with different start times and phases.
 
 use toml::{Table, Value};
 
@@ -6,16 +6,16 @@ use super::{Draw, Frame, bytes, int, kind, put};
 
 const SHARES: [u64; 9] = [2, 10, 30, 50, 80, 95, 99, 100, 150];
 
-/// What an entry asks of the network, to find how long the run should be.
+/// Load of an entry, from which the duration of the run is derived.
 struct Load {
     /// Packets per second.
     packets: f64,
-    /// Packets in all, where that is bounded.
+    /// Total number of packets, if limited.
     most: f64,
 }
 
 impl Draw {
-    /// Puts flows and patterns into the scenario; returns a duration in which they have enough to do.
+    /// Adds flows and patterns to the scenario; returns a duration that is long enough for them.
     pub(super) fn all_traffic(&mut self, scenario: &mut Table, frame: &Frame) -> u64 {
         let many = self.is_crowd || self.chance(3);
         let mut flows = match self.below(10) {
@@ -58,7 +58,7 @@ impl Draw {
         duration
     }
 
-    /// How long a run has some thousand packet-hops.
+    /// Duration after which a run has some thousand packet hops.
     fn duration(&mut self, frame: &Frame, entries: &[(Table, Load)]) -> u64 {
         let mut wanted = match self.below(20) {
             0 => 200,
@@ -69,13 +69,13 @@ impl Draw {
         if self.is_crowd {
             wanted *= 8.0;
         }
-        // What has an end takes no more than its share, however long the run is.
+        // Traffic with an end uses at most its share, however long the run is.
         wanted /= frame.hops as f64;
         let endless: f64 =
             entries.iter().filter(|(_, load)| load.most.is_infinite()).map(|(_, load)| load.packets).sum();
         let total: f64 = entries.iter().map(|(_, load)| load.packets).sum();
         let bound: f64 = entries.iter().map(|(_, load)| load.most).filter(|most| most.is_finite()).sum();
-        // Together hosts send no more than they can.
+        // Together, hosts send at most their total rate.
         let most = frame.hosts.len() as f64 * frame.fastest.min(frame.injection) as f64 / 8.0;
         let smallest = (total / entries.len() as f64).max(1.0);
         let seconds = if endless == 0.0 {
@@ -102,7 +102,7 @@ impl Draw {
         size
     }
 
-    /// Rate and spacing; returns the load of one sender.
+    /// Chooses rate and spacing; returns the load of one sender.
     fn offer(&mut self, table: &mut Table, frame: &Frame, message: u64, is_forest: bool) -> f64 {
         let size = message.min(frame.mtu) as f64;
         // Full packets of a message, and a rest.
@@ -129,7 +129,7 @@ impl Draw {
         }
         let hosts = frame.hosts.len() as u64;
         let from = self.below(hosts);
-        // Half of the flows to few destinations, so that there is congestion.
+        // Half of the flows go to few destinations, to cause congestion.
         let to = if self.chance(50) { self.below(2.min(hosts)) } else { self.below(hosts) };
         let to = if to == from { (to + 1) % hosts } else { to };
         put(&mut flow, "from", frame.hosts[from as usize].as_str());
@@ -182,7 +182,7 @@ impl Draw {
         }
         let packets = self.offer(&mut traffic, frame, message, is_forest) * senders as f64;
         let mut most = f64::INFINITY;
-        // What is lost of a number of packets is seen; of endless ones it is not.
+        // Losses can be detected if the number of packets is limited, but not if it is unlimited.
         if !is_forest && self.chance(if self.is_crowd { 85 } else { 45 }) {
             let some = self.pick(&[1, 2, 5, 20, 60, 150]);
             let each = if self.is_crowd { self.range(60, 250) } else { some };

@@ -1,30 +1,31 @@
-//! When finite flows end: rates hold until somebody starts or ends, and are then computed anew.
+//! Completion times of finite flows: rates are constant until a flow starts or ends, and are then
+//! recomputed.
 
 use super::{Allocation, FluidError};
 
-/// When a flow is there, and how much it has to send.
+/// The active period of a flow, and the amount of data that it sends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
-    /// When it starts, in seconds.
+    /// Start time in seconds.
     pub start_s: f64,
-    /// When it gives up, in seconds; infinite for never.
+    /// Time at which it stops in any case, in seconds; infinite for never.
     pub stop_s: f64,
-    /// What it has to send, in bits; infinite for a flow without end.
+    /// Data to send, in bits; infinite for an unlimited flow.
     pub bits: f64,
 }
 
-/// The share of a flow that may be left when it counts as sent: rounding, or the fraction of a
-/// bit that would otherwise cost an event of its own.
+/// The fraction of a flow that may remain when it counts as complete. It absorbs rounding errors, which
+/// would otherwise require additional steps.
 const NOTHING: f64 = 1e-9;
 
-/// When each flow has sent all it has, in seconds; none for those that never do. `allocate` gives
-/// the rates of those that are active.
+/// Returns the time in seconds at which each flow has sent all its data, or `None` for flows that never do.
+/// `allocate` returns the rates of the active flows.
 ///
-/// [`saa`](super::saa()) needs no more than the rates at the start where all start together: the
-/// link that holds a flow back is as loaded until that flow ends.
+/// For [`saa`](super::saa()) with a common start time, the initial rates are sufficient: the link that
+/// limits a flow remains equally loaded until that flow ends.
 ///
 /// # Errors
-/// Those of `allocate`; rates of fewer flows than there are.
+/// Those of `allocate`; and if it returns the wrong number of rates.
 pub fn completions(
     demands: &[Demand],
     mut allocate: impl FnMut(&[bool]) -> Result<Allocation, FluidError>,
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn figure_1_ends_after_five_without_control_and_after_four_with_the_best() {
+    fn figure_1_ends_after_five_without_control_and_after_four_at_best() {
         let problem = figure_1();
         let free = completions(&[SECOND; 6], |active| uncontrolled(&problem, active)).unwrap();
         assert!(ends_at(&free, &[5.0, 5.0, 5.0, 5.0, 3.0, 3.0]), "{free:?}");
@@ -94,7 +95,7 @@ mod tests {
         let fair = |active: &[bool]| Ok(max_min(&shared, active));
         let late = Demand { start_s: 2.0, bits: 3.0, ..SECOND };
         let endless = Demand { bits: f64::INFINITY, stop_s: 4.0, ..SECOND };
-        // Alone with the endless one: 1 bit by 2 s. The late one: 1 bit by 4 s, then alone.
+        // Alone with the unlimited flow: 1 bit by 2 s. The late one: 1 bit by 4 s, then alone.
         let ends = completions(&[SECOND, late, endless], fair).unwrap();
         assert!(ends[0].is_some_and(|end| close(end, 2.0)) && ends[2].is_none(), "{ends:?}");
         assert!(ends[1].is_some_and(|end| close(end, 6.0)), "{ends:?}");
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_rates_cannot_be_computed_for_is_said() {
+    fn errors_of_rates_are_reported() {
         let error = completions(&[SECOND], |_| Err(FluidError("no".to_owned())));
         assert_eq!(error, Err(FluidError("no".to_owned())));
         let short = completions(&[SECOND], |_| Ok(Allocation::idle(0)));

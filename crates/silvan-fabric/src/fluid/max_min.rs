@@ -1,22 +1,22 @@
-//! Max-min fair rates: no flow can have more without taking from one that has no more per weight.
+//! Max-min fair rates: no flow can get more without reducing another flow that has no more per weight.
 //!
-//! Water-filling: all flows rise together, each in proportion to its weight, until a link is full;
-//! its flows stay there, and the others go on. The next link to fill is kept in a heap, so the
-//! whole costs O(hops x log hops).
+//! Water-filling: the rates of all flows increase together, in proportion to their weights, until a link is
+//! full. The flows of this link keep their rates, and the others continue. The next link to fill is found
+//! with a heap, so the complexity is O(hops x log hops).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::{Allocation, Problem};
 
-/// Max-min fair rates of the active flows, by weight. A cap is a link of the flow's own.
+/// Max-min fair rates of the active flows, by weight. A cap acts like a link that only the flow uses.
 #[must_use]
 pub fn max_min(problem: &Problem, active: &[bool]) -> Allocation {
     let mut filling = Filling::new(problem, active);
     let mut allocation = Allocation::idle(problem.flows());
     while let Some(next) = filling.heap.pop() {
         let at = next.link as usize;
-        // A link's earlier entries in the heap are lower than its present level.
+        // Earlier entries of a link in the heap have lower levels than its current one.
         if filling.links[at].flows == 0 || filling.links[at].level() > next.level {
             continue;
         }
@@ -36,27 +36,27 @@ pub fn max_min(problem: &Problem, active: &[bool]) -> Allocation {
     allocation
 }
 
-/// A link, or a flow's cap, while the water rises.
+/// A link, or a flow's cap, during water-filling.
 #[derive(Debug, Clone, Copy, Default)]
 struct Basin {
-    /// Capacity that no closed flow has taken.
+    /// Capacity not used by closed flows.
     left: f64,
-    /// Weight of the open flows.
+    /// Total weight of the open flows.
     weight: f64,
-    /// Weight when it was last added up anew; differences lose digits.
+    /// Weight at its last complete summation; repeated subtraction loses precision.
     counted: f64,
-    /// Open flows.
+    /// Number of open flows.
     flows: u32,
 }
 
 impl Basin {
-    /// Rate per weight at which it is full.
+    /// Rate per weight at which the link is full.
     fn level(&self) -> f64 {
         self.left.max(0.0) / self.weight
     }
 }
 
-/// When a link fills, the lowest level first.
+/// The level at which a link fills; the lowest level comes first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Next {
     level: f64,
@@ -78,7 +78,7 @@ impl Ord for Next {
 }
 
 struct Filling {
-    /// The problem's links, then one per flow for its cap.
+    /// The links of the problem, followed by one per flow for its cap.
     links: Vec<Basin>,
     /// Flows of each link: `members[starts[link]..starts[link + 1]]`.
     starts: Vec<usize>,
@@ -126,7 +126,7 @@ impl Filling {
         Self { links, starts, members, open, heap }
     }
 
-    /// Closes a flow at its rate: its links but the one that is full have that much less to give.
+    /// Closes a flow at its rate, and subtracts the rate from its links except the full one.
     fn close(&mut self, problem: &Problem, flow: usize, rate: f64, full: usize) {
         self.open[flow] = false;
         let own = problem.flows[flow].cap.is_finite().then_some(problem.links() + flow);
@@ -163,7 +163,7 @@ mod tests {
     fn known_cases() {
         let rates = |problem: &Problem| max_min(problem, &problem.all()).rates;
         assert_eq!(rates(&figure_1()), [0.25; 6], "sw1 -> sw2 and the link to d2 have four flows each");
-        // The textbook's line: one long flow, a short one per link.
+        // The textbook example of a line: one long flow, and a short one per link.
         let line = problem(&[1.0, 3.0], &[&[0, 1], &[0], &[1]]);
         assert_eq!(rates(&line), [0.5, 0.5, 2.5]);
         assert_eq!(max_min(&line, &line.all()).bottlenecks, [Some(0), Some(0), Some(1)]);
@@ -193,7 +193,7 @@ mod tests {
         assert!(rates[1..].iter().all(|&rate| close(rate, (1e10 - 1.0) / 3.0)), "{rates:?}");
     }
 
-    /// The same by the book: all levels anew in every round.
+    /// The same by definition: all levels are recomputed in every round.
     fn by_rounds(problem: &Problem) -> Vec<f64> {
         let mut rates: Vec<Option<f64>> = vec![None; problem.flows()];
         while rates.contains(&None) {
@@ -226,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_flow_has_a_full_link_where_nobody_has_more(problem in problems()) {
+        fn every_flow_has_a_full_link_where_no_flow_has_more(problem in problems()) {
             let Allocation { rates, bottlenecks } = max_min(&problem, &problem.all());
             prop_assert!(feasible(&problem, &rates));
             let loads = problem.loads(&rates);
@@ -246,7 +246,7 @@ mod tests {
         }
 
         #[test]
-        fn the_heap_gives_what_rounds_give(problem in problems()) {
+        fn the_heap_agrees_with_the_definition(problem in problems()) {
             let rates = max_min(&problem, &problem.all()).rates;
             let expected = by_rounds(&problem);
             prop_assert!(rates.iter().zip(&expected).all(|(&a, &b)| close(a, b)));

@@ -1,16 +1,18 @@
-//! Rates of flows as fluids: what the best sharing of a network would give, and what the network
-//! gives without control, computed instead of simulated.
+//! Rates of flows as fluids: upper bounds for the sharing of a network, and the rates without congestion
+//! control, computed without simulation.
 //!
-//! | file | what it computes |
+//! | file | contents |
 //! | --- | --- |
 //! | [`max_min`](max_min()) | max-min fair rates by water-filling |
-//! | [`saa`](saa()) | the rates that end a phase of communication soonest (single application assignment) |
-//! | [`uncontrolled`](uncontrolled()) | where lossless back pressure with round-robin switches settles |
-//! | [`completion`] | when finite flows end under any of them |
+//! | [`saa`](saa()) | the rates that complete a phase of communication earliest (single application
+//! assignment) |
+//! | [`uncontrolled`](uncontrolled()) | the steady state of lossless back pressure with round-robin
+//! switches |
+//! | [`completion`] | completion times of finite flows under any of them |
 //! | [`network`] | the links of a topology and the routes of its tables as a [`Problem`] |
 //!
-//! A fluid has no packets, queues or delays: a rate assignment is feasible as long as no link
-//! carries more than its capacity. Nothing here knows the simulation.
+//! A fluid has no packets, queues or delays: rates are feasible if no link carries more than its capacity.
+//! This module is independent of the simulation.
 
 pub mod completion;
 mod max_min;
@@ -22,44 +24,44 @@ pub use max_min::max_min;
 pub use saa::saa;
 pub use uncontrolled::uncontrolled;
 
-/// Most flows of a problem.
+/// Maximum number of flows of a problem.
 pub const MAX_FLOWS: usize = 1_000_000;
-/// Most links that the routes of all flows cross together.
+/// Maximum number of links crossed by the routes of all flows together.
 pub const MAX_HOPS: usize = 20_000_000;
 
-/// Why there are no fluid rates.
+/// The reason why fluid rates cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FluidError(pub String);
 
-/// Capacitated directed links, and flows over them.
+/// Directed links with capacities, and flows over them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Problem {
-    /// Of each link, in bit/s.
+    /// Capacity of each link, in bit/s.
     capacities: Vec<f64>,
-    /// All routes, one after the other.
+    /// All routes, concatenated.
     hops: Vec<u32>,
     flows: Vec<Flow>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Flow {
-    /// Its route in `hops`.
+    /// Position of its route in `hops`.
     first: usize,
     end: usize,
     weight: f64,
-    /// Infinite where there is none.
+    /// Infinite if the flow has no cap.
     cap: f64,
 }
 
 /// Rates of all flows of a [`Problem`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Allocation {
-    /// In bit/s; zero for flows that are not active.
+    /// Rates in bit/s; zero for flows that are not active.
     pub rates: Vec<f64>,
-    /// The link that holds each flow back: one that has no more to give, or for
-    /// [`uncontrolled`](uncontrolled()) the root of the congestion tree that the flow waits in,
-    /// on its way or not. None for flows held back by their own cap alone.
+    /// The link that limits each flow: a full link or, for [`uncontrolled`](uncontrolled()), the root of
+    /// the congestion tree in which the flow waits, even if it is not on the flow's route. `None` for flows
+    /// limited only by their own cap.
     pub bottlenecks: Vec<Option<u32>>,
 }
 
@@ -77,10 +79,10 @@ fn positive(value: f64, what: &str) -> Result<f64, FluidError> {
 }
 
 impl Problem {
-    /// Adds a link of a capacity in bit/s; gives its number.
+    /// Adds a link with a capacity in bit/s; returns its number.
     ///
     /// # Errors
-    /// A capacity that is not a number above zero.
+    /// If the capacity is not a positive number.
     pub fn add_link(&mut self, capacity: f64) -> Result<u32, FluidError> {
         let capacity = positive(capacity, "a link's capacity")?;
         let number = u32::try_from(self.capacities.len());
@@ -89,12 +91,12 @@ impl Problem {
         Ok(number)
     }
 
-    /// Adds a flow over links in order, with a weight (its size, for [`saa`](saa())) and, if it
-    /// has one, a cap of its rate in bit/s.
+    /// Adds a flow over links in order, with a weight (its size, for [`saa`](saa())) and optionally a cap
+    /// of its rate in bit/s.
     ///
     /// # Errors
-    /// A route that is empty, crosses a link twice or one that does not exist; a weight or cap
-    /// that is not a number above zero; more flows or hops than there may be.
+    /// If the route is empty, crosses a link twice or contains a link that does not exist; if a weight or
+    /// cap is not a positive number; if the limits of flows or hops are exceeded.
     pub fn add_flow(&mut self, route: &[u32], weight: f64, cap: Option<f64>) -> Result<(), FluidError> {
         if self.flows.len() >= MAX_FLOWS || self.hops.len() + route.len() > MAX_HOPS {
             let what = format!("more than {MAX_FLOWS} flows, or than {MAX_HOPS} hops of all of them");
@@ -120,7 +122,7 @@ impl Problem {
         Ok(())
     }
 
-    /// The same flows, all of weight one.
+    /// The same flows, all with weight one.
     #[must_use]
     pub fn with_equal_weights(&self) -> Self {
         let mut equal = self.clone();
@@ -140,7 +142,7 @@ impl Problem {
         self.flows.len()
     }
 
-    /// All flows as active, for the rules that ask who is.
+    /// A list that marks all flows as active.
     #[must_use]
     pub fn all(&self) -> Vec<bool> {
         vec![true; self.flows.len()]
@@ -154,7 +156,7 @@ impl Problem {
         (0..self.flows.len()).filter(|&flow| active.get(flow).copied().unwrap_or(false))
     }
 
-    /// What each link carries of given rates, in bit/s.
+    /// The load of each link for given rates, in bit/s.
     #[must_use]
     pub fn loads(&self, rates: &[f64]) -> Vec<f64> {
         let mut loads = vec![0.0; self.capacities.len()];
@@ -170,7 +172,7 @@ pub(crate) mod testing {
     use super::*;
     use proptest::prelude::*;
 
-    /// Routes over links of given capacities, weight one, no caps.
+    /// A problem with routes over links of given capacities, weight one, and no caps.
     pub fn problem(capacities: &[f64], routes: &[&[u32]]) -> Problem {
         let mut problem = Problem::default();
         capacities.iter().for_each(|&capacity| assert!(problem.add_link(capacity).is_ok()));
@@ -178,15 +180,14 @@ pub(crate) mod testing {
         problem
     }
 
-    /// Figure 1 of the source on adaptive routing and explicit rates, in links of 1 bit/s: four
-    /// senders at sw1 (links 0 to 3), two at sw2 (4, 5), sw1 -> sw2 (6), the links to d1 (7)
-    /// and d2 (8).
+    /// Figure 1 of the paper on adaptive routing and explicit rates, with links of 1 bit/s: four senders at
+    /// sw1 (links 0 to 3), two at sw2 (4, 5), sw1 -> sw2 (6), the links to d1 (7) and d2 (8).
     pub fn figure_1() -> Problem {
         let routes: [&[u32]; 6] = [&[0, 6, 7], &[1, 6, 7], &[2, 6, 8], &[3, 6, 8], &[4, 8], &[5, 8]];
         problem(&[1.0; 9], &routes)
     }
 
-    /// Small problems: up to 8 links, up to 10 flows on routes in the order of the links' numbers,
+    /// Small problems: up to 8 links and up to 10 flows, with routes in ascending order of link numbers,
     /// some with caps.
     pub fn problems() -> impl Strategy<Value = Problem> {
         (2_usize..8).prop_flat_map(|links| {
@@ -211,7 +212,7 @@ pub(crate) mod testing {
         (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1e-9)
     }
 
-    /// No link and no cap is exceeded.
+    /// Whether no link and no cap is exceeded.
     pub fn feasible(problem: &Problem, rates: &[f64]) -> bool {
         let mut loads = problem.loads(rates).into_iter().zip(&problem.capacities);
         loads.all(|(load, capacity)| load <= capacity * (1.0 + 1e-9))
@@ -224,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_problems_are_rejected() {
         let mut problem = testing::problem(&[1.0, 1.0], &[]);
         let message = |result: Result<(), FluidError>| result.err().map(|e| e.0).unwrap_or_default();
         assert_eq!(message(problem.add_flow(&[], 1.0, None)), "a flow needs a route of at least one link");
@@ -237,6 +238,6 @@ mod tests {
             format!("a flow's cap of NaN: {above}")
         );
         assert!(problem.add_link(-1.0).is_err());
-        assert_eq!((problem.links(), problem.flows()), (2, 0), "nothing half added");
+        assert_eq!((problem.links(), problem.flows()), (2, 0), "no flow was partly added");
     }
 }

@@ -1,4 +1,4 @@
-//! The links of a topology, by channel and with what hosts send and take in, as a [`Problem`].
+//! Converts a topology to a [`Problem`] with one link per channel, limited by the rates of hosts.
 
 use silvan_engine::Rate;
 
@@ -7,8 +7,8 @@ use crate::config::HostConfig;
 use crate::routing::{Tables, trace};
 use crate::topology::{NodeRef, Topology, Wiring};
 
-/// A topology with its tables, for adding flows from host to host. Link `2 n` of the problem is
-/// that from `a` to `b` of the topology's link `n`, link `2 n + 1` the way back.
+/// A topology with its tables, to which flows between hosts are added. Link `2 n` of the problem is the
+/// channel from `a` to `b` of link `n` of the topology, link `2 n + 1` the opposite channel.
 pub struct Network<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
@@ -17,11 +17,11 @@ pub struct Network<'a> {
 }
 
 impl<'a> Network<'a> {
-    /// The network, and its problem without flows. A link from or to a host carries no more than
-    /// the host injects or drains.
+    /// Creates the problem without flows. A link from or to a host carries at most the injection or drain
+    /// rate of the host.
     ///
     /// # Errors
-    /// A link without a rate.
+    /// If a link has no rate.
     pub fn new(
         topology: &'a Topology,
         tables: &'a Tables,
@@ -40,7 +40,7 @@ impl<'a> Network<'a> {
         if link.is_multiple_of(2) { (wire.a, wire.b) } else { (wire.b, wire.a) }
     }
 
-    /// What a host sets as the limit of a link, if it is lower than the link's rate.
+    /// The limit that a host sets for a link, if it is lower than the rate of the link.
     fn limit(&self, link: usize) -> Option<(Rate, &'static str, NodeRef)> {
         let (from, to) = self.ends(link);
         let sends = self.host.injection_rate.map(|rate| (rate, "injection of", from.node));
@@ -55,7 +55,7 @@ impl<'a> Network<'a> {
         self.limit(link).map_or(self.topology.links[link / 2].rate, |(rate, ..)| rate)
     }
 
-    /// A link of the problem in words: "S1:4 -> S2:1", or "drain of H5" where the host is slower.
+    /// The name of a link of the problem: "S1:4 -> S2:1", or "drain of H5" if the host is slower.
     #[must_use]
     pub fn link_name(&self, link: u32) -> String {
         let link = link as usize;
@@ -73,10 +73,10 @@ impl<'a> Network<'a> {
         format!("{} -> {}", name(from), name(to))
     }
 
-    /// The links from one host to another by the tables.
+    /// The links of the route between two hosts according to the tables.
     ///
     /// # Errors
-    /// A host that does not exist, or no route.
+    /// If a host does not exist or there is no route.
     pub fn route(&self, from: u32, to: u32) -> Result<Vec<u32>, FluidError> {
         let path = trace(self.topology, &self.wiring, self.tables, from, to)
             .map_err(|error| FluidError(error.to_string()))?;
@@ -97,7 +97,7 @@ mod tests {
     use crate::topology::dumbbell::Dumbbell;
     use crate::topology::k_ary_n_tree::KAryNTree;
 
-    /// Rates without control over the rate of a host, and the names of what holds the flows back.
+    /// Rates without control relative to the rate of a host, and the names of the limiting links.
     fn shares(topology: &Topology, host: &HostConfig, pairs: &[(u32, u32)]) -> (Vec<f64>, Vec<String>) {
         let tables = RoutingSpec::suitable(topology).compute(topology).unwrap();
         let (network, mut problem) = Network::new(topology, &tables, host).unwrap();
@@ -127,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn a_victim_gets_the_share_of_the_contributor_beside_it() {
-        // Thesis 2.2: the link between the switches twice as fast; H2, H6, H7 -> H5, H1 -> H4.
+    fn a_victim_gets_the_same_share_as_the_contributor_next_to_it() {
+        // Thesis 2.2: the link between the switches is twice as fast; H2, H6, H7 -> H5, H1 -> H4.
         let (rate, trunk_rate) = (Rate::from_gbit(16), Rate::from_gbit(32));
         let testbed = Dumbbell { link_rate: rate, trunk_rate: Some(trunk_rate), ..Dumbbell::default() };
         let (found, names) =
@@ -149,7 +149,7 @@ mod tests {
             let far = &found[(k.pow(n - 1) - 1) as usize..];
             assert!(far.iter().all(|&share| close(share, law)), "{k}-ary {n}-tree: {far:?}, not {law}");
             assert!(close(found.iter().sum(), 1.0), "{k}-ary {n}-tree");
-            assert!(close(found[0], 1.0 / f64::from(k)), "a neighbour has a port of the last switch");
+            assert!(close(found[0], 1.0 / f64::from(k)), "a neighbor has its own port at the last switch");
         }
     }
 
@@ -161,7 +161,7 @@ mod tests {
         for (from, by) in (0..512).flat_map(|from| [(from, 65), (from, 130), (from, 333)]) {
             problem.add_flow(&network.route(from, (from + by) % 512).unwrap(), 1.0, None).unwrap();
         }
-        // D-mod-K carries shifts at full rate, so three at a time get a third of it each.
+        // D-mod-K routes shifts at full rate, so each of three simultaneous shifts gets a third.
         let third = topology.links[0].rate.0 as f64 / 3.0;
         let all = problem.all();
         for rates in [
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_that_are_none_are_refused_by_name() {
+    fn missing_routes_are_reported_by_name() {
         let testbed = Dumbbell::default().build().unwrap();
         let tables = Tables::empty(&testbed);
         let (network, _) = Network::new(&testbed, &tables, &HostConfig::default()).unwrap();

@@ -1,13 +1,13 @@
-//! Single application assignment (SAA): the rates that end a phase of communication soonest.
+//! Single application assignment (SAA): the rates that complete a phase of communication earliest.
 //!
-//! Each link needs `W_l`, the sum of its flows' weights over its capacity, to carry them all. A
-//! flow with the weight `w_f` is given `w_f / W_f`, `W_f` being the largest `W_l` on its way, so
-//! it ends at `W_f`, and all end by the largest `W_l` of all, before which that link cannot be done.
+//! Each link needs the time `W_l`, the sum of its flows' weights divided by its capacity. A flow with
+//! weight `w_f` gets the rate `w_f / W_f`, where `W_f` is the largest `W_l` on its route, so it completes
+//! at `W_f`. All flows are complete at the largest `W_l` of all links, which is a lower bound.
 
 use super::{Allocation, Problem};
 
-/// The assignment to the active flows; with weights in bits the times `W` are in seconds. A cap
-/// is a link of the flow's own.
+/// The rates of the active flows. With weights in bits, the times `W` are in seconds. A cap acts like a
+/// link that only the flow uses.
 #[must_use]
 pub fn saa(problem: &Problem, active: &[bool]) -> Allocation {
     let mut needs = vec![0.0; problem.links()];
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn links_need_not_be_used_up() {
-        // Max-min would give the short flow 2.5 of its link; for the end of all it need not have it.
+        // Max-min would give the short flow 2.5 of its link, but this does not reduce the total time.
         let line = problem(&[1.0, 3.0], &[&[0, 1], &[0], &[1]]);
         let rates = saa(&line, &line.all()).rates;
         assert!([0.5, 0.5, 1.5].iter().zip(&rates).all(|(&a, &b)| close(a, b)), "{rates:?}");
@@ -56,12 +56,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_end_as_soon_as_the_most_loaded_link_can(problem in problems()) {
+        fn all_flows_end_when_the_most_loaded_link_can_be_done(problem in problems()) {
             let rates = saa(&problem, &problem.all()).rates;
             prop_assert!(feasible(&problem, &rates));
             let weights: Vec<f64> = problem.flows.iter().map(|flow| flow.weight).collect();
             let ends: Vec<f64> = weights.iter().zip(&rates).map(|(weight, rate)| weight / rate).collect();
-            // Nothing can end before what each link and each cap needs for itself.
+            // Lower bound: the time that each link and each cap needs.
             let needs: Vec<f64> =
                 problem.loads(&weights).iter().zip(&problem.capacities).map(|(sum, c)| sum / c).collect();
             let caps = problem.flows.iter().map(|flow| flow.weight / flow.cap);

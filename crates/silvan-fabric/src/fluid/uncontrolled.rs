@@ -1,85 +1,84 @@
-//! Rates without congestion control: where lossless back pressure settles.
+//! Rates without congestion control: the steady state of lossless back pressure.
 //!
-//! What is modelled: each switch input is one buffer shared by all outputs, with a read port per
-//! output; each output serves its inputs in turn, and a host its flows; nothing is dropped, so a
-//! link runs no faster than the buffer at its far end is emptied. In the steady state a buffer
-//! that is full lets in what it lets out, in the proportions in which it came:
+//! The model: each switch input has one buffer that all outputs share, with a read port per output; each
+//! output serves its inputs in turn, and a host serves its flows in turn. No packet is dropped, so a link
+//! cannot be faster than its far buffer is emptied. In the steady state, a full buffer accepts data at the
+//! rate at which it is emptied, in the proportions in which data arrives:
 //!
 //! ```text
 //!   f1, f2, f3, f4 --> sw1 ==link==> sw2 --> d1    f1, f2
 //!                                    sw2 --> d2    f3, f4, and f5, f6 from ports of their own
 //! ```
 //!
-//! The link to d2 gives a third to each input, so 1/3 to f3 and f4 together; they are half of what
-//! comes over the link between the switches, which therefore runs at 2/3, and f1 and f2 are its
-//! victims.
+//! The link to d2 gives a third to each input, so f3 and f4 together get 1/3. They are half of the traffic
+//! on the link between the switches, which therefore runs at 2/3; f1 and f2 are its victims.
 //!
-//! The rates are a fixed point: forth along the routes, each link divides what it may carry among
-//! its inputs (max-min fair in what they bring); back against them, each link learns how fast the
-//! buffer at its end empties. Routes that wait for each other in a circle have no such order and
-//! are refused, as is a case that does not settle.
+//! The rates are a fixed point. In the forward direction, along the routes, each link divides its capacity
+//! among its inputs (max-min fair with respect to their demands). In the backward direction, each link is
+//! limited by the rate at which its far buffer is emptied. Routes whose links wait for each other in a
+//! cycle have no such order and are rejected, as is a problem that does not converge.
 
 use std::collections::BTreeMap;
 
 use super::{Allocation, FluidError, Problem};
 
-/// Rounds until it is given up.
+/// Maximum number of rounds.
 const MOST_ROUNDS: usize = 20_000;
-/// Rounds until steps are halved, for the rare case that swings to and fro.
+/// Number of rounds after which steps are halved, for the rare case of oscillation.
 const FREE_ROUNDS: usize = 200;
-/// Relative change in a round at which rates count as settled.
+/// Relative change per round at which rates count as converged.
 const SETTLED: f64 = 1e-13;
 
-/// Where the rates of the active flows settle without control; weights have no effect. The
-/// bottleneck of a flow is the root of the congestion tree that holds it back.
+/// The steady rates of the active flows without control; weights have no effect. The bottleneck of a flow
+/// is the root of the congestion tree that limits it.
 ///
 /// # Errors
-/// Routes whose links wait for each other in a circle; rates that do not settle.
+/// If links wait for each other in a cycle, or the rates do not converge.
 pub fn uncontrolled(problem: &Problem, active: &[bool]) -> Result<Allocation, FluidError> {
     let mut network = Pressure::new(problem, active)?;
     for round in 0..MOST_ROUNDS {
-        network.forth(problem);
+        network.forward(problem);
         let step = if round < FREE_ROUNDS { 1.0 } else { 0.5 };
-        if network.back(problem, step) < SETTLED {
+        if network.backward(problem, step) < SETTLED {
             return Ok(network.allocation(problem, active));
         }
     }
-    let what = format!("the rates without control do not settle within {MOST_ROUNDS} rounds");
+    let what = format!("the rates without control do not converge within {MOST_ROUNDS} rounds");
     Err(FluidError(what))
 }
 
-/// What comes to a link from one input of its switch, or one flow of its host.
+/// Demand on a link from one input of its switch, or from one flow of its host.
 struct Group {
-    /// The link that ends in that input.
+    /// The link that ends at that input.
     input: Option<u32>,
     flows: Vec<u32>,
-    /// What it brings, in bit/s.
+    /// The demand, in bit/s.
     demand: f64,
 }
 
 #[derive(Default)]
 struct Station {
     groups: Vec<Group>,
-    /// The rate at which the far end lets it run.
+    /// The rate at which the far end accepts data.
     accepted: f64,
-    /// The output that sets it, where that is less than the capacity.
+    /// The output that determines this rate, if it is less than the capacity.
     blocked_by: Option<u32>,
     carried: f64,
 }
 
 struct Pressure {
     stations: Vec<Station>,
-    /// Links that are used, along the routes.
+    /// The used links, in the order of the routes.
     order: Vec<u32>,
-    /// For each link where its packets go on: the link and its number among the groups there.
+    /// For each link, the following links, with the index of its group there.
     onward: Vec<Vec<(u32, usize)>>,
-    /// Rate of each flow behind the last link that was computed.
+    /// Rate of each flow after the last link that was computed.
     rates: Vec<f64>,
 }
 
 impl Pressure {
     fn new(problem: &Problem, active: &[bool]) -> Result<Self, FluidError> {
-        // By link and input; flows that start at a link are groups of their own behind the others.
+        // By link and input. Flows that start at a link are separate groups after the others.
         let mut grouped: Vec<BTreeMap<(u32, u32), Vec<u32>>> = Vec::new();
         grouped.resize_with(problem.links(), BTreeMap::new);
         for flow in problem.active(active) {
@@ -107,14 +106,14 @@ impl Pressure {
         Ok(Self { stations, order, onward, rates: vec![0.0; problem.flows()] })
     }
 
-    /// Divides what each link may carry among its groups, from the sources on.
-    fn forth(&mut self, problem: &Problem) {
+    /// Divides the capacity of each link among its groups, starting at the sources.
+    fn forward(&mut self, problem: &Problem) {
         for &link in &self.order {
             let station = &mut self.stations[link as usize];
             let limit = station.accepted.min(problem.capacities[link as usize]);
             for group in &mut station.groups {
                 group.demand = match (group.input, group.flows.as_slice()) {
-                    // A source has as much to send as its link could carry, if not less by itself.
+                    // The demand of a source is the capacity of its link or its own cap.
                     (None, &[flow]) => {
                         let wanted = problem.flows[flow as usize].cap;
                         let wanted = wanted.min(problem.capacities[link as usize]);
@@ -136,9 +135,9 @@ impl Pressure {
         }
     }
 
-    /// Tells each link how fast the buffer at its end empties, from the destinations back. Gives
-    /// the largest relative change.
-    fn back(&mut self, problem: &Problem, step: f64) -> f64 {
+    /// Limits each link by the rate at which its far buffer is emptied, starting at the destinations.
+    /// Returns the largest relative change.
+    fn backward(&mut self, problem: &Problem, step: f64) -> f64 {
         let mut change = 0.0_f64;
         for &link in self.order.iter().rev() {
             let capacity = problem.capacities[link as usize];
@@ -172,7 +171,7 @@ impl Pressure {
         allocation
     }
 
-    /// The full link that a link waits for in the end: the root of its congestion tree.
+    /// The full link for which a link ultimately waits: the root of its congestion tree.
     fn root(&self, mut link: u32) -> u32 {
         while let Some(output) = self.stations[link as usize].blocked_by {
             link = output;
@@ -181,7 +180,7 @@ impl Pressure {
     }
 }
 
-/// The links in an order in which every route goes forward.
+/// The links in an order in which every route ascends.
 fn along_routes(stations: &[Station], onward: &[Vec<(u32, usize)>]) -> Result<Vec<u32>, FluidError> {
     let inputs = |station: &Station| station.groups.iter().filter(|group| group.input.is_some()).count();
     let mut missing: Vec<usize> = stations.iter().map(inputs).collect();
@@ -198,15 +197,15 @@ fn along_routes(stations: &[Station], onward: &[Vec<(u32, usize)>]) -> Result<Ve
         }
     }
     if order.len() < used().count() {
-        let what = "the routes can deadlock: their links wait for each other in a circle, and there are no \
+        let what = "the routes can deadlock: their links wait for each other in a cycle, and there are no \
                     steady rates without control";
         return Err(FluidError(what.to_owned()));
     }
     Ok(order)
 }
 
-/// The level up to which demands are served when a limit is shared max-min fairly; infinite where
-/// all are met.
+/// The level up to which demands are served if a limit is shared max-min fairly; infinite if all demands
+/// are met.
 fn fair_level(mut demands: Vec<f64>, limit: f64) -> f64 {
     demands.sort_unstable_by(f64::total_cmp);
     let mut left = limit;
@@ -221,7 +220,7 @@ fn fair_level(mut demands: Vec<f64>, limit: f64) -> f64 {
     f64::INFINITY
 }
 
-/// What one group would get of a limit if it always had something to send.
+/// The share of a limit that one group would get if it always had data to send.
 fn share_of(groups: &[Group], at: usize, limit: f64) -> f64 {
     let others = groups.iter().enumerate().filter(|(other, _)| *other != at);
     let demands: Vec<f64> = others.map(|(_, group)| group.demand).chain([f64::INFINITY]).collect();
@@ -249,8 +248,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_by_one_input_is_shared_by_the_others() {
-        // The first flow comes over a slow link, the second has a cap, the third all the rest.
+    fn capacity_unused_by_one_input_is_shared_by_the_others() {
+        // The first flow crosses a slow link, the second has a cap, the third gets the rest.
         let mut shared = problem(&[1.0, 10.0, 10.0, 10.0], &[&[0, 3]]);
         assert_eq!(shared.add_flow(&[1, 3], 1.0, Some(2.0)), Ok(()));
         assert_eq!(shared.add_flow(&[2, 3], 1.0, None), Ok(()));
@@ -262,15 +261,15 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_refused() {
+    fn cycles_are_rejected() {
         let ring = problem(&[1.0; 3], &[&[0, 1], &[1, 2], &[2, 0]]);
         let message = uncontrolled(&ring, &ring.all()).err().map(|e| e.0).unwrap_or_default();
         assert!(message.starts_with("the routes can deadlock"), "{message}");
     }
 
-    /// It swings, however small the steps are: such a case is refused, not answered wrongly.
+    /// A case that oscillates with any step size is rejected.
     #[test]
-    fn a_case_that_swings_is_refused() {
+    fn an_oscillating_case_is_rejected() {
         let mut swings = problem(&[31.0, 34.0, 34.0, 64.0, 66.0], &[]);
         assert_eq!(swings.add_flow(&[1, 2, 3, 4], 1.0, Some(10.0)), Ok(()));
         let others: [&[u32]; 7] = [&[4], &[3], &[0, 3, 4], &[2], &[0, 1, 3, 4], &[0, 1, 3, 4], &[0, 2, 3]];
@@ -278,13 +277,13 @@ mod tests {
             assert_eq!(swings.add_flow(route, 1.0, None), Ok(()));
         }
         let message = uncontrolled(&swings, &swings.all()).err().map(|e| e.0).unwrap_or_default();
-        assert_eq!(message, "the rates without control do not settle within 20000 rounds");
+        assert_eq!(message, "the rates without control do not converge within 20000 rounds");
     }
 
     proptest! {
-        /// But for one drawn case in some ten thousand, which is refused.
+        /// About one random case in ten thousand is rejected.
         #[test]
-        fn it_settles_where_every_flow_waits_for_a_full_link(problem in problems()) {
+        fn every_flow_waits_for_a_full_link_in_the_steady_state(problem in problems()) {
             let found = uncontrolled(&problem, &problem.all());
             prop_assume!(found.is_ok());
             let Allocation { rates, bottlenecks } = found.unwrap();

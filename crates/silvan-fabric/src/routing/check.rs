@@ -1,5 +1,5 @@
-//! Where packets go by given tables: single paths, and the load of every link when every host
-//! sends to every other.
+//! The effect of given tables: single paths, and the load of every link if every host sends to every other
+//! host.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ pub struct Channel {
 /// All channels from one host to another, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
-    /// The first leaves the source host, the last enters the destination.
+    /// The first channel starts at the source host, the last one ends at the destination.
     pub channels: Vec<Channel>,
 }
 
 impl Path {
-    /// Number of switches on the way.
+    /// Number of switches on the path.
     #[must_use]
     pub fn switches(&self) -> usize {
         self.channels.len().saturating_sub(1)
@@ -38,8 +38,8 @@ impl Path {
 /// Follows the tables from one host to another.
 ///
 /// # Errors
-/// What keeps a packet from arriving, by name: a host that is not there, a missing route, a port
-/// without a link, a loop, delivery to another host.
+/// The reason why a packet does not arrive: a host that does not exist, a missing route, a port without a
+/// link, a loop, or delivery to another host.
 pub fn trace(
     topology: &Topology,
     wiring: &Wiring,
@@ -50,7 +50,7 @@ pub fn trace(
     trace_lanes(topology, wiring, (tables, None), from, to)
 }
 
-/// As [`trace`], where the lanes' detours decide besides the tables.
+/// As [`trace`], with detours determined by `lanes` in addition to the tables.
 ///
 /// # Errors
 /// As [`trace`].
@@ -107,18 +107,18 @@ pub fn trace_lanes(
     }
 }
 
-/// How all-to-all traffic, one flow for each ordered pair of hosts, lies on a set of channels.
+/// The distribution of all-to-all traffic, one flow for each ordered pair of hosts, over a set of channels.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LoadSummary {
     /// Number of channels.
     pub channels: u64,
-    /// Flows on the least loaded one.
+    /// Flows on the least loaded channel.
     pub min: u64,
-    /// Flows on the most loaded one.
+    /// Flows on the most loaded channel.
     pub max: u64,
-    /// Mean flows of a channel.
+    /// Mean number of flows per channel.
     pub mean: f64,
-    /// How many channels carry each number of flows.
+    /// Number of channels by number of flows.
     pub histogram: BTreeMap<u64, u64>,
 }
 
@@ -140,30 +140,30 @@ impl LoadSummary {
     }
 }
 
-/// What tables do with all ordered pairs of hosts; see [`analyse`].
+/// Properties of tables over all ordered pairs of hosts; see [`analyze`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Analysis {
-    /// Pairs whose packets arrive.
+    /// Number of pairs whose packets arrive.
     pub pairs: u64,
-    /// Pairs whose packets do not.
+    /// Number of pairs whose packets do not arrive.
     pub unroutable: u64,
-    /// Why not, for the first few.
+    /// The reasons, for the first few pairs.
     pub problems: Vec<String>,
-    /// `hops[n]` is the number of pairs whose path leads through `n` switches.
+    /// `hops[n]` is the number of pairs whose path has `n` switches.
     pub hops: Vec<u64>,
-    /// Flows on each link: from its end `a` to `b`, and from `b` to `a` (none if it is one-way).
+    /// Flows on each link: from its end `a` to `b`, and from `b` to `a` (zero if it is unidirectional).
     pub loads: Vec<[u64; 2]>,
     /// The loads of the channels between switches.
     pub between_switches: LoadSummary,
 }
 
-/// Most entries of [`Analysis::problems`].
+/// Maximum number of entries of [`Analysis::problems`].
 pub const MAX_PROBLEMS: usize = 5;
 
-/// Follows the tables for all ordered pairs of hosts. The work grows with hosts times switches,
-/// not with pairs: the paths to a destination are a tree, and flows are summed along it.
+/// Follows the tables for all ordered pairs of hosts. The time is proportional to hosts times switches, not
+/// to pairs: the paths to a destination form a tree, along which flows are summed.
 #[must_use]
-pub fn analyse(topology: &Topology, tables: &Tables) -> Analysis {
+pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
     let wiring = topology.wiring();
     let network = Network::new(topology, &wiring);
     let mut trees = Trees {
@@ -213,12 +213,13 @@ fn between_switches(topology: &Topology, loads: &[[u64; 2]]) -> LoadSummary {
     LoadSummary::of(between.flat_map(directed))
 }
 
-/// As [`analyse`], where the lanes' detours decide besides the tables. The work then grows with the pairs.
+/// As [`analyze`], with detours determined by `lanes` in addition to the tables. The time is then
+/// proportional to the number of pairs.
 #[must_use]
-pub fn analyse_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>) -> Analysis {
+pub fn analyze_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>) -> Analysis {
     let wiring = topology.wiring();
     let hosts = topology.hosts.len();
-    let direct = analyse(topology, tables);
+    let direct = analyze(topology, tables);
     let Some(lanes) = lanes.filter(|lanes| lanes.detours.is_some() && direct.unroutable == 0) else {
         return direct;
     };
@@ -248,7 +249,7 @@ pub fn analyse_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>
     analysis
 }
 
-/// Traces towards one destination until there are enough problems to tell.
+/// Traces routes to one destination until there are enough problems to report.
 fn explain(topology: &Topology, wiring: &Wiring, tables: &Tables, to: u32, problems: &mut Vec<String>) {
     for from in (0..topology.hosts.len() as u32).filter(|&from| from != to) {
         if let Err(problem) = trace(topology, wiring, tables, from, to) {
@@ -260,29 +261,30 @@ fn explain(topology: &Topology, wiring: &Wiring, tables: &Tables, to: u32, probl
     }
 }
 
-/// What is known of a switch with respect to the destination at hand.
+/// State of a switch with respect to the current destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Not looked at.
+    /// Not visited.
     New,
     /// On the path being followed.
     Open,
-    /// Packets arrive, through that many switches including this one.
+    /// Packets arrive, through this many switches including this one.
     Good(u32),
     /// Packets do not arrive.
     Bad,
 }
 
-/// The tree of paths to one destination after the other, and what has been summed over them.
+/// The trees of paths to one destination after the other, and the sums over them.
 struct Trees<'a> {
     network: &'a Network,
     tables: &'a Tables,
-    /// Number of hosts that send to each switch.
+    /// Number of hosts connected to each switch.
     hosts_at: Vec<u64>,
     stage: Vec<Stage>,
-    /// Switches in the order in which they became [`Stage::Good`]: each after the next on its path.
+    /// Switches in the order in which they became [`Stage::Good`]: each one after the next switch on its
+    /// path.
     order: Vec<usize>,
-    /// Flows through each switch to the destination at hand; zero between destinations.
+    /// Flows through each switch to the current destination; zero between destinations.
     flows: Vec<u64>,
     /// Flows out of each port.
     loads: Vec<u64>,
@@ -291,7 +293,7 @@ struct Trees<'a> {
 }
 
 impl Trees<'_> {
-    /// Finds out which switches with hosts reach a destination.
+    /// Determines which switches with hosts reach a destination.
     fn resolve(&mut self, to: usize) {
         self.stage.fill(Stage::New);
         self.order.clear();
@@ -326,7 +328,7 @@ impl Trees<'_> {
         }
     }
 
-    /// Adds one flow from every other host to the destination just resolved.
+    /// Adds one flow from every other host to the destination resolved last.
     fn add_flows(&mut self, to: usize, analysis: &mut Analysis) {
         let home = self.network.homes[to].map(|h| h as usize);
         for switch in 0..self.hosts_at.len() {
@@ -382,11 +384,11 @@ mod tests {
     #[test]
     fn the_testbed_routes_its_42_pairs() {
         let (topology, tables) = testbed();
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!((analysis.pairs, analysis.unroutable), (42, 0));
         assert_eq!(analysis.hops, [0, 3 * 2 + 4 * 3, 2 * 3 * 4]);
-        assert_eq!(analysis.loads[7], [12, 12], "the trunk, both ways");
-        assert_eq!(analysis.loads[0], [6, 6], "each host talks with six others");
+        assert_eq!(analysis.loads[7], [12, 12], "the trunk, both directions");
+        assert_eq!(analysis.loads[0], [6, 6], "each host sends to six others");
         assert_eq!(analysis.between_switches.histogram, BTreeMap::from([(12, 2)]));
     }
 
@@ -394,7 +396,7 @@ mod tests {
     fn a_star_has_no_channels_between_switches() {
         let topology = Star::default().build().unwrap();
         let tables = RoutingSpec::suitable(&topology).compute(&topology).unwrap();
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!(analysis.between_switches, LoadSummary::default());
         assert_eq!(analysis.pairs, 42);
     }
@@ -403,7 +405,7 @@ mod tests {
     fn all_to_all_on_the_648_fabric_is_even() {
         let topology = FatTree648::default().build().unwrap();
         let tables = RoutingSpec::DModK(DModK {}).compute(&topology).unwrap();
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!((analysis.pairs, analysis.unroutable), (648 * 647, 0));
         assert_eq!(analysis.between_switches.histogram, BTreeMap::from([(630, 1296)]));
         assert_eq!(analysis.hops, [0, 648 * 17, 0, 648 * 630]);
@@ -423,23 +425,20 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_packets_from_arriving_is_said() {
+    fn undelivered_packets_are_explained() {
         let (topology, tables) = testbed();
         let message = |switch: usize, port: u16| {
             let mut tables = tables.clone();
             tables.out[switch][4] = port;
             let error = trace(&topology, &topology.wiring(), &tables, 0, 4).unwrap_err().to_string();
-            let analysis = analyse(&topology, &tables);
+            let analysis = analyze(&topology, &tables);
             assert_eq!(analysis.problems[0], error);
             assert_eq!(analysis.problems.len(), MAX_PROBLEMS.min(analysis.unroutable as usize));
             assert_eq!(analysis.pairs + analysis.unroutable, 42);
             (error, analysis.unroutable)
         };
         assert_eq!(message(0, 0), ("from H1 to H5: switch S1 has no route to H5".to_owned(), 3));
-        assert_eq!(
-            message(1, 5),
-            ("from H1 to H5: the route comes back to switch S1 and goes round for ever".to_owned(), 6)
-        );
+        assert_eq!(message(1, 5), ("from H1 to H5: the route returns to switch S1 and loops".to_owned(), 6));
         assert_eq!(message(1, 1), ("from H1 to H5: switch S2 delivers to host H4 by port 1".to_owned(), 6));
         assert_eq!(
             message(1, 9),
@@ -448,27 +447,27 @@ mod tests {
     }
 
     #[test]
-    fn unsound_input_is_described_not_fatal() {
+    fn invalid_input_is_reported_without_panic() {
         let (mut topology, tables) = testbed();
         let wiring = topology.wiring();
         assert_eq!(
             trace(&topology, &wiring, &tables, 0, 7).map_err(|e| e.to_string()),
             Err("host 7 does not exist; there are 7, from 0".to_owned())
         );
-        assert_eq!(analyse(&topology, &Tables { out: Vec::new() }).unroutable, 42);
+        assert_eq!(analyze(&topology, &Tables { out: Vec::new() }).unroutable, 42);
         topology.links.remove(0);
-        let analysis = analyse(&topology, &tables);
-        assert_eq!((analysis.pairs, analysis.unroutable), (30, 12), "all pairs with H1 are lost");
+        let analysis = analyze(&topology, &tables);
+        assert_eq!((analysis.pairs, analysis.unroutable), (30, 12), "all pairs with H1 are unroutable");
         assert_eq!(
             trace(&topology, &topology.wiring(), &tables, 0, 1).map_err(|e| e.to_string()),
             Err("host H1 has no link".to_owned())
         );
         let nowhere = End { node: NodeRef::Switch(77), port: 1 };
         topology.links[0].b = nowhere;
-        assert!(analyse(&topology, &tables).unroutable > 12);
+        assert!(analyze(&topology, &tables).unroutable > 12);
     }
 
-    /// Loads, hops and pairs as `analyse` should find them, one path at a time.
+    /// Loads, hops and pairs as `analyze` should compute them, one path at a time.
     fn pair_by_pair(topology: &Topology, tables: &Tables) -> (u64, Vec<u64>, Vec<[u64; 2]>) {
         let wiring = topology.wiring();
         let (mut pairs, mut hops, mut loads) = (0, Vec::new(), vec![[0, 0]; topology.links.len()]);
@@ -499,7 +498,7 @@ mod tests {
             for (switch, host, port) in changes {
                 tables.out[switch][host] = port;
             }
-            let analysis = analyse(&topology, &tables);
+            let analysis = analyze(&topology, &tables);
             let (pairs, hops, loads) = pair_by_pair(&topology, &tables);
             prop_assert_eq!(analysis.pairs, pairs);
             prop_assert_eq!(analysis.pairs + analysis.unroutable, 56);
@@ -509,7 +508,7 @@ mod tests {
         }
 
         #[test]
-        fn random_fat_trees_are_sound_and_routed(
+        fn random_fat_trees_are_valid_and_routed(
             levels in prop::collection::vec((1u32..4, 1u32..4, 1u32..3), 1..4),
         ) {
             let (m, mut w, mut p): (Vec<u32>, Vec<u32>, Vec<u32>) =
@@ -524,7 +523,7 @@ mod tests {
             for routing in [RoutingSpec::DModK(DModK {}), RoutingSpec::UpDown(Default::default())] {
                 let tables = routing.compute(&topology).unwrap();
                 prop_assert_eq!(tables.validate(&topology), Ok(()));
-                prop_assert_eq!(analyse(&topology, &tables).unroutable, 0);
+                prop_assert_eq!(analyze(&topology, &tables).unroutable, 0);
                 prop_assert_eq!(super::super::deadlock_cycle(&topology, &tables), None);
             }
         }

@@ -1,15 +1,14 @@
-//! D-mod-K on parallel-ports generalised fat trees (Zahavi 2010).
+//! D-mod-K on parallel-ports generalized fat trees (Zahavi 2010).
 //!
-//! A packet for host `d` at a switch of level `l` that is not above `d` leaves by up port
-//! `floor(d / (w_1 * .. * w_l)) mod (w_(l+1) * p_(l+1))`, counted from 0. Consecutive destinations
-//! thus spread over all up ports, level by level, and each destination has one path down from
-//! wherever: the digits of `d` name the child, and among parallel links it is the one that the
-//! child would take upwards. On a tree whose switches have as many links up as down, every link
-//! then carries at most one flow of any shift permutation, and every link down carries the
-//! traffic for a single destination.
+//! At a switch of level `l` that is not above host `d`, a packet for `d` leaves through up port `floor(d /
+//! (w_1 * .. * w_l)) mod (w_(l+1) * p_(l+1))`, counted from 0. Consecutive destinations are thus
+//! distributed over all up ports, level by level. Each destination has a single path down from any switch:
+//! the digits of `d` determine the child, and among parallel links, the one that the child would use
+//! upwards. On a tree whose switches have as many links up as down, every link then carries at most one
+//! flow of any shift permutation, and every down link carries the traffic for a single destination.
 //!
-//! On a bidirectional k-ary n-fly it is turnaround routing: forward by the destination's digits
-//! from the lowest one, up to the first stage that reaches the destination, and back.
+//! On a bidirectional k-ary n-fly this is turnaround routing: forward by the destination's digits, starting
+//! with the lowest, to the first stage that reaches the destination, and back.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,19 +24,19 @@ use crate::topology::{Pgft, Shape, Topology};
 pub struct DModK {}
 
 impl DModK {
-    /// Computes the tables of a sound topology.
+    /// Computes the tables of a valid topology.
     ///
     /// # Errors
     /// [`RoutingError::Unsuitable`] if it is not a generated fat tree.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         let (Shape::FatTree(tree) | Shape::ShuffledFatTree(tree)) = &topology.shape else {
             return Err(RoutingError::Unsuitable(format!(
-                "d-mod-k: {} is no generated fat tree; use up-down or shortest-path, or imported tables",
+                "d-mod-k: {} is not a generated fat tree; use up-down or shortest-path, or imported tables",
                 topology.name
             )));
         };
         let (hosts, switches) = (topology.hosts.len() as u64, topology.switches.len() as u64);
-        if !tree.is_sound() || (tree.hosts(), tree.switches()) != (hosts, switches) {
+        if !tree.is_valid() || (tree.hosts(), tree.switches()) != (hosts, switches) {
             return Err(RoutingError::Unsuitable(format!(
                 "d-mod-k: the network has {hosts} hosts and {switches} switches, which are not those of {tree}; \
                  use up-down or shortest-path"
@@ -54,7 +53,7 @@ impl DModK {
     }
 }
 
-/// Tables of a tree, for hosts and switches in the order of the shuffle.
+/// Tables of a tree, with hosts and switches in the order of the shuffle.
 fn renumbered(tree: &Pgft, mut tables: Vec<Vec<u16>>) -> Vec<Vec<u16>> {
     let (hosts, switches) = unshuffled(tree);
     let table = |at: usize| {
@@ -64,14 +63,13 @@ fn renumbered(tree: &Pgft, mut tables: Vec<Vec<u16>>) -> Vec<Vec<u16>> {
     switches.iter().map(|&at| at as usize).map(table).collect()
 }
 
-/// The table of switch number `switch` of a level. All ports fit their type, as the generator has
-/// seen to.
+/// The table of switch number `switch` of a level. The generator ensures that all ports fit their type.
 fn table(tree: &Pgft, level: usize, switch: u64) -> Vec<u16> {
     let (siblings, below) = (tree.siblings(level), tree.hosts_below(level));
     let (m, p) = (u64::from(tree.m[level - 1]), u64::from(tree.p[level - 1]));
     let hosts_of_child = tree.hosts_below(level - 1);
     let down_ports = u64::from(tree.down_ports(level));
-    // A switch without up ports is above every host, so that the divisor is never used.
+    // A switch without up ports is above every host, so the divisor is never used.
     let up_ports = u64::from(tree.up_ports(level)).max(1);
     (0..tree.hosts())
         .map(|host| {
@@ -89,7 +87,7 @@ fn table(tree: &Pgft, level: usize, switch: u64) -> Vec<u16> {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use super::super::{RoutingSpec, analyse, deadlock_cycle, trace};
+    use super::super::{RoutingSpec, analyze, deadlock_cycle, trace};
     use super::*;
     use crate::topology::TopologySpec;
     use crate::topology::dumbbell::Dumbbell;
@@ -102,14 +100,14 @@ mod tests {
         (topology, tables)
     }
 
-    /// The channels of a path as (link, backwards).
+    /// The channels of a path as (link, reverse direction).
     fn channels(topology: &Topology, tables: &Tables, from: u32, to: u32) -> Vec<(usize, bool)> {
         let path = trace(topology, &topology.wiring(), tables, from, to).unwrap();
         path.channels.iter().map(|c| (c.link, topology.links[c.link].b == c.from)).collect()
     }
 
     #[test]
-    fn ports_are_those_of_the_formula() {
+    fn ports_follow_the_formula() {
         let (topology, tables) = routed(KAryNTree::new(4, 3).build().unwrap());
         // Host 45 is 2-3-1 in base 4 (most significant digit first).
         let at = |switch: &str| tables.out[topology.switch_named(switch).unwrap() as usize][45];
@@ -120,8 +118,8 @@ mod tests {
         assert_eq!(at("L1.12"), 1 + 1);
     }
 
-    /// Shares of the last link in all-to-one traffic when every output serves its inputs in turn
-    /// (Paper II: 1/4, 1/64 and 1/768 on the 4-ary 3-tree).
+    /// Shares of the last link in all-to-one traffic if every output serves its inputs in turn (Paper II:
+    /// 1/4, 1/64 and 1/768 on the 4-ary 3-tree).
     #[test]
     fn all_to_one_has_the_shares_of_the_published_law() {
         let (topology, tables) = routed(KAryNTree::new(4, 3).build().unwrap());
@@ -158,7 +156,7 @@ mod tests {
         check_shifts(FatTree648::default().build().unwrap(), 13);
     }
 
-    /// Twelve hosts per pod, two parallel links on the way up, as many links up as down.
+    /// Twelve hosts per pod, two parallel links upwards, as many links up as down.
     fn three_levels_with_parallel_links() -> Topology {
         let spec: TopologySpec =
             serde_json::from_str(r#"{"kind": "pgft", "m": [4, 3, 2], "w": [1, 2, 3], "p": [1, 2, 2]}"#)
@@ -206,18 +204,18 @@ mod tests {
     #[test]
     fn large_trees_are_routed_without_deadlock() {
         let (topology, tables) = routed(KAryNTree::new(16, 3).build().unwrap());
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!((analysis.pairs, analysis.unroutable), (4096 * 4095, 0));
         assert_eq!(analysis.hops, [0, 4096 * 15, 0, 4096 * 240, 0, 4096 * 3840]);
         assert_eq!(deadlock_cycle(&topology, &tables), None);
     }
 
     #[test]
-    fn other_networks_are_refused() {
+    fn other_networks_are_rejected() {
         let testbed = Dumbbell::default().build().unwrap();
         assert_eq!(
             RoutingSpec::DModK(DModK {}).compute(&testbed).map_err(|e| e.to_string()),
-            Err("d-mod-k: dumbbell 3 + 4 is no generated fat tree; use up-down or shortest-path, or imported \
+            Err("d-mod-k: dumbbell 3 + 4 is not a generated fat tree; use up-down or shortest-path, or imported \
                  tables"
                 .to_owned())
         );

@@ -1,10 +1,10 @@
-//! Whether packets can wait for each other in a circle.
+//! Checks whether packets can wait for each other in a cycle.
 //!
-//! A packet that holds a buffer at the end of one channel waits for space at the end of the next
-//! one on its path, so the former channel depends on the latter. If these dependencies contain no
-//! circle, the tables cannot deadlock (Dally and Seitz 1987); if they do, some traffic can. Where
-//! packets stay on their lane, all virtual lanes follow the same tables, and what holds for one
-//! lane holds for each. [`super::lane_check`] is for those that are told lanes by path.
+//! A packet that occupies a buffer at the end of one channel waits for space at the end of the next channel
+//! on its path, so the first channel depends on the second. If these dependencies contain no cycle, the
+//! tables cannot deadlock (Dally and Seitz 1987); otherwise, some traffic can deadlock. If packets stay on
+//! their lane, all virtual lanes use the same tables, and the result is valid for each lane.
+//! [`super::lane_check`] handles lanes that depend on the path.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::Tables;
 use super::graph::{Network, Target};
 use crate::topology::{End, NodeRef, Topology, Wiring};
 
-/// A directed channel between two switches, as people write it.
+/// The name of a directed channel between two switches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelName {
     /// The sending port, "S1:3".
@@ -27,15 +27,15 @@ impl fmt::Display for ChannelName {
     }
 }
 
-/// A circle of channels in one line: "S1:3 -> S2:1, S2:4 -> S1:2".
+/// A cycle of channels as one line: "S1:3 -> S2:1, S2:4 -> S1:2".
 #[must_use]
 pub fn cycle_text(cycle: &[ChannelName]) -> String {
     cycle.iter().map(ChannelName::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Finds a circle in the dependencies between the channels that some pair of hosts uses, each
-/// channel waiting for the next and the last for the first; none if the tables are free of
-/// deadlock. Routes that go round for ever are such circles too.
+/// Finds a cycle in the dependencies between the channels that some pair of hosts uses; each channel waits
+/// for the next, and the last for the first. Returns `None` if the tables are deadlock-free. Routes that
+/// loop forever are such cycles too.
 #[must_use]
 pub fn deadlock_cycle(topology: &Topology, tables: &Tables) -> Option<Vec<ChannelName>> {
     let wiring = topology.wiring();
@@ -44,10 +44,10 @@ pub fn deadlock_cycle(topology: &Topology, tables: &Tables) -> Option<Vec<Channe
     Some(named(topology, &wiring, dependencies.cycle(&network)?))
 }
 
-/// A directed channel by the switch and port that send on it, and a virtual lane of it.
+/// A directed channel, given by the sending switch and port, and one of its virtual lanes.
 pub(super) type LaneOf = (usize, u16, usize);
 
-/// Channels as people write them.
+/// The names of channels.
 pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<LaneOf>) -> Vec<ChannelName> {
     let name = |(switch, port, _): LaneOf| {
         let from = End { node: NodeRef::Switch(switch as u32), port };
@@ -57,35 +57,36 @@ pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<LaneOf>)
     channels.into_iter().map(name).collect()
 }
 
-/// For each lane of each channel (a slot of [`Network`] times the lanes, plus the lane) those lanes
-/// of ports of the switch at its end that it waits for, as a bit set; empty where there is none.
+/// For each lane of each channel (a slot of [`Network`] times the number of lanes, plus the lane), a bit
+/// set of the lanes of output ports, at the switch where the channel ends, for which it waits; empty if
+/// there are none.
 pub(super) struct Dependencies {
     lanes: usize,
     sets: Vec<Vec<u64>>,
 }
 
 impl Dependencies {
-    /// None yet, between channels of so many lanes.
+    /// No dependencies between channels with `lanes` lanes.
     pub(super) fn new(network: &Network, lanes: usize) -> Self {
         Self { lanes, sets: vec![Vec::new(); network.ports() * lanes] }
     }
 
-    /// Those between channels of one lane, by slot.
+    /// Dependencies between channels with one lane, by slot.
     pub(super) fn of_one_lane(sets: Vec<Vec<u64>>) -> Self {
         Self { lanes: 1, sets }
     }
 
-    /// Number of a lane of a channel; `None` where there is no such port.
+    /// Number of a lane of a channel; `None` if the port does not exist.
     pub(super) fn number(&self, network: &Network, (switch, port, lane): LaneOf) -> Option<usize> {
         network.slot(switch, port).map(|slot| slot * self.lanes + lane)
     }
 
-    /// Number of all lanes of all channels.
+    /// Number of lanes of all channels together.
     pub(super) fn len(&self) -> usize {
         self.sets.len()
     }
 
-    /// Adds that `waiting`, a number, waits for `onward` at its end.
+    /// Adds the dependency of lane number `waiting` on lane `onward` at its end.
     pub(super) fn add(&mut self, network: &Network, waiting: usize, onward: LaneOf) {
         let (switch, port, lane) = onward;
         let bit = (usize::from(port) - 1) * self.lanes + lane;
@@ -96,8 +97,8 @@ impl Dependencies {
         set[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// The first that the channel numbered `waiting`, which ends at a switch, waits for at or after
-    /// some position; and the position after it.
+    /// The first dependency of lane number `waiting`, which ends at a switch, at or after a position; and
+    /// the position after it.
     pub(super) fn next(&self, waiting: usize, end: usize, from: usize) -> Option<(LaneOf, usize)> {
         let bit = next_bit(&self.sets[waiting], from)?;
         Some(((end, (bit / self.lanes) as u16 + 1, bit % self.lanes), bit + 1))
@@ -106,7 +107,7 @@ impl Dependencies {
     fn of(network: &Network, tables: &Tables) -> Self {
         let mut dependencies = Self::new(network, 1);
         let hosts_at = network.hosts_at();
-        // The last destination for which a switch was met.
+        // The last destination for which each switch was visited.
         let mut met = vec![usize::MAX; hosts_at.len()];
         for (to, home) in network.homes.iter().enumerate() {
             for (start, &hosts) in hosts_at.iter().enumerate() {
@@ -133,7 +134,7 @@ impl Dependencies {
         dependencies
     }
 
-    /// Depth-first search with a stack of its own, as paths may be long.
+    /// Depth-first search with an explicit stack, because paths may be long.
     pub(super) fn cycle(&self, network: &Network) -> Option<Vec<LaneOf>> {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
@@ -143,7 +144,7 @@ impl Dependencies {
         }
         let mut marks = vec![Mark::New; self.sets.len()];
         for first in self.all(network) {
-            // On the stack: a channel, and the position up to which its dependencies are searched.
+            // On the stack: a channel, and the position up to which its dependencies have been searched.
             let mut stack = vec![(first, 0)];
             while let Some((channel, searched)) = stack.last_mut() {
                 let (at, out, _) = *channel;
@@ -176,7 +177,7 @@ impl Dependencies {
         None
     }
 
-    /// Every lane of every port.
+    /// All lanes of all ports.
     pub(super) fn all<'a>(&'a self, network: &'a Network) -> impl Iterator<Item = LaneOf> + 'a {
         let ports = (0..network.switches())
             .flat_map(|switch| (1..=network.ports_of(switch) as u16).map(move |port| (switch, port)));
@@ -184,7 +185,7 @@ impl Dependencies {
     }
 }
 
-/// The first bit that is set at or after some position.
+/// The first set bit at or after a position.
 fn next_bit(set: &[u64], from: usize) -> Option<usize> {
     let mut word = from / 64;
     let mut bits = set.get(word)? & (u64::MAX << (from % 64));
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_deadlock_on_shortest_paths_but_not_on_legal_ones() {
+    fn rings_deadlock_on_shortest_paths_but_not_with_up_down() {
         for (switches, deadlocks) in [(3, false), (4, true), (5, true), (9, true)] {
             let topology = ring(switches);
             let shortest = RoutingSpec::ShortestPath(ShortestPath {}).compute(&topology).unwrap();
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cycle_is_named_port_by_port() {
+    fn the_cycle_is_reported_port_by_port() {
         let topology = ring(5);
         let tables = RoutingSpec::ShortestPath(ShortestPath {}).compute(&topology).unwrap();
         let cycle = deadlock_cycle(&topology, &tables).unwrap();
@@ -247,18 +248,18 @@ mod tests {
     }
 
     #[test]
-    fn only_what_hosts_use_counts() {
+    fn only_channels_that_hosts_use_count() {
         let topology = ring(4);
         let mut tables = RoutingSpec::UpDown(UpDown::default()).compute(&topology).unwrap();
         assert_eq!(deadlock_cycle(&topology, &tables), None);
-        // Packets for H0 are sent round and round.
+        // Packets for H0 circulate forever.
         let onward = [1, 2, 2, 2];
         for (table, port) in tables.out.iter_mut().zip(onward) {
             table[0] = port;
         }
         let cycle = deadlock_cycle(&topology, &tables).unwrap();
         assert_eq!(cycle_text(&cycle), "S0:1 -> S1:1, S1:2 -> S2:1, S2:2 -> S3:1, S3:2 -> S0:4");
-        // The same entries where H0 is alone, so that nobody sends to it.
+        // The same entries, with H0 as the only host, so that no host sends to it.
         let mut lonely = topology;
         lonely.hosts.truncate(1);
         lonely.links.retain(|l| !matches!(l.a.node, NodeRef::Host(h) if h > 0));

@@ -1,9 +1,9 @@
-//! Destination-tag routing on k-ary n-flies of one-way links.
+//! Destination-tag routing on unidirectional k-ary n-flies.
 //!
-//! There is one path for each pair of hosts. Stage by stage a digit of the destination, to the
-//! base k, is the output port: on a butterfly the digits from the lowest one on, on a perfect shuffle
-//! from the highest one. All switches of a stage have the same table. As packets only
-//! ever go on to the next stage, no circle of channels can wait for itself.
+//! There is one path for each pair of hosts. At each stage, one digit of the destination, to the base k, is
+//! the output port: on a butterfly, starting with the lowest digit; on a perfect shuffle, starting with the
+//! highest. All switches of a stage have the same table. Packets always move to the next stage, so there is
+//! no dependency cycle.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use super::{RoutingError, Tables};
 use crate::topology::{Shape, Topology};
 
-/// By the destination's digits, for `k-ary-n-fly` with `links = "unidirectional"`. No parameters.
+/// Routing by the destination's digits, for `k-ary-n-fly` with `links = "unidirectional"`. No parameters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DestinationTag {}
 
 impl DestinationTag {
-    /// Computes the tables of a sound topology.
+    /// Computes the tables of a valid topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if it is not a generated k-ary n-fly of one-way links.
+    /// [`RoutingError::Unsuitable`] if it is not a generated unidirectional k-ary n-fly.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         let Shape::Fly(fly) = topology.shape else {
             let instead = match topology.shape {
@@ -29,7 +29,7 @@ impl DestinationTag {
                 _ => "up-down or shortest-path",
             };
             return Err(RoutingError::Unsuitable(format!(
-                "destination-tag: {} is no generated k-ary n-fly of one-way links; use {instead}",
+                "destination-tag: {} is not a generated unidirectional k-ary n-fly; use {instead}",
                 topology.name
             )));
         };
@@ -54,7 +54,7 @@ impl DestinationTag {
 mod tests {
     use super::super::shortest_path::ShortestPath;
     use super::super::up_down::UpDown;
-    use super::super::{RoutingSpec, analyse, deadlock_cycle, trace};
+    use super::super::{RoutingSpec, analyze, deadlock_cycle, trace};
     use super::*;
     use crate::topology::TopologySpec;
     use crate::topology::k_ary_n_fly::KAryNFly;
@@ -66,21 +66,21 @@ mod tests {
         (topology, tables)
     }
 
-    /// The ports that a packet leaves by.
+    /// The output ports that a packet passes.
     fn path(topology: &Topology, tables: &Tables, from: u32, to: u32) -> Vec<String> {
         let path = trace(topology, &topology.wiring(), tables, from, to).unwrap();
         path.channels.iter().map(|c| topology.port_name(c.from)).collect()
     }
 
     #[test]
-    fn every_pair_of_a_one_way_fly_has_its_path() {
+    fn every_pair_of_a_unidirectional_fly_has_its_path() {
         for wiring in ["butterfly", "perfect-shuffle"] {
             for (k, n, hosts) in
                 [(2u64, 3, 8u64), (2, 5, 32), (2, 6, 64), (2, 7, 128), (3, 2, 9), (4, 3, 64), (5, 1, 5)]
             {
                 let json = format!(r#"{{"kind": "k-ary-n-fly", "k": {k}, "n": {n}, "wiring": "{wiring}"}}"#);
                 let (topology, tables) = built(&json);
-                let analysis = analyse(&topology, &tables);
+                let analysis = analyze(&topology, &tables);
                 assert_eq!(
                     (analysis.pairs, analysis.unroutable),
                     (hosts * (hosts - 1), 0),
@@ -91,16 +91,19 @@ mod tests {
                 hops[n] = hosts * (hosts - 1);
                 assert_eq!(analysis.hops, hops, "every path has n switches");
                 assert_eq!(deadlock_cycle(&topology, &tables), None);
-                // A channel is on k^s * k^(n - s) paths, those from a host to itself left out.
+                // A channel is on k^s * k^(n - s) paths, without those from a host to itself.
                 let between = analysis.between_switches;
                 assert_eq!(between.channels, (n as u64 - 1) * hosts, "{}", topology.name);
                 assert!(between.max <= hosts && (n == 1 || between.min >= hosts - k), "{between:?}");
-                assert!(analysis.loads.iter().all(|loads| loads[1] == 0), "nothing goes back");
+                assert!(
+                    analysis.loads.iter().all(|loads| loads[1] == 0),
+                    "no traffic in the reverse direction"
+                );
             }
         }
     }
 
-    /// Only one path exists for each pair, so that any routing must find it.
+    /// There is only one path for each pair, so that every algorithm must find it.
     #[test]
     fn fewest_hops_are_the_same_paths() {
         for wiring in ["butterfly", "perfect-shuffle"] {
@@ -124,8 +127,8 @@ mod tests {
         assert_eq!(path(&topology, &tables, 26, 5), ["H27:1", "S1.9:1", "S2.7:2", "S3.2:3"]);
     }
 
-    /// On the 2-ary 3-fly, hosts 0 and 3 that send to host 7 meet at an output of the second stage,
-    /// and packets of hosts 1 and 2 for host 5 pass that switch (the paper's figure 8a).
+    /// On the 2-ary 3-fly, hosts 0 and 3, which send to host 7, share an output of the second stage;
+    /// packets from hosts 1 and 2 to host 5 pass that switch (figure 8a of the paper).
     #[test]
     fn two_flows_meet_at_the_second_stage() {
         for links in ["unidirectional", "bidirectional"] {
@@ -133,19 +136,19 @@ mod tests {
             let (topology, tables) = built(&json);
             let of = |from, to| path(&topology, &tables, from, to);
             let hot = [of(0, 7), of(3, 7)];
-            assert_eq!(hot[0][2], hot[1][2], "{links}: the output they share");
-            assert_ne!(hot[0][1], hot[1][1], "{links}: they come by different links");
+            assert_eq!(hot[0][2], hot[1][2], "{links}: the shared output");
+            assert_ne!(hot[0][1], hot[1][1], "{links}: the flows arrive over different links");
             for cold in [of(1, 5), of(2, 5)] {
                 let switch = |port: &str| port.split(':').next().map(str::to_owned);
-                assert_eq!(switch(&cold[2]), switch(&hot[0][2]), "{links}: the switch they pass");
-                assert_ne!(cold[2], hot[0][2], "{links}: by another output");
+                assert_eq!(switch(&cold[2]), switch(&hot[0][2]), "{links}: the shared switch");
+                assert_ne!(cold[2], hot[0][2], "{links}: through another output");
             }
         }
     }
 
-    /// With the longest path, of 2 n - 1 switches (nine in the published 4-ary 5-fly of 512 hosts).
+    /// The longest path has 2 n - 1 switches (nine in the published 4-ary 5-fly of 512 hosts).
     #[test]
-    fn bidirectional_flies_are_routed_by_turning_round() {
+    fn bidirectional_flies_use_turnaround_routing() {
         for wiring in ["butterfly", "perfect-shuffle"] {
             for (k, n, hosts) in
                 [(2u64, 3, 8u64), (4, 3, 64), (4, 3, 32), (4, 4, 256), (8, 3, 512), (4, 5, 512), (4, 5, 1024)]
@@ -155,7 +158,7 @@ mod tests {
                          "wiring": "{wiring}"}}"#
                 );
                 let (topology, tables) = built(&json);
-                let analysis = analyse(&topology, &tables);
+                let analysis = analyze(&topology, &tables);
                 assert_eq!(
                     (analysis.pairs, analysis.unroutable),
                     (hosts * (hosts - 1), 0),
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn unsuitable_networks_are_rejected() {
         let message = |routing: RoutingSpec, topology: &Topology| {
             routing.compute(topology).map_err(|e| e.to_string()).err().unwrap_or_default()
         };
@@ -187,8 +190,8 @@ mod tests {
         let (both_ways, _) = built(r#"{"kind": "k-ary-n-fly", "k": 2, "n": 3, "links": "bidirectional"}"#);
         assert_eq!(
             message(tags(), &both_ways),
-            "destination-tag: 2-ary 3-fly of 8 hosts, bidirectional, butterfly is no generated k-ary n-fly of \
-             one-way links; use d-mod-k"
+            "destination-tag: 2-ary 3-fly of 8 hosts, bidirectional, butterfly is not a generated unidirectional \
+             k-ary n-fly; use d-mod-k"
         );
         let mut fly = KAryNFly::new(2, 3).build().unwrap();
         assert_eq!(
@@ -207,12 +210,12 @@ mod tests {
         );
     }
 
-    /// Where tables are wrong, pairs that do not arrive are told from those that do.
+    /// With invalid tables, pairs that do not arrive are distinguished from those that do.
     #[test]
-    fn wrong_tables_are_found_on_one_way_links() {
+    fn invalid_tables_are_detected_on_unidirectional_links() {
         let (topology, mut tables) = built(r#"{"kind": "k-ary-n-fly", "k": 2, "n": 3}"#);
         tables.out[0][7] = 1;
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!((analysis.pairs, analysis.unroutable), (54, 2), "those of hosts 1 and 2 to host 8");
         assert_eq!(analysis.problems[0], "from H1 to H8: switch S3.3 delivers to host H7 by port 2");
     }

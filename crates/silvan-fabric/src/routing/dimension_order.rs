@@ -1,14 +1,13 @@
-//! Dimension order on tori, meshes and `HyperX`: packets go to their destination's coordinate in the first
-//! dimension, then in the second, and so on.
+//! Dimension-order routing on tori, meshes and `HyperX`: packets move to their destination's coordinate in
+//! the first dimension, then in the second, and so on.
 //!
-//! On meshes and `HyperX` no channels wait for each other in a circle. On a torus those of a ring of five or
-//! more switches do. (In a ring of four the ways over two links lead upwards from even coordinates and
-//! downwards from odd ones, see [`Grid::port_towards`]: no two of them overlap.) Packets then need two lanes
-//! with a dateline between the last switch of each ring and its first (Dally and Seitz 1987). [`datelines`]
-//! sets them as torus-2QoS does: the service level of a pair of
-//! hosts says for each dimension whether the way crosses the dateline; packets are on lane 1 of a ring if it
-//! does, else on lane 0. Ways round a ring are at most half of it long, so lane 1 is never used all the way
-//! round either.
+//! Meshes and `HyperX` have no dependency cycles. A ring of five or more switches of a torus has one. (In a
+//! ring of four, routes over two links go up from even coordinates and down from odd ones, see
+//! [`Grid::port_towards`], so no two of them overlap.) Packets then need two lanes, with a dateline between
+//! the last switch of each ring and its first (Dally and Seitz 1987). [`datelines`] assigns them as
+//! torus-2QoS does: for each dimension, the service level of a pair of hosts tells whether the route
+//! crosses the dateline. Packets use lane 1 of a ring if it does, otherwise lane 0. A route covers at most
+//! half of a ring, so the used part of lane 1 does not form a ring either.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,17 +16,17 @@ use super::lanes::{LEVELS, LaneMaps, Lanes};
 use super::{RoutingError, Tables};
 use crate::topology::{Grid, Shape, Topology};
 
-/// Dimension order, for tori, meshes and `HyperX`. On a torus with a ring of five or more switches it may
-/// deadlock, unless `lanes.assignment = "routing"` gives it two lanes. No parameters.
+/// Dimension order, for tori, meshes and `HyperX`. It can deadlock on a torus with a ring of five or more
+/// switches, unless `lanes.assignment = "routing"` provides two lanes. No parameters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DimensionOrder {}
 
 impl DimensionOrder {
-    /// Computes the tables of a sound topology.
+    /// Computes the tables of a valid topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if it is no generated torus, mesh or `HyperX`.
+    /// [`RoutingError::Unsuitable`] if it is not a generated torus, mesh or `HyperX`.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         let grid = grid_of(topology)?;
         let hosts = 0..topology.hosts.len();
@@ -40,13 +39,13 @@ fn grid_of(topology: &Topology) -> Result<&Grid, RoutingError> {
     match &topology.shape {
         Shape::Grid(grid) if grid.switches() == topology.switches.len() as u64 => Ok(grid),
         _ => Err(RoutingError::Unsuitable(format!(
-            "dimension-order: {} is no generated torus, mesh or HyperX; use up-down",
+            "dimension-order: {} is not a generated torus, mesh or HyperX; use up-down",
             topology.name
         ))),
     }
 }
 
-/// The output of a switch towards a host.
+/// The output port of a switch towards a host.
 fn port(grid: &Grid, switch: usize, host: usize) -> u16 {
     let home = grid.home(host);
     let ends = |dimension| (grid.coordinate(switch, dimension), grid.coordinate(home, dimension));
@@ -62,12 +61,12 @@ fn long_rings(grid: &Grid) -> Vec<usize> {
     (0..grid.sizes.len()).filter(|&dimension| grid.is_ring(dimension) && grid.sizes[dimension] > 4).collect()
 }
 
-/// The lanes that make dimension order free of deadlock: two on a torus with a ring of five or more
-/// switches, else one.
+/// The lanes that make dimension order deadlock-free: two on a torus with a ring of five or more switches,
+/// otherwise one.
 ///
 /// # Errors
-/// [`RoutingError::Unsuitable`] if it is no generated torus, mesh or `HyperX`, has more such dimensions than
-/// a service level has bits, or is too large for tables of lanes.
+/// [`RoutingError::Unsuitable`] if it is not a generated torus, mesh or `HyperX`, has more such dimensions
+/// than a service level has bits, or is too large for tables of lanes.
 pub(super) fn datelines(topology: &Topology) -> Result<Lanes, RoutingError> {
     let grid = grid_of(topology)?;
     let rings = long_rings(grid);
@@ -99,7 +98,7 @@ pub(super) fn datelines(topology: &Topology) -> Result<Lanes, RoutingError> {
     Ok(Lanes { levels, maps, detours: None })
 }
 
-/// Gives all inputs of an output the same map, if the output has one.
+/// Sets the same map for all inputs of an output, if the output has one.
 fn set_maps(topology: &Topology, maps: &mut LaneMaps, of: impl Fn(u16) -> Option<[u8; LEVELS]>) {
     for (at, switch) in topology.switches.iter().enumerate() {
         for output in 1..=switch.ports {
@@ -114,7 +113,7 @@ fn set_maps(topology: &Topology, maps: &mut LaneMaps, of: impl Fn(u16) -> Option
 #[cfg(test)]
 mod tests {
     use super::super::lane_check::check_lanes;
-    use super::super::{RoutingSpec, analyse, deadlock_cycle, trace};
+    use super::super::{RoutingSpec, analyze, deadlock_cycle, trace};
     use super::*;
     use crate::topology::TopologySpec;
     use crate::topology::grid::{GridSpec, Rows};
@@ -133,10 +132,10 @@ mod tests {
         for rows in [Rows::Rings, Rows::Lines, Rows::Full] {
             for sizes in SIZES {
                 let (topology, tables) = routed(rows, sizes, 1);
-                let found = analyse(&topology, &tables);
+                let found = analyze(&topology, &tables);
                 assert_eq!((found.unroutable, &found.problems[..]), (0, &[][..]), "{}", topology.name);
                 let shortest = RoutingSpec::ShortestPath(Default::default()).compute(&topology).unwrap();
-                assert_eq!(found.hops, analyse(&topology, &shortest).hops, "{}", topology.name);
+                assert_eq!(found.hops, analyze(&topology, &shortest).hops, "{}", topology.name);
             }
         }
     }
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_a_ring() {
+    fn a_dependency_cycle_is_a_ring() {
         let (topology, tables) = routed(Rows::Rings, &[5, 4], 1);
         let cycle = super::super::cycle_text(&deadlock_cycle(&topology, &tables).unwrap());
         assert_eq!(
@@ -169,36 +168,39 @@ mod tests {
 
     #[test]
     fn uniform_traffic_loads_a_ring_evenly() {
-        // Of the k^2/4 links that the ways from a switch of an even ring have, each direction has half.
+        // The routes from a switch of an even ring have k^2/4 links; each direction has half of them.
         for size in [4u32, 6, 8] {
             let (topology, tables) = routed(Rows::Rings, &[size], 1);
-            let loads = analyse(&topology, &tables).between_switches;
+            let loads = analyze(&topology, &tables).between_switches;
             let mean = f64::from(size * size) / 8.0;
             assert_eq!((loads.mean, loads.channels), (mean, u64::from(2 * size)));
             assert!(loads.max as f64 - mean <= 1.0 && mean - loads.min as f64 <= 1.0, "{loads:?}");
         }
         let (topology, tables) = routed(Rows::Full, &[4, 5], 3);
-        let loads = analyse(&topology, &tables).between_switches;
+        let loads = analyze(&topology, &tables).between_switches;
         // A link of a row of k carries hosts^2 * (switches / k) flows.
         assert_eq!((loads.min, loads.max), (9 * 4, 9 * 5));
     }
 
     #[test]
-    fn the_first_dimension_comes_first() {
+    fn the_first_dimension_is_routed_first() {
         let (topology, tables) = routed(Rows::Rings, &[5, 5], 1);
         let path = trace(&topology, &topology.wiring(), &tables, 0, 24).unwrap();
         let names: Vec<&str> = path.channels[1..].iter().map(|c| topology.name_of(c.from.node)).collect();
-        assert_eq!(names, ["S0.0", "S4.0", "S4.4"], "downwards over both datelines");
+        assert_eq!(names, ["S0.0", "S4.0", "S4.4"], "down across both datelines");
         let lanes = datelines(&topology).unwrap();
         assert_eq!((lanes.levels.get(0, 24), lanes.levels.get(0, 12), lanes.levels.get(0, 4)), (3, 0, 1));
     }
 
     #[test]
-    fn other_networks_are_refused() {
+    fn other_networks_are_rejected() {
         let star = Star::default().build().unwrap();
         let spec = RoutingSpec::DimensionOrder(DimensionOrder {});
         let message = spec.compute(&star).unwrap_err().to_string();
-        assert_eq!(message, "dimension-order: star of 7 is no generated torus, mesh or HyperX; use up-down");
+        assert_eq!(
+            message,
+            "dimension-order: star of 7 is not a generated torus, mesh or HyperX; use up-down"
+        );
         let many = TopologySpec::Torus(GridSpec::new(&[5, 5, 5, 5, 5], 1)).build().unwrap();
         let message = datelines(&many).unwrap_err().to_string();
         assert_eq!(

@@ -1,10 +1,10 @@
-//! What the algorithms for arbitrary graphs share: the switches as a graph, and the choice among
+//! Common code of the algorithms for arbitrary graphs: the switches as a graph, and the selection among
 //! equally good ports.
 
 use super::{RoutingError, Tables};
 use crate::topology::{NodeRef, Topology, Wiring};
 
-/// No path.
+/// Distance if there is no path.
 pub(super) const FAR: u32 = u32::MAX;
 
 /// A port of a switch that leads to another switch.
@@ -14,19 +14,20 @@ pub(super) struct Edge {
     pub to: u32,
 }
 
-/// The switches, the links between them, and where the hosts are. Made from a sound topology.
+/// The switches, the links between them, and the positions of the hosts. Created from a valid topology.
 pub(super) struct Graph {
-    /// Edges of all switches, each switch's by port.
+    /// Edges of all switches, ordered by switch and port.
     edges: Vec<Edge>,
     /// Switch `s` has `edges[first_edge[s]..first_edge[s + 1]]`.
     first_edge: Vec<usize>,
     /// Ports of switch `s` are numbered from `first_port[s]` in arrays over all ports.
     first_port: Vec<usize>,
-    /// Hosts with the port that sends to them, per switch, in the order of the hosts.
+    /// For each switch, its hosts and the ports that lead to them, in the order of the hosts.
     hosts: Vec<Vec<(u32, u16)>>,
     /// Whether some host sends to each switch.
     is_entry: Vec<bool>,
-    /// Switches with an edge to each switch, where links are one-way; elsewhere those of its edges.
+    /// For each switch, the switches with an edge to it, if links are unidirectional; otherwise they are
+    /// equal to its edges.
     before: Option<Vec<Vec<u32>>>,
 }
 
@@ -72,7 +73,7 @@ impl Graph {
         self.hosts.len()
     }
 
-    /// Links between switches, each counted in both directions.
+    /// Number of links between switches, counted per direction.
     pub fn edge_count(&self) -> usize {
         self.edges.len()
     }
@@ -81,7 +82,7 @@ impl Graph {
         &self.edges[self.first_edge[switch]..self.first_edge[switch + 1]]
     }
 
-    /// Switches that send to hosts.
+    /// Switches with a link to a host.
     pub fn homes(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.len()).filter(|&s| !self.hosts[s].is_empty())
     }
@@ -91,8 +92,8 @@ impl Graph {
         self.hosts[switch].len() as u32
     }
 
-    /// Hops from the nearest of some switches over the edges that `allow(from, to)` accepts, where
-    /// `from` is the nearer one; [`FAR`] where there is no way.
+    /// Distance from the nearest of the source switches over edges for which `allow(from, to)` holds, where
+    /// `from` is the nearer switch; [`FAR`] if there is no path.
     pub fn hops(&self, sources: &[usize], allow: impl Fn(usize, usize) -> bool) -> Vec<u32> {
         let mut hops = vec![FAR; self.len()];
         let mut queue = Vec::with_capacity(self.len());
@@ -116,7 +117,7 @@ impl Graph {
         hops
     }
 
-    /// Hops from each switch to `home`; [`FAR`] where there is no way.
+    /// Distance from each switch to `home`; [`FAR`] if there is no path.
     pub fn hops_to(&self, home: usize) -> Vec<u32> {
         let Some(before) = &self.before else { return self.hops(&[home], |_, _| true) };
         let mut hops = vec![FAR; self.len()];
@@ -136,23 +137,23 @@ impl Graph {
     }
 }
 
-/// Fills tables destination by destination, giving each to the port that has the fewest so far
-/// among those equally good, the lowest of several.
+/// Fills tables destination by destination. Each destination is assigned to the port with the fewest
+/// destinations so far among those equally good; among several, to the lowest.
 ///
-/// Only destinations whose packets come by count: a switch high in a tree sees every n-th
-/// destination only, and would put all of those on one port if it counted the others too.
+/// Only destinations whose packets pass the switch count: a switch high in a tree is passed by every n-th
+/// destination only, and would assign all of those to one port if it counted the others too.
 pub(super) struct Balancer<'a> {
     topology: &'a Topology,
     graph: &'a Graph,
     tables: Tables,
-    /// Destinations behind each port of each switch.
+    /// Number of destinations assigned to each port of each switch.
     loads: Vec<u32>,
-    /// The equally good ports of each switch, towards the home of the hosts at hand.
+    /// The equally good ports of each switch towards the current home switch.
     good: Vec<Edge>,
     first_good: Vec<usize>,
-    /// Switches from the farthest to the home.
+    /// Switches in order of decreasing distance from the home switch.
     order: Vec<usize>,
-    /// Whether packets to the host at hand come by a switch.
+    /// For each switch, whether packets to the current host pass it.
     is_passed: Vec<bool>,
 }
 
@@ -170,8 +171,9 @@ impl<'a> Balancer<'a> {
         }
     }
 
-    /// Routes all hosts of switch `home`. `cost` are the hops of each switch from there, and
-    /// `is_good(switch, edge)` says which edges lead there at that cost, each to a switch of less.
+    /// Routes all hosts of switch `home`. `cost` is the distance of each switch from there;
+    /// `is_good(switch, edge)` tells which edges lead there at that cost, each to a switch with a lower
+    /// cost.
     pub fn route(
         &mut self,
         home: usize,
@@ -185,7 +187,7 @@ impl<'a> Balancer<'a> {
             if switch != home {
                 let edges = self.graph.edges(switch).iter();
                 self.good.extend(edges.filter(|&&e| is_good(switch, e)));
-                // Over one-way links, not every switch that packets pass leads everywhere.
+                // With unidirectional links, not every switch that packets pass leads to all destinations.
                 let matters = self.graph.before.is_none() || self.graph.is_entry[switch];
                 if matters && self.first_good[switch] == self.good.len() {
                     return Err(self.unreachable(switch, home));
@@ -232,7 +234,7 @@ impl<'a> Balancer<'a> {
     }
 }
 
-/// What a port leads to.
+/// The node to which a port leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     Nothing,
@@ -240,13 +242,12 @@ pub(super) enum Target {
     Switch(u32),
 }
 
-/// The wiring laid out for following tables, which need not fit the network: whatever is out of
-/// range leads nowhere.
+/// The wiring in a form for following tables that may be invalid: ports out of range lead nowhere.
 pub(super) struct Network {
-    /// Slots of switch `s` (its ports in arrays over all ports) start at `first[s]`.
+    /// The slots of switch `s` (its ports, in arrays over all ports) start at `first[s]`.
     first: Vec<usize>,
     targets: Vec<Target>,
-    /// The switch that each host sends to, if there is one.
+    /// The switch to which each host sends, if there is one.
     pub homes: Vec<Option<u32>>,
 }
 
@@ -284,7 +285,7 @@ impl Network {
         self.targets.len()
     }
 
-    /// Number of ports of a switch, none of one that does not exist.
+    /// Number of ports of a switch, 0 if it does not exist.
     pub fn ports_of(&self, switch: usize) -> usize {
         match self.first.get(switch..) {
             Some([first, after, ..]) => after - first,

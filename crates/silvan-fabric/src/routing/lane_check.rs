@@ -1,10 +1,10 @@
-//! Whether packets can wait for each other in a circle, where each path has its service level and
-//! each switch its SL-to-VL tables.
+//! Checks whether packets can wait for each other in a cycle, if each path has a service level and each
+//! switch has SL-to-VL tables.
 //!
-//! A channel has several lanes, each with buffers of its own. A packet that holds a buffer of one
-//! lane waits for the lane that the next switch chooses, so the dependencies are between lanes of
-//! channels. A circle may lead over several lanes (where switches change them on the way), and one
-//! lane that is in no circle can still be blocked by one that is.
+//! A channel has several lanes with separate buffers. A packet that occupies a buffer of one lane waits for
+//! the lane that the next switch selects, so dependencies exist between lanes of channels. A cycle may
+//! contain several lanes (if switches change lanes), and a lane outside of any cycle can still be blocked
+//! by a lane in a cycle.
 
 use serde::Serialize;
 
@@ -19,30 +19,31 @@ use crate::topology::{NodeRef, Topology, Wiring};
 pub struct LaneVerdict {
     /// The lane.
     pub lane: u8,
-    /// Channels on which some pair of hosts uses it.
+    /// Number of channels on which some pair of hosts uses it.
     pub channels: u64,
-    /// How many of these are in some circle: none if the lane cannot deadlock.
+    /// Number of these channels that are in a cycle: zero if the lane cannot deadlock.
     pub in_circles: u64,
 }
 
-/// What [`check_lanes`] finds.
+/// Result of [`check_lanes`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LaneAnalysis {
-    /// The lanes that channels between switches use, in order.
+    /// The lanes used by channels between switches, in order.
     pub lanes: Vec<LaneVerdict>,
-    /// One circle, each channel with its lane: "S1:3 -> S2:1 (VL 0), S2:4 -> S1:2 (VL 1)".
+    /// One cycle, with the lane of each channel: "S1:3 -> S2:1 (VL 0), S2:4 -> S1:2 (VL 1)".
     pub cycle: Option<String>,
-    /// Pairs whose packets some switch discards, as its table has lane 15 for their service level.
+    /// Number of pairs whose packets a switch discards because its table has lane 15 for their service
+    /// level.
     pub discarded: u64,
 }
 
-/// Follows the tables for all ordered pairs of hosts, each on the lanes of its service level.
+/// Follows the tables for all ordered pairs of hosts, on the lanes of their service levels.
 #[must_use]
 pub fn check_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> LaneAnalysis {
     check_folded(topology, tables, lanes, |lane| lane)
 }
 
-/// As [`check_lanes`], with each lane replaced by another.
+/// As [`check_lanes`], with the lanes replaced according to a map.
 pub(super) fn check_folded(
     topology: &Topology,
     tables: &Tables,
@@ -74,12 +75,12 @@ pub(super) fn check_folded(
             analysis.discarded += sources.filter(|&from| walk.ways(from, to, level)).count() as u64;
         }
     }
-    let circles = Circles::find(&walk.dependencies, &network);
+    let in_cycle = Components::find(&walk.dependencies, &network);
     analysis.lanes = (0..LEVELS)
         .map(|lane| {
             let of_lane =
                 |flags: &[bool]| flags.iter().skip(lane).step_by(LEVELS).filter(|&&f| f).count() as u64;
-            LaneVerdict { lane: lane as u8, channels: of_lane(&walk.is_used), in_circles: of_lane(&circles) }
+            LaneVerdict { lane: lane as u8, channels: of_lane(&walk.is_used), in_circles: of_lane(&in_cycle) }
         })
         .filter(|verdict| verdict.channels > 0)
         .collect();
@@ -92,7 +93,7 @@ pub(super) fn check_folded(
     analysis
 }
 
-/// Follows pair after pair and notes who waits for whom.
+/// Follows all pairs and records the dependencies.
 struct Walk<'a> {
     wiring: &'a Wiring,
     network: &'a Network,
@@ -100,23 +101,25 @@ struct Walk<'a> {
     lanes: &'a Lanes,
     fold: fn(u8) -> u8,
     dependencies: Dependencies,
-    /// By number of a lane of a channel, as in the dependencies: whether some pair uses it.
+    /// For each lane of a channel, by the number used in the dependencies, whether some pair uses it.
     is_used: Vec<bool>,
-    /// The destination and level, or pair, for which it was met last, and whether that ends in a discard.
+    /// The last destination and level, or pair, for which it was visited, and whether that ended in a
+    /// discard.
     met: Vec<usize>,
     is_discarded: Vec<bool>,
     path: Vec<usize>,
 }
 
 impl Walk<'_> {
-    /// Follows one pair, on all its ways. Gives whether its packets are discarded on some way.
+    /// Follows one pair on all its routes. Returns whether its packets are discarded on some route.
     fn ways(&mut self, from: usize, to: usize, level: u8) -> bool {
         let Some(detours) = self.lanes.detours else { return self.pair((from, to), level, None) };
         let pair = to * self.wiring.hosts.len() + from;
         if detours.bias().is_none() {
             return self.pair((from, to), level, Some((pair, detours.of_pair(from, to))));
         }
-        // Whatever is drawn, and minimally; numbers up to that of all groups give each of the others.
+        // All possible detours and the minimal route; the numbers up to the number of groups select each
+        // other group once.
         let others =
             (0..detours.groups().saturating_sub(2)).map(|number| detours.third(number as u64, from, to));
         let mut ways: Vec<Option<usize>> = others.chain([None]).collect();
@@ -129,8 +132,8 @@ impl Walk<'_> {
         is_discarded
     }
 
-    /// Follows one pair, up to where another that goes on alike went before; where there are detours, with the number
-    /// of the way and the group that it leads over.
+    /// Follows one pair until its route joins one that was followed before. With detours, `way` is the
+    /// number of the route and its intermediate group.
     fn pair(&mut self, (from, to): (usize, usize), level: u8, way: Option<(usize, Option<usize>)>) -> bool {
         let stamp = way.map_or(to * LEVELS + usize::from(level), |(number, _)| number);
         let between = way.and_then(|(_, between)| between);
@@ -142,7 +145,7 @@ impl Walk<'_> {
             let at = at as usize;
             let ports = (arrival.port, self.tables.port(at, to));
             let (port, lane) = self.lanes.step_over(at, ports, (from, to), level, between);
-            // A table may name ports that do not exist; such pairs have no route at all.
+            // A table may name ports that do not exist; such pairs have no route.
             let (Some(slot), target) = (self.network.slot(at, port), self.network.target(at, port)) else {
                 break false;
             };
@@ -170,14 +173,14 @@ impl Walk<'_> {
     }
 }
 
-/// The strongly connected components of the dependencies (Tarjan 1972), of which those with more
-/// than one member, or with a member that waits for itself, are circles.
-struct Circles<'a> {
+/// The strongly connected components of the dependencies (Tarjan 1972). Components with more than one
+/// member, or with a member that waits for itself, are cycles.
+struct Components<'a> {
     dependencies: &'a Dependencies,
     network: &'a Network,
-    /// In which order the channels were reached, from 1; 0: not yet.
+    /// The order in which the channels were reached, from 1; 0 means not yet.
     order: Vec<u32>,
-    /// The earliest that each is known to lead back to.
+    /// The earliest channel that each one is known to lead back to.
     low: Vec<u32>,
     is_open: Vec<bool>,
     open: Vec<usize>,
@@ -185,8 +188,8 @@ struct Circles<'a> {
     reached: u32,
 }
 
-impl<'a> Circles<'a> {
-    /// For each lane of each channel, whether it is in a circle.
+impl<'a> Components<'a> {
+    /// For each lane of each channel, whether it is in a cycle.
     fn find(dependencies: &'a Dependencies, network: &'a Network) -> Vec<bool> {
         let all = dependencies.len();
         let mut search = Self {
@@ -244,7 +247,7 @@ impl<'a> Circles<'a> {
         }
     }
 
-    /// Takes a whole component off the stack, the last of which is `root`.
+    /// Removes a whole component from the stack; `root` is its last element.
     fn close(&mut self, root: usize) {
         let first = self.open.iter().rposition(|&n| n == root).unwrap_or(0);
         let members = self.open.split_off(first);
@@ -262,7 +265,7 @@ mod tests {
     use super::*;
     use crate::topology::custom::{Custom, CustomLink};
 
-    /// A ring of five switches with a host each, on shortest paths.
+    /// A ring of five switches with one host each, on shortest paths.
     fn ring() -> (Topology, Tables) {
         let link =
             |from: String, to: String| CustomLink { from, to, rate: None, delay: None, one_way: false };
@@ -289,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn one_lane_of_a_ring_is_a_circle_and_two_are_not() {
+    fn one_lane_of_a_ring_has_a_cycle_and_two_have_none() {
         let (topology, tables) = ring();
         let mut two = lanes(&topology);
         let one = check_lanes(&topology, &tables, &two);
         assert_eq!(one.lanes, [LaneVerdict { lane: 0, channels: 10, in_circles: 10 }]);
         let cycle = one.cycle.unwrap();
         assert!(cycle.starts_with("S0:1 -> S1:1 (VL 0), S1:2 -> S2:1 (VL 0), "), "{cycle}");
-        // What passes from S4 to S0 or back is of another service level.
+        // Pairs whose route passes between S4 and S0 have another service level.
         for (from, to) in [(3, 0), (4, 1), (0, 3), (1, 4)] {
             two.levels.set(from, to, 1);
         }
@@ -304,7 +307,7 @@ mod tests {
         assert_eq!((&found.cycle, found.discarded), (&None, 0));
         let lane = |lane, channels| LaneVerdict { lane, channels, in_circles: 0 };
         assert_eq!(found.lanes, [lane(0, 10), lane(1, 6)]);
-        // Tables that put both levels on one lane undo that.
+        // Tables that map both levels to one lane restore the cycle.
         for switch in 0..5 {
             for (input, output) in (0..=3).flat_map(|input| (1..=3).map(move |output| (input, output))) {
                 assert!(two.maps.set(switch, input, output, [2; LEVELS]));
@@ -316,21 +319,21 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_changed_on_the_way_breaks_the_circle_too() {
+    fn changing_lanes_en_route_also_breaks_the_cycle() {
         let (topology, tables) = ring();
         let mut dateline = lanes(&topology);
-        // Who comes from S4 or S1 to S0 goes on there on lane 1.
+        // Packets that arrive at S0 from S4 or S1 continue on lane 1.
         let s0 = topology.switch_named("S0").unwrap() as usize;
         let wiring = topology.wiring();
         let leads_to = |port: u16| wiring.switches[s0][usize::from(port) - 1].map(|(end, _)| end.node);
         let ring_ports: Vec<u16> =
             (1..=3).filter(|&port| matches!(leads_to(port), Some(NodeRef::Switch(_)))).collect();
-        let [left, right] = ring_ports[..] else { unreachable!("a ring has two ways") };
+        let [left, right] = ring_ports[..] else { unreachable!("a ring has two directions") };
         for (input, output) in [(left, right), (right, left)] {
             dateline.maps.set(s0, input, output, [1; LEVELS]);
         }
         let found = check_lanes(&topology, &tables, &dateline);
-        assert_eq!(found.cycle, None, "paths of two links need no more than this");
+        assert_eq!(found.cycle, None, "this is sufficient for paths of two links");
         assert_eq!(found.lanes.iter().map(|l| (l.lane, l.in_circles)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
     }
 

@@ -1,11 +1,10 @@
-//! On which virtual lane packets travel: service levels of pairs of hosts, and the tables by
-//! which a switch turns the service level into a lane.
+//! The virtual lanes of packets: service levels of pairs of hosts, and the tables with which switches map a
+//! service level to a lane.
 //!
-//! A packet keeps its service level (SL) from end to end; each switch chooses the lane (VL) on
-//! which it sends by the port where the packet came in, the port where it goes out and the SL
-//! (InfiniBand Architecture Specification, vol. 1, 7.6.6 and 14.2.5.8). The subnet manager tells
-//! hosts the SL of a path. Routing engines that need several lanes to be free of deadlock (LASH,
-//! DFSSSP, Nue, torus-2QoS) work by these two things.
+//! A packet keeps its service level (SL) from end to end; each switch selects the output lane (VL) by input
+//! port, output port and SL (InfiniBand Architecture Specification, vol. 1, 7.6.6 and 14.2.5.8). The subnet
+//! manager informs hosts of the SL of a path. Routing engines that need several lanes to be deadlock-free
+//! (LASH, DFSSSP, Nue, torus-2QoS) use both.
 
 use std::collections::HashMap;
 
@@ -15,32 +14,31 @@ use super::RoutingError;
 use super::valiant::Detours;
 use crate::topology::Topology;
 
-/// Service levels, and entries of an SL-to-VL table.
+/// Number of service levels, and of entries of an SL-to-VL table.
 pub const LEVELS: usize = 16;
-/// In an SL-to-VL table: packets of that service level are discarded.
+/// Entry of an SL-to-VL table: packets with that service level are discarded.
 pub const DISCARD: u8 = 15;
-/// Most service levels of pairs that are kept: 256 MiB of them.
+/// Maximum number of stored service levels of pairs: 256 MiB of memory.
 pub const MAX_PAIRS: usize = 256 << 20;
-/// Most entries of SL-to-VL tables that are kept: one for each input and output port of each
-/// switch.
+/// Maximum number of stored SL-to-VL tables: one for each input and output port of each switch.
 pub const MAX_MAPS: usize = 64 << 20;
 
 /// The virtual lane of each service level.
 pub type Map = [u8; LEVELS];
 
-/// What a switch does where nobody says otherwise: the lane has the number of the service level.
+/// The default table: the lane number is the service level.
 pub const IDENTITY: Map = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// Service levels by pair of hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathLevels {
     hosts: usize,
-    /// By source, then destination.
+    /// By source, then by destination.
     levels: Vec<u8>,
 }
 
 impl PathLevels {
-    /// The same level for all pairs; `None` where there are more than [`MAX_PAIRS`].
+    /// Sets the same level for all pairs; `None` if there are more than [`MAX_PAIRS`].
     #[must_use]
     pub fn new(topology: &Topology, level: u8) -> Option<Self> {
         let hosts = topology.hosts.len();
@@ -48,7 +46,7 @@ impl PathLevels {
         Some(Self { hosts, levels: vec![level & 15; pairs] })
     }
 
-    /// The service level of packets from one host to another; 0 where a host does not exist.
+    /// The service level of packets from one host to another; 0 if a host does not exist.
     #[must_use]
     pub fn get(&self, from: usize, to: usize) -> u8 {
         if to >= self.hosts {
@@ -57,13 +55,13 @@ impl PathLevels {
         self.levels.get(from * self.hosts + to).copied().unwrap_or(0)
     }
 
-    /// The levels that some pair has, a bit each.
+    /// The levels that some pair has, as a bit set.
     #[must_use]
     pub fn used(&self) -> u16 {
         self.levels.iter().fold(0, |used, &level| used | 1 << level)
     }
 
-    /// Sets it, if both hosts exist. Of `level`, the four bits count that a packet has.
+    /// Sets the level of a pair, if both hosts exist. Only the lowest four bits of `level` are used.
     pub fn set(&mut self, from: usize, to: usize, level: u8) {
         if from < self.hosts && to < self.hosts {
             self.levels[from * self.hosts + to] = level & 15;
@@ -74,16 +72,16 @@ impl PathLevels {
 /// The SL-to-VL tables of all switches, by input and output port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneMaps {
-    /// Different tables; few, as switches share them.
+    /// The distinct tables; switches share them, so there are few.
     known: Vec<Map>,
     by_map: HashMap<Map, u32>,
-    /// By switch, then output port, then input port from 0 (the switch itself): index of a table.
+    /// Index of a table by switch, then output port, then input port from 0 (the switch itself).
     used: Vec<Vec<u32>>,
     ports: Vec<usize>,
 }
 
 impl LaneMaps {
-    /// The same table everywhere; `None` where there would be more than [`MAX_MAPS`] entries.
+    /// The same table everywhere; `None` if there would be more than [`MAX_MAPS`] entries.
     #[must_use]
     pub fn new(topology: &Topology, map: Map) -> Option<Self> {
         let ports: Vec<usize> = topology.switches.iter().map(|s| usize::from(s.ports)).collect();
@@ -101,28 +99,28 @@ impl LaneMaps {
         (input <= ports && (1..=ports).contains(&output)).then(|| (output - 1) * (ports + 1) + input)
     }
 
-    /// The table between two ports of a switch; where there is none, that of the identity.
+    /// The table between two ports of a switch; the identity if there is none.
     #[must_use]
     pub fn get(&self, switch: usize, input: u16, output: u16) -> &Map {
         let place = self.place(switch, input, output);
         place.map_or(&IDENTITY, |place| &self.known[self.used[switch][place] as usize])
     }
 
-    /// Sets the table between two ports of a switch (input 0 is the switch itself). Gives `false`
-    /// where a port does not exist.
+    /// Sets the table between two ports of a switch (input 0 is the switch itself). Returns `false` if a
+    /// port does not exist.
     pub fn set(&mut self, switch: usize, input: u16, output: u16, map: Map) -> bool {
         let Some(place) = self.place(switch, input, output) else { return false };
         let index = *self.by_map.entry(map).or_insert_with(|| {
             self.known.push(map);
-            // There are at most MAX_MAPS of them.
+            // At most MAX_MAPS.
             (self.known.len() - 1) as u32
         });
         self.used[switch][place] = index;
         true
     }
 
-    /// What a switch does with packets of some levels (a bit each) that a network with so few lanes cannot
-    /// bear: the switch, its input and output ports, the level and the lane.
+    /// Finds a table entry that maps one of some levels (a bit set) to a lane that does not exist with
+    /// `count` lanes: the switch, its input and output ports, the level and the lane.
     #[must_use]
     pub fn beyond(&self, topology: &Topology, levels: u16, count: u8) -> Option<(usize, u16, u16, u8, u8)> {
         let wiring = topology.wiring();
@@ -139,7 +137,7 @@ impl LaneMaps {
         None
     }
 
-    /// The one table that all links use, if it is only one.
+    /// The table of all links, if it is the same everywhere.
     #[must_use]
     pub fn common(&self, topology: &Topology) -> Option<Map> {
         let wiring = topology.wiring();
@@ -160,7 +158,7 @@ impl LaneMaps {
     }
 }
 
-/// Level 0 for all pairs and the same table everywhere.
+/// Level 0 for all pairs, and the same table everywhere.
 ///
 /// # Errors
 /// [`RoutingError::Unsuitable`] if the network is too large for them.
@@ -170,20 +168,21 @@ pub(super) fn same_everywhere(topology: &Topology, map: Map) -> Result<(PathLeve
     Ok((levels, LaneMaps::new(topology, map).ok_or_else(many)?))
 }
 
-/// What decides on the lanes of packets.
+/// The data that determines the lanes of packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lanes {
     /// Service levels of paths.
     pub levels: PathLevels,
-    /// What switches make of them.
+    /// The mapping of levels to lanes.
     pub maps: LaneMaps,
-    /// Routes that depend on the source too, with lanes of their own; else those of the tables.
+    /// Routes that also depend on the source, with their lanes; `None` to use only the tables.
     pub detours: Option<Detours>,
 }
 
 impl Lanes {
-    /// The port by which a switch sends a packet from one host to another, and the lane; no lane: it
-    /// discards the packet. `ports` are where the packet came in, and where the switch's table sends it.
+    /// The output port and lane with which a switch forwards a packet from one host to another; without a
+    /// lane, the packet is discarded. `ports` are the input port of the packet, and the output port in the
+    /// table.
     #[must_use]
     pub fn step(
         &self,
@@ -196,7 +195,7 @@ impl Lanes {
         self.step_over(switch, (input, port), (src, dst), level, between)
     }
 
-    /// As [`Self::step`], of a packet whose detour leads over a group, or that has none.
+    /// As [`Self::step`], for a packet with a given detour, or without one.
     #[must_use]
     pub fn step_over(
         &self,
@@ -215,13 +214,13 @@ impl Lanes {
         }
     }
 
-    /// What minimal ways have in advance, where each packet decides whether it makes a detour.
+    /// The bias in favor of minimal routes, if each packet selects its route.
     #[must_use]
     pub fn bias(&self) -> Option<Bytes> {
         self.detours.as_ref().and_then(Detours::bias)
     }
 
-    /// Lanes that packets of some pair may be put on: one more than the highest.
+    /// Number of lanes that packets of some pair use: one more than the highest.
     #[must_use]
     pub fn count(&self) -> u8 {
         if let Some(detours) = &self.detours {
@@ -233,7 +232,7 @@ impl Lanes {
         used.map(|(_, lane)| lane + 1).max().unwrap_or(1)
     }
 
-    /// The lane on which a switch sends; `None`: it discards the packet.
+    /// The lane on which a switch sends; `None` if it discards the packet.
     #[must_use]
     pub fn lane(&self, switch: usize, input: u16, output: u16, level: u8) -> Option<u8> {
         let lane = self.maps.get(switch, input, output)[usize::from(level & 15)];
@@ -247,7 +246,7 @@ mod tests {
     use crate::topology::dumbbell::Dumbbell;
 
     #[test]
-    fn levels_are_kept_by_pair() {
+    fn levels_are_stored_by_pair() {
         let testbed = Dumbbell::default().build().unwrap();
         let mut levels = PathLevels::new(&testbed, 3).unwrap();
         levels.set(1, 6, 0x15);
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_kept_by_ports() {
+    fn tables_are_stored_by_ports() {
         let testbed = Dumbbell::default().build().unwrap();
         let mut maps = LaneMaps::new(&testbed, [0; LEVELS]).unwrap();
         assert_eq!(maps.common(&testbed), Some([0; LEVELS]));

@@ -1,17 +1,17 @@
-//! Minimal routes of dragonflies and dragonfly+: over one link between groups, that of the two groups.
+//! Minimal routes of dragonflies and dragonfly+: over one link that directly connects the two groups.
 //!
 //! ```text
 //!   dragonfly     local (lane 0), global (lane 0), local (lane 1)
 //!   dragonfly+    up, global, down: on one lane
 //! ```
 //!
-//! Where two groups have several links, a switch that has some of them takes one of its own, any other one
-//! of all; which of them is said by the number of the destination, so that all agree. Between leaves of a group
-//! of a dragonfly+ that number says the spine.
+//! If two groups have several links, a switch with some of these links selects one of its own, and any
+//! other switch selects one of all links. The number of the destination determines the selection, so that
+//! all switches agree. Between leaves of a group of a dragonfly+, it determines the spine.
 //!
-//! In a dragonfly the local links before the global one and those after it must not wait for each other, so
-//! there are two lanes ([`stages`]; Kim and others 2008). A dragonfly+ needs none of its own: links up, links
-//! between groups and links down wait in this order only.
+//! In a dragonfly, the local links before the global link and those after it must not wait for each other,
+//! so there are two lanes ([`stages`]; Kim and others 2008). A dragonfly+ needs no additional lane:
+//! dependencies lead only from up links to global links to down links.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,41 +20,41 @@ use super::lanes::{LEVELS, Lanes};
 use super::{RoutingError, Tables};
 use crate::topology::{Groups, Inside, Shape, Topology};
 
-/// Over the link between the two groups, for dragonflies and dragonfly+. In a dragonfly it may deadlock,
-/// unless `lanes.assignment = "routing"` gives it two lanes. No parameters.
+/// Over the link between the two groups, for dragonflies and dragonfly+. In a dragonfly it can deadlock,
+/// unless `lanes.assignment = "routing"` provides two lanes. No parameters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Minimal {}
 
 impl Minimal {
-    /// Computes the tables of a sound topology.
+    /// Computes the tables of a valid topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if it is no generated dragonfly or dragonfly+.
+    /// [`RoutingError::Unsuitable`] if it is not a generated dragonfly or dragonfly+.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         Ok(tables(topology, groups_of(topology, "minimal")?))
     }
 }
 
-/// The shape of a dragonfly or dragonfly+; `kind` is the routing that asks for it.
+/// The shape of a dragonfly or dragonfly+; `kind` is the kind of routing, for messages.
 pub(super) fn groups_of(topology: &Topology, kind: &str) -> Result<Groups, RoutingError> {
     match topology.shape {
         Shape::Groups(shape) if shape.all_switches() == topology.switches.len() as u64 => Ok(shape),
         _ => Err(RoutingError::Unsuitable(format!(
-            "{kind}: {} is no generated dragonfly or dragonfly+; use up-down",
+            "{kind}: {} is not a generated dragonfly or dragonfly+; use up-down",
             topology.name
         ))),
     }
 }
 
-/// The tables by which packets go to all hosts.
+/// The tables to all hosts.
 pub(super) fn tables(topology: &Topology, shape: Groups) -> Tables {
     let hosts = 0..topology.hosts.len();
     let table = |switch| hosts.clone().map(|host| minimal_port(shape, switch, host)).collect();
     Tables { out: (0..topology.switches.len()).map(table).collect() }
 }
 
-/// The output of a switch towards a host.
+/// The output port of a switch towards a host.
 pub(super) fn minimal_port(shape: Groups, switch: usize, host: usize) -> u16 {
     let (home, place) = (shape.home(host), shape.place(switch));
     if switch == home {
@@ -70,7 +70,7 @@ pub(super) fn minimal_port(shape: Groups, switch: usize, host: usize) -> u16 {
     shape.local_port(place, shape.place(home)).or_else(spine).unwrap_or(Tables::NO_ROUTE)
 }
 
-/// The output of a switch towards another group; `host` says over which of several links.
+/// The output port of a switch towards another group; `host` selects among several links.
 pub(super) fn port_to_group(shape: Groups, switch: usize, to: usize, host: usize) -> u16 {
     let (from, place, rounds) = (shape.group(switch), shape.place(switch), shape.rounds());
     let own = || (0..rounds).map(|round| shape.gate(from, to, round)).filter(|&(gate, _)| gate == place);
@@ -84,10 +84,10 @@ pub(super) fn port_to_group(shape: Groups, switch: usize, to: usize, host: usize
     shape.local_port(place, gate).or_else(leaf).unwrap_or(Tables::NO_ROUTE)
 }
 
-/// The lanes that make minimal routes free of deadlock: two in a dragonfly, one in a dragonfly+.
+/// The lanes that make minimal routes deadlock-free: two in a dragonfly, one in a dragonfly+.
 ///
 /// # Errors
-/// [`RoutingError::Unsuitable`] if it is neither, or too large for tables of lanes.
+/// [`RoutingError::Unsuitable`] if it is not a dragonfly or dragonfly+, or too large for tables of lanes.
 pub(super) fn stages(topology: &Topology) -> Result<Lanes, RoutingError> {
     let shape = groups_of(topology, "minimal")?;
     let (levels, mut maps) = super::lanes::same_everywhere(topology, [0; LEVELS])?;
@@ -108,7 +108,7 @@ pub(super) fn stages(topology: &Topology) -> Result<Lanes, RoutingError> {
 #[cfg(test)]
 mod tests {
     use super::super::lane_check::check_lanes;
-    use super::super::{RoutingSpec, analyse, deadlock_cycle};
+    use super::super::{RoutingSpec, analyze, deadlock_cycle};
     use super::*;
     use crate::topology::dragonfly::Dragonfly;
     use crate::topology::dragonfly_plus::DragonflyPlus;
@@ -138,7 +138,7 @@ mod tests {
     fn every_route_has_one_global_link_at_most() {
         for topology in networks() {
             let tables = RoutingSpec::Minimal(Minimal {}).compute(&topology).unwrap();
-            let found = analyse(&topology, &tables);
+            let found = analyze(&topology, &tables);
             assert_eq!((found.unroutable, &found.problems[..]), (0, &[][..]), "{}", topology.name);
             assert!(found.hops.len() <= 5, "at most four switches: {:?}", found.hops);
             let shape = shape(&topology);
@@ -152,16 +152,16 @@ mod tests {
                     };
                     let changes =
                         path.channels.iter().filter(|c| group(c.from.node) != group(c.to.node)).count();
-                    let apart =
+                    let differ =
                         shape.group(shape.home(from as usize)) != shape.group(shape.home(to as usize));
-                    assert_eq!(changes, usize::from(apart));
+                    assert_eq!(changes, usize::from(differ));
                 }
             }
         }
     }
 
     #[test]
-    fn lanes_make_them_free_of_deadlock() {
+    fn lanes_make_minimal_routes_deadlock_free() {
         let mut deadlocks = 0;
         for topology in networks() {
             let tables = RoutingSpec::Minimal(Minimal {}).compute(&topology).unwrap();
@@ -182,15 +182,15 @@ mod tests {
     fn uniform_traffic_loads_global_links_evenly() {
         let topology = Dragonfly::new(2, 4, 2).build().unwrap();
         let tables = RoutingSpec::Minimal(Minimal {}).compute(&topology).unwrap();
-        let loads = analyse(&topology, &tables).loads;
+        let loads = analyze(&topology, &tables).loads;
         let global = &loads[loads.len() - 36..];
         assert!(global.iter().all(|&both| both == [64, 64]), "8 hosts to 8 hosts: {global:?}");
     }
 
     #[test]
-    fn other_networks_are_refused() {
+    fn other_networks_are_rejected() {
         let star = crate::topology::star::Star::default().build().unwrap();
         let message = RoutingSpec::Minimal(Minimal {}).compute(&star).unwrap_err().to_string();
-        assert_eq!(message, "minimal: star of 7 is no generated dragonfly or dragonfly+; use up-down");
+        assert_eq!(message, "minimal: star of 7 is not a generated dragonfly or dragonfly+; use up-down");
     }
 }

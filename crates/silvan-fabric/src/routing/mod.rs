@@ -1,23 +1,24 @@
-//! Forwarding tables and what can be said of them before a run.
+//! Forwarding tables, and their analysis before a run.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! | --- | --- |
 //! | [`d_mod_k`] | D-mod-K on fat trees |
-//! | [`destination_tag`] | by the destination's digits, on one-way k-ary n-flies |
+//! | [`destination_tag`] | by the destination's digits, on unidirectional k-ary n-flies |
 //! | [`dimension_order`] | dimension by dimension, on tori, meshes and `HyperX` |
 //! | [`minimal`] | over one global link, on dragonflies and dragonfly+ |
-//! | [`valiant`] | the same over a group drawn for each pair of hosts, or for a packet where that is shorter |
+//! | [`valiant`] | over a random intermediate group per pair of hosts, or per packet if that is better
+//! (UGAL) |
 //! | [`up_down`] | up*/down* on any graph |
 //! | [`shortest_path`] | fewest hops on any graph, which may deadlock |
 //! | [`check`] | paths, loads and unroutable pairs of any tables |
-//! | [`adaptive`] | routes chosen switch by switch when a flow starts |
-//! | [`port_groups`] | ports among which each packet may choose |
-//! | [`deadlock`] | whether packets routed so can wait for each other in a circle |
-//! | [`lanes`] | service levels of paths, and the lanes that switches make of them |
-//! | [`lane_check`] | deadlock, lane by lane, of tables with those |
+//! | [`adaptive`] | routes selected switch by switch when a flow starts |
+//! | [`port_groups`] | ports among which each packet can select |
+//! | [`deadlock`] | whether packets can wait for each other in a cycle |
+//! | [`lanes`] | service levels of paths, and their mapping to lanes by switches |
+//! | [`lane_check`] | deadlock check per lane |
 //!
-//! Tables are destination based: where a packet goes next depends only on where it is and whither
-//! it is bound, as in InfiniBand's linear forwarding tables.
+//! Tables are destination based: the next hop of a packet depends only on its current switch and its
+//! destination, as in InfiniBand's linear forwarding tables.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ pub mod shortest_path;
 pub mod up_down;
 pub mod valiant;
 
-pub use check::{Analysis, Channel, LoadSummary, Path, analyse, analyse_lanes, trace, trace_lanes};
+pub use check::{Analysis, Channel, LoadSummary, Path, analyze, analyze_lanes, trace, trace_lanes};
 pub use deadlock::{ChannelName, cycle_text, deadlock_cycle};
 pub use lane_check::{LaneAnalysis, LaneVerdict, check_lanes};
 pub use lanes::{LaneMaps, Lanes, PathLevels};
@@ -52,23 +53,23 @@ use shortest_path::ShortestPath;
 use up_down::UpDown;
 use valiant::{Ugal, Valiant};
 
-/// Most entries (switches times hosts) of computed tables: 1 GB of memory.
+/// Maximum number of entries (switches times hosts) of computed tables: 1 GB of memory.
 pub const MAX_TABLE_ENTRIES: u64 = 500_000_000;
 
-/// Linear forwarding tables: for each switch and destination host the output port.
+/// Linear forwarding tables: the output port for each switch and destination host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
     /// `out[switch][host]` is the output port (from 1), or [`Tables::NO_ROUTE`].
     pub out: Vec<Vec<u16>>,
 }
 
-/// Why there are no tables, or why a packet does not arrive by them. Nodes are called by name.
+/// Why tables cannot be computed, or why a packet does not arrive with them. Nodes are given by name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
-    /// The network itself is not sound.
+    /// The network is invalid.
     #[error("{0}")]
     Topology(#[from] TopologyError),
-    /// The algorithm does not fit the network, or a parameter of it is wrong.
+    /// The algorithm does not support the network, or a parameter is invalid.
     #[error("{0}")]
     Unsuitable(String),
     /// Tables of the wrong size or with ports that do not exist.
@@ -77,39 +78,39 @@ pub enum RoutingError {
     /// A host that does not exist, or has no link.
     #[error("{0}")]
     BadHost(String),
-    /// A switch does not know the destination.
+    /// A switch has no entry for the destination.
     #[error("from {from} to {to}: switch {switch} has no route to {to}")]
     NoRoute {
         /// Source host.
         from: String,
         /// Destination host.
         to: String,
-        /// Where the packet is stuck.
+        /// The switch that cannot forward the packet.
         switch: String,
     },
-    /// The table names a port that leads nowhere.
+    /// The table names a port without a link.
     #[error("from {from} to {to}: switch {switch} sends out of port {port}, which has no link")]
     Unwired {
         /// Source host.
         from: String,
         /// Destination host.
         to: String,
-        /// Where the packet is stuck.
+        /// The switch that cannot forward the packet.
         switch: String,
         /// The table's entry.
         port: u16,
     },
-    /// The packet comes back to a switch where it was before.
-    #[error("from {from} to {to}: the route comes back to switch {switch} and goes round for ever")]
+    /// The packet returns to a switch that it has already passed.
+    #[error("from {from} to {to}: the route returns to switch {switch} and loops")]
     Loop {
         /// Source host.
         from: String,
         /// Destination host.
         to: String,
-        /// The first switch that is met twice.
+        /// The first switch that is passed twice.
         switch: String,
     },
-    /// The packet is delivered to somebody else.
+    /// The packet is delivered to another host.
     #[error("from {from} to {to}: switch {switch} delivers to host {arrived} by port {port}")]
     WrongHost {
         /// Source host.
@@ -120,33 +121,32 @@ pub enum RoutingError {
         switch: String,
         /// The table's entry.
         port: u16,
-        /// Who gets the packet.
+        /// The host that receives the packet.
         arrived: String,
     },
 }
 
 impl Tables {
-    /// The switch does not know this destination.
+    /// The switch has no route to the destination.
     pub const NO_ROUTE: u16 = 0;
 
-    /// Tables without any route, of the right size.
+    /// Tables of the correct size without any route.
     #[must_use]
     pub fn empty(topology: &Topology) -> Self {
         Self { out: vec![vec![Self::NO_ROUTE; topology.hosts.len()]; topology.switches.len()] }
     }
 
-    /// The output port of a switch towards a host, [`Tables::NO_ROUTE`] where there is no entry.
+    /// The output port of a switch towards a host, or [`Tables::NO_ROUTE`] if there is no entry.
     #[must_use]
     pub fn port(&self, switch: usize, host: usize) -> u16 {
         self.out.get(switch).and_then(|table| table.get(host)).copied().unwrap_or(Self::NO_ROUTE)
     }
 
-    /// Checks that there is a table per switch with an entry per host, and that every entry is a
-    /// port of its switch or [`Tables::NO_ROUTE`]. Whether packets arrive is for
-    /// [`analyse`] to say.
+    /// Checks that there is a table per switch with an entry per host, and that every entry is a port of
+    /// its switch or [`Tables::NO_ROUTE`]. [`analyze`] checks whether packets arrive.
     ///
     /// # Errors
-    /// [`RoutingError::BadTables`] with the first thing that does not hold.
+    /// [`RoutingError::BadTables`] with the first violated condition.
     pub fn validate(&self, topology: &Topology) -> Result<(), RoutingError> {
         let (tables, switches, hosts) = (self.out.len(), topology.switches.len(), topology.hosts.len());
         if tables != switches {
@@ -179,26 +179,27 @@ impl Tables {
 pub enum RoutingSpec {
     /// D-mod-K, for fat trees and bidirectional k-ary n-flies.
     DModK(DModK),
-    /// By the digits of the destination, for one-way k-ary n-flies.
+    /// By the digits of the destination, for unidirectional k-ary n-flies.
     DestinationTag(DestinationTag),
     /// Dimension by dimension, for tori, meshes and `HyperX`.
     DimensionOrder(DimensionOrder),
     /// Over the link between the two groups, for dragonflies and dragonfly+.
     Minimal(Minimal),
-    /// Over a group drawn for each pair of hosts, for dragonflies and dragonfly+.
+    /// Over a random group per pair of hosts, for dragonflies and dragonfly+.
     Valiant(Valiant),
-    /// Minimally or over a drawn group, by the load at the first switch, for dragonflies and dragonfly+.
+    /// Minimal or over a random group, depending on the load at the first switch, for dragonflies and
+    /// dragonfly+.
     Ugal(Ugal),
-    /// Up*/down*, free of deadlock on any graph.
+    /// Up*/down*, deadlock-free on any graph.
     UpDown(UpDown),
-    /// Fewest hops on any graph, which may deadlock where there are rings.
+    /// Fewest hops on any graph; can deadlock if there are rings.
     ShortestPath(ShortestPath),
 }
 
 impl RoutingSpec {
-    /// What suits a network without further thought: D-mod-K on a fat tree, destination-tag on a
-    /// multistage network of one-way links, dimension order on a torus, mesh or `HyperX`, minimal routes on a
-    /// dragonfly, the fewest hops on other networks with one-way links, up*/down* elsewhere.
+    /// The default routing of a network: D-mod-K on a fat tree, destination-tag on a unidirectional
+    /// multistage network, dimension order on a torus, mesh or `HyperX`, minimal routes on a dragonfly,
+    /// fewest hops on other networks with unidirectional links, up*/down* otherwise.
     #[must_use]
     pub fn suitable(topology: &Topology) -> Self {
         match topology.shape {
@@ -211,18 +212,18 @@ impl RoutingSpec {
         }
     }
 
-    /// Computes the tables; all pairs of hosts are routed.
+    /// Computes the tables, in which all pairs of hosts are routed.
     ///
     /// # Errors
-    /// [`RoutingError::Topology`] if the network is not sound, [`RoutingError::Unsuitable`] if
-    /// the algorithm cannot route it.
+    /// [`RoutingError::Topology`] if the network is invalid, [`RoutingError::Unsuitable`] if the algorithm
+    /// cannot route it.
     pub fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         topology.validate()?;
         let (switches, hosts) = (topology.switches.len() as u64, topology.hosts.len() as u64);
         if switches * hosts > MAX_TABLE_ENTRIES {
             return Err(RoutingError::Unsuitable(format!(
                 "tables of {switches} switches for {hosts} hosts have more than {MAX_TABLE_ENTRIES} entries, the \
-                 largest number; choose a smaller network"
+                 maximum; choose a smaller network"
             )));
         }
         match self {
@@ -237,11 +238,11 @@ impl RoutingSpec {
         }
     }
 
-    /// The lanes that make its routes free of deadlock on a topology that it can route, for routings that have
-    /// such: dimension order, minimal, Valiant and UGAL routes.
+    /// The lanes that make its routes deadlock-free, for algorithms that define such lanes: dimension
+    /// order, minimal, Valiant and UGAL routes. The algorithm must support the topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if the network is not of their kind, or too large.
+    /// [`RoutingError::Unsuitable`] if the network is of another family, or too large.
     pub fn lanes(&self, topology: &Topology) -> Result<Option<Lanes>, RoutingError> {
         match self {
             Self::DimensionOrder(_) => dimension_order::datelines(topology).map(Some),
@@ -285,12 +286,12 @@ mod tests {
     fn the_suitable_algorithm_routes_every_family() {
         for topology in [Dumbbell::default().build().unwrap(), KAryNTree::new(2, 3).build().unwrap()] {
             let tables = RoutingSpec::suitable(&topology).compute(&topology).unwrap();
-            assert_eq!(analyse(&topology, &tables).unroutable, 0, "{}", topology.name);
+            assert_eq!(analyze(&topology, &tables).unroutable, 0, "{}", topology.name);
         }
     }
 
     #[test]
-    fn unsound_networks_and_tables_are_refused() {
+    fn invalid_networks_and_tables_are_rejected() {
         let mut testbed = Dumbbell::default().build().unwrap();
         let mut tables = RoutingSpec::suitable(&testbed).compute(&testbed).unwrap();
         assert_eq!(tables.validate(&testbed), Ok(()));

@@ -1,14 +1,14 @@
-//! Groups of ports among which a switch may choose for a destination, as subnet managers set them up for
-//! adaptive routing: all ports that lead there by the fewest hops.
+//! Groups of output ports among which a switch can select for a destination, as subnet managers configure
+//! them for adaptive routing: all ports on a shortest route to the destination.
 //!
 //! ```text
-//!   S1   S2   S3      a leaf may send up by any of its ports, but packets for its own hosts;
-//!    \   |   /        a spine has one port down to each leaf, and no choice
+//! S1   S2   S3      a leaf can send up through any port, except packets for its own hosts;
+//! \   |   /        a spine has one port down to each leaf, and no alternatives
 //!      leaf
 //! ```
 //!
-//! A switch whose forwarding table names another port for a destination has that one alone. What does not choose
-//! takes the table's port, which is always one of the group.
+//! If the forwarding table of a switch contains a port that is not on a shortest route, only that port is
+//! used. Packets that do not select use the table's port, which is always a member of the group.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::topology::Topology;
 /// The groups of one switch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choices {
-    /// Per host, which of `groups`.
+    /// For each host, the index into `groups`.
     of_host: Vec<u32>,
-    /// Ports (from 1), ascending; none where there is no route.
+    /// Ports (from 1) in ascending order; empty if there is no route.
     groups: Vec<Box<[u16]>>,
 }
 
 impl Choices {
-    /// The ports towards a host; none without a route.
+    /// The ports towards a host; empty without a route.
     #[inline]
     #[must_use]
     pub fn ports(&self, host: usize) -> &[u16] {
@@ -36,7 +36,7 @@ impl Choices {
     }
 }
 
-/// See the module.
+/// The port groups of all switches; see the module documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortGroups {
     /// By switch.
@@ -44,7 +44,7 @@ pub struct PortGroups {
 }
 
 impl PortGroups {
-    /// Those of a network whose tables have been checked.
+    /// Computes the groups of a network whose tables have been checked.
     #[must_use]
     pub fn new(topology: &Topology, tables: &Tables) -> Self {
         let graph = Graph::new(topology);
@@ -81,14 +81,15 @@ impl PortGroups {
         self.switches.get(switch).map_or(&[], |choices| choices.ports(host))
     }
 
-    /// A circle in which packets can wait for each other, whichever ports they choose; none if they cannot.
+    /// A cycle in which packets can wait for each other with some selection of ports; `None` if there is
+    /// none.
     #[must_use]
     pub fn deadlock_cycle(&self, topology: &Topology) -> Option<Vec<ChannelName>> {
         let wiring = topology.wiring();
         let network = Network::new(topology, &wiring);
         let mut dependencies = Dependencies::new(&network, 1);
         let hosts_at = network.hosts_at();
-        // The last destination for which a switch was met.
+        // The last destination for which each switch was visited.
         let mut met = vec![usize::MAX; hosts_at.len()];
         for (to, home) in network.homes.iter().enumerate() {
             if self.is_alike(to, *home) {
@@ -121,8 +122,8 @@ impl PortGroups {
         Some(named(topology, &wiring, dependencies.cycle(&network)?))
     }
 
-    /// Whether packets for a host go by the same ports as those for the host before it, but for the last: then
-    /// they wait for the same.
+    /// Whether packets for a host use the same ports as those for the previous host, except the last port:
+    /// they then have the same dependencies.
     fn is_alike(&self, host: usize, home: Option<u32>) -> bool {
         let mut others =
             self.switches.iter().enumerate().filter(|&(at, _)| home.is_none_or(|h| h as usize != at));
@@ -130,8 +131,8 @@ impl PortGroups {
     }
 }
 
-/// The ports of a switch by which it is fewer hops to the switch that `hops` are counted from, or those of its own
-/// hosts.
+/// The ports of a switch that lead closer to the switch from which `hops` are counted, or to the switch's
+/// own hosts.
 fn nearer(graph: &Graph, hops: &[u32], switch: usize) -> Vec<u16> {
     let is_nearer = |to: u32| hops[to as usize] != FAR && hops[to as usize] < hops[switch];
     graph.edges(switch).iter().filter(|edge| is_nearer(edge.to)).map(|edge| edge.port).collect()
@@ -152,7 +153,8 @@ mod tests {
         (tables, found)
     }
 
-    /// Two leaves with two hosts each, two spines; a leaf has two links to the first spine and one to the other.
+    /// Two leaves with two hosts each, two spines; a leaf has two links to the first spine and one to the
+    /// second.
     fn leaves_and_spines() -> Topology {
         let link = |from: &str, to: &str| CustomLink {
             from: from.to_owned(),
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_may_send_up_by_any_port_and_a_spine_down_by_all_that_lead_there() {
+    fn a_leaf_can_use_any_up_port_and_a_spine_all_ports_to_the_leaf() {
         let topology = leaves_and_spines();
         let (tables, groups) = groups(&topology);
         let of = |switch: usize| (0..4).map(|host| groups.ports(switch, host)).collect::<Vec<_>>();
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_have_a_choice_up_and_none_down_and_do_not_deadlock() {
+    fn trees_have_alternatives_only_upwards_and_do_not_deadlock() {
         let topology = KAryNTree::new(3, 3).build().unwrap();
         let (_, groups) = groups(&topology);
         for (switch, choices) in groups.switches.iter().enumerate() {
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_off_the_fewest_hops_leaves_no_choice() {
+    fn a_table_entry_off_the_shortest_routes_has_no_alternatives() {
         let topology = leaves_and_spines();
         let (mut tables, _) = groups(&topology);
         tables.out[2][3] = 1;
@@ -220,7 +222,7 @@ mod tests {
         let groups = PortGroups::new(&topology, &tables);
         assert_eq!((groups.ports(2, 3), groups.ports(2, 2)), (&[1][..], &[3, 4][..]));
         assert_eq!(groups.ports(0, 3), &[] as &[u16]);
-        // From L0 nobody comes to H3 any more; from L1's other side S0 sends back to L0.
+        // Packets to H3 do not pass L0 any more; from L1's side, S0 sends back to L0.
         assert_eq!(groups.deadlock_cycle(&topology), None);
         tables.out[0][3] = 3;
         let groups = PortGroups::new(&topology, &tables);

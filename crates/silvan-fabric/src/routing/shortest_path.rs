@@ -1,7 +1,7 @@
-//! Fewest hops on any graph, ties balanced over ports.
+//! Fewest hops on any graph, balanced over equally good ports.
 //!
-//! Nothing keeps the channels of a ring from depending on each other in a circle, so these tables
-//! can deadlock (on a ring of four or more switches they do); see [`super::deadlock_cycle`].
+//! The channels of a ring can depend on each other in a cycle, so these tables can deadlock (on a ring of
+//! four or more switches they do); see [`super::deadlock_cycle`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,14 +10,14 @@ use super::graph::{Balancer, FAR, Graph};
 use super::{RoutingError, Tables};
 use crate::topology::Topology;
 
-/// Fewest hops, ties going to the port with the fewest destinations so far (much as in OpenSM's
-/// minhop). It may deadlock where the network has rings. No parameters.
+/// Fewest hops; among equally good ports, the one with the fewest destinations so far (similar to OpenSM's
+/// minhop). It can deadlock if the network has rings. No parameters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShortestPath {}
 
 impl ShortestPath {
-    /// Computes the tables of a sound topology.
+    /// Computes the tables of a valid topology.
     ///
     /// # Errors
     /// [`RoutingError::Unsuitable`] if a host cannot be reached.

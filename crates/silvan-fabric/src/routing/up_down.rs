@@ -1,13 +1,13 @@
-//! Up*/down* on any graph: free of deadlock with one virtual lane.
+//! Up*/down* on any graph: deadlock-free with one virtual lane.
 //!
-//! Switches are ranked by their distance from the roots, those of equal distance by their
-//! number. A hop towards a better rank goes up, any other down, and a path goes up first and down
-//! after, never up again; so no circle of channels can wait for itself.
+//! Switches are ranked by their distance from the roots, and those of equal distance by their number. A hop
+//! to a switch of better rank goes up, any other hop goes down. A path first goes up and then down, and
+//! never up again, so there is no dependency cycle.
 //!
-//! The tables know the destination only, not whether a packet has already gone down. Therefore
-//! a switch from which some path leads down all the way takes the shortest such path, although a
-//! shorter one may begin upwards; every other switch goes up, by the shortest way to a switch of
-//! the first kind. Whoever comes down thus never meets an entry that goes up.
+//! The tables depend only on the destination, not on whether a packet has already gone down. Therefore, a
+//! switch with a path that goes down all the way uses the shortest such path, even if a shorter path starts
+//! upwards. Every other switch sends up, on the shortest path to a switch of the first type. A packet that
+//! goes down thus never meets an entry that goes up.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,15 +16,15 @@ use super::graph::{Balancer, FAR, Graph};
 use super::{RoutingError, Tables};
 use crate::topology::{Shape, Topology};
 
-/// Most steps of the search for a root, about ten seconds.
+/// Maximum number of steps of the search for a root, about ten seconds.
 const MAX_SEARCH: u64 = 4_000_000_000;
 
-/// Up*/down* routing, ties going to the port with the fewest destinations so far.
+/// Up*/down* routing; among equally good ports, the one with the fewest destinations so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpDown {
-    /// The switch at the top, or several. By default on a fat tree all its top switches, on any
-    /// other graph the switch whose farthest host is nearest (the first of several).
+    /// The switch at the top, or several switches. Default: on a fat tree, all its top switches; on any
+    /// other graph, the switch with the smallest distance to its farthest host (the first of several).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Roots>,
 }
@@ -40,15 +40,15 @@ pub enum Roots {
 }
 
 impl UpDown {
-    /// Computes the tables of a sound topology.
+    /// Computes the tables of a valid topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if a root does not exist, or if several roots leave a pair
-    /// of hosts without a legal path (one root never does); or if links are one-way.
+    /// [`RoutingError::Unsuitable`] if a root does not exist, if several roots leave a pair of hosts
+    /// without a legal path (with one root, this never happens), or if links are unidirectional.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         if topology.has_one_way_links() {
             return Err(RoutingError::Unsuitable(format!(
-                "up-down: {} has one-way links, and what goes up must come down; use destination-tag on a \
+                "up-down: {} has unidirectional links, but up*/down* needs both directions; use destination-tag on a \
                  k-ary n-fly, or shortest-path",
                 topology.name
             )));
@@ -62,7 +62,7 @@ impl UpDown {
 
         let mut balancer = Balancer::new(topology, &graph);
         for home in graph.homes() {
-            // Searched backwards from the home: a packet goes from `to` to `from`.
+            // Searched backwards from the home switch: a packet goes from `to` to `from`.
             let down = graph.hops(&[home], is_up);
             let mut cost = down.clone();
             for &switch in by_rank.iter().filter(|&&s| down[s] == FAR) {
@@ -95,7 +95,7 @@ impl UpDown {
         let find = |name: &String| {
             topology.switch_named(name).map(|s| s as usize).ok_or_else(|| {
                 RoutingError::Unsuitable(format!(
-                    "up-down: `root` = {name:?} is no switch of this network; its switches are named like {:?}",
+                    "up-down: `root` = {name:?} is not a switch of this network; its switches are named like {:?}",
                     topology.switches.first().map_or("", |s| s.name.as_str())
                 ))
             })
@@ -112,7 +112,7 @@ fn default_roots(topology: &Topology, graph: &Graph) -> Result<Vec<usize>, Routi
     }
     if graph.len() as u64 * (graph.len() + graph.edge_count()) as u64 > MAX_SEARCH {
         return Err(RoutingError::Unsuitable(format!(
-            "up-down: a network of {} switches is too large to look for its middle; name a switch as `root`",
+            "up-down: a network of {} switches is too large to search for a root; name a switch as `root`",
             graph.len()
         )));
     }
@@ -125,7 +125,7 @@ fn default_roots(topology: &Topology, graph: &Graph) -> Result<Vec<usize>, Routi
 
 #[cfg(test)]
 mod tests {
-    use super::super::{RoutingSpec, analyse, deadlock_cycle};
+    use super::super::{RoutingSpec, analyze, deadlock_cycle};
     use super::*;
     use crate::topology::dumbbell::Dumbbell;
     use crate::topology::k_ary_n_tree::KAryNTree;
@@ -136,7 +136,7 @@ mod tests {
     use crate::topology::{Link, Shape};
     use proptest::prelude::*;
 
-    /// A connected graph: switch `i` hangs on one of those before it, and some more links.
+    /// A connected graph: switch `i` is connected to one of the earlier ones, with some additional links.
     fn random_graph() -> impl Strategy<Value = Topology> {
         let tree = prop::collection::vec(any::<prop::sample::Index>(), 0..14);
         let more = prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..20);
@@ -176,7 +176,7 @@ mod tests {
             let named = topology.switches.get(root).map(|s| Roots::One(s.name.clone()));
             let tables = RoutingSpec::UpDown(UpDown { root: named }).compute(&topology).unwrap();
             prop_assert_eq!(tables.validate(&topology), Ok(()));
-            let analysis = analyse(&topology, &tables);
+            let analysis = analyze(&topology, &tables);
             prop_assert_eq!(analysis.problems, Vec::<String>::new());
             prop_assert_eq!(analysis.unroutable, 0);
             prop_assert_eq!(deadlock_cycle(&topology, &tables), None);
@@ -185,7 +185,7 @@ mod tests {
         #[test]
         fn shortest_paths_are_shortest(topology in random_graph()) {
             let tables = RoutingSpec::ShortestPath(Default::default()).compute(&topology).unwrap();
-            let short = analyse(&topology, &tables);
+            let short = analyze(&topology, &tables);
             prop_assert_eq!(short.unroutable, 0);
             let graph = Graph::new(&topology);
             let mut hops = 0;
@@ -203,38 +203,42 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_is_the_root() {
-        // A chain S0 - S1 - S2 - S3 - S4 with a host on each switch.
+    fn the_center_is_the_root() {
+        // A chain S0 - S1 - S2 - S3 - S4 with one host per switch.
         let chain = wire(5, &[(0, 1), (1, 2), (2, 3), (3, 4)], &[1; 5]);
         assert_eq!(default_roots(&chain, &Graph::new(&chain)), Ok(vec![2]));
         let tree = TwoLevelFatTree::new(3, 2, 2).build().unwrap();
         assert_eq!(default_roots(&tree, &Graph::new(&tree)), Ok(vec![3, 4]), "the spines");
         let anonymous = Topology { shape: Shape::Arbitrary, ..tree };
-        assert_eq!(default_roots(&anonymous, &Graph::new(&anonymous)), Ok(vec![3]), "hosts are what counts");
+        assert_eq!(
+            default_roots(&anonymous, &Graph::new(&anonymous)),
+            Ok(vec![3]),
+            "distances are measured to hosts"
+        );
     }
 
     #[test]
     fn fat_trees_are_balanced_from_all_their_spines() {
         let topology = FatTree648::default().build().unwrap();
         let tables = RoutingSpec::UpDown(UpDown::default()).compute(&topology).unwrap();
-        let analysis = analyse(&topology, &tables);
+        let analysis = analyze(&topology, &tables);
         assert_eq!(analysis.unroutable, 0);
         let loads = &analysis.between_switches;
         assert_eq!((loads.channels, loads.min, loads.max), (1296, 630, 630));
     }
 
     #[test]
-    fn high_switches_spread_what_comes_by_them() {
+    fn high_switches_balance_the_destinations_that_pass_them() {
         let topology = KAryNTree::new(4, 3).build().unwrap();
         for routing in [RoutingSpec::UpDown(UpDown::default()), RoutingSpec::ShortestPath(Default::default())]
         {
-            let loads = analyse(&topology, &routing.compute(&topology).unwrap()).between_switches;
-            assert_eq!((loads.min, loads.max), (48, 60), "as even as D-mod-K makes them");
+            let loads = analyze(&topology, &routing.compute(&topology).unwrap()).between_switches;
+            assert_eq!((loads.min, loads.max), (48, 60), "as even as with D-mod-K");
         }
     }
 
     #[test]
-    fn wrong_roots_are_named() {
+    fn invalid_roots_are_reported() {
         let testbed = Dumbbell::default().build().unwrap();
         let message = |topology: &Topology, root| {
             let spec = RoutingSpec::UpDown(UpDown { root: Some(root) });
@@ -242,7 +246,7 @@ mod tests {
         };
         assert_eq!(
             message(&testbed, Roots::One("H1".to_owned())),
-            "up-down: `root` = \"H1\" is no switch of this network; its switches are named like \"S1\""
+            "up-down: `root` = \"H1\" is not a switch of this network; its switches are named like \"S1\""
         );
         assert_eq!(
             message(&testbed, Roots::Several(Vec::new())),

@@ -1,13 +1,13 @@
-//! Valiant routes of dragonflies and dragonfly+: minimally to a group drawn for the pair of source and
-//! destination, and minimally on from there (Valiant 1982; Kim and others 2008). [`Ugal`] chooses for each packet
-//! between such a way and the minimal one.
+//! Valiant routes of dragonflies and dragonfly+: minimal to a random intermediate group, which depends on
+//! the pair of source and destination, and minimal from there (Valiant 1982; Kim and others 2008). [`Ugal`]
+//! selects for each packet between such a route and the minimal one.
 //!
-//! The group is another than those of the two; within a group, and where there are no more than two groups,
-//! routes are minimal. It depends on the pair and the parameter `draw` alone, so packets of a pair arrive in
-//! order and the routes can be checked before a run.
+//! The intermediate group differs from the groups of source and destination; within a group, and if there
+//! are only two groups, routes are minimal. It depends only on the pair and the parameter `draw`, so
+//! packets of a pair arrive in order and the routes can be checked before a run.
 //!
 //! ```text
-//!   dragonfly     source group    group between    destination's
+//! dragonfly     source group    intermediate     destination's
 //!                 local 0         local 1          local 2          lanes
 //!                       global 0         global 1
 //!
@@ -15,10 +15,10 @@
 //!                       global 0         global 1
 //! ```
 //!
-//! Every link waits for those after it in this order only, so three lanes are enough for a dragonfly and two
-//! for a dragonfly+. Which stage a packet is in follows from the switch it is at, its source and its
-//! destination: forwarding tables that know the destination only are not enough, and SL-to-VL tables that know
-//! ports and level neither.
+//! Dependencies lead only in this order, so three lanes are sufficient for a dragonfly and two for a
+//! dragonfly+. The stage of a packet follows from its switch, its source and its destination. Forwarding
+//! tables, which depend only on the destination, cannot represent this, and neither can SL-to-VL tables,
+//! which depend on ports and level.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,29 +30,29 @@ use super::minimal::{groups_of, minimal_port, port_to_group, tables};
 use super::{RoutingError, Tables};
 use crate::topology::{Groups, Inside, Topology};
 
-/// Over a group drawn for each pair of hosts, for dragonflies and dragonfly+. Needs
-/// `lanes.assignment = "routing"`, with three lanes in a dragonfly and two in a dragonfly+.
+/// Over a random group for each pair of hosts, for dragonflies and dragonfly+. Needs `lanes.assignment =
+/// "routing"`, with three lanes in a dragonfly and two in a dragonfly+.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Valiant {
-    /// Which of the possible drawings it is.
+    /// Selects one of the possible random assignments of groups to pairs.
     #[serde(default)]
     pub draw: u32,
 }
 
 impl Valiant {
-    /// The tables of minimal routes, by which packets leave the group between.
+    /// The tables of minimal routes, which packets follow from the intermediate group.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if it is no generated dragonfly or dragonfly+.
+    /// [`RoutingError::Unsuitable`] if it is not a generated dragonfly or dragonfly+.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         Ok(tables(topology, groups_of(topology, "valiant")?))
     }
 
-    /// The detours, and the lanes that make them free of deadlock.
+    /// The detours, and the lanes that make them deadlock-free.
     ///
     /// # Errors
-    /// As [`Valiant::compute`]; a network too large for tables of lanes.
+    /// As [`Valiant::compute`]; and if the network is too large for tables of lanes.
     pub(super) fn lanes(&self, topology: &Topology) -> Result<Lanes, RoutingError> {
         let shape = groups_of(topology, "valiant")?;
         let (levels, maps) = super::lanes::same_everywhere(topology, [0; LEVELS])?;
@@ -60,15 +60,16 @@ impl Valiant {
     }
 }
 
-/// UGAL-L (Kim and others 2008): each packet goes minimally or over a group drawn for it, whichever its first
-/// switch takes for shorter by its own queues: minimally if `q_min * H_min <= q_val * H_val + bias`, where q are bytes
-/// that wait for the way's port or are in the buffer at its far end, and H the links between switches. For
-/// dragonflies and dragonfly+. Needs `lanes.assignment = "routing"`, with three lanes in a dragonfly and two in a
-/// dragonfly+. Receivers deliver in order; control packets go minimally.
+/// UGAL-L (Kim and others 2008): each packet uses the minimal route or a route over a random group,
+/// selected by the queues of its first switch. It uses the minimal route if `q_min * H_min <= q_val * H_val
+/// + bias`, where q is the number of bytes that wait for the output port of the route or occupy the buffer
+/// at its far end, and H is the number of links between switches. For dragonflies and dragonfly+. Needs
+/// `lanes.assignment = "routing"`, with three lanes in a dragonfly and two in a dragonfly+. Receivers
+/// deliver in order; control packets use minimal routes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ugal {
-    /// What minimal ways have in advance: bytes times links.
+    /// Bias in favor of minimal routes: bytes multiplied by links.
     #[serde(default)]
     pub bias: Bytes,
 }
@@ -77,15 +78,15 @@ impl Ugal {
     /// The tables of minimal routes.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if it is no generated dragonfly or dragonfly+.
+    /// [`RoutingError::Unsuitable`] if it is not a generated dragonfly or dragonfly+.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         Ok(tables(topology, groups_of(topology, "ugal")?))
     }
 
-    /// The detours, and the lanes that make them free of deadlock.
+    /// The detours, and the lanes that make them deadlock-free.
     ///
     /// # Errors
-    /// As [`Ugal::compute`]; a network too large for tables of lanes.
+    /// As [`Ugal::compute`]; and if the network is too large for tables of lanes.
     pub(super) fn lanes(&self, topology: &Topology) -> Result<Lanes, RoutingError> {
         let shape = groups_of(topology, "ugal")?;
         let (levels, maps) = super::lanes::same_everywhere(topology, [0; LEVELS])?;
@@ -97,16 +98,16 @@ impl Ugal {
     }
 }
 
-/// What the group between is drawn for.
+/// Whether the intermediate group is selected per pair or per packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Drawn {
-    /// A pair of hosts.
+    /// Per pair of hosts.
     PerPair(u32),
-    /// A packet, which may go minimally, too.
+    /// Per packet, which may also use the minimal route.
     PerPacket { bias: Bytes },
 }
 
-/// The groups between, and the lanes on the way there and on.
+/// The intermediate groups, and the lanes before and after them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detours {
     shape: Groups,
@@ -114,7 +115,7 @@ pub struct Detours {
 }
 
 impl Detours {
-    /// Lanes that it takes.
+    /// Number of lanes that the detours need.
     #[must_use]
     pub fn lanes(&self) -> u8 {
         match self.shape.inside {
@@ -123,7 +124,7 @@ impl Detours {
         }
     }
 
-    /// What minimal ways have in advance, where each packet decides.
+    /// The bias in favor of minimal routes, if each packet selects its route.
     #[must_use]
     pub fn bias(&self) -> Option<Bytes> {
         match self.drawn {
@@ -132,13 +133,14 @@ impl Detours {
         }
     }
 
-    /// The groups that packets from one group to another may go over, besides minimally.
+    /// Number of groups, which bounds the number of possible detours.
     #[must_use]
     pub fn groups(&self) -> usize {
         usize::from(self.shape.groups)
     }
 
-    /// The group over which packets of a pair go, if it is a third; where each packet decides, none.
+    /// The intermediate group of a pair; `None` if there is no third group, or if each packet selects its
+    /// route.
     #[must_use]
     pub fn of_pair(&self, src: usize, dst: usize) -> Option<usize> {
         match self.drawn {
@@ -147,35 +149,35 @@ impl Detours {
         }
     }
 
-    /// The group that a random number says, of those that are neither the source's nor the destination's; none if the
-    /// two are in one group, or there is no other.
+    /// The group that a random number selects among those that are neither the source's nor the
+    /// destination's; `None` if both are in one group or there is no other group.
     #[must_use]
     pub fn third(&self, number: u64, src: usize, dst: usize) -> Option<usize> {
         let (from, to) = (self.shape.group(self.shape.home(src)), self.shape.group(self.shape.home(dst)));
         if from == to || self.groups() < 3 {
             return None;
         }
-        // The number among all groups but the two.
+        // The index among all groups except these two.
         let number = (number % (self.groups() as u64 - 2)) as usize;
         let (low, high) = (from.min(to), from.max(to));
         let skipped = number + usize::from(number >= low);
         Some(skipped + usize::from(skipped >= high))
     }
 
-    /// Whether a switch is that of a host.
+    /// Whether a host is connected to a switch.
     #[must_use]
     pub fn is_home(&self, switch: usize, host: usize) -> bool {
         self.shape.home(host) == switch
     }
 
-    /// Where a switch sends a packet of a pair, and on which lane, if its table names `port` for the destination;
-    /// where each packet decides, one that goes minimally.
+    /// The output port and lane for a packet of a pair, if the table names `port` for the destination; if
+    /// each packet selects its route, for a packet on the minimal route.
     #[must_use]
     pub fn step(&self, switch: usize, port: u16, src: usize, dst: usize) -> (u16, u8) {
         self.step_over(switch, port, (src, dst), self.of_pair(src, dst))
     }
 
-    /// Where a switch sends a packet that goes over a group, or minimally, and on which lane, if its table names
+    /// The output port and lane for a packet with or without an intermediate group, if the table names
     /// `port` for the destination.
     #[must_use]
     pub fn step_over(
@@ -193,7 +195,8 @@ impl Detours {
         }
         let lane = match shape.inside {
             Inside::Mesh => 1 + u8::from(at == to),
-            // In the group between, what comes to a spine that has no link on goes down and up again.
+            // In the intermediate group, a packet at a spine without a link to the next group goes down and
+            // up again.
             Inside::LeavesAndSpines { leaves } => {
                 let is_spine = shape.place(switch) >= usize::from(leaves);
                 u8::from(at == to || !is_spine || port > leaves)
@@ -202,8 +205,8 @@ impl Detours {
         (port, lane)
     }
 
-    /// Links between switches on the way of a packet from the switch of its source on; `next` gives the switch at the
-    /// end of a port.
+    /// Number of links between switches on the route of a packet from its first switch on; `next` returns
+    /// the switch at the end of a port.
     #[must_use]
     pub fn links(
         &self,
@@ -213,7 +216,7 @@ impl Detours {
     ) -> u64 {
         let (mut at, home) = (self.shape.home(src), self.shape.home(dst));
         let mut links = 0;
-        // At most three groups, of each at most four switches.
+        // At most three groups, with at most four switches each.
         while at != home && links < 16 {
             let port = minimal_port(self.shape, at, dst);
             at = next(at, self.step_over(at, port, (src, dst), between).0);
@@ -226,7 +229,7 @@ impl Detours {
 #[cfg(test)]
 mod tests {
     use super::super::lane_check::{check_folded, check_lanes};
-    use super::super::{RoutingSpec, analyse_lanes, trace_lanes};
+    use super::super::{RoutingSpec, analyze_lanes, trace_lanes};
     use super::*;
     use crate::topology::dragonfly::Dragonfly;
     use crate::topology::dragonfly_plus::DragonflyPlus;
@@ -251,7 +254,7 @@ mod tests {
         (spec.compute(topology).unwrap(), spec.lanes(topology).unwrap().unwrap())
     }
 
-    /// The groups that packets from one host to another pass, each once.
+    /// The groups that packets pass on the route between two hosts, without repetition.
     fn groups_on_way(topology: &Topology, tables: &Tables, lanes: &Lanes, from: u32, to: u32) -> Vec<usize> {
         let (wiring, shape) = (topology.wiring(), groups_of(topology, "valiant").unwrap());
         let path = trace_lanes(topology, &wiring, (tables, Some(lanes)), from, to).unwrap();
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_go_over_one_other_group_and_arrive() {
+    fn packets_use_one_intermediate_group_and_arrive() {
         for topology in networks() {
             let shape = groups_of(&topology, "valiant").unwrap();
             let (tables, lanes) = routed(&topology, 3);
@@ -281,7 +284,7 @@ mod tests {
                     assert_eq!(groups.len(), expected, "{}: {groups:?}", topology.name);
                 }
             }
-            let found = analyse_lanes(&topology, &tables, Some(&lanes));
+            let found = analyze_lanes(&topology, &tables, Some(&lanes));
             let pairs = topology.hosts.len() as u64 * (topology.hosts.len() as u64 - 1);
             assert_eq!((found.pairs, found.unroutable), (pairs, 0));
             assert!(found.hops.len() <= 8, "at most seven switches: {:?}", found.hops);
@@ -289,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_make_them_free_of_deadlock_and_fewer_do_not() {
+    fn the_lanes_prevent_deadlock_and_fewer_lanes_do_not() {
         let mut deadlocks = 0;
         for topology in networks() {
             for draw in 0..3 {
@@ -304,14 +307,14 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_decide_go_by_any_way_without_deadlock() {
+    fn adaptive_packets_use_any_route_without_deadlock() {
         for topology in networks() {
             let spec = RoutingSpec::Ugal(Ugal { bias: Bytes(5) });
             let (tables, lanes) = (spec.compute(&topology).unwrap(), spec.lanes(&topology).unwrap().unwrap());
             assert_eq!((lanes.bias(), routed(&topology, 0).1.bias()), (Some(Bytes(5)), None));
             let found = check_lanes(&topology, &tables, &lanes);
             assert_eq!((&found.cycle, found.discarded), (&None, 0), "{}", topology.name);
-            // All that some draw of Valiant's routes uses, and minimal ways on the same lanes.
+            // All channels that some Valiant assignment uses, and minimal routes on the same lanes.
             let of_one = check_lanes(&topology, &tables, &routed(&topology, 0).1);
             for verdict in &found.lanes {
                 let fewer = of_one.lanes.iter().find(|other| other.lane == verdict.lane);
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_have_the_links_that_they_are_traced_with() {
+    fn the_number_of_links_of_routes_agrees_with_traces() {
         for topology in networks() {
             let wiring = topology.wiring();
             let next = |at: usize, port: u16| match wiring.switches[at][usize::from(port) - 1].unwrap().0.node
@@ -339,7 +342,7 @@ mod tests {
                 }
                 let path =
                     trace_lanes(&topology, &wiring, (&tables, Some(&lanes)), from as u32, to as u32).unwrap();
-                // Those of the hosts are not between switches.
+                // Links of hosts are not between switches.
                 let traced = path.channels.len() as u64 - 2;
                 assert_eq!(detours.links((from, to), detours.of_pair(from, to), next), traced);
                 assert!(detours.links((from, to), None, next) <= 3);
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_between_are_drawn_evenly() {
+    fn intermediate_groups_are_uniformly_distributed() {
         let topology = Dragonfly::new(2, 4, 2).build().unwrap();
         let (tables, lanes) = routed(&topology, 0);
         let mut met = [0u32; 9];
@@ -362,6 +365,6 @@ mod tests {
             let way = |lanes| groups_on_way(&topology, &tables, lanes, 0, to)[1];
             way(&lanes) != way(&other)
         });
-        assert!(differs, "another draw draws others");
+        assert!(differs, "another value of draw selects other groups");
     }
 }

@@ -4,7 +4,7 @@
 use silvan_engine::{Bytes, Rate, Time};
 
 use crate::config::Config;
-use crate::routing::{Analysis, Tables, analyse_lanes};
+use crate::routing::{Analysis, Tables, analyze_lanes};
 use crate::topology::{NodeRef, Topology};
 
 /// A network's longest way there and back when nothing is in it.
@@ -32,7 +32,7 @@ impl RoundTrip {
     /// longest.
     #[must_use]
     pub fn of(topology: &Topology, tables: &Tables, config: &Config) -> Self {
-        Self::from_analysis(topology, &analyse_lanes(topology, tables, config.path_lanes.as_deref()), config)
+        Self::from_analysis(topology, &analyze_lanes(topology, tables, config.path_lanes.as_deref()), config)
     }
 
     /// As [`Self::of`], where routes have been analysed already.

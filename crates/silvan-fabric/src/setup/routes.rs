@@ -88,7 +88,7 @@ pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Re
         }
     }
     if !config.traffic.is_empty() {
-        let analysis = routing::analyse(topology, tables);
+        let analysis = routing::analyze(topology, tables);
         if analysis.unroutable > 0 {
             let first = analysis.problems.first().cloned().unwrap_or_default();
             return Err(Reason::Unroutable { pairs: analysis.unroutable, first }.at("routing.kind"));

@@ -12,12 +12,12 @@
 //!   ]
 //! ```
 //!
-//! An end names a port ("S1:4"), or only the node ("S1"), which takes its lowest port that no
-//! link names and no earlier link took. The same two switches may be linked several times.
+//! An end names a port ("S1:4"), or only the node ("S1"), which then uses its lowest port that no link
+//! names and no earlier link uses. Two switches may be connected by several links.
 //!
-//! A link with `one_way = true` leads from its first end to the other only. It takes the sending
-//! side of the one port and the receiving side of the other; a port with both sides taken, be it
-//! by links to different nodes, is complete, one with a single side is refused.
+//! A link with `one_way = true` leads only from its first end to the other. It uses the sending side of one
+//! port and the receiving side of the other. Both sides of a port must be used, possibly by links to
+//! different nodes.
 
 use std::collections::BTreeMap;
 
@@ -45,10 +45,10 @@ pub struct Custom {
     pub switches: Vec<CustomSwitch>,
     /// The links.
     pub links: Vec<CustomLink>,
-    /// Data rate of every link that has none of its own.
+    /// Data rate of every link without its own rate. Default: 16 Gbit/s.
     #[serde(default = "default_link_rate")]
     pub link_rate: Rate,
-    /// Propagation delay of every link that has none of its own.
+    /// Propagation delay of every link without its own delay. Default: 20 ns.
     #[serde(default = "default_link_delay")]
     pub link_delay: Time,
 }
@@ -57,9 +57,9 @@ pub struct Custom {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CustomSwitch {
-    /// Its name; no other node has it, and it contains no colon.
+    /// Its name, which must be unique among all nodes and contain no colon.
     pub name: String,
-    /// Number of ports, 1 to 256; by default as many as its links need.
+    /// Number of ports, 1 to 256. Default: the number that its links need.
     #[schemars(range(min = 1, max = 256))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<u32>,
@@ -73,14 +73,14 @@ pub struct CustomLink {
     pub from: String,
     /// The other end, written the same way.
     pub to: String,
-    /// Data rate; by default the topology's `link_rate`.
+    /// Data rate. Default: the topology's `link_rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Propagation delay; by default the topology's `link_delay`.
+    /// Propagation delay. Default: the topology's `link_delay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
-    /// Whether it leads from `from` to `to` only. Whatever a port receives by one-way links, it must
-    /// also send by some, and the other way round.
+    /// Whether the link leads only from `from` to `to`. A port that receives by a unidirectional link must
+    /// also send by one, and vice versa.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_way: bool,
 }
@@ -89,7 +89,7 @@ fn wrong<T>(text: &str) -> Result<T, TopologyError> {
     Err(TopologyError(format!("{KIND}: {text}")))
 }
 
-/// Which sides of its ports a link takes.
+/// The sides of its ports that a link uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Sends,
@@ -98,7 +98,7 @@ enum Side {
 }
 
 impl Side {
-    /// The sides that a link takes at an end.
+    /// The sides that a link uses at one of its ends.
     fn of(link: &CustomLink, is_first: bool) -> Self {
         match (link.one_way, is_first) {
             (false, _) => Self::Both,
@@ -117,17 +117,17 @@ impl Side {
     }
 }
 
-/// Which ports of a switch are taken, by which link.
+/// The used ports of a switch, and the links that use them.
 struct Ports {
     limit: u16,
-    /// For sending and for receiving.
+    /// For sending, and for receiving.
     taken: [BTreeMap<u16, usize>; 2],
-    /// No port below is free for a link of each [`Side`].
+    /// For each [`Side`], no lower port is free.
     next: [u16; 3],
 }
 
 impl Ports {
-    /// Takes a port; gives the link that has it already.
+    /// Uses a port; returns the link that already uses it.
     fn take(&mut self, port: u16, side: Side, link: usize) -> Option<usize> {
         side.sides().filter_map(|at| self.taken[at].insert(port, link)).next()
     }
@@ -145,17 +145,17 @@ impl Ports {
         Some(port)
     }
 
-    /// The highest port in use.
+    /// The highest used port.
     fn used(&self) -> Option<u16> {
         self.taken.iter().filter_map(|taken| taken.keys().next_back().copied()).max()
     }
 }
 
 impl Custom {
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A name, port, rate or delay that cannot be, with the number of its link.
+    /// If a name, port, rate or delay is invalid; the message has the number of the link.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         self.check_size()?;
         check_rate(KIND, "link_rate", self.link_rate)?;
@@ -163,7 +163,7 @@ impl Custom {
         let nodes = self.nodes()?;
         let mut ports = self.ports()?;
 
-        // Ports that are named go first, so that no unnamed one takes them away.
+        // Named ports are assigned first, so that links without port numbers do not use them.
         let mut ends = Vec::with_capacity(self.links.len());
         for index in 0..self.links.len() {
             let mut claim = |key, is_first| self.claim(&nodes, &mut ports, index, (key, is_first));
@@ -204,7 +204,7 @@ impl Custom {
         Ok(())
     }
 
-    /// All nodes by name.
+    /// Returns all nodes by name.
     fn nodes(&self) -> Result<FxHashMap<&str, NodeRef>, TopologyError> {
         let hosts = (0..).zip(&self.hosts).map(|(i, name)| ("hosts", i, name, NodeRef::Host(i)));
         let switches = (0..).zip(&self.switches).map(|(i, s)| ("switches", i, &s.name, NodeRef::Switch(i)));
@@ -212,13 +212,13 @@ impl Custom {
         for (list, index, name, node) in hosts.chain(switches) {
             if name.is_empty() || name.contains(':') || name.chars().any(char::is_control) {
                 return wrong(&format!(
-                    "`{list}`, entry {}: {name:?} is no name; it must not be empty nor contain `:`",
+                    "`{list}`, entry {}: {name:?} is not a valid name; it must not be empty or contain `:`",
                     index + 1
                 ));
             }
             if nodes.insert(name.as_str(), node).is_some() {
                 return wrong(&format!(
-                    "`{list}`, entry {}: another node is already named {name}; every node needs a name of its own",
+                    "`{list}`, entry {}: another node is already named {name}; every node needs a unique name",
                     index + 1
                 ));
             }
@@ -242,7 +242,7 @@ impl Custom {
         self.switches.iter().map(of_switch).collect()
     }
 
-    /// Reads one end of a link and takes its port, if it names one.
+    /// Parses one end of a link and uses its port, if it names one.
     fn claim(
         &self,
         nodes: &FxHashMap<&str, NodeRef>,
@@ -272,7 +272,7 @@ impl Custom {
             && let Some(other) = ports[i as usize].take(port, Side::of(link, is_first), index)
         {
             return wrong(&format!(
-                "{}: port {port} is already taken by `links`, entry {}",
+                "{}: port {port} is already used by `links`, entry {}",
                 place(),
                 other + 1
             ));
@@ -280,7 +280,7 @@ impl Custom {
         Ok((node, Some(port)))
     }
 
-    /// Finds a port for an end that names none.
+    /// Assigns a port to an end that names none.
     fn settle(
         &self,
         ports: &mut [Ports],
@@ -295,7 +295,7 @@ impl Custom {
             (NodeRef::Switch(i), None) => match ports[i as usize].take_free(side, index) {
                 Some(port) => Ok(switch_end(i, port)),
                 None => wrong(&format!(
-                    "`links`, entry {}, `{key}`: all {} ports of switch {} are taken",
+                    "`links`, entry {}, `{key}`: all {} ports of switch {} are in use",
                     index + 1,
                     ports[i as usize].limit,
                     self.switches[i as usize].name
@@ -314,7 +314,7 @@ mod tests {
         CustomLink { from: from.to_owned(), to: to.to_owned(), rate: None, delay: None, one_way: false }
     }
 
-    /// The network of the module's drawing.
+    /// The network in the drawing of the module documentation.
     fn example() -> Custom {
         Custom {
             hosts: ["A", "B", "C"].map(str::to_owned).to_vec(),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_is_wired_as_drawn() {
+    fn the_example_is_connected_as_drawn() {
         let built = TopologySpec::Custom(example()).build().unwrap();
         let wired: Vec<String> = built
             .links
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn named_ports_are_kept_free_for_their_links() {
+    fn named_ports_are_reserved_for_their_links() {
         let mut spec = example();
         spec.links.reverse();
         spec.links[4].to = "S1:1".to_owned();
@@ -373,8 +373,8 @@ mod tests {
         assert_eq!(built.port_name(built.links[1].b), "S1:2");
     }
 
-    /// A sends to B over two switches, B to A over the first only.
-    fn circle() -> Custom {
+    /// A sends to B through two switches, B to A through the first only.
+    fn ring() -> Custom {
         let one_way = |from, to| CustomLink { one_way: true, ..link(from, to) };
         Custom {
             hosts: ["A", "B"].map(str::to_owned).to_vec(),
@@ -392,8 +392,8 @@ mod tests {
     }
 
     #[test]
-    fn one_way_links_take_one_side_of_a_port() {
-        let built = TopologySpec::Custom(circle()).build().unwrap();
+    fn unidirectional_links_use_one_side_of_a_port() {
+        let built = TopologySpec::Custom(ring()).build().unwrap();
         let wired: Vec<String> = built
             .links
             .iter()
@@ -412,20 +412,23 @@ mod tests {
     }
 
     #[test]
-    fn networks_of_one_way_links_must_be_whole() {
+    fn networks_of_unidirectional_links_must_be_connected() {
         let message = |change: fn(&mut Custom)| {
-            let mut spec = circle();
+            let mut spec = ring();
             change(&mut spec);
             TopologySpec::Custom(spec).build().map_err(|e| e.to_string()).err().unwrap_or_default()
         };
         assert_eq!(
             message(|s| drop(s.links.remove(3))),
-            "host B only receives; it needs a link to send by, too"
+            "host B only receives; it needs a link to send by as well"
         );
-        assert_eq!(message(|s| drop(s.links.pop())), "host A only sends; it needs a link to receive by, too");
+        assert_eq!(
+            message(|s| drop(s.links.pop())),
+            "host A only sends; it needs a link to receive by as well"
+        );
         assert_eq!(
             message(|s| s.links.push(CustomLink { one_way: true, ..link("S2", "S1") })),
-            "port S1:3 only receives; it needs a link to send by, too"
+            "port S1:3 only receives; it needs a link to send by as well"
         );
         assert_eq!(
             message(|s| s.links[2].one_way = false),
@@ -434,7 +437,7 @@ mod tests {
         );
         assert_eq!(
             message(|s| s.links[3].to = "S2:1".to_owned()),
-            "custom: `links`, entry 4, `to` = \"S2:1\": port 1 is already taken by `links`, entry 2"
+            "custom: `links`, entry 4, `to` = \"S2:1\": port 1 is already used by `links`, entry 2"
         );
         assert_eq!(
             message(|s| {
@@ -442,7 +445,7 @@ mod tests {
                 s.links[4].from = "S2".to_owned();
             }),
             "",
-            "a one-way trunk is fine as long as everybody is reached"
+            "a unidirectional trunk is valid if every node can be reached"
         );
         assert_eq!(
             message(|s| {
@@ -454,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_entries_are_named() {
+    fn invalid_entries_are_reported() {
         let message = |change: fn(&mut Custom)| {
             let mut spec = example();
             change(&mut spec);
@@ -474,7 +477,7 @@ mod tests {
         );
         assert_eq!(
             message(|s| s.links[1].from = "S1:4".to_owned()),
-            "custom: `links`, entry 2, `from` = \"S1:4\": port 4 is already taken by `links`, entry 1"
+            "custom: `links`, entry 2, `from` = \"S1:4\": port 4 is already used by `links`, entry 1"
         );
         assert_eq!(
             message(|s| s.switches[0].ports = Some(5000)),
@@ -482,15 +485,15 @@ mod tests {
         );
         assert_eq!(
             message(|s| s.links.insert(1, link("S1", "S2"))),
-            "custom: `links`, entry 5, `to`: all 4 ports of switch S1 are taken"
+            "custom: `links`, entry 5, `to`: all 4 ports of switch S1 are in use"
         );
         assert_eq!(
             message(|s| s.switches[1].name = "A".to_owned()),
-            "custom: `switches`, entry 2: another node is already named A; every node needs a name of its own"
+            "custom: `switches`, entry 2: another node is already named A; every node needs a unique name"
         );
         assert_eq!(
             message(|s| s.hosts[0] = "A:1".to_owned()),
-            "custom: `hosts`, entry 1: \"A:1\" is no name; it must not be empty nor contain `:`"
+            "custom: `hosts`, entry 1: \"A:1\" is not a valid name; it must not be empty or contain `:`"
         );
         assert_eq!(
             message(|s| s.links[4].rate = Some(Rate(0))),

@@ -1,19 +1,19 @@
-//! Distances between switches, found by search, against which tests hold closed forms.
+//! Distances between switches, found by search, with which tests compare closed forms.
 
 use std::collections::VecDeque;
 
 use super::{NodeRef, Topology};
 
-/// What all pairs of switches say.
+/// Distances over all pairs of switches.
 pub(super) struct Distances {
-    /// Links between the two farthest switches.
+    /// Number of links between the two most distant switches.
     pub diameter: u32,
     /// Sum over all ordered pairs.
     pub sum: u64,
 }
 
 impl Distances {
-    /// Searches from every switch that `counts`.
+    /// Searches from every switch for which `counts` holds.
     pub fn between(topology: &Topology, counts: impl Fn(usize) -> bool) -> Self {
         let wiring = topology.wiring();
         let count = topology.switches.len();

@@ -1,4 +1,4 @@
-//! Dragonflies (Kim, Dally, Scott and Abts, ISCA 2008): groups of `a` switches, each joined to each, with `p`
+//! Dragonflies (Kim, Dally, Scott and Abts, ISCA 2008): groups of `a` fully connected switches, with `p`
 //! hosts and `h` global links per switch.
 //!
 //! ```text
@@ -10,9 +10,9 @@
 //!            H1  H2   H3  H4   H5  H6   H7  H8
 //! ```
 //!
-//! Balanced ones have a = 2 p = 2 h: then one global link per pair of groups carries all that uniform
-//! traffic sends between them. A full one has g = a h + 1 groups. [`super::Groups`] says how nodes and ports
-//! are numbered, and [`super::Arrangement`] which global link leads where.
+//! A balanced dragonfly has a = 2 p = 2 h: one global link per pair of groups then carries all uniform
+//! traffic between them. A full one has g = a h + 1 groups. [`super::Groups`] describes the numbering of
+//! nodes and ports, [`super::Arrangement`] the destinations of global links.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,20 +28,20 @@ const KIND: &str = "dragonfly";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dragonfly {
-    /// Hosts of each switch, 1 to 256.
+    /// Hosts per switch, 1 to 256.
     #[schemars(range(min = 1, max = 256))]
     pub p: u32,
-    /// Switches of a group, 1 to 256.
+    /// Switches per group, 1 to 256.
     #[schemars(range(min = 1, max = 256))]
     pub a: u32,
-    /// Global links of each switch, 1 to 256.
+    /// Global links per switch, 1 to 256.
     #[schemars(range(min = 1, max = 256))]
     pub h: u32,
-    /// Groups, 2 to a h + 1; by default as many as that.
+    /// Number of groups, 2 to a h + 1. Default: a h + 1.
     #[schemars(range(min = 2))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub g: Option<u32>,
-    /// Which global link leads to which group.
+    /// The group to which each global link leads.
     #[serde(default)]
     pub arrangement: Arrangement,
     /// Data rate of every link.
@@ -50,13 +50,13 @@ pub struct Dragonfly {
     /// Propagation delay of every link.
     #[serde(default = "default_link_delay")]
     pub link_delay: Time,
-    /// Propagation delay of links between groups; by default `link_delay`.
+    /// Propagation delay of links between groups. Default: `link_delay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_delay: Option<Time>,
 }
 
 impl Dragonfly {
-    /// With all groups, the usual arrangement and the default link.
+    /// A dragonfly with all groups, the default arrangement and the default link.
     #[must_use]
     pub fn new(p: u32, a: u32, h: u32) -> Self {
         let (link_rate, link_delay) = (default_link_rate(), default_link_delay());
@@ -72,10 +72,10 @@ impl Dragonfly {
         }
     }
 
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A parameter out of its range, a network over the limits.
+    /// If a parameter is out of range, or the network exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let switches = within(KIND, "a", self.a, 1, MAX_SWITCH_PORTS)?;
         let Self { link_rate, link_delay, global_delay, arrangement, g, .. } = *self;
@@ -119,9 +119,10 @@ mod tests {
 
     #[test]
     fn the_mean_distance_is_that_of_one_global_link() {
-        // Where each pair of groups has one link and each switch one global port, no way over two global
-        // links is shorter than that over the one. From a switch, of the a switches of another group one is
-        // behind the gate. Sum over ordered pairs of groups: a^2 pairs, of which each end is a gate for a.
+        // If each pair of groups has one link and each switch one global port, no route over two global
+        // links is shorter than the one over a single link. Of the a switches of another group, one is
+        // behind the global link. Sum over ordered pairs of groups: a^2 pairs, of which each end is
+        // directly at the link for a.
         for a in [2u64, 3, 5, 8] {
             let built = Dragonfly::new(1, a as u32, 1).build().unwrap();
             let g = a + 1;
@@ -157,7 +158,7 @@ mod tests {
                         assert_eq!(links, if near == far { 0 } else { rounds }, "{}", built.name);
                     }
                 }
-                // Half of the groups to the other half.
+                // From half of the groups to the other half.
                 let half = g as usize / 2;
                 let crossing: usize =
                     between[..half].iter().map(|row| row[half..].iter().sum::<usize>()).sum();
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn global_links_lead_where_the_table_says() {
+    fn global_links_lead_to_the_documented_groups() {
         let named = |arrangement| {
             let built = Dragonfly { arrangement, ..Dragonfly::new(2, 2, 1) }.build().unwrap();
             let global = &built.links[built.links.len() - 3..];
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_named() {
+    fn invalid_parameters_are_reported() {
         let message = |spec: Dragonfly| spec.build().map_err(|e| e.to_string()).err().unwrap_or_default();
         assert_eq!(
             message(Dragonfly::new(0, 4, 2)),
@@ -216,8 +217,8 @@ mod tests {
         );
         assert_eq!(
             message(Dragonfly::new(2, 128, 127)),
-            "dragonfly: `p` = 2, `h` = 127, groups of 128, 16257 of them make more than 200000 hosts, the largest \
-             number; choose smaller ones"
+            "dragonfly: `p` = 2, `h` = 127, groups of 128, 16257 of them make more than 200000 hosts, which is \
+             the maximum; choose smaller values"
         );
         let still = Dragonfly { global_delay: Some(Time::ZERO), ..Dragonfly::new(1, 2, 1) };
         assert!(message(still).starts_with("dragonfly: `global_delay` = 0 ps is out of range"));

@@ -1,5 +1,5 @@
-//! Dragonfly+ networks (Shpiner and others, `HiPINEB` 2017): groups of leaves, which have the hosts, and spines,
-//! which have the global links; every leaf is joined to every spine of its group.
+//! Dragonfly+ networks (Shpiner and others, `HiPINEB` 2017): groups of leaves, which have the hosts, and
+//! spines, which have the global links; every leaf is connected to every spine of its group.
 //!
 //! ```text
 //!   to group   1   2    3   4
@@ -12,8 +12,8 @@
 //!            H1  H2   H3  H4
 //! ```
 //!
-//! [`super::Groups`] says how nodes and ports are numbered, and [`super::Arrangement`] which global link leads
-//! where.
+//! [`super::Groups`] describes the numbering of nodes and ports, [`super::Arrangement`] the destinations of
+//! global links.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,23 +29,23 @@ const KIND: &str = "dragonfly-plus";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DragonflyPlus {
-    /// Hosts of each leaf, 1 to 256.
+    /// Hosts per leaf, 1 to 256.
     #[schemars(range(min = 1, max = 256))]
     pub p: u32,
-    /// Leaves of a group, 1 to 256.
+    /// Leaves per group, 1 to 256.
     #[schemars(range(min = 1, max = 256))]
     pub leaves: u32,
-    /// Spines of a group, 1 to 256.
+    /// Spines per group, 1 to 256.
     #[schemars(range(min = 1, max = 256))]
     pub spines: u32,
-    /// Global links of each spine, 1 to 256.
+    /// Global links per spine, 1 to 256.
     #[schemars(range(min = 1, max = 256))]
     pub h: u32,
-    /// Groups, 2 to spines * h + 1; by default as many as that.
+    /// Number of groups, 2 to spines * h + 1. Default: spines * h + 1.
     #[schemars(range(min = 2))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub g: Option<u32>,
-    /// Which global link leads to which group.
+    /// The group to which each global link leads.
     #[serde(default)]
     pub arrangement: Arrangement,
     /// Data rate of every link.
@@ -54,13 +54,13 @@ pub struct DragonflyPlus {
     /// Propagation delay of every link.
     #[serde(default = "default_link_delay")]
     pub link_delay: Time,
-    /// Propagation delay of links between groups; by default `link_delay`.
+    /// Propagation delay of links between groups. Default: `link_delay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_delay: Option<Time>,
 }
 
 impl DragonflyPlus {
-    /// With all groups, the usual arrangement and the default link.
+    /// A dragonfly+ with all groups, the default arrangement and the default link.
     #[must_use]
     pub fn new(p: u32, leaves: u32, spines: u32, h: u32) -> Self {
         let (link_rate, link_delay) = (default_link_rate(), default_link_delay());
@@ -68,10 +68,10 @@ impl DragonflyPlus {
         Self { p, leaves, spines, h, g: None, arrangement, link_rate, link_delay, global_delay: None }
     }
 
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A parameter out of its range, a network over the limits.
+    /// If a parameter is out of range, or the network exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let leaves = within(KIND, "leaves", self.leaves, 1, MAX_SWITCH_PORTS)?;
         let spines = within(KIND, "spines", self.spines, 1, MAX_SWITCH_PORTS)?;
@@ -106,7 +106,8 @@ mod tests {
                 assert_eq!((hosts, switches), (p * leaves * g, (leaves + spines) * g), "{}", built.name);
                 let links = p * leaves * g + leaves * spines * g + g * (g - 1) / 2;
                 assert_eq!(built.links.len() as u32, links);
-                // Leaves of a group are two apart, of different groups three: up, across, down.
+                // Leaves of one group are two links apart, leaves of different groups three: up, across,
+                // down.
                 let is_leaf = |at: usize| (at % (leaves + spines) as usize) < leaves as usize;
                 let found = Distances::between(&built, is_leaf);
                 assert_eq!(found.diameter, 3);
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_named() {
+    fn invalid_parameters_are_reported() {
         let message = |spec: DragonflyPlus| spec.build().map_err(|e| e.to_string()).err().unwrap_or_default();
         assert_eq!(
             message(DragonflyPlus::new(2, 0, 2, 2)),

@@ -1,4 +1,4 @@
-//! Two switches with hosts on either side of a trunk: the testbed of Papers I to III and
+//! Two switches connected by a trunk, with hosts on both sides: the testbed of Papers I to III and
 //! configuration #1 of Paper V.
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //!                           +-- H7
 //! ```
 //!
-//! Hosts are numbered left to right and top to bottom. On both switches the hosts take the
-//! first ports and the trunk the next one.
+//! Hosts are numbered left to right and top to bottom. On both switches, the hosts use the first ports and
+//! the trunk uses the next one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use super::{Link, MAX_SWITCH_PORTS, Shape, Topology, TopologyError};
 
 const KIND: &str = "dumbbell";
 
-/// Two switches joined by a trunk; see the [module](self) for a drawing.
+/// Two switches connected by a trunk; see the [module](self) for a drawing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dumbbell {
@@ -33,11 +33,11 @@ pub struct Dumbbell {
     /// Hosts on switch S2, 1 to 255.
     #[schemars(range(min = 1, max = 255))]
     pub right: u32,
-    /// Data rate of every host's link.
+    /// Data rate of every host link.
     pub link_rate: Rate,
-    /// Propagation delay of every link, the trunk too.
+    /// Propagation delay of every link, including the trunk.
     pub link_delay: Time,
-    /// Data rate of the link between the switches; by default twice `link_rate`.
+    /// Data rate of the link between the switches. Default: twice `link_rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trunk_rate: Option<Rate>,
 }
@@ -55,10 +55,10 @@ impl Default for Dumbbell {
 }
 
 impl Dumbbell {
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A parameter out of its range.
+    /// If a parameter is out of range.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let left = within(KIND, "left", self.left, 1, MAX_SWITCH_PORTS - 1)?;
         let right = within(KIND, "right", self.right, 1, MAX_SWITCH_PORTS - 1)?;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_named() {
+    fn invalid_parameters_are_reported() {
         let message = |spec: Dumbbell| spec.build().map_err(|e| e.to_string()).err();
         assert_eq!(
             message(Dumbbell { left: 0, ..Dumbbell::default() }).as_deref(),

@@ -10,23 +10,23 @@
 //!    +--------------+                                  +-----------+
 //! ```
 //!
-//! All three have `sizes = [3, 2]`. The rows of a torus are rings (a k-ary n-cube, where all sizes are k),
-//! those of a mesh lines; in the rows of a `HyperX` (Ahn and others, SC 2009; flattened butterfly) each
-//! switch is joined to each.
+//! All three have `sizes = [3, 2]`. The rows of a torus are rings (a k-ary n-cube if all sizes are k),
+//! those of a mesh are lines. In the rows of a `HyperX` (Ahn and others, SC 2009; flattened butterfly), all
+//! switches are connected to each other.
 //!
 //! # Numbering
-//! A switch has a coordinate from 0 in each dimension. [`Topology::switches`] counts the first dimension
-//! fastest: switch `x + y * sizes[0] + z * sizes[0] * sizes[1]` is named `Sx.y.z`. Hosts are numbered switch
-//! by switch. On a switch ports 1 ..= `hosts` lead to its hosts; then come those of the first dimension,
-//! those of the second, and so on:
+//! A switch has a coordinate, from 0, in each dimension. [`Topology::switches`] is ordered with the first
+//! dimension varying fastest: switch `x + y * sizes[0] + z * sizes[0] * sizes[1]` is named `Sx.y.z`. Hosts
+//! are numbered switch by switch. On a switch, ports 1 ..= `hosts` lead to its hosts, followed by the ports
+//! of the first dimension, those of the second, and so on:
 //!
 //! | rows are | ports of a dimension of size k | |
 //! | --- | --- | --- |
-//! | rings, lines | 2 | up to the next coordinate, down to the one before |
-//! | full meshes | k - 1 | to the other coordinates, in their order |
+//! | rings, lines | 2 | up to the next coordinate, down to the previous one |
+//! | fully connected | k - 1 | to the other coordinates, in their order |
 //!
-//! At the ends of a line one port of the two has no link. A ring of two switches would join them twice;
-//! it is a line.
+//! At the ends of a line, one of the two ports has no link. A ring of two switches would connect them
+//! twice, so it is built as a line.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,17 +38,17 @@ use super::parameters::{
 };
 use super::{Link, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES, Shape, Topology, TopologyError};
 
-/// Most dimensions of a grid.
+/// Maximum number of dimensions.
 pub const MAX_DIMENSIONS: usize = 8;
 
-/// How the switches of a row are joined.
+/// How the switches of a row are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
     /// Each to the next, and the last to the first: a torus.
     Rings,
     /// Each to the next: a mesh.
     Lines,
-    /// Each to each: a `HyperX`.
+    /// All to each other: a `HyperX`.
     Full,
 }
 
@@ -64,14 +64,14 @@ impl Rows {
     }
 }
 
-/// The shape of a torus, mesh or `HyperX`; the [module](self) says how it is numbered.
+/// The shape of a torus, mesh or `HyperX`; the [module](self) describes the numbering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
-    /// How the switches of a row are joined.
+    /// How the switches of a row are connected.
     pub rows: Rows,
-    /// Switches of a row in each dimension, 2 or more.
+    /// Switches per row in each dimension, 2 or more.
     pub sizes: Vec<u16>,
-    /// Hosts of each switch.
+    /// Hosts per switch.
     pub hosts: u16,
 }
 
@@ -82,7 +82,7 @@ impl Grid {
         self.sizes.iter().fold(1, |product: u64, &size| product.saturating_mul(u64::from(size)))
     }
 
-    /// The distance between numbers of switches that are neighbours in a dimension.
+    /// Difference between the numbers of neighboring switches in a dimension.
     fn stride(&self, dimension: usize) -> usize {
         self.sizes[..dimension].iter().map(|&size| usize::from(size)).product()
     }
@@ -93,13 +93,13 @@ impl Grid {
         (switch / self.stride(dimension) % usize::from(self.sizes[dimension])) as u16
     }
 
-    /// The switch of a host.
+    /// The switch to which a host is connected.
     #[must_use]
     pub fn home(&self, host: usize) -> usize {
         host / usize::from(self.hosts)
     }
 
-    /// The port of a switch to one of its hosts.
+    /// The port of a switch that leads to one of its hosts.
     #[must_use]
     pub fn host_port(&self, host: usize) -> u16 {
         (host % usize::from(self.hosts)) as u16 + 1
@@ -111,7 +111,7 @@ impl Grid {
         self.rows == Rows::Rings && self.sizes[dimension] > 2
     }
 
-    /// Ports of a switch in a dimension.
+    /// Number of ports of a switch in a dimension.
     fn ports_of(&self, dimension: usize) -> u16 {
         if self.rows == Rows::Full { self.sizes[dimension] - 1 } else { 2 }
     }
@@ -128,12 +128,12 @@ impl Grid {
         (0..self.sizes.len()).rev().find(|&dimension| u32::from(port) >= self.first_port(dimension))
     }
 
-    /// The port by which a switch at coordinate `from` of a row sends to the next on the way to `to`, which
-    /// is another: the shorter way round a ring; of two equal ones upwards from even coordinates, downwards
+    /// The output port on the shorter route from coordinate `from` of a row to another coordinate `to`. If
+    /// both directions around a ring are equally long, the route goes up from even coordinates and down
     /// from odd ones.
     #[must_use]
     pub fn port_towards(&self, dimension: usize, from: u16, to: u16) -> u16 {
-        // A switch has no more ports than a number of 16 bits counts.
+        // Port numbers of a switch fit in 16 bits.
         let first = self.first_port(dimension) as u16;
         match self.rows {
             Rows::Full => first + to - u16::from(to > from),
@@ -141,7 +141,7 @@ impl Grid {
         }
     }
 
-    /// Whether the way from one coordinate of a ring or line to another leads upwards.
+    /// Whether the route between two coordinates of a ring or line goes up.
     #[must_use]
     pub fn goes_up(&self, dimension: usize, from: u16, to: u16) -> bool {
         if !self.is_ring(dimension) {
@@ -156,7 +156,7 @@ impl Grid {
         }
     }
 
-    /// Links of a row.
+    /// Number of links of a row.
     fn links_of_row(&self, dimension: usize) -> u64 {
         let size = u64::from(self.sizes[dimension]);
         match self.rows {
@@ -166,7 +166,7 @@ impl Grid {
         }
     }
 
-    /// The links of all rows of a dimension, each by its two switches and their ports.
+    /// The links of all rows of a dimension; each is given by its two switches and their ports.
     fn pairs(&self, dimension: usize) -> impl Iterator<Item = [(u32, u16); 2]> + '_ {
         let (stride, size) = (self.stride(dimension), self.sizes[dimension]);
         let first = self.first_port(dimension) as u16;
@@ -203,7 +203,7 @@ pub struct GridSpec {
     /// Switches in each dimension, 2 to 256; 1 to 8 dimensions.
     #[schemars(length(min = 1, max = 8), inner(range(min = 2, max = 256)))]
     pub sizes: Vec<u32>,
-    /// Hosts of each switch, 1 to 255.
+    /// Hosts per switch, 1 to 255. Default: 1.
     #[schemars(range(min = 1, max = 255))]
     #[serde(default = "one")]
     pub hosts_per_switch: u32,
@@ -216,17 +216,17 @@ pub struct GridSpec {
 }
 
 impl GridSpec {
-    /// With the default link.
+    /// A grid with the default link.
     #[must_use]
     pub fn new(sizes: &[u32], hosts_per_switch: u32) -> Self {
         let (link_rate, link_delay) = (default_link_rate(), default_link_delay());
         Self { sizes: sizes.to_vec(), hosts_per_switch, link_rate, link_delay }
     }
 
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A parameter out of its range, a network over the limits.
+    /// If a parameter is out of range, or the network exceeds the limits.
     pub fn build(&self, rows: Rows) -> Result<Topology, TopologyError> {
         let kind = rows.kind();
         let grid = self.checked(rows)?;
@@ -258,7 +258,7 @@ impl GridSpec {
         })
     }
 
-    /// The shape, within the limits; nothing of its size is allocated.
+    /// Returns the shape if it is within the limits, without allocating memory for it.
     fn checked(&self, rows: Rows) -> Result<Grid, TopologyError> {
         let kind = rows.kind();
         let dimensions = self.sizes.len();
@@ -284,7 +284,7 @@ impl GridSpec {
         let within_rows = (0..dimensions)
             .map(|d| (switches / u64::from(grid.sizes[d])).saturating_mul(grid.links_of_row(d)))
             .fold(0u64, u64::saturating_add);
-        // Past the limit of switches the other numbers may not fit their type.
+        // Beyond the limit of switches, the other numbers may overflow.
         let (hosts, links) = if switches > MAX_SWITCHES {
             (0, MAX_LINKS)
         } else {
@@ -314,7 +314,7 @@ mod tests {
 
     const SIZES: [&[u16]; 8] = [&[2], &[3], &[5], &[4, 4], &[2, 3], &[3, 5, 2], &[4, 4, 4], &[2, 2, 2, 2]];
 
-    /// Sum of the distances from a switch of a row of `k` to all of it, over all switches.
+    /// Sum over all switches of a row of `k` of the distances to all switches of the row.
     fn row_sum(rows: Rows, k: u64) -> u64 {
         match rows {
             Rows::Rings if k > 2 => k * (k * k / 4),
@@ -354,7 +354,7 @@ mod tests {
                     })
                     .sum();
                 assert_eq!(u64::from(found.diameter), diameter, "{}", topology.name);
-                // Dimensions add up: each pair of coordinates occurs (switches / k)^2 times.
+                // Dimensions are independent: each pair of coordinates occurs (switches / k)^2 times.
                 let sum: u64 = sizes
                     .iter()
                     .map(|&k| (switches / u64::from(k)).pow(2) * row_sum(rows, u64::from(k)))
@@ -365,9 +365,9 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_joined_by_the_bisection() {
-        // Halves along the last dimension, of size k: two links of each ring, one of each line, a
-        // quarter of k squared of each full mesh cross.
+    fn the_bisection_has_the_expected_number_of_links() {
+        // Between the halves along the last dimension, of size k, there are two links of each ring, one of
+        // each line, and a quarter of k squared of each fully connected row.
         for (kind, per_row) in [("torus", 2), ("mesh", 1), ("hyperx", 4)] {
             let topology = built(kind, &[4, 3, 4], 1);
             let Shape::Grid(grid) = &topology.shape else { unreachable!("a grid") };
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_and_ports_are_numbered_as_said() {
+    fn nodes_and_ports_are_numbered_as_documented() {
         let torus = built("torus", &[3, 2], 2);
         let links: Vec<String> = torus
             .links
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_named() {
+    fn invalid_parameters_are_reported() {
         assert_eq!(
             message("torus", &[], 1),
             "torus: `sizes` has 0 entries; it must have 1 to 8, one per dimension"
@@ -424,12 +424,12 @@ mod tests {
         assert_eq!(
             message("torus", &[250; 8], 8),
             "torus: `sizes` = [250, 250, 250, 250, 250, 250, 250, 250], `hosts_per_switch` = 8 make more \
-             than 100000 switches, the largest number; choose smaller ones"
+             than 100000 switches, which is the maximum; choose smaller values"
         );
         assert_eq!(
             message("torus", &[250, 250], 4),
-            "torus: `sizes` = [250, 250], `hosts_per_switch` = 4 make more than 200000 hosts, the largest number; \
-             choose smaller ones"
+            "torus: `sizes` = [250, 250], `hosts_per_switch` = 4 make more than 200000 hosts, which is \
+             the maximum; choose smaller values"
         );
     }
 }

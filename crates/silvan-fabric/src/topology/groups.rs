@@ -1,18 +1,18 @@
-//! What dragonflies share: groups of switches, and links between the groups.
+//! Common structure of dragonflies: groups of switches, and links between the groups.
 //!
 //! # Global links
-//! Some switches of a group have `h` global ports each; the group numbers these ports q = 0, 1, .. along its
-//! switches. With g groups every g - 1 consecutive ports form a round, which has one port for each other
-//! group; ports left over after the last whole round have no link. So two groups are joined by as many
-//! links as there are rounds: by one where a group has g - 1 global ports. Within a round, port t of group
-//! i leads to
+//! Some switches of a group have `h` global ports each. Within the group, these ports are numbered q = 0,
+//! 1, .. along its switches. With g groups, every g - 1 consecutive ports form a round, which has one port
+//! for each other group; ports after the last whole round have no link. Two groups are therefore connected
+//! by as many links as there are rounds: one if a group has g - 1 global ports. Within a round, port t of
+//! group i leads to
 //!
-//! | arrangement | group | its port in that round |
+//! | arrangement | group | port of that group in the round |
 //! | --- | --- | --- |
 //! | absolute | j = t if t < i, else t + 1 | i if i < j, else i - 1 |
 //! | relative | i + t + 1 modulo g | g - 2 - t |
 //!
-//! (Hastings and others, Cluster 2015, compare these.)
+//! Hastings and others (Cluster 2015) compare these arrangements.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,51 +23,51 @@ use super::parameters::{
 };
 use super::{Link, MAX_SWITCH_PORTS, MAX_SWITCHES, Shape, Topology, TopologyError};
 
-/// Which global port leads to which group; the numbers are in `docs/topologies.md`.
+/// The group to which each global port leads; the formulas are in `docs/topologies.md`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrangement {
-    /// The ports of a group lead to the other groups in the order of their numbers.
+    /// The ports of a group lead to the other groups in ascending order.
     #[default]
     Absolute,
-    /// They lead to the groups that come after its own, round the circle.
+    /// The ports of a group lead to the groups after its own, modulo the number of groups.
     Relative,
 }
 
-/// How the switches of a group are joined.
+/// How the switches of a group are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inside {
-    /// Each to each; all have hosts and global links: a dragonfly.
+    /// All to each other; all have hosts and global links: a dragonfly.
     Mesh,
-    /// Leaves, that have the hosts, each to every spine; spines have the global links: a dragonfly+.
+    /// Leaves have the hosts and connect to every spine; spines have the global links: a dragonfly+.
     LeavesAndSpines {
-        /// Leaves of a group, before its spines in number.
+        /// Leaves per group; they are numbered before the spines.
         leaves: u16,
     },
 }
 
 /// The shape of a dragonfly or dragonfly+.
 ///
-/// [`Topology::switches`] has group after group. The ports of a switch lead to its hosts first, then to other
-/// switches of its group in their order, then to other groups.
+/// [`Topology::switches`] contains group after group. The first ports of a switch lead to its hosts, the
+/// following ones to other switches of its group in ascending order, the last ones to other groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Groups {
-    /// How the switches of a group are joined.
+    /// How the switches of a group are connected.
     pub inside: Inside,
     /// Number of groups.
     pub groups: u16,
-    /// Switches of a group.
+    /// Switches per group.
     pub switches: u16,
-    /// Hosts of each switch that has some.
+    /// Hosts per switch that has hosts.
     pub hosts: u16,
-    /// Global ports of each switch that has some.
+    /// Global ports per switch that has global ports.
     pub global: u16,
-    /// Which of them leads where.
+    /// The group to which each of them leads.
     pub arrangement: Arrangement,
 }
 
 impl Groups {
-    /// Switches of a group with hosts: its first ones.
+    /// Number of switches of a group with hosts: its first ones.
     #[must_use]
     pub fn with_hosts(self) -> u16 {
         match self.inside {
@@ -76,7 +76,7 @@ impl Groups {
         }
     }
 
-    /// Switches of a group with global ports: its last ones.
+    /// Number of switches of a group with global ports: its last ones.
     #[must_use]
     pub fn with_global(self) -> u16 {
         match self.inside {
@@ -85,7 +85,7 @@ impl Groups {
         }
     }
 
-    /// Links between any two groups.
+    /// Number of links between any two groups.
     #[must_use]
     pub fn rounds(self) -> usize {
         let ports = usize::from(self.with_global()) * usize::from(self.global);
@@ -98,13 +98,13 @@ impl Groups {
         switch / usize::from(self.switches)
     }
 
-    /// The place of a switch in its group.
+    /// The position of a switch in its group.
     #[must_use]
     pub fn place(self, switch: usize) -> usize {
         switch % usize::from(self.switches)
     }
 
-    /// The switch of a host.
+    /// The switch to which a host is connected.
     #[must_use]
     pub fn home(self, host: usize) -> usize {
         let number = host / usize::from(self.hosts);
@@ -112,24 +112,25 @@ impl Groups {
         number / each * usize::from(self.switches) + number % each
     }
 
-    /// The port of a switch to one of its hosts.
+    /// The port of a switch that leads to one of its hosts.
     #[must_use]
     pub fn host_port(self, host: usize) -> u16 {
         (host % usize::from(self.hosts)) as u16 + 1
     }
 
-    /// Whether a switch of a group, by place, has hosts.
+    /// Whether the switch at a position of its group has hosts.
     #[must_use]
     pub fn has_hosts(self, place: usize) -> bool {
         place < usize::from(self.with_hosts())
     }
 
-    /// Hosts of a switch by place.
+    /// Number of hosts of the switch at a position.
     fn hosts_at(self, place: usize) -> u16 {
         if self.has_hosts(place) { self.hosts } else { 0 }
     }
 
-    /// The port of a switch to another of its group, both by place; `None` where no link joins them.
+    /// The port that leads from one switch of a group to another, both given by position; `None` if they
+    /// are not connected.
     #[must_use]
     pub fn local_port(self, from: usize, to: usize) -> Option<u16> {
         let first = self.hosts_at(from) + 1;
@@ -147,7 +148,7 @@ impl Groups {
         }
     }
 
-    /// Ports of a switch, by place, to others of its group.
+    /// Number of ports of the switch at a position that lead to other switches of its group.
     fn locals(self, place: usize) -> u16 {
         match self.inside {
             Inside::Mesh => self.switches - 1,
@@ -156,7 +157,7 @@ impl Groups {
         }
     }
 
-    /// The port that a group has for another in a round of its global ports: which of them that is.
+    /// The number, within group `from`, of the global port that leads to group `to` in a round.
     fn global_number(self, from: usize, to: usize, round: usize) -> usize {
         let groups = usize::from(self.groups);
         let within = match self.arrangement {
@@ -166,7 +167,8 @@ impl Groups {
         round * (groups - 1) + within
     }
 
-    /// Where a link from one group to another, by number, begins: the place of the switch, and its port.
+    /// The start of a link from one group to another: the position of the switch in its group, and its
+    /// port.
     #[must_use]
     pub fn gate(self, from: usize, to: usize, round: usize) -> (usize, u16) {
         let number = self.global_number(from, to, round);
@@ -188,16 +190,16 @@ impl Groups {
     }
 }
 
-/// What links of a dragonfly are like.
+/// Properties of the links of a dragonfly.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cables {
     pub link_rate: Rate,
     pub link_delay: Time,
-    /// Of links between groups.
+    /// Delay of links between groups.
     pub global_delay: Option<Time>,
 }
 
-/// The numbers of a dragonfly as a scenario gives them, each with the name of its key.
+/// The parameters of a dragonfly as given in a scenario, each with its key.
 pub(super) struct Given<'a> {
     pub kind: &'a str,
     pub family: &'a str,
@@ -209,10 +211,11 @@ pub(super) struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// Wires groups of so many switches.
+    /// Builds a network of groups with `switches` switches each.
     ///
     /// # Errors
-    /// A parameter out of its range, groups that cannot be joined each to each, a network over the limits.
+    /// If a parameter is out of range, the groups cannot be fully connected, or the network exceeds the
+    /// limits.
     pub fn build(&self, inside: Inside, switches: u16) -> Result<Topology, TopologyError> {
         let shape = self.checked(inside, switches)?;
         let Cables { link_rate, link_delay, global_delay } = self.cables;
@@ -238,7 +241,7 @@ impl Given<'_> {
         for round in 0..shape.rounds() {
             for (from, to) in (0..groups).flat_map(|from| (from + 1..groups).map(move |to| (from, to))) {
                 let end = |from: usize, to: usize| {
-                    // A link has the same number from either side.
+                    // A link has the same number at both ends.
                     let (place, port) = shape.gate(from, to, round);
                     switch_end((from * each + place) as u32, port)
                 };
@@ -260,7 +263,7 @@ impl Given<'_> {
         })
     }
 
-    /// The shape, within the limits; nothing of its size is allocated.
+    /// Returns the shape if it is within the limits, without allocating memory for it.
     fn checked(&self, inside: Inside, switches: u16) -> Result<Groups, TopologyError> {
         let kind = self.kind;
         let small = |(name, value): (&str, u32)| within(kind, name, value, 1, MAX_SWITCH_PORTS);
@@ -288,7 +291,7 @@ impl Given<'_> {
                 ports + 1
             )));
         }
-        // 256 * 256 + 1 groups would not fit, and are too many switches.
+        // 256 * 256 + 1 groups would not fit the type, but exceed the number of switches anyway.
         shape.groups = u16::try_from(groups).unwrap_or(u16::MAX);
         let total = u64::from(groups) * u64::from(switches);
         let parameters = format!(

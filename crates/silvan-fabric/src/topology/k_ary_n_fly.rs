@@ -1,5 +1,5 @@
-//! k-ary n-flies: n stages of switches with k ports on each side, the multistage networks of the
-//! papers on marking and validation.
+//! k-ary n-flies: multistage networks of n stages of switches with k ports on each side. Several papers on
+//! marking and validation use them.
 //!
 //! ```text
 //!           one-way, butterfly            bidirectional, butterfly
@@ -12,41 +12,40 @@
 //!   H4 ->-+      +-->--+      +-->- H4    H4 --+      +-----+
 //! ```
 //!
-//! Both are 2-ary 2-flies. With one-way links a host sends into the first stage and receives
-//! from the last one, every path has n switches, and there is one for each pair of hosts. With
-//! links of both directions all hosts are at the first stage; a packet goes forward as far as it
-//! must and back (turnaround), by 1, 3, .. 2 n - 1 switches.
+//! Both are 2-ary 2-flies. With unidirectional links, a host sends to the first stage and receives from the
+//! last one; every path has n switches, and there is one path for each pair of hosts. With bidirectional
+//! links, all hosts are at the first stage; a packet goes forward as far as necessary and then back
+//! (turnaround), through 1, 3, .. 2 n - 1 switches.
 //!
 //! # Numbering
-//! Hosts count from 0 here, and a number is a word of n digits to the base k, `x_(n-1) .. x_0`.
-//! Think of k^n lines that run through all stages. [`Topology::switches`] has stage after stage;
-//! switch `i` (from 1) of stage `s` (from 1) is named `S<s>.<i>`. On a switch of one-way links
-//! port `p` receives from the stage before (or a host) and sends to the next one (or a host).
+//! Here hosts are counted from 0, and a number has n digits to the base k, `x_(n-1) .. x_0`. Consider k^n
+//! lines that pass through all stages. [`Topology::switches`] contains stage after stage; switch `i` (from
+//! 1) of stage `s` (from 1) is named `S<s>.<i>`. On a switch with unidirectional links, port `p` receives
+//! from the previous stage (or a host) and sends to the next one (or a host).
 //!
-//! | wiring | a switch of stage `s` (from 0) joins | its number | port - 1 | routed by |
+//! | wiring | a switch of stage `s` (from 0) connects | its number | port - 1 | routed by |
 //! | --- | --- | --- | --- | --- |
 //! | butterfly | lines that differ in digit `s` only | the line without that digit | digit `s` | digit `s` |
 //! | perfect shuffle | lines that differ in digit 0, after a shuffle | the line without digit 0 | digit 0 | digit `n - 1 - s` |
 //!
-//! In a butterfly (the drawing of a fast Fourier transform, with the shortest strides first) the
-//! hosts on either side are the lines of their number. A perfect shuffle moves the highest
-//! digit to the lowest place, before every stage (an omega network). The two are isomorphic: they
-//! differ in which hosts share a switch.
+//! In a butterfly (as in the fast Fourier transform, with the shortest strides first), the hosts on either
+//! side are connected to the lines with their numbers. A perfect shuffle moves the highest digit to the
+//! lowest position before every stage (an omega network). The two are isomorphic: they differ in which
+//! hosts share a switch.
 //!
-//! The bidirectional one is what the one-way one becomes when every link is given a channel back
-//! and the hosts of the far side are left out: the tree PGFT(n; k,..,k; 1,k,..,k; 1,..,1), routed
-//! by D-mod-K, which goes forward by the same digits. On its switches the ports 1 ..= k are those
-//! towards the hosts, as in [`super::pgft`]. With a perfect shuffle the hosts and switches of
-//! that tree are numbered otherwise: the shuffle's host `x_(n-1) .. x_0` is the butterfly's
-//! `x_0 .. x_(n-1)`.
+//! The bidirectional network is the unidirectional one with a reverse channel added to every link and
+//! without the hosts of the far side. It is the tree PGFT(n; k,..,k; 1,k,..,k; 1,..,1), routed by D-mod-K,
+//! which uses the same digits in the forward direction. The ports 1 ..= k of its switches lead towards the
+//! hosts, as in [`super::pgft`]. With a perfect shuffle, the hosts and switches of that tree have other
+//! numbers: host `x_(n-1) .. x_0` of the shuffle is host `x_0 .. x_(n-1)` of the butterfly.
 //!
 //! # Other numbers of hosts
-//! Bidirectional networks may have k^(n-1) r hosts, r a divisor of k: the highest digit of the
-//! butterfly then has r values only, and a switch of the last stage is joined to each of r switches
-//! before it by k / r parallel links, so that every port is in use. That is what the perfect
-//! shuffle of so many lines gives, but for which switches of one subtree share a switch of the last
-//! stage. The published 4-ary 5-fly has 512 = 4^4 * 2 hosts: 128 switches per stage, 640 in all, and
-//! up to 9 on a path.
+//! Bidirectional networks may have k^(n-1) r hosts, where r divides k. The highest digit of the butterfly
+//! then has only r values, and a switch of the last stage is connected to each of r switches of the
+//! previous stage by k / r parallel links, so that every port is used. A perfect shuffle of that many lines
+//! gives the same network, except for which switches of a subtree share a switch of the last stage. The
+//! published 4-ary 5-fly has 512 = 4^4 * 2 hosts: 128 switches per stage, 640 in total, and up to 9 on a
+//! path.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,17 +67,17 @@ pub struct KAryNFly {
     /// Ports on each side of a switch, 2 to 128.
     #[schemars(range(min = 2, max = 128))]
     pub k: u32,
-    /// Stages of switches, 1 to 16.
+    /// Number of stages, 1 to 16.
     #[schemars(range(min = 1, max = 16))]
     pub n: u32,
-    /// Whether links carry packets one way, from stage to stage, or both ways.
+    /// Whether links are unidirectional, from stage to stage, or bidirectional.
     #[serde(default)]
     pub links: Ways,
-    /// How the stages are wired.
+    /// How the stages are connected.
     #[serde(default)]
     pub wiring: Wires,
-    /// Number of hosts, k^n by default; of a bidirectional network also k^(n-1) times another
-    /// divisor of k from 2 on.
+    /// Number of hosts. Default: k^n. A bidirectional network can also have k^(n-1) times another divisor
+    /// of k greater than 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<u32>,
     /// Data rate of every link.
@@ -89,25 +88,25 @@ pub struct KAryNFly {
     pub link_delay: Time,
 }
 
-/// The directions of a fly's links.
+/// The direction of a fly's links.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ways {
-    /// Hosts send into the first stage and receive from the last one.
+    /// Hosts send to the first stage and receive from the last one.
     #[default]
     Unidirectional,
-    /// All hosts are at the first stage; packets turn round where they can.
+    /// All hosts are at the first stage; packets turn around at the first possible stage.
     Bidirectional,
 }
 
-/// How the stages of a fly are wired.
+/// How the stages of a fly are connected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wires {
-    /// Stage by stage another digit of the line is exchanged, the lowest one first.
+    /// Each stage exchanges another digit of the line number, the lowest one first.
     #[default]
     Butterfly,
-    /// Before every stage the same perfect shuffle.
+    /// The same perfect shuffle precedes every stage.
     PerfectShuffle,
 }
 
@@ -120,19 +119,19 @@ impl Wires {
     }
 }
 
-/// The shape of a fly of one-way links; the [module](self) says how it is numbered.
+/// The shape of a fly with unidirectional links; the [module](self) describes the numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fly {
     /// Ports of a switch, at least 1.
     pub k: u16,
-    /// Stages.
+    /// Number of stages.
     pub n: u32,
-    /// How they are wired.
+    /// How the stages are connected.
     pub wiring: Wires,
 }
 
 impl Fly {
-    /// The number k^`digits`; the largest one of its type where it is larger.
+    /// k^`digits`, saturating at the largest value of the type.
     fn power(self, digits: u32) -> u64 {
         u64::from(self.k).saturating_pow(digits)
     }
@@ -143,7 +142,7 @@ impl Fly {
         self.power(self.n)
     }
 
-    /// Number of switches of a stage.
+    /// Number of switches per stage.
     #[must_use]
     pub fn switches_per_stage(self) -> u64 {
         self.power(self.n.saturating_sub(1))
@@ -155,8 +154,8 @@ impl Fly {
         self.switches_per_stage().saturating_mul(u64::from(self.n))
     }
 
-    /// The output port (from 1) by which all switches of a stage (from 0) send to a host: the
-    /// destination's digit `stage` in a butterfly, its digit `n - 1 - stage` in a perfect shuffle.
+    /// The output port (from 1) through which all switches of a stage (from 0) send to a host: digit
+    /// `stage` of the destination in a butterfly, digit `n - 1 - stage` in a perfect shuffle.
     #[must_use]
     pub fn port(self, stage: u32, host: u64) -> u16 {
         let digit = match self.wiring {
@@ -166,7 +165,7 @@ impl Fly {
         (host / self.power(digit) % u64::from(self.k)) as u16 + 1
     }
 
-    /// Switch (of its stage) and port (from 0) of a line at the inputs or outputs of a stage.
+    /// Switch (within its stage) and port (from 0) of a line at the inputs or outputs of a stage.
     fn place(self, stage: u32, line: u64) -> (u64, u64) {
         let k = u64::from(self.k);
         match self.wiring {
@@ -178,7 +177,8 @@ impl Fly {
         }
     }
 
-    /// Where a line that leaves a stage, or a host, enters the next one.
+    /// The line at the inputs of the next stage that corresponds to a line at the outputs of a stage or
+    /// host.
     fn next_line(self, line: u64) -> u64 {
         match self.wiring {
             Wires::Butterfly => line,
@@ -189,13 +189,14 @@ impl Fly {
         }
     }
 
-    /// The end of a line at the inputs or outputs of a stage.
+    /// The end of a link for a line at the inputs or outputs of a stage.
     fn end(self, stage: u32, line: u64) -> End {
         let (switch, port) = self.place(stage, line);
         switch_end((u64::from(stage) * self.switches_per_stage() + switch) as u32, port as u16 + 1)
     }
 
-    /// Stage by stage, from the hosts on, and in each by the line where it ends.
+    /// The links stage by stage, starting at the hosts, and within each stage by the line at which they
+    /// end.
     fn links(self, rate: Rate, delay: Time) -> Vec<Link> {
         let mut links = Vec::new();
         let mut push = |a, b| links.push(Link { a, b, rate, delay, one_way: true });
@@ -215,7 +216,7 @@ impl Fly {
 }
 
 impl KAryNFly {
-    /// A one-way butterfly with the default link.
+    /// A unidirectional butterfly with the default link.
     #[must_use]
     pub fn new(k: u32, n: u32) -> Self {
         Self {
@@ -229,10 +230,10 @@ impl KAryNFly {
         }
     }
 
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A parameter out of its range, a network over the limits.
+    /// If a parameter is out of range, or the network exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let k = within(KIND, "k", self.k, 2, MAX_SWITCH_PORTS / 2)?;
         within(KIND, "n", self.n, 1, MAX_LEVELS as u16)?;
@@ -315,7 +316,7 @@ impl KAryNFly {
     }
 }
 
-/// Renumbers a tree as the perfect shuffle has it.
+/// Renumbers a tree for the perfect shuffle.
 fn shuffle(topology: &mut Topology) {
     let Shape::FatTree(tree) = std::mem::take(&mut topology.shape) else { return };
     let (hosts, switches) = unshuffled(&tree);
@@ -338,13 +339,13 @@ fn shuffle(topology: &mut Topology) {
 
 /// For each host and each switch of a shuffled tree, its number in the tree.
 ///
-/// The shuffle's number of a host has the digits of the tree's in reverse. A switch of level `l`
-/// is `b_2 .. b_l` and `a_(l+1) .. a_h` in the tree, lowest digit first ([`super::pgft`]; `b_1` is
-/// always 0); shuffles have brought the `a` to the upper end, the first one highest, and put the
-/// `b` in behind them.
+/// The number of a host in the shuffle has the digits of its number in the tree, reversed. A switch of
+/// level `l` has the digits `b_2 .. b_l` and `a_(l+1) .. a_h` in the tree, lowest digit first
+/// ([`super::pgft`]; `b_1` is always 0). The shuffles have moved the `a` digits to the upper end, the first
+/// one highest, and inserted the `b` digits below them.
 pub(crate) fn unshuffled(tree: &Pgft) -> (Vec<u32>, Vec<u32>) {
     let reversed = |radices: &[u16], number: u64| {
-        // Digits are read lowest first, so that the first of `radices` is the highest one written.
+        // Digits are read lowest first, so the first of `radices` is the highest digit of the result.
         let mut place: u64 = radices.iter().map(|&r| u64::from(r)).product();
         let mut rest = number;
         radices.iter().rev().fold(0, |sum, &radix| {
@@ -367,8 +368,8 @@ pub(crate) fn unshuffled(tree: &Pgft) -> (Vec<u32>, Vec<u32>) {
     (hosts, switches)
 }
 
-/// The number in its level of a shuffled tree's switch, whose digits in the tree have these
-/// radices, lowest first, the first `forward` of which are those of the way forward.
+/// The number of a switch of a shuffled tree within its level. `radices` are the radices of its digits in
+/// the tree, lowest first; the first `forward` of them belong to the forward direction.
 fn unshuffled_switch(radices: &[u16], forward: usize, number: u64) -> u64 {
     let mut places = vec![1u64; radices.len()];
     for at in 1..radices.len() {
@@ -394,7 +395,7 @@ mod tests {
         KAryNFly { links, wiring, ..KAryNFly::new(k, n) }
     }
 
-    /// Hosts, switches, channels, of every network that the paper names.
+    /// Number of hosts, switches and channels of every network in the paper.
     #[test]
     fn sizes_are_those_of_the_paper() {
         use Ways::{Bidirectional, Unidirectional};
@@ -432,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn the_networks_of_the_drawing_are_wired_as_documented() {
+    fn the_networks_of_the_drawing_are_connected_as_documented() {
         let one_way = fly(2, 2, Ways::Unidirectional, Wires::Butterfly).build().unwrap();
         assert_eq!(one_way.name, "2-ary 2-fly of 4 hosts, unidirectional, butterfly");
         assert_eq!(
@@ -491,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn bidirectional_shuffles_are_numbered_as_the_shuffle_has_it() {
+    fn bidirectional_shuffles_use_the_numbering_of_the_shuffle() {
         for (k, n, hosts) in [(2, 4, None), (3, 3, None), (4, 3, None), (4, 5, Some(512)), (4, 3, Some(32))] {
             let spec = fly(k, n, Ways::Bidirectional, Wires::PerfectShuffle);
             let built = KAryNFly { hosts, ..spec }.build().unwrap();
@@ -501,7 +502,7 @@ mod tests {
                 assert_eq!(end.node, NodeRef::Switch(at % per_stage), "{}, host {at}", built.name);
                 assert_eq!(u32::from(end.port) - 1, at / per_stage);
             }
-            // Switches of the last stages of other numbers of hosts are joined by parallel links.
+            // With other numbers of hosts, switches of the last stages are connected by parallel links.
             let radix = hosts.map_or(k, |hosts| hosts / k.pow(n - 1));
             for stage in 0..n as usize - 1 {
                 let last = stage + 2 == n as usize;
@@ -517,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_named() {
+    fn invalid_parameters_are_reported() {
         let message = |spec: KAryNFly| spec.build().map_err(|e| e.to_string()).err().unwrap_or_default();
         let both_ways =
             |k, n, hosts| KAryNFly { hosts: Some(hosts), ..fly(k, n, Ways::Bidirectional, Wires::Butterfly) };
@@ -543,8 +544,8 @@ mod tests {
             let error = message(fly(128, 16, links, Wires::PerfectShuffle));
             assert_eq!(
                 error,
-                "k-ary-n-fly: `k` = 128, `n` = 16 make more than 200000 hosts, the largest number; choose smaller \
-                 ones"
+                "k-ary-n-fly: `k` = 128, `n` = 16 make more than 200000 hosts, which is the maximum; choose smaller \
+                 values"
             );
         }
         let slow = KAryNFly { link_delay: Time::ZERO, ..KAryNFly::new(2, 2) };

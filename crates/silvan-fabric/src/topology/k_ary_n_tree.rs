@@ -1,5 +1,5 @@
-//! k-ary n-trees: k^n hosts under n levels of k^(n-1) switches each, with k ports down and k up
-//! (none up at the top). The trees of Papers II, V and VI.
+//! k-ary n-trees: k^n hosts below n levels of k^(n-1) switches each, with k ports down and k up (none up at
+//! the top). The trees of Papers II, V and VI.
 //!
 //! ```text
 //!   level 2   L2.1   L2.2      2-ary 2-tree: every level-1 switch
@@ -41,16 +41,16 @@ pub struct KAryNTree {
 }
 
 impl KAryNTree {
-    /// With the default link.
+    /// A tree with the default link.
     #[must_use]
     pub fn new(k: u32, n: u32) -> Self {
         Self { k, n, link_rate: default_link_rate(), link_delay: default_link_delay() }
     }
 
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A parameter out of its range, a tree over the limits.
+    /// If a parameter is out of range, or the tree exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let k = within(KIND, "k", self.k, 2, MAX_SWITCH_PORTS / 2)?;
         let levels = usize::from(within(KIND, "n", self.n, 1, MAX_LEVELS as u16)?);
@@ -90,19 +90,19 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_named() {
+    fn invalid_parameters_are_reported() {
         let message =
             |k, n| KAryNTree::new(k, n).build().map_err(|e| e.to_string()).err().unwrap_or_default();
         assert_eq!(message(1, 3), "k-ary-n-tree: `k` = 1 is out of range; it must be 2 to 128");
         assert_eq!(message(4, 0), "k-ary-n-tree: `n` = 0 is out of range; it must be 1 to 16");
         assert_eq!(
             message(16, 5),
-            "k-ary-n-tree: `k` = 16, `n` = 5 make more than 200000 hosts, the largest number; choose smaller ones"
+            "k-ary-n-tree: `k` = 16, `n` = 5 make more than 200000 hosts, which is the maximum; choose smaller values"
         );
         assert_eq!(
             message(2, 16),
-            "k-ary-n-tree: `k` = 2, `n` = 16 make more than 100000 switches, the largest number; choose smaller \
-             ones"
+            "k-ary-n-tree: `k` = 2, `n` = 16 make more than 100000 switches, which is the maximum; choose smaller \
+             values"
         );
     }
 }

@@ -1,25 +1,25 @@
 //! Hosts, switches and the links between them.
 //!
-//! A [`Topology`] is plain data: generators (one file per family) and importers of real fabrics
-//! build it, [`Topology::validate`] checks it, routing and the model read it.
+//! A [`Topology`] is plain data: generators (one file per family) and importers of real fabrics create it,
+//! [`Topology::validate`] checks it, and routing and simulation read it.
 //!
 //! | file | family |
 //! | --- | --- |
 //! | [`dumbbell`] | two switches and a trunk, the testbed of the papers |
 //! | [`star`] | one switch |
-//! | [`pgft`] | any parallel-ports generalised fat tree |
+//! | [`pgft`] | any parallel-ports generalized fat tree |
 //! | [`k_ary_n_tree`] | k-ary n-trees |
-//! | [`k_ary_n_fly`] | k-ary n-flies: multistage networks, one-way or bidirectional |
+//! | [`k_ary_n_fly`] | k-ary n-flies: multistage networks, unidirectional or bidirectional |
 //! | [`modified_tree`] | k-ary n-trees with horizontal links |
 //! | [`two_level`] | leaves and spines, with the 648-port fabric as a preset |
-//! | [`three_level`] | the full three-level tree of one kind of switch |
+//! | [`three_level`] | the full three-level tree of switches with equal radix |
 //! | [`grid`] | tori, meshes and `HyperX` |
 //! | [`dragonfly`] | dragonflies |
-//! | [`dragonfly_plus`] | dragonflies whose groups are of leaves and spines |
+//! | [`dragonfly_plus`] | dragonflies whose groups consist of leaves and spines |
 //! | [`custom`] | lists of hosts, switches and links |
 //!
-//! [`spec`] chooses among them in a scenario; [`validate`](Topology::validate) is the one check
-//! that every topology passes, generated or imported.
+//! [`spec`] selects one of them in a scenario; [`validate`](Topology::validate) checks every topology,
+//! generated or imported.
 
 use std::fmt;
 
@@ -50,25 +50,25 @@ pub use spec::TopologySpec;
 
 use silvan_engine::{Rate, Time};
 
-/// Most hosts of a topology.
+/// Maximum number of hosts of a topology.
 pub const MAX_HOSTS: u64 = 200_000;
-/// Most switches of a topology.
+/// Maximum number of switches of a topology.
 pub const MAX_SWITCHES: u64 = 100_000;
-/// Most links of a topology, parallel ones counted each.
+/// Maximum number of links of a topology; parallel links count individually.
 pub const MAX_LINKS: u64 = 2_000_000;
-/// Most ports of one switch: what an event of a run can name.
+/// Maximum number of ports of a switch. Larger port numbers do not fit in an event.
 pub const MAX_SWITCH_PORTS: u16 = 256;
-/// Most ports of all switches together, wired or not.
+/// Maximum number of ports of all switches together, connected or not.
 pub const MAX_PORTS: u64 = 2 * MAX_LINKS;
-/// Longest propagation delay of a link, one second.
+/// Maximum propagation delay of a link, one second.
 pub const MAX_LINK_DELAY: Time = Time(1_000_000_000_000);
 
 /// A host: source and sink of traffic, with one network port (port 1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// As shown in results and used in scenarios; unique among all nodes.
+    /// Name in results and scenarios; unique among all nodes.
     pub name: String,
-    /// What the subnet manager calls its port, in imported fabrics.
+    /// LID of its port, in imported fabrics.
     pub lid: Option<u16>,
     /// Port GUID in imported fabrics.
     pub guid: Option<u64>,
@@ -77,11 +77,11 @@ pub struct Host {
 /// A switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Switch {
-    /// As shown in results and used in scenarios; unique among all nodes.
+    /// Name in results and scenarios; unique among all nodes.
     pub name: String,
     /// Number of external ports; they are numbered 1..=ports, as on the device.
     pub ports: u16,
-    /// What the subnet manager calls it, in imported fabrics.
+    /// LID of the switch, in imported fabrics.
     pub lid: Option<u16>,
     /// Node GUID in imported fabrics.
     pub guid: Option<u64>,
@@ -105,13 +105,13 @@ pub struct End {
     pub port: u16,
 }
 
-/// A link: two directed channels of the same rate and delay, or one if it is one-way.
+/// A link: two directed channels of the same rate and delay, or one if it is unidirectional.
 ///
-/// Where links are one-way, a port has a sending and a receiving side that may lead to different
-/// nodes; a wired port has both.
+/// With unidirectional links, the sending and the receiving side of a port may lead to different nodes; a
+/// connected port has both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// One end; the sending one of a one-way link.
+    /// One end; the sending end of a unidirectional link.
     pub a: End,
     /// The other end.
     pub b: End,
@@ -124,15 +124,15 @@ pub struct Link {
 }
 
 impl Link {
-    /// The sending and the receiving end of each of its channels: first from `a` to `b`, then,
-    /// unless it is one-way, from `b` to `a`.
+    /// The sending and the receiving end of each of its channels: first from `a` to `b`, then, unless it is
+    /// unidirectional, from `b` to `a`.
     pub fn channels(&self) -> impl Iterator<Item = (End, End)> + use<> {
         let back = (!self.one_way).then_some((self.b, self.a));
         std::iter::once((self.a, self.b)).chain(back)
     }
 }
 
-/// A wired network.
+/// A network of hosts, switches and links.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
     /// The family, for messages and reports ("4-ary 3-tree").
@@ -143,22 +143,21 @@ pub struct Topology {
     pub switches: Vec<Switch>,
     /// All links, in no particular order.
     pub links: Vec<Link>,
-    /// What a routing made for the family needs to know; empty for arbitrary graphs.
+    /// The regular structure, for routing algorithms of the family; empty for arbitrary graphs.
     pub shape: Shape,
 }
 
-/// The regular structure of a generated topology, for the routings that rely on it.
+/// The regular structure of a generated topology, for routing algorithms that rely on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Shape {
-    /// Nothing is known beyond the graph.
+    /// No structure is known.
     #[default]
     Arbitrary,
-    /// A parallel-ports generalised fat tree; see [`Pgft`]. It may have links within a level besides.
+    /// A parallel-ports generalized fat tree; see [`Pgft`]. It may also have links within a level.
     FatTree(Pgft),
-    /// The same, with hosts and switches numbered as a perfect shuffle has them; see
-    /// [`k_ary_n_fly`].
+    /// The same, with hosts and switches numbered for a perfect shuffle; see [`k_ary_n_fly`].
     ShuffledFatTree(Pgft),
-    /// A multistage network of one-way links; see [`Fly`].
+    /// A multistage network with unidirectional links; see [`Fly`].
     Fly(Fly),
     /// A torus, mesh or `HyperX`; see [`Grid`].
     Grid(Grid),
@@ -166,7 +165,7 @@ pub enum Shape {
     Groups(Groups),
 }
 
-/// What is wrong with a topology, in terms of its nodes and ports.
+/// An invalid topology, described by its nodes and ports.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TopologyError(pub String);
@@ -190,38 +189,38 @@ impl Topology {
         }
     }
 
-    /// The host of a given name.
+    /// The host with a given name.
     #[must_use]
     pub fn host_named(&self, name: &str) -> Option<u32> {
         self.hosts.iter().position(|h| h.name == name).and_then(|i| u32::try_from(i).ok())
     }
 
-    /// The switch of a given name.
+    /// The switch with a given name.
     #[must_use]
     pub fn switch_named(&self, name: &str) -> Option<u32> {
         self.switches.iter().position(|s| s.name == name).and_then(|i| u32::try_from(i).ok())
     }
 
-    /// A port as people write it: the node's name, a colon, the port number ("S1:4").
+    /// The name of a port: the node's name, a colon, the port number ("S1:4").
     #[must_use]
     pub fn port_name(&self, end: End) -> String {
         format!("{}:{}", self.name_of(end.node), end.port)
     }
 
-    /// Whether some link is one-way.
+    /// Whether some link is unidirectional.
     #[must_use]
     pub fn has_one_way_links(&self) -> bool {
         self.links.iter().any(|link| link.one_way)
     }
 
-    /// Number of directed channels: two per link, one for a one-way link.
+    /// Number of directed channels: two per link, one for a unidirectional link.
     #[must_use]
     pub fn channel_count(&self) -> usize {
         self.links.iter().map(|link| if link.one_way { 1 } else { 2 }).sum()
     }
 
-    /// Where each port of each node sends to: `peers[node][port - 1]`, hosts first, then
-    /// switches, with the index of the link.
+    /// The destination of each port of each node: `peers[node][port - 1]`, hosts first, then switches, with
+    /// the index of the link.
     #[must_use]
     pub fn wiring(&self) -> Wiring {
         let mut wiring = Wiring {
@@ -246,11 +245,11 @@ impl Topology {
     }
 }
 
-/// Where every port sends to, and over which link; see [`Topology::wiring`].
+/// The destination of every port, with the index of the link; see [`Topology::wiring`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wiring {
-    /// For each host, where its port 1 sends to.
+    /// For each host, the destination of its port 1.
     pub hosts: Vec<Option<(End, usize)>>,
-    /// For each switch, where each port (index = port - 1) sends to.
+    /// For each switch, the destination of each port (index = port - 1).
     pub switches: Vec<Vec<Option<(End, usize)>>>,
 }

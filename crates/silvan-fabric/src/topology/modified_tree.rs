@@ -1,9 +1,9 @@
-//! Modified k-ary n-trees: k-ary n-trees with horizontal links, made for adaptive routing of flows.
+//! Modified k-ary n-trees: k-ary n-trees with horizontal links, for adaptive routing per flow.
 //!
-//! A k-ary n-tree is an ideal fat tree in which every large node, a *logical node*, is made of
-//! small switches: those of one level that reach the same hosts downwards. Plain trees leave the
-//! switches of a logical node unconnected, so that only one way leads down from each. Here they
-//! stand in a row, and each is joined to the next by `horizontal_width` parallel links.
+//! A k-ary n-tree can be considered an ideal fat tree in which every large node, a *logical node*, consists
+//! of small switches: the switches of one level that reach the same hosts downwards. Plain trees do not
+//! connect the switches of a logical node to each other, so only one route leads down from each. Here they
+//! form a row, and neighbors are connected by `horizontal_width` parallel links.
 //!
 //! ```text
 //!              .------- one logical node ---------.
@@ -16,14 +16,13 @@
 //!              H1 H2    H3 H4    H5 H6    H7 H8
 //! ```
 //!
-//! A row has two ends: one can only go so far to either side. (A ring would let routes wait for
-//! each other in a circle.) Switches of level `l` form rows of k^(l-1); a leaf switch is a
-//! logical node by itself. With width 2 the 16-ary 3-tree's 20480 switch ports (32 on each switch,
-//! 16 at the top) become 22460, 9.7 % more.
+//! A row has two ends. (In a ring, packets could wait for each other in a cycle.) Switches of level `l`
+//! form rows of k^(l-1); a leaf switch is a logical node by itself. With width 2, the 20480 switch ports of
+//! the 16-ary 3-tree (32 per switch, 16 at the top) become 22460, an increase of 9.7 %.
 //!
-//! Nodes and ports are numbered as in [`super::pgft`]; after the ports down and up come those to
-//! the left neighbour, then those to the right one, and none is left unwired. Routings for the
-//! plain tree, such as D-mod-K, hold as they are and leave the horizontal links unused.
+//! Nodes and ports are numbered as in [`super::pgft`]; the ports down and up are followed by those to the
+//! left neighbor and those to the right one. Every port is connected. Routing algorithms for the plain
+//! tree, such as D-mod-K, remain valid and do not use the horizontal links.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,8 +49,8 @@ pub struct ModifiedTree {
     /// Levels of switches, 1 to 16.
     #[schemars(range(min = 1, max = 16))]
     pub n: u32,
-    /// Parallel links between neighbours that reach the same hosts downwards, 0 to 127; 0 is the
-    /// plain tree.
+    /// Parallel links between neighbors that reach the same hosts downwards, 0 to 127, by default 2; 0
+    /// gives the plain tree.
     #[serde(default = "default_width")]
     #[schemars(range(max = 127))]
     pub horizontal_width: u32,
@@ -64,17 +63,17 @@ pub struct ModifiedTree {
 }
 
 impl ModifiedTree {
-    /// With the default link.
+    /// A tree with the default link.
     #[must_use]
     pub fn new(k: u32, n: u32, horizontal_width: u32) -> Self {
         let (link_rate, link_delay) = (default_link_rate(), default_link_delay());
         Self { k, n, horizontal_width, link_rate, link_delay }
     }
 
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A parameter out of its range, a tree over the limits.
+    /// If a parameter is out of range, or the tree exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let k = within(KIND, "k", self.k, 2, MAX_SWITCH_PORTS / 2)?;
         let levels = usize::from(within(KIND, "n", self.n, 1, MAX_LEVELS as u16)?);
@@ -88,14 +87,14 @@ impl ModifiedTree {
         let name = format!("{k}-ary {levels}-tree, horizontal width {width}");
         let labels = Labels { kind: KIND, parameters: &parameters, name: &name };
         let mut topology = tree.clone().wire(labels, self.link_rate, self.link_delay)?;
-        // Horizontal links are like all others.
+        // Horizontal links have the same rate and delay as all others.
         let like = topology.links[0];
         add_rows(&mut topology, &tree, width, &like)?;
         Ok(topology)
     }
 }
 
-/// Neighbours in all rows times the width.
+/// Number of pairs of neighbors in all rows, times the width.
 fn horizontal_links(tree: &Pgft, width: u16) -> u64 {
     (1..=tree.levels()).fold(0, |sum: u64, level| {
         let (switches, row) = (tree.nodes_at(level), tree.siblings(level));
@@ -103,7 +102,7 @@ fn horizontal_links(tree: &Pgft, width: u16) -> u64 {
     })
 }
 
-/// Joins the switches of every row from left to right. Ports are added as they are wired, so those
+/// Connects the switches of every row from left to right. Ports are added as they are connected, so those
 /// to the left come first.
 fn add_rows(topology: &mut Topology, tree: &Pgft, width: u16, like: &Link) -> Result<(), TopologyError> {
     for level in 1..=tree.levels() {
@@ -134,14 +133,14 @@ fn add_rows(topology: &mut Topology, tree: &Pgft, width: u16, like: &Link) -> Re
 mod tests {
     use super::super::k_ary_n_tree::KAryNTree;
     use super::*;
-    use crate::routing::{RoutingSpec, analyse, deadlock_cycle};
+    use crate::routing::{RoutingSpec, analyze, deadlock_cycle};
 
     fn ports(topology: &Topology) -> usize {
         topology.switches.iter().map(|switch| usize::from(switch.ports)).sum()
     }
 
     #[test]
-    fn the_tree_of_the_drawing_is_wired_as_documented() {
+    fn the_tree_of_the_drawing_is_connected_as_documented() {
         let built = ModifiedTree::new(2, 3, 2).build().unwrap();
         built.validate().unwrap();
         let horizontal: Vec<String> = built.links[8 * 3..]
@@ -174,16 +173,16 @@ mod tests {
             let built = ModifiedTree::new(16, 3, width).build().unwrap();
             built.validate().unwrap();
             assert_eq!(built.hosts.len(), 4096);
-            // 16 rows of 16 switches at level 2, one row of 256 at level 3; two ports a link.
-            let neighbours = 16 * 15 + 255;
-            assert_eq!(ports(&built), 20_480 + 2 * neighbours * width as usize, "width {width}");
+            // 16 rows of 16 switches at level 2, one row of 256 at level 3; two ports per link.
+            let neighbors = 16 * 15 + 255;
+            assert_eq!(ports(&built), 20_480 + 2 * neighbors * width as usize, "width {width}");
             let wired = built.wiring().switches.iter().flatten().filter(|peer| peer.is_some()).count();
-            assert_eq!(wired, ports(&built), "every port is wired");
+            assert_eq!(wired, ports(&built), "every port is connected");
         }
     }
 
     #[test]
-    fn width_0_is_the_plain_tree_and_its_routing_holds_for_all() {
+    fn width_0_is_the_plain_tree_and_its_routing_is_valid_for_all_widths() {
         let plain = KAryNTree::new(4, 3).build().unwrap();
         let tables = RoutingSpec::suitable(&plain).compute(&plain).unwrap();
         let none = ModifiedTree::new(4, 3, 0).build().unwrap();
@@ -191,13 +190,13 @@ mod tests {
         for width in 1..=3 {
             let built = ModifiedTree::new(4, 3, width).build().unwrap();
             assert_eq!(RoutingSpec::suitable(&built).compute(&built).unwrap(), tables);
-            assert_eq!(analyse(&built, &tables).hops, analyse(&plain, &tables).hops);
+            assert_eq!(analyze(&built, &tables).hops, analyze(&plain, &tables).hops);
             assert_eq!(deadlock_cycle(&built, &tables), None);
         }
     }
 
     #[test]
-    fn wrong_parameters_are_named() {
+    fn invalid_parameters_are_reported() {
         let message = |k, n, width| {
             ModifiedTree::new(k, n, width).build().map_err(|e| e.to_string()).err().unwrap_or_default()
         };
@@ -213,7 +212,7 @@ mod tests {
         assert_eq!(
             message(21, 4, 127),
             "modified-k-ary-n-tree: `k` = 21, `n` = 4, `horizontal_width` = 127 make more than 2000000 links, \
-             the largest number; choose smaller ones"
+             which is the maximum; choose smaller values"
         );
     }
 }

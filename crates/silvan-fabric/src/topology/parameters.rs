@@ -1,26 +1,26 @@
-//! What the generators share: checks of parameters, before anything is allocated, and the
-//! making of nodes.
+//! Functions shared by the generators: checks of parameters before memory is allocated, and creation of
+//! nodes.
 
 use silvan_engine::{Rate, Time};
 
 use super::{End, Host, MAX_HOSTS, MAX_LINK_DELAY, MAX_LINKS, MAX_SWITCHES, NodeRef, Switch, TopologyError};
 
-/// Data rate of a link that says nothing else: 20 Gbit/s of signalling with 8b/10b coding.
+/// Default data rate of a link: 20 Gbit/s of signaling with 8b/10b coding.
 pub(crate) fn default_link_rate() -> Rate {
     Rate::from_gbit(16)
 }
 
-/// Propagation delay of a link that says nothing else: some four metres of cable.
+/// Default propagation delay of a link: about four meters of cable.
 pub(crate) fn default_link_delay() -> Time {
     Time::from_ns(20)
 }
 
-/// A number of things of which there is one unless something else is said.
+/// Default of keys that count something.
 pub(crate) const fn one() -> u32 {
     1
 }
 
-/// A parameter that must lie between two bounds, as the small number it then is.
+/// Checks that a parameter is between two bounds and converts it to a smaller type.
 pub(super) fn within(kind: &str, name: &str, value: u32, low: u16, high: u16) -> Result<u16, TopologyError> {
     match u16::try_from(value) {
         Ok(small) if (low..=high).contains(&small) => Ok(small),
@@ -30,7 +30,7 @@ pub(super) fn within(kind: &str, name: &str, value: u32, low: u16, high: u16) ->
     }
 }
 
-/// A link rate must be more than zero.
+/// Checks that a link rate is more than zero.
 pub(super) fn check_rate(kind: &str, name: &str, rate: Rate) -> Result<(), TopologyError> {
     if rate.0 == 0 {
         return Err(TopologyError(format!(
@@ -40,7 +40,8 @@ pub(super) fn check_rate(kind: &str, name: &str, rate: Rate) -> Result<(), Topol
     Ok(())
 }
 
-/// A link delay must be more than zero, so that no two nodes share an instant, and not absurd.
+/// Checks that a link delay is more than zero, so that nodes never act on each other at the same instant,
+/// and at most the maximum.
 pub(super) fn check_delay(kind: &str, name: &str, delay: Time) -> Result<(), TopologyError> {
     if delay == Time::ZERO || delay > MAX_LINK_DELAY {
         return Err(TopologyError(format!(
@@ -51,8 +52,7 @@ pub(super) fn check_delay(kind: &str, name: &str, delay: Time) -> Result<(), Top
     Ok(())
 }
 
-/// The size a set of parameters leads to, against the limits. `parameters` names them with
-/// their values.
+/// Checks the resulting size against the limits. `parameters` lists the parameters with their values.
 pub(super) fn check_size(
     kind: &str,
     parameters: &str,
@@ -63,14 +63,14 @@ pub(super) fn check_size(
     {
         if count > limit {
             return Err(TopologyError(format!(
-                "{kind}: {parameters} make more than {limit} {what}, the largest number; choose smaller ones"
+                "{kind}: {parameters} make more than {limit} {what}, which is the maximum; choose smaller values"
             )));
         }
     }
     Ok(())
 }
 
-/// Hosts H1, H2, ...
+/// Creates the hosts H1, H2, ...
 pub(super) fn numbered_hosts(count: u64) -> Vec<Host> {
     (1..=count).map(|i| host(format!("H{i}"))).collect()
 }

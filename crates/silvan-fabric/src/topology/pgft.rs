@@ -1,5 +1,5 @@
-//! Parallel-ports generalised fat trees, PGFT(h; m; w; p) after Zahavi (2010): the family of
-//! which k-ary n-trees, XGFTs and the fat trees people buy are members.
+//! Parallel-ports generalized fat trees, PGFT(h; m; w; p), defined by Zahavi (2010). The family includes
+//! k-ary n-trees, XGFTs and most commercial fat trees.
 //!
 //! ```text
 //!   level 2      L2.1     L2.2          w[1] = 2 parents of every level-1 node,
@@ -11,17 +11,18 @@
 //! ```
 //!
 //! # Numbering
-//! A node of level `l` is a word of digits: `b_1 .. b_l` (which of the `w` parents it is, level
-//! by level) and `a_(l+1) .. a_h` (which of the `m` children its ancestors are). Its index within
-//! the level is the mixed-radix number with `b_1` as its lowest digit, then `b_2` up to `b_l`,
-//! then `a_(l+1)` up to `a_h`. So hosts are numbered left to right and the switches of a subtree
-//! are neighbours. In [`Topology::switches`] all of level 1 come first, then level 2 and so on;
-//! [`Pgft::first_switch`] says where. Switch `i` (from 1) of level `l` is named `L<l>.<i>`.
+//! A node of level `l` is identified by digits: `b_1 .. b_l` (which of the `w` parents it is, level by
+//! level) and `a_(l+1) .. a_h` (which of the `m` children its ancestors are). Its index within the level is
+//! the mixed-radix number with `b_1` as its lowest digit, then `b_2` to `b_l`, then `a_(l+1)` to `a_h`.
+//! Hosts are therefore numbered left to right, and the switches of a subtree are neighbors.
+//! [`Topology::switches`] contains all switches of level 1 first, then level 2 and so on;
+//! [`Pgft::first_switch`] returns the start of a level. Switch `i` (from 1) of level `l` is named
+//! `L<l>.<i>`.
 //!
-//! Nodes of neighbouring levels are wired where all their common digits agree. On a switch of
-//! level `l` the ports `1 + a + r * m_l` are those down to child `a` over parallel link `r`
-//! (`1 ..= m_l * p_l` in all), and the ports after them, `1 + m_l * p_l + b + r * w_(l+1)`, those
-//! up to parent `b` over parallel link `r`. Routing relies on all of this.
+//! Nodes of adjacent levels are connected if all their common digits are equal. On a switch of level `l`,
+//! the ports `1 + a + r * m_l` lead down to child `a` over parallel link `r` (`1 ..= m_l * p_l` in total),
+//! and the following ports, `1 + m_l * p_l + b + r * w_(l+1)`, lead up to parent `b` over parallel link
+//! `r`. Routing relies on this numbering.
 
 use std::fmt;
 
@@ -37,14 +38,13 @@ use super::{Link, MAX_SWITCH_PORTS, Shape, Topology, TopologyError};
 
 const KIND: &str = "pgft";
 
-/// Most levels of switches.
+/// Maximum number of levels of switches.
 pub const MAX_LEVELS: usize = 16;
 
-/// The parameters of a parallel-ports generalised fat tree PGFT(h; m; w; p) (Zahavi 2010).
+/// The parameters of a parallel-ports generalized fat tree PGFT(h; m; w; p) (Zahavi 2010).
 ///
-/// Level 0 are the hosts; a node of level `l` has `m[l-1]` children below, and a node of level
-/// `l` has `w[l]` parents above, each joined by `p[l]` parallel links. The [module](self) says
-/// how nodes and ports are numbered.
+/// Level 0 contains the hosts. A node of level `l` has `m[l-1]` children below and `w[l]` parents above,
+/// each connected by `p[l]` parallel links. The [module](self) describes the numbering of nodes and ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pgft {
     /// Children of a node per level, `m[0]` = hosts per leaf switch.
@@ -60,9 +60,9 @@ fn product(factors: &[u16]) -> u64 {
 }
 
 impl Pgft {
-    /// Whether there is one entry per level in each list and none is 0; the other methods rely on it.
+    /// Whether each list has one entry per level and no entry is 0; the other methods rely on it.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         let levels = self.m.len();
         [&self.m, &self.w, &self.p].iter().all(|list| list.len() == levels && !list.contains(&0))
     }
@@ -73,19 +73,19 @@ impl Pgft {
         self.m.len()
     }
 
-    /// Hosts below one switch of level `level` (1 = leaf); the whole tree for the last one.
+    /// Number of hosts below one switch of level `level` (1 = leaf); for the last level, all hosts.
     #[must_use]
     pub fn hosts_below(&self, level: usize) -> u64 {
         product(&self.m[..level])
     }
 
-    /// The product of `w` up to and with `level`: the nodes of that level that reach the same hosts.
+    /// The product of `w` up to `level`: the number of nodes of that level that reach the same hosts.
     #[must_use]
     pub fn siblings(&self, level: usize) -> u64 {
         product(&self.w[..level])
     }
 
-    /// Nodes of a level; level 0 are the hosts.
+    /// Number of nodes of a level; level 0 contains the hosts.
     #[must_use]
     pub fn nodes_at(&self, level: usize) -> u64 {
         product(&self.w[..level]).saturating_mul(product(&self.m[level..]))
@@ -103,7 +103,7 @@ impl Pgft {
         (1..=self.levels()).fold(0, |sum: u64, level| sum.saturating_add(self.nodes_at(level)))
     }
 
-    /// Number of links, those of the hosts among them.
+    /// Number of links, including those of the hosts.
     #[must_use]
     pub fn links(&self) -> u64 {
         (0..self.levels()).fold(0, |sum: u64, level| {
@@ -118,20 +118,20 @@ impl Pgft {
         (1..level).fold(0, |sum: u64, below| sum.saturating_add(self.nodes_at(below)))
     }
 
-    /// Number of ports towards the hosts of a switch of `level` (from 1).
+    /// Number of ports of a switch of `level` (from 1) that lead towards the hosts.
     #[must_use]
     pub fn down_ports(&self, level: usize) -> u32 {
         u32::from(self.m[level - 1]) * u32::from(self.p[level - 1])
     }
 
-    /// Number of ports away from the hosts of a switch of `level` (from 1); none at the top.
+    /// Number of ports of a switch of `level` (from 1) that lead away from the hosts; 0 at the top.
     #[must_use]
     pub fn up_ports(&self, level: usize) -> u32 {
         if level == self.levels() { 0 } else { u32::from(self.w[level]) * u32::from(self.p[level]) }
     }
 
-    /// Wires the tree. `kind` and `parameters` are what the user wrote, for messages; `name` is
-    /// the topology's.
+    /// Builds the tree. `kind` and `parameters` describe the user's input, for messages; `name` is the name
+    /// of the topology.
     pub(super) fn wire(self, labels: Labels<'_>, rate: Rate, delay: Time) -> Result<Topology, TopologyError> {
         let Labels { kind, parameters, name } = labels;
         check_rate(kind, "link_rate", rate)?;
@@ -157,7 +157,7 @@ impl Pgft {
         })
     }
 
-    /// Level by level from the hosts up, and in each from the left and by up port.
+    /// The links level by level, from the hosts up, and within each level from the left and by up port.
     fn all_links(&self, rate: Rate, delay: Time) -> Vec<Link> {
         let mut links = Vec::new();
         for level in 1..=self.levels() {
@@ -193,7 +193,7 @@ impl fmt::Display for Pgft {
     }
 }
 
-/// How messages and reports call a tree.
+/// Names of a tree in messages and reports.
 pub(super) struct Labels<'a> {
     /// The generator.
     pub kind: &'a str,
@@ -203,17 +203,17 @@ pub(super) struct Labels<'a> {
     pub name: &'a str,
 }
 
-/// A parallel-ports generalised fat tree; see the [module](self) for a drawing.
+/// A parallel-ports generalized fat tree; see the [module](self) for a drawing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PgftSpec {
-    /// Children of a node per level, from the leaf switches up: the first is the number of hosts
-    /// per leaf switch. As many as there are levels of switches, 1 to 16.
+    /// Children of a node per level, from the leaf switches up: the first entry is the number of hosts per
+    /// leaf switch. One entry per level of switches, 1 to 16.
     pub m: Vec<u32>,
-    /// Parents of a node per level, from the hosts up; the first is 1 (a host has one link).
+    /// Parents of a node per level, from the hosts up; the first entry is 1 (a host has one link).
     pub w: Vec<u32>,
-    /// Parallel links between a node and each parent per level, from the hosts up; the first is 1.
-    /// By default all are 1.
+    /// Parallel links between a node and each parent, per level, from the hosts up; the first entry is 1.
+    /// Default: all 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<Vec<u32>>,
     /// Data rate of every link.
@@ -225,10 +225,10 @@ pub struct PgftSpec {
 }
 
 impl PgftSpec {
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A parameter out of its range, lists of unequal length, a tree over the limits.
+    /// If a parameter is out of range, the lists have different lengths, or the tree exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let levels = self.m.len();
         if levels == 0 || levels > MAX_LEVELS {
@@ -259,7 +259,7 @@ impl PgftSpec {
     }
 }
 
-/// A list with one entry per level, each a possible number of ports.
+/// Checks a list with one entry per level, each a valid number of ports.
 fn small(name: &str, values: &[u32], levels: usize) -> Result<Vec<u16>, TopologyError> {
     if values.len() != levels {
         return Err(TopologyError(format!(
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_of_the_drawing_is_wired_as_documented() {
+    fn the_tree_of_the_drawing_is_connected_as_documented() {
         let built = spec(&[3, 2], &[1, 2], &[1, 2]).build().unwrap();
         built.validate().unwrap();
         assert_eq!(built.name, "PGFT(2; 3,2; 1,2; 1,2)");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_named() {
+    fn invalid_parameters_are_reported() {
         let message = |m: &[u32], w: &[u32], p: &[u32]| {
             spec(m, w, p).build().map_err(|e| e.to_string()).err().unwrap_or_default()
         };
@@ -337,16 +337,16 @@ mod tests {
         );
         assert_eq!(
             message(&[250, 250, 250], &[1, 1, 1], &[1, 1, 1]),
-            "pgft: `m` = [250, 250, 250], `w` = [1, 1, 1], `p` = [1, 1, 1] make more than 200000 hosts, the largest \
-             number; choose smaller ones"
+            "pgft: `m` = [250, 250, 250], `w` = [1, 1, 1], `p` = [1, 1, 1] make more than 200000 hosts, which is \
+             the maximum; choose smaller values"
         );
         assert_eq!(
             message(&[250; 16], &[1; 16], &[1; 16])
                 .split_once("make")
                 .map(|(_, end)| end.to_owned())
                 .as_deref(),
-            Some(" more than 200000 hosts, the largest number; choose smaller ones"),
-            "products beyond any integer are still caught"
+            Some(" more than 200000 hosts, which is the maximum; choose smaller values"),
+            "overflowing products are still detected"
         );
         assert_eq!(
             message(&[2, 2], &[1, 200], &[1, 2]),

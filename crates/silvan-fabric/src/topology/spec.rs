@@ -1,4 +1,4 @@
-//! The choice of a topology in a scenario.
+//! Selection of a topology in a scenario.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,13 +25,13 @@ pub enum TopologySpec {
     Dumbbell(Dumbbell),
     /// One switch.
     Star(Star),
-    /// A parallel-ports generalised fat tree.
+    /// A parallel-ports generalized fat tree.
     Pgft(PgftSpec),
     /// A k-ary n-tree.
     KAryNTree(KAryNTree),
-    /// A k-ary n-fly: a multistage network, with one-way links or bidirectional.
+    /// A k-ary n-fly: a multistage network with unidirectional or bidirectional links.
     KAryNFly(KAryNFly),
-    /// A k-ary n-tree with horizontal links, for adaptive routing of flows.
+    /// A k-ary n-tree with horizontal links, for adaptive routing per flow.
     #[serde(rename = "modified-k-ary-n-tree")]
     ModifiedTree(ModifiedTree),
     /// Leaves and spines.
@@ -39,13 +39,13 @@ pub enum TopologySpec {
     /// The 648-port fabric of Paper IV.
     #[serde(rename = "fat-tree-648")]
     FatTree648(FatTree648),
-    /// The full three-level fat tree of switches of one radix.
+    /// The full three-level fat tree of switches with equal radix.
     ThreeLevelFatTree(ThreeLevelFatTree),
     /// A torus of any number of dimensions.
     Torus(GridSpec),
     /// A mesh of any number of dimensions.
     Mesh(GridSpec),
-    /// A `HyperX`, or flattened butterfly: every row of switches fully meshed.
+    /// A `HyperX`, or flattened butterfly: the switches of every row are fully connected.
     #[serde(rename = "hyperx")]
     HyperX(GridSpec),
     /// A dragonfly.
@@ -57,10 +57,10 @@ pub enum TopologySpec {
 }
 
 impl TopologySpec {
-    /// Wires the network and checks it as every topology is checked.
+    /// Builds the network and validates it.
     ///
     /// # Errors
-    /// A parameter out of its range, a network over the limits or not valid.
+    /// If a parameter is out of range, or the network exceeds the limits or is invalid.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let topology = match self {
             Self::Dumbbell(spec) => spec.build(),
@@ -119,12 +119,12 @@ mod tests {
             let spec = read(json).unwrap();
             assert_eq!(spec.build().unwrap().hosts.len(), hosts, "{json}");
             let written = serde_json::to_string(&spec).unwrap();
-            assert_eq!(read(&written), Ok(spec), "what is written is read back");
+            assert_eq!(read(&written), Ok(spec), "a written specification is read back");
         }
     }
 
     #[test]
-    fn unknown_keys_are_refused() {
+    fn unknown_keys_are_rejected() {
         let error = read(r#"{"kind": "star", "host": 5}"#).unwrap_err();
         assert_eq!(error, "unknown field `host`, expected one of `hosts`, `link_rate`, `link_delay`");
         assert!(read(r#"{"kind": "fat-tree-648", "radix": 5}"#).is_err());

@@ -1,4 +1,4 @@
-//! One switch with all hosts on it (Paper II, the single-switch set-up with seven hosts).
+//! One switch with all hosts (Paper II, the single-switch setup with seven hosts).
 //!
 //! ```text
 //!   H1   H2   H3
@@ -20,7 +20,7 @@ use super::{Link, MAX_SWITCH_PORTS, Shape, Topology, TopologyError};
 
 const KIND: &str = "star";
 
-/// One switch with all hosts on it; see the [module](self) for a drawing.
+/// One switch with all hosts; see the [module](self) for a drawing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Star {
@@ -40,10 +40,10 @@ impl Default for Star {
 }
 
 impl Star {
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A parameter out of its range.
+    /// If a parameter is out of range.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let hosts = within(KIND, "hosts", self.hosts, 1, MAX_SWITCH_PORTS)?;
         check_rate(KIND, "link_rate", self.link_rate)?;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_named() {
+    fn invalid_parameters_are_reported() {
         let message = |hosts| Star { hosts, ..Star::default() }.build().map_err(|e| e.to_string()).err();
         let wrong = |hosts| Some(format!("star: `hosts` = {hosts} is out of range; it must be 1 to 256"));
         assert_eq!(message(0), wrong(0));

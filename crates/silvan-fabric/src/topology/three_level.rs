@@ -1,5 +1,5 @@
-//! The full three-level fat tree that can be made of switches of one radix r: r^3/4 hosts under
-//! 5 r^2/4 switches. With 36 ports: 11,664 hosts, 1620 switches.
+//! The full three-level fat tree of switches with radix r: r^3/4 hosts below 5 r^2/4 switches. With 36
+//! ports: 11,664 hosts, 1620 switches.
 //!
 //! ```text
 //!   level 3    L3.1   L3.2   L3.3   L3.4       (r/2)^2 core switches, r ports down
@@ -24,10 +24,10 @@ use super::{Topology, TopologyError};
 
 const KIND: &str = "three-level-fat-tree";
 
-/// The largest radix whose tree is within the limit of hosts.
+/// The largest radix whose tree does not exceed the limit of hosts.
 const MAX_RADIX: u32 = 92;
 
-/// A full three-level fat tree of one kind of switch; see the [module](self) for a drawing.
+/// A full three-level fat tree of switches with equal radix; see the [module](self) for a drawing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThreeLevelFatTree {
@@ -43,16 +43,16 @@ pub struct ThreeLevelFatTree {
 }
 
 impl ThreeLevelFatTree {
-    /// With the default link.
+    /// A tree with the default link.
     #[must_use]
     pub fn new(radix: u32) -> Self {
         Self { radix, link_rate: default_link_rate(), link_delay: default_link_delay() }
     }
 
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A parameter out of its range.
+    /// If a parameter is out of range.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let radix = self.radix;
         if !(4..=MAX_RADIX).contains(&radix) || !radix.is_multiple_of(2) {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_named() {
+    fn invalid_parameters_are_reported() {
         for radix in [0, 2, 7, 94] {
             assert_eq!(
                 ThreeLevelFatTree::new(radix).build().map_err(|e| e.to_string()).err(),

@@ -1,4 +1,4 @@
-//! Leaf switches with hosts, spine switches above, every leaf wired to every spine.
+//! Leaf switches with hosts, and spine switches; every leaf is connected to every spine.
 //!
 //! ```text
 //!   spines     L2.1   L2.2   L2.3      each leaf has `parallel` links
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! It is PGFT(2; hosts_per_leaf,leaves; 1,spines; 1,parallel); nodes and ports are numbered as in
-//! [`super::pgft`]. [`FatTree648`] is the fabric of Paper IV (Sun Datacenter InfiniBand Switch
-//! 648), called three-stage there because a packet passes up to three crossbars.
+//! [`super::pgft`]. [`FatTree648`] is the fabric of Paper IV (Sun Datacenter InfiniBand Switch 648). That
+//! paper calls it three-stage, because a packet passes up to three crossbars.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,16 +27,17 @@ const KIND: &str = "two-level-fat-tree";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TwoLevelFatTree {
-    /// Number of leaf switches, 1 to 256; a switch has at most 256 ports, so fewer with `parallel`.
+    /// Number of leaf switches, 1 to 256; fewer with `parallel`, because a switch has at most 256 ports.
     #[schemars(range(min = 1, max = 256))]
     pub leaves: u32,
-    /// Number of spine switches, 1 to 255; with `hosts_per_leaf` they fill a leaf switch.
+    /// Number of spine switches, 1 to 255; limited by the ports of a leaf switch together with
+    /// `hosts_per_leaf`.
     #[schemars(range(min = 1, max = 255))]
     pub spines: u32,
-    /// Hosts on each leaf switch, 1 to 255.
+    /// Hosts per leaf switch, 1 to 255.
     #[schemars(range(min = 1, max = 255))]
     pub hosts_per_leaf: u32,
-    /// Parallel links between a leaf and each spine, 1 to 255.
+    /// Parallel links between a leaf and each spine, 1 to 255. Default: 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 255))]
     pub parallel: u32,
@@ -53,7 +54,7 @@ fn one() -> u32 {
 }
 
 impl TwoLevelFatTree {
-    /// With single links of the default kind.
+    /// A tree with single links of default rate and delay.
     #[must_use]
     pub fn new(leaves: u32, spines: u32, hosts_per_leaf: u32) -> Self {
         Self {
@@ -66,10 +67,10 @@ impl TwoLevelFatTree {
         }
     }
 
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A parameter out of its range, a tree over the limits.
+    /// If a parameter is out of range, or the tree exceeds the limits.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let name = format!(
             "two-level fat tree, {} leaves of {} hosts, {} spines",
@@ -92,7 +93,7 @@ impl TwoLevelFatTree {
         shape.wire(Labels { kind: KIND, parameters: &parameters, name }, self.link_rate, self.link_delay)
     }
 
-    /// Refuses switches of too many ports, by the parameters that make them.
+    /// Rejects switches with too many ports and names the parameters that cause them.
     fn check_ports(&self) -> Result<(), TopologyError> {
         let Self { leaves, spines, hosts_per_leaf: hosts, parallel, .. } = self;
         let leaf = format!("`spines` = {spines} with `hosts_per_leaf` = {hosts}, `parallel` = {parallel}");
@@ -107,8 +108,8 @@ impl TwoLevelFatTree {
     }
 }
 
-/// The 648-port fabric of Paper IV: 36 leaf switches with 18 hosts each under 18 spines, 54
-/// crossbars of 36 ports.
+/// The 648-port fabric of Paper IV: 36 leaf switches with 18 hosts each below 18 spines, 54 crossbars of 36
+/// ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FatTree648 {
@@ -125,10 +126,10 @@ impl Default for FatTree648 {
 }
 
 impl FatTree648 {
-    /// Wires it.
+    /// Builds the network.
     ///
     /// # Errors
-    /// A rate or delay out of its range.
+    /// If a rate or delay is out of range.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let tree = TwoLevelFatTree {
             link_rate: self.link_rate,
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_648_fabric_is_made_of_36_port_crossbars() {
+    fn the_648_fabric_consists_of_36_port_crossbars() {
         let built = FatTree648::default().build().unwrap();
         built.validate().unwrap();
         assert_eq!((built.hosts.len(), built.switches.len(), built.links.len()), (648, 54, 1296));
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn parallel_links_are_wired() {
+    fn parallel_links_are_connected() {
         let spec = TwoLevelFatTree { parallel: 3, ..TwoLevelFatTree::new(4, 2, 6) };
         let built = spec.build().unwrap();
         built.validate().unwrap();
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_named() {
+    fn invalid_parameters_are_reported() {
         let message =
             |spec: TwoLevelFatTree| spec.build().map_err(|e| e.to_string()).err().unwrap_or_default();
         assert_eq!(

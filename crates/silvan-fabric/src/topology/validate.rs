@@ -1,4 +1,4 @@
-//! The check that every topology passes before it is routed or run, generated or imported.
+//! The check of every topology, generated or imported, before it is routed or simulated.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
@@ -13,16 +13,16 @@ fn wrong(text: String) -> Result<(), TopologyError> {
 }
 
 impl Topology {
-    /// Checks that names are unique, sizes within the limits, ports in range and used once in each
-    /// direction, every host sends and receives by exactly one link, from and to a switch, links
-    /// carry something and take time, and that every node reaches every other.
+    /// Checks that names are unique, sizes are within the limits, ports are in range and used once per
+    /// direction, every host sends and receives over exactly one link from and to a switch, links have a
+    /// rate and a delay, and every node can reach every other node.
     ///
-    /// Where links are one-way, every host must reach the first one and be reached by it, every
-    /// switch be reached from some host, and a switch port that receives must also send. Whether
-    /// each pair of hosts is connected is then for the routing to say.
+    /// With unidirectional links, every host must reach the first host and be reachable from it, every
+    /// switch must be reachable from some host, and a switch port that receives must also send. Routing
+    /// checks whether each pair of hosts is connected.
     ///
     /// # Errors
-    /// The first thing that does not hold, with the nodes' names.
+    /// The first violated condition, with the names of the nodes.
     pub fn validate(&self) -> Result<(), TopologyError> {
         self.check_sizes()?;
         self.check_names()?;
@@ -57,7 +57,7 @@ impl Topology {
         let ports: u64 = self.switches.iter().map(|s| u64::from(s.ports)).sum();
         if ports > MAX_PORTS {
             return wrong(format!(
-                "the switches have {ports} ports in all; at most {MAX_PORTS} are possible"
+                "the switches have {ports} ports in total; at most {MAX_PORTS} are possible"
             ));
         }
         Ok(())
@@ -73,7 +73,7 @@ impl Topology {
             }
             if let Some(other) = seen.insert(name, kind) {
                 return wrong(format!(
-                    "a {other} and a {kind} are both named {name}; every node needs a name of its own"
+                    "a {other} and a {kind} are both named {name}; every node needs a unique name"
                 ));
             }
         }
@@ -106,7 +106,7 @@ impl Topology {
             return wrong(format!("{} leads back to its own node; remove it", self.link_name(index)));
         }
         if let (NodeRef::Host(_), NodeRef::Host(_)) = (link.a.node, link.b.node) {
-            return wrong(format!("{} joins two hosts; put a switch between them", self.link_name(index)));
+            return wrong(format!("{} connects two hosts; put a switch between them", self.link_name(index)));
         }
         if link.rate.0 == 0 {
             return wrong(format!("{} has a rate of 0; it must be more", self.link_name(index)));
@@ -121,7 +121,7 @@ impl Topology {
         Ok(())
     }
 
-    /// How messages call a link.
+    /// The name of a link in messages.
     fn link_name(&self, index: usize) -> String {
         let link = &self.links[index];
         let arrow = if link.one_way { "->" } else { "-" };
@@ -129,7 +129,7 @@ impl Topology {
     }
 
     fn check_ports(&self) -> Result<(), TopologyError> {
-        // By which link each port sends, and by which it receives.
+        // For each port, the link by which it sends and the link by which it receives.
         type Sides = [Option<usize>; 2];
         let mut hosts: Vec<Sides> = vec![[None; 2]; self.hosts.len()];
         let mut switches: Vec<Vec<Sides>> =
@@ -151,8 +151,8 @@ impl Topology {
             let what = match sides {
                 [Some(_), Some(_)] => continue,
                 [None, None] => "has no link; every host needs one",
-                [None, Some(_)] => "only receives; it needs a link to send by, too",
-                [Some(_), None] => "only sends; it needs a link to receive by, too",
+                [None, Some(_)] => "only receives; it needs a link to send by as well",
+                [Some(_), None] => "only sends; it needs a link to receive by as well",
             };
             return wrong(format!("host {} {what}", host.name));
         }
@@ -161,7 +161,7 @@ impl Topology {
                 let (does, lacks) =
                     if ports[at][0].is_some() { ("sends", "receive") } else { ("receives", "send") };
                 return wrong(format!(
-                    "port {}:{} only {does}; it needs a link to {lacks} by, too",
+                    "port {}:{} only {does}; it needs a link to {lacks} by as well",
                     switch.name,
                     at + 1
                 ));
@@ -206,14 +206,14 @@ impl Topology {
         Ok(())
     }
 
-    /// The wiring if every link led the other way.
+    /// The wiring with all links reversed.
     fn backwards(&self) -> Wiring {
         let turned = |link: &Link| Link { a: link.b, b: link.a, ..*link };
         Self { links: self.links.iter().map(turned).collect(), ..self.clone() }.wiring()
     }
 }
 
-/// The hosts and switches that packets of some hosts can reach. No packet goes through a host.
+/// The hosts and switches that packets of some hosts can reach. Packets do not pass through hosts.
 fn reached(wiring: &Wiring, from: impl IntoIterator<Item = usize>) -> (Vec<bool>, Vec<bool>) {
     let mut hosts = vec![false; wiring.hosts.len()];
     let mut switches = vec![false; wiring.switches.len()];
@@ -251,22 +251,22 @@ mod tests {
     }
 
     #[test]
-    fn sound_topologies_pass() {
+    fn valid_topologies_pass() {
         assert_eq!(message(|_| ()), "");
     }
 
     #[test]
-    fn wrong_nodes_are_named() {
+    fn invalid_nodes_are_reported() {
         assert_eq!(message(|t| t.hosts.clear()), "the network has no hosts; it needs at least one");
         assert_eq!(
             message(|t| t.switches[1].name = "H3".to_owned()),
-            "a host and a switch are both named H3; every node needs a name of its own"
+            "a host and a switch are both named H3; every node needs a unique name"
         );
         assert_eq!(message(|t| t.hosts[1].name.clear()), "a host has an empty name; every node needs a name");
         assert_eq!(message(|t| t.switches[0].ports = 0), "switch S1 has 0 ports; it must have 1 to 256");
         assert_eq!(
             message(|t| t.switches.extend((0..16_000).map(|i| switch(format!("X{i}"), 256)))),
-            "the switches have 4096009 ports in all; at most 4000000 are possible"
+            "the switches have 4096009 ports in total; at most 4000000 are possible"
         );
         assert_eq!(
             message(|t| t.hosts.extend((0..200_000).map(|i| host(format!("X{i}"))))),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_links_are_named() {
+    fn invalid_links_are_reported() {
         assert_eq!(message(|t| t.links[2].a = host_end(9)), "link 3: host 9 does not exist");
         assert_eq!(message(|t| t.links[2].b.port = 5), "link 3: S1 has no port 5; its ports are 1 to 4");
         assert_eq!(message(|t| t.links[2].a.port = 2), "link 3: H3 has no port 2; its ports are 1 to 1");
@@ -289,7 +289,7 @@ mod tests {
         );
         assert_eq!(
             message(|t| t.links[0].b = host_end(1)),
-            "link 1 (H1:1 - H2:1) joins two hosts; put a switch between them"
+            "link 1 (H1:1 - H2:1) connects two hosts; put a switch between them"
         );
         assert_eq!(
             message(|t| t.links[7].rate = Rate(0)),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_reached_is_named() {
+    fn unreachable_nodes_are_reported() {
         assert_eq!(
             message(|t| {
                 t.links.remove(3);

@@ -1,15 +1,15 @@
-//! Paper IV's traffic: contributors, victims and mixed hosts that grow congestion trees towards
+//! The traffic of Paper IV: contributors, victims and mixed hosts, which create congestion trees rooted at
 //! hotspots.
 //!
 //! ```text
-//!   contributor (C)   all its traffic to its hotspot
-//!   victim (V)        all its traffic to hosts drawn at random
-//!   mixed (B)         p percent to its hotspot, the rest to hosts drawn at random
+//!   contributor (C)   sends all its traffic to its hotspot
+//!   victim (V)        sends all its traffic to random hosts
+//!   mixed (B)         sends p percent to its hotspot, the rest to random hosts
 //! ```
 //!
-//! Contributors and mixed hosts are divided evenly into as many subsets as there are hotspots, a
-//! hotspot each. With a lifetime all hotspots are drawn anew whenever it has passed, while each
-//! host stays in its subset: the trees move (Paper IV, III and Frame I).
+//! Contributors and mixed hosts are divided evenly into as many subsets as there are hotspots, with one
+//! hotspot each. With a lifetime, all hotspots are drawn again whenever it has passed, while each host
+//! stays in its subset: the trees move (Paper IV, III and Frame I).
 
 use std::sync::Arc;
 
@@ -21,39 +21,39 @@ use silvan_engine::units::BytePace;
 
 use super::source::Message;
 
-/// The most hotspots that a run may have in all, one move after the other.
+/// Maximum number of hotspots in a run, over all moves.
 pub const MOST_HOTSPOTS: u64 = 4_000_000;
 
-/// Roles of hosts, hotspots, and how long these stay.
+/// Roles of hosts, the number of hotspots, and their lifetime.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Forest {
-    /// Number of hotspots, drawn from all hosts of the network, which have a role besides.
+    /// Number of hotspots, drawn from all hosts of the network. A hotspot also has a role as a sender.
     #[schemars(range(min = 1))]
     pub hotspots: u32,
-    /// Percentage of the hosts that send to their hotspot alone (Paper IV's C nodes).
+    /// Percentage of hosts that send only to their hotspot (C nodes of Paper IV). Default: 0.
     #[serde(default)]
     #[schemars(range(max = 100))]
     pub contributors: u8,
-    /// Percentage of the hosts that send to hosts drawn at random alone (V nodes).
+    /// Percentage of hosts that send only to random hosts (V nodes). Default: 0.
     #[serde(default)]
     #[schemars(range(max = 100))]
     pub victims: u8,
-    /// Percentage of the hosts that do both (B nodes). Hosts without a role send nothing.
+    /// Percentage of hosts that do both (B nodes). Hosts without a role send nothing. Default: 0.
     #[serde(default)]
     #[schemars(range(max = 100))]
     pub mixed: u8,
-    /// Percentage of a mixed host's traffic that goes to its hotspot. By any time at most this
-    /// share of what the host could send until then is for the hotspot and at most the rest for
-    /// others; neither waits for the other while congestion control holds it back.
+    /// Percentage of a mixed host's traffic that goes to its hotspot. Default: 0. At any time, at most this
+    /// share of what the host could have sent so far goes to the hotspot, and at most the rest to other
+    /// hosts; neither share waits for the other while congestion control throttles it.
     #[serde(default)]
     #[schemars(range(max = 100))]
     pub p: u8,
-    /// Time after which all hotspots are drawn anew; by default they stay.
+    /// Time after which all hotspots are drawn again. By default they never change.
     pub lifetime: Option<Time>,
 }
 
-/// What a host does in a forest.
+/// The role of a host in a forest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Sends to the hotspot of its subset.
@@ -61,7 +61,7 @@ pub enum Role {
         /// Number of its subset.
         subset: u32,
     },
-    /// Sends to hosts drawn at random.
+    /// Sends to random hosts.
     Victim,
     /// Does both.
     Mixed {
@@ -70,22 +70,22 @@ pub enum Role {
     },
 }
 
-/// Which hosts are hotspots when.
+/// The hotspots over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hotspots {
     start: Time,
     lifetime: Option<Time>,
     subsets: u32,
-    /// Period after period, subset after subset.
+    /// Ordered by period, then by subset.
     hosts: Vec<u32>,
 }
 
-/// Who is what in a forest, as drawn from the seed.
+/// Roles and hotspots of a forest, drawn from the seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// Host numbers with their roles, by role and subset as drawn; those without are missing.
+    /// Host numbers with their roles, ordered by role and subset. Hosts without a role are not included.
     pub roles: Vec<(u32, Role)>,
-    /// Which hosts are hotspots when.
+    /// The hotspots over time.
     pub hotspots: Arc<Hotspots>,
 }
 
@@ -97,8 +97,8 @@ impl Hotspots {
         let mut drawn: Vec<u32> = Vec::new();
         let mut taken = vec![false; hosts as usize];
         for period in 0..periods.clamp(1, (MOST_HOTSPOTS / u64::from(subsets.max(1))).max(1)) {
-            // A stream of its own per period: where the hotspots are does not depend on how many
-            // moves there were.
+            // Each period has its own stream, so that its hotspots do not depend on the number of earlier
+            // moves.
             let mut random = Stream::new(seed, "hotspots", number << 32 | period);
             let first = drawn.len();
             while drawn.len() < first + subsets as usize {
@@ -112,7 +112,7 @@ impl Hotspots {
         Self { start, lifetime: forest.lifetime, subsets, hosts: drawn }
     }
 
-    /// Number of the period that `now` lies in.
+    /// Number of the period that contains `now`.
     #[inline]
     fn period(&self, now: Time) -> u32 {
         let Some(lifetime) = self.lifetime else { return 0 };
@@ -120,7 +120,7 @@ impl Hotspots {
         (now.saturating_sub(self.start).0 / lifetime.0.max(1)).min(last.into()) as u32
     }
 
-    /// When the period after that of `now` begins, if there is one.
+    /// Start of the period after that of `now`, if there is one.
     #[inline]
     fn next_move(&self, now: Time) -> Option<Time> {
         let lifetime = self.lifetime?;
@@ -141,8 +141,8 @@ impl Hotspots {
         &self.hosts[period as usize * subsets..][..subsets]
     }
 
-    /// Where a member of a subset sends in a period: to its hotspot, or, should it be that
-    /// itself, to the next subset's. None if that is the only one.
+    /// The destination of a member of a subset in a period: its hotspot or, if it is that hotspot itself,
+    /// the hotspot of the next subset. `None` if there is no other one.
     #[inline]
     fn target(&self, period: u32, subset: u32, me: u32) -> Option<u32> {
         let hotspots = self.of(period);
@@ -156,11 +156,11 @@ impl Hotspots {
 }
 
 impl Placement {
-    /// Draws roles among the `senders` and hotspots among all `hosts`, for a run from `start` to
-    /// `end`. `number` is that of the traffic pattern, so that each has its own streams.
+    /// Draws roles among the `senders` and hotspots among all `hosts`, for a run from `start` to `end`.
+    /// `number` is the number of the traffic pattern, so that each pattern has its own streams.
     ///
-    /// Victims come first in the order drawn, then mixed hosts, then contributors: who is a
-    /// victim does not change when the others are left out.
+    /// Victims come first in the order drawn, then mixed hosts, then contributors, so the set of victims
+    /// does not change if the others are omitted.
     #[must_use]
     pub fn draw(
         forest: &Forest,
@@ -171,7 +171,7 @@ impl Placement {
         let hotspots = Hotspots::draw(forest, hosts, (seed, number), span);
         let mut order = senders.to_vec();
         Stream::new(seed, "roles", number).shuffle(&mut order);
-        // Rounding the sums keeps the whole within the number of senders.
+        // Sums are rounded, so that the total never exceeds the number of senders.
         let upto = |percent: u32| {
             let twice = 2 * order.len() as u64 * u64::from(percent.min(100)) + 100;
             (twice / 200) as usize
@@ -193,12 +193,12 @@ impl Placement {
         Self { roles: roles.collect(), hotspots: Arc::new(hotspots) }
     }
 
-    /// Hosts of a kind of role.
+    /// Hosts whose role fulfills a condition.
     pub fn hosts(&self, wanted: impl Fn(Role) -> bool) -> impl Iterator<Item = u32> {
         self.roles.iter().filter(move |(_, role)| wanted(*role)).map(|(host, _)| *host)
     }
 
-    /// Members of each subset.
+    /// Number of hosts in each subset.
     #[must_use]
     pub fn subset_sizes(&self) -> Vec<usize> {
         let mut sizes = vec![0; self.hotspots.subsets as usize];
@@ -210,19 +210,19 @@ impl Placement {
         sizes
     }
 
-    /// The payload per time, as a share of what one host may send, that a host that is no hotspot
-    /// would get on average if the hotspots were not there: that of victims and of the mixed
-    /// hosts' random part, over all `hosts` (Paper IV's t_max).
+    /// The average payload rate, as a share of the rate of one host, that a host would receive if there
+    /// were no hotspots: the traffic of victims and the random traffic of mixed hosts, divided by the
+    /// number of `hosts` (t_max of Paper IV).
     #[must_use]
-    pub fn fair_weather(&self, p: u8, hosts: u32) -> f64 {
+    pub fn t_max(&self, p: u8, hosts: u32) -> f64 {
         let victims = self.hosts(|role| role == Role::Victim).count() as f64;
         let mixed = self.hosts(|role| matches!(role, Role::Mixed { .. })).count() as f64;
         (victims + mixed * f64::from(100 - p.min(100)) / 100.0) / f64::from(hosts.max(1))
     }
 }
 
-/// What may have been generated by a time: the next message is due when all before it have had
-/// their time at the rate of this share.
+/// Limits the messages generated so far: the next message is due when the earlier ones have had their time
+/// at the rate of this share.
 #[derive(Debug, Clone)]
 struct Share {
     pace: BytePace,
@@ -236,11 +236,11 @@ impl Share {
     }
 }
 
-/// The generator of one host of a forest.
+/// The message generator of one host of a forest.
 ///
-/// The next message is chosen when nothing that was chosen before could be sent: with probability
-/// p for the hotspot, if both shares have something due. A message for the hotspot that congestion
-/// control holds back is the only one of its kind; others are chosen past it.
+/// The next message is generated when no earlier one can be sent. If both shares are due, it goes to the
+/// hotspot with probability p. If congestion control throttles a message for the hotspot, no further one is
+/// generated for the hotspot; messages for other hosts are generated meanwhile.
 #[derive(Debug, Clone)]
 pub(crate) struct Generator {
     me: u32,
@@ -251,12 +251,13 @@ pub(crate) struct Generator {
     hotspots: Arc<Hotspots>,
     hot: Share,
     random: Share,
-    /// Period of the latest message for a hotspot, and how many of that period are on hand.
+    /// Period of the latest message for a hotspot, and the number of messages of that period that have not
+    /// been sent.
     period: u32,
     hot_on_hand: u32,
 }
 
-/// What [`Generator::new`] needs to know.
+/// Parameters of [`Generator::new`].
 #[derive(Debug)]
 pub(crate) struct GeneratorSpec {
     pub me: u32,
@@ -265,7 +266,7 @@ pub(crate) struct GeneratorSpec {
     /// Percentage of messages for the hotspot.
     pub p: u8,
     pub hotspots: Arc<Hotspots>,
-    /// Time per byte of the share for the hotspot and of the rest.
+    /// Time per byte of the hotspot share and of the rest.
     pub paces: [BytePace; 2],
     pub start: Time,
 }
@@ -277,7 +278,7 @@ impl Generator {
         Self { me, hosts, subset, p, hotspots, hot, random, period: 0, hot_on_hand: 0 }
     }
 
-    /// When a message for the hotspot may be generated, as things stand.
+    /// The time at which a message for the hotspot may be generated.
     #[inline]
     fn hot_due(&self, now: Time) -> Option<Time> {
         if self.p == 0 {
@@ -291,20 +292,20 @@ impl Generator {
         self.hotspots.next_move(now).map(|moved| moved.max(self.hot.next_at))
     }
 
-    /// When a message for a host drawn at random may be generated.
+    /// The time at which a message for a random host may be generated.
     #[inline]
     fn random_due(&self, room: bool) -> Option<Time> {
         (self.p < 100 && room).then_some(self.random.next_at)
     }
 
-    /// When either may; `room` tells whether more messages may be held back.
+    /// The earlier of both times; `room` tells whether more messages can be held.
     #[inline]
     pub fn due(&self, now: Time, room: bool) -> Option<Time> {
         self.hot_due(now).into_iter().chain(self.random_due(room)).min()
     }
 
-    /// Generates a message of `bytes`; one must be due. Gives its destination and whether it is
-    /// for the hotspot.
+    /// Generates a message of `bytes`; one must be due. Returns its destination and whether it is for the
+    /// hotspot.
     pub fn choose(
         &mut self,
         now: Time,
@@ -330,7 +331,7 @@ impl Generator {
         (drawn + u32::from(drawn >= self.me), false)
     }
 
-    /// A message has left the host.
+    /// Called when a message has left the host.
     #[inline]
     pub fn finished(&mut self, message: &Message) {
         if message.hot && self.hotspots.period(message.created) == self.period {
@@ -369,8 +370,8 @@ mod tests {
         Generator::new(GeneratorSpec { me, hosts: HOSTS, subset: 0, p, hotspots, paces, start: Time(0) })
     }
 
-    /// Lets a host that is never blocked send until `end`; what is for the hotspot goes through
-    /// unless it is `held`. Gives time, destination and whether it is hot.
+    /// Lets a host that is never blocked send until `end`; messages for the hotspot are sent unless `held`.
+    /// Returns time, destination and whether the message is for the hotspot.
     fn generate(generator: &mut Generator, held: bool, end: Time) -> Vec<(Time, u32, bool)> {
         let mut streams = (Stream::new(1, "choices", 0), Stream::new(1, "destinations", 0));
         let mut sent = Vec::new();
@@ -387,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_are_drawn_from_the_seed_in_the_shares_asked_for() {
+    fn roles_are_drawn_from_the_seed_in_the_configured_shares() {
         let placement = place(&forest(), 1);
         assert_eq!(placement, place(&forest(), 1), "the same seed gives the same");
         assert_ne!(placement.roles, place(&forest(), 2).roles);
@@ -397,7 +398,7 @@ mod tests {
         assert_eq!((victims.len(), mixed.len(), placement.roles.len()), (97, 162, 648));
         let mut all: Vec<u32> = placement.roles.iter().map(|(host, _)| *host).collect();
         all.sort_unstable();
-        assert!(all.into_iter().eq(0..HOSTS), "everybody has one role");
+        assert!(all.into_iter().eq(0..HOSTS), "every host has one role");
         let sizes = placement.subset_sizes();
         assert!(sizes.iter().all(|size| (68..=70).contains(size)), "{sizes:?}");
         let mut hotspots = placement.hotspots.of(0).to_vec();
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn victims_stay_when_the_others_are_left_out() {
+    fn victims_stay_the_same_without_the_other_roles() {
         let alone = Forest { contributors: 0, mixed: 0, p: 0, ..forest() };
         let victim = |role| role == Role::Victim;
         assert_eq!(of(&place(&alone, 1), victim), of(&place(&forest(), 1), victim));
@@ -414,11 +415,11 @@ mod tests {
     }
 
     #[test]
-    fn tmax_is_what_is_offered_to_all_alike() {
+    fn tmax_is_the_traffic_offered_to_all_hosts_equally() {
         let published = |x: u8, p: u8| {
             let rest = 100 - x;
             let forest = Forest { contributors: rest / 5 * 4, victims: rest / 5, mixed: x, p, ..forest() };
-            13.5 * place(&forest, 1).fair_weather(p, HOSTS)
+            13.5 * place(&forest, 1).t_max(p, HOSTS)
         };
         assert!((published(25, 0) - 5.4).abs() < 0.05, "Paper IV, figure 5");
         assert!((published(0, 0) - 2.7).abs() < 0.05, "Paper IV, table II");
@@ -439,22 +440,29 @@ mod tests {
                 }
             }
             let total = 13.5e9 / 8.0 * 5e-3;
-            assert!((bytes[0] + bytes[1]) as f64 > 0.999 * total, "unhindered, the host sends all it can");
+            assert!(
+                (bytes[0] + bytes[1]) as f64 > 0.999 * total,
+                "without congestion, the host sends at full rate"
+            );
         }
     }
 
     #[test]
-    fn a_share_that_is_held_back_leaves_the_other_as_it_was() {
+    fn a_throttled_share_does_not_affect_the_other() {
         let sent = generate(&mut generator(60, &forest(), 3), true, Time(5 * MS));
-        assert_eq!(sent.iter().filter(|(_, _, hot)| *hot).count(), 1, "one waits, no more are generated");
+        assert_eq!(
+            sent.iter().filter(|(_, _, hot)| *hot).count(),
+            1,
+            "one message waits, and no more are generated"
+        );
         let random = sent.len() - 1;
         let due = (0.4 * 13.5e9 / 8.0 * 5e-3 / f64::from(BYTES)) as usize;
-        assert!((due..=due + 1).contains(&random), "{random} instead of {due}: neither less nor more");
+        assert!((due..=due + 1).contains(&random), "{random} instead of {due}");
     }
 
     #[test]
-    fn what_was_blocked_goes_on_in_proportion() {
-        // Nothing was sent for a long time: both shares may send, and take turns as p says.
+    fn blocked_shares_resume_in_proportion() {
+        // No message was sent for a long time: both shares may send, and alternate according to p.
         let mut generator = generator(90, &forest(), 3);
         let mut streams = (Stream::new(1, "choices", 0), Stream::new(1, "destinations", 0));
         let mut hot_messages = 0;
@@ -483,15 +491,18 @@ mod tests {
         assert_eq!(placement.hotspots.period(Time(MS - 1)), 0);
         assert_eq!(placement.hotspots.period(Time(MS)), 1);
         assert_eq!(placement.hotspots.next_move(Time(MS)), Some(Time(2 * MS)));
-        assert_eq!(placement.hotspots.next_move(Time(99 * MS)), None, "the run ends before the next");
+        assert_eq!(placement.hotspots.next_move(Time(99 * MS)), None, "the run ends before the next move");
     }
 
     #[test]
-    fn a_message_held_back_for_an_old_hotspot_does_not_hold_back_the_new() {
+    fn a_throttled_message_for_an_old_hotspot_does_not_block_the_new_hotspot() {
         let moving = Forest { lifetime: Some(Time(MS)), ..forest() };
         let sent = generate(&mut generator(100, &moving, 3), true, Time(10 * MS));
         let times: Vec<u64> = sent.iter().map(|(now, ..)| now.0).collect();
-        assert!(times.into_iter().eq((0..10).map(|period| period * MS)), "one a period, at its start");
+        assert!(
+            times.into_iter().eq((0..10).map(|period| period * MS)),
+            "one message per period, at its start"
+        );
     }
 
     #[test]
@@ -500,7 +511,7 @@ mod tests {
         let (first, second) = (hotspots.of(0)[0], hotspots.of(0)[1]);
         let sent = generate(&mut generator(50, &forest(), first), false, Time(20 * MS));
         assert!(sent.iter().all(|(_, to, hot)| *to != first && *hot == (*to == second) || !hot));
-        assert!(sent.iter().any(|(.., hot)| *hot), "it sends to the next subset's instead");
+        assert!(sent.iter().any(|(.., hot)| *hot), "it sends to the hotspot of the next subset instead");
         let alone = Forest { hotspots: 1, ..forest() };
         let only = place(&alone, 1).hotspots.of(0)[0];
         let sent = generate(&mut generator(50, &alone, only), false, Time(MS));

@@ -1,4 +1,4 @@
-//! A job: the ranks of a trace on hosts.
+//! A job: the ranks of a trace, placed on hosts.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use silvan_engine::Time;
 use silvan_trace::Trace;
 use silvan_trace::execute::Parameters;
 
-/// A parallel application: a trace, and where its ranks are.
+/// A parallel application: a trace, and the hosts of its ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// As shown in results; no other job's.
+    /// Name in results; unique among all jobs.
     pub name: String,
-    /// What its ranks do.
+    /// The operations of its ranks.
     pub trace: Arc<Trace>,
-    /// Per rank, the index of its host.
+    /// For each rank, the index of its host.
     pub hosts: Vec<u32>,
-    /// What messages cost the ranks: overheads, and from which size on a message waits for its receive.
-    /// Latency and gaps have no effect: the network's are real.
+    /// Costs of messages for the ranks: overheads, and the size from which a message waits for its receive.
+    /// Latency and gaps have no effect: they result from the simulated network.
     pub parameters: Parameters,
-    /// When its ranks begin.
+    /// Time at which its ranks start.
     pub start: Time,
     /// Service level of its messages.
     pub sl: u8,

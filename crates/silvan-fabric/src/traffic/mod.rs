@@ -1,4 +1,4 @@
-//! Who sends what to whom, when.
+//! Traffic: sources, destinations, amounts and times.
 
 pub mod forest;
 mod job;
@@ -12,37 +12,36 @@ use silvan_engine::{Bytes, Rate, Time};
 pub use forest::Forest;
 pub use job::Job;
 
-/// One flow from a host to a host, with its own series of throughput over time.
+/// A flow from one host to another, with its own time series of throughput.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// As shown in results; by default "from->to".
+    /// Name in results. Default: "from->to".
     pub name: Option<String>,
     /// Name of the sending host.
     pub from: String,
     /// Name of the receiving host.
     pub to: String,
-    /// When it starts; by default at once.
+    /// Time at which it starts, 0 s by default.
     #[serde(default)]
     pub start: Time,
-    /// Starts at the instant at which so many data packets have been delivered in the whole network,
-    /// of all classes and since the start of the run; then no `start` may be given. It is the
-    /// experimenter's hand that starts it, like the end of the warm-up, no message in the network.
-    /// `stop` remains a time of the run.
+    /// Starts the flow when this number of data packets has been delivered in the whole network, counting
+    /// all classes since the start of the run; `start` must not be given then. This is an external trigger,
+    /// not a message in the network. `stop` is still a time of the run.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub start_after_packets: Option<u64>,
-    /// When it stops; by default never.
+    /// Time at which it stops. Default: never.
     pub stop: Option<Time>,
-    /// Size of a message; by default one packet.
+    /// Size of a message. Default: one packet.
     pub message: Option<Bytes>,
-    /// Payload offered per time; by default as much as the host can inject.
+    /// Offered payload rate. Default: the rate at which the host can inject.
     pub rate: Option<Rate>,
-    /// Payload in all; by default without end.
+    /// Total payload. Default: unlimited.
     pub total: Option<Bytes>,
-    /// How messages are spaced when `rate` is given.
+    /// How messages are spaced if `rate` is given.
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Service level.
+    /// Service level, 0 to 15. Default: 0.
     #[serde(default)]
     #[schemars(range(max = 15))]
     pub sl: u8,
@@ -52,38 +51,37 @@ pub struct Flow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
-    /// As shown in results.
+    /// Name in results.
     pub name: Option<String>,
-    /// Names of the sending hosts; by default all.
+    /// Names of the sending hosts. Default: all hosts.
     pub hosts: Option<Vec<String>>,
     /// How destinations are chosen.
     pub pattern: Pattern,
-    /// Payload offered per host and time; by default as much as the host can inject.
+    /// Offered payload rate per host. Default: the rate at which the host can inject.
     pub rate: Option<Rate>,
-    /// How messages are spaced when `rate` is given.
+    /// How messages are spaced if `rate` is given.
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Size of a message; by default one packet.
+    /// Size of a message. Default: one packet.
     pub message: Option<Bytes>,
-    /// Size of the largest message, where sizes vary: that of each message is drawn evenly from
-    /// `message` to this. `rate` then is that of messages of mean size, periodic ones being evenly
-    /// spaced whatever their sizes.
+    /// Largest message size, if sizes vary: the size of each message is uniformly distributed from
+    /// `message` to this value. `rate` then refers to messages of mean size; periodic messages are evenly
+    /// spaced regardless of their size.
     pub message_max: Option<Bytes>,
-    /// When it starts; by default at once.
+    /// Time at which it starts, 0 s by default.
     #[serde(default)]
     pub start: Time,
-    /// Starts at the instant at which so many data packets have been delivered in the whole network,
-    /// of all classes and since the start of the run; then no `start` may be given. It is the
-    /// experimenter's hand that starts it, like the end of the warm-up, no message in the network.
-    /// `stop` remains a time of the run.
+    /// Starts the traffic when this number of data packets has been delivered in the whole network,
+    /// counting all classes since the start of the run; `start` must not be given then. This is an external
+    /// trigger, not a message in the network. `stop` is still a time of the run.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub start_after_packets: Option<u64>,
-    /// When it stops; by default never.
+    /// Time at which it stops. Default: never.
     pub stop: Option<Time>,
-    /// Data packets that each host sends in all; by default without end.
+    /// Total number of data packets that each host sends. Default: unlimited.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub packets_per_host: Option<u64>,
-    /// Service level.
+    /// Service level, 0 to 15. Default: 0.
     #[serde(default)]
     #[schemars(range(max = 15))]
     pub sl: u8,
@@ -93,10 +91,10 @@ pub struct Traffic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
-    /// Evenly.
+    /// Evenly spaced.
     #[default]
     Periodic,
-    /// As a Poisson process.
+    /// A Poisson process.
     Poisson,
 }
 
@@ -104,27 +102,27 @@ pub enum Arrivals {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Pattern {
-    /// Each message to a host drawn at random.
+    /// Each message goes to a random host.
     Uniform {
-        /// Whether a host may draw itself.
+        /// Whether a host may send to itself. Default: false.
         #[serde(default)]
         include_self: bool,
     },
-    /// All to the given hosts; sender `i` sends to the `i mod n`-th of them.
+    /// All messages go to the given hosts; sender `i` sends to the `i mod n`-th of them.
     Hotspots {
         /// Names of the hotspots.
         to: Vec<String>,
     },
-    /// Host `i` to host `i + by` modulo the number of hosts.
+    /// Host `i` sends to host `i + by` modulo the number of hosts.
     Shift {
         /// Distance.
         by: u32,
     },
-    /// One random permutation without fixed points, drawn from the seed.
+    /// A random permutation without fixed points, drawn from the seed.
     Permutation,
-    /// Each message to the next host in turn, starting after oneself.
+    /// Each message goes to the next host in turn, starting after the sender.
     AllToAll,
-    /// Congestion trees that stand, sway or move: shares of the hosts send to hotspots, to hosts
-    /// drawn at random, or both (Paper IV). Roles and hotspots are drawn from the seed.
+    /// Silent, windy or moving congestion trees: given percentages of the hosts send to hotspots, to random
+    /// hosts, or both (Paper IV). Roles and hotspots are drawn from the seed.
     Forest(Forest),
 }

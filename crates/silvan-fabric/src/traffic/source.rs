@@ -1,7 +1,7 @@
-//! A source: one flow or one host's part of a traffic pattern, as a sequence of messages.
+//! A source: one flow, or one host's traffic of a pattern, as a sequence of messages.
 //!
-//! Messages are generated on demand: how many are due at some time follows from the clock
-//! alone, so a source costs no events and a long backlog costs no memory.
+//! Messages are generated on demand: the number of due messages follows from the clock alone, so a source
+//! needs no events and a long backlog needs no memory.
 
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
@@ -9,12 +9,12 @@ use silvan_engine::units::BytePace;
 
 use super::forest::Generator;
 
-/// A message on its way into the network.
+/// A message that is being sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message {
     pub destination: u32,
     pub created: Time,
-    /// Payload not yet cut into packets.
+    /// Payload that has not been divided into packets yet.
     pub left: u64,
     /// Whether it was generated for a hotspot; see [`Generator`].
     pub hot: bool,
@@ -25,41 +25,41 @@ pub(crate) struct Message {
 pub(crate) enum Chooser {
     /// Always the same host.
     Fixed(u32),
-    /// Any host (but oneself, unless `include_self`), all alike.
+    /// Any host (except the sender, unless `include_self`), with equal probability.
     Uniform { me: u32, hosts: u32, include_self: bool },
-    /// Each other host in turn.
+    /// Every other host in turn.
     InTurn { me: u32, hosts: u32, next: u32 },
-    /// A hotspot or any other host, each with its own share of the rate; such a source has its
-    /// own clock, and its [`Clock`] is that of a saturating one.
+    /// A hotspot or any other host, each with its own share of the rate. Such a source has its own clock in
+    /// the generator; its [`Clock`] is `Saturating`.
     Forest(Box<Generator>),
 }
 
 /// When messages are generated.
 #[derive(Debug, Clone)]
 pub(crate) enum Clock {
-    /// Whenever the host could send one.
+    /// Whenever the host can send one.
     Saturating,
-    /// Evenly spaced, by what so many bytes take; the carry keeps the spacing exact.
+    /// Evenly spaced, by the time that `bytes` take; the carry keeps the spacing exact.
     Periodic { pace: BytePace, bytes: u32, carry: u64 },
     /// Exponentially distributed spacing with this mean, in picoseconds.
     Poisson { mean_ps: u64 },
-    /// Whenever a rank of a job hands one over; nothing is drawn.
+    /// Whenever a rank of a job hands a message over; no message is generated.
     Fed,
 }
 
-/// What only some sources have: messages of different sizes, a bounded number of packets.
+/// Options that only some sources have: messages of different sizes, and a limited number of packets.
 #[derive(Debug, Clone)]
 pub(crate) struct Varied {
-    /// By how much a message may be larger than the smallest.
+    /// Difference between the largest and the smallest message.
     pub spread: u32,
-    /// Packets still to be generated.
+    /// Number of packets still to be generated.
     pub packets: u64,
     pub mtu: u32,
     pub sizes: Stream,
 }
 
 impl Varied {
-    /// The payload of a message of `least` bytes or more, and whether it is the last one.
+    /// The payload of a message of at least `least` bytes, and whether it is the last message.
     fn draw(&mut self, least: u32) -> (u64, bool) {
         let drawn = u64::from(least) + u64::from(self.sizes.below(self.spread + 1));
         let mtu = u64::from(self.mtu.max(1));
@@ -69,7 +69,7 @@ impl Varied {
     }
 }
 
-/// See the module. Two cache lines.
+/// A source; see the module documentation. It uses two cache lines.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(crate) struct Source {
@@ -79,37 +79,36 @@ pub(crate) struct Source {
     pub vl: u8,
     pub chooser: Chooser,
     pub clock: Clock,
-    /// Payload of a message, of the smallest if they vary.
+    /// Payload of a message; of the smallest message if sizes vary.
     pub message: u32,
     /// See [`Varied`].
     pub varied: Option<Box<Varied>>,
-    /// When the next message is generated; never while the source waits for its trigger.
+    /// Time at which the next message is generated; `NEVER` while the source waits for its trigger.
     pub next_at: Time,
-    /// No message is generated from here on.
+    /// No message is generated from this time on.
     pub stop: Time,
     /// Payload still to be generated.
     pub left: u64,
     pub destinations: Stream,
     pub arrivals: Stream,
-    /// Messages generated and not yet wholly sent.
+    /// Number of generated messages that have not been sent completely.
     pub backlog: u32,
-    /// Flows of this source that may send now.
+    /// Number of flows of this source that may send now.
     pub ready: u32,
 }
 
 impl Source {
-    /// Messages that are kept with a destination each; those due beyond it keep the time they
-    /// were due but are drawn only when there is room.
+    /// Maximum number of messages that are stored with their destination. Messages due beyond it keep their
+    /// due time, but their destination is chosen only when there is room.
     pub const MAX_BACKLOG: u32 = 1024;
 
-    /// When the next message is due, if there is one.
+    /// Time at which the next message is due, if there is one.
     #[inline]
     pub fn due(&self) -> Option<Time> {
         (self.next_at < self.stop && self.left > 0).then_some(self.next_at)
     }
 
-    /// When the source wants to draw its next message, as things stand: a time in the past if it
-    /// wants to now.
+    /// Time at which the source should generate its next message; a time in the past means now.
     #[inline]
     pub fn next_draw(&self, now: Time) -> Option<Time> {
         if let Chooser::Forest(generator) = &self.chooser {
@@ -117,9 +116,9 @@ impl Source {
             return due.filter(|due| (*due).max(now) < self.stop);
         }
         let wanted = match (&self.clock, &self.chooser) {
-            // A saturating source with one destination always has exactly one message on hand;
-            // one with many goes on drawing while what it drew is held back by congestion
-            // control, so that no flow blocks another inside the host.
+            // A saturating source with one destination always holds exactly one message. One with many
+            // destinations continues to generate while congestion control throttles its messages, so that
+            // no flow blocks another one inside the host.
             (Clock::Fed, _) => false,
             (Clock::Saturating, Chooser::Fixed(_)) => self.backlog == 0 && now < self.stop,
             (Clock::Saturating, _) => self.ready == 0 && self.has_room() && now < self.stop,
@@ -128,19 +127,19 @@ impl Source {
         if wanted { self.due() } else { None }
     }
 
-    /// Whether one more message may be kept.
+    /// Whether one more message can be stored.
     #[inline]
     fn has_room(&self) -> bool {
         self.backlog < Self::MAX_BACKLOG
     }
 
-    /// Whether a message is to be drawn now.
+    /// Whether a message should be generated now.
     #[inline]
     pub fn wants_to_draw(&self, now: Time) -> bool {
         self.next_draw(now).is_some_and(|due| due <= now)
     }
 
-    /// Draws the next message.
+    /// Generates the next message.
     pub fn draw(&mut self, now: Time) -> Message {
         let mut bytes = u64::from(self.message);
         if let Some(varied) = &mut self.varied {
@@ -171,7 +170,7 @@ impl Source {
         Message { destination, created, left: bytes, hot }
     }
 
-    /// A message has been sent.
+    /// Called when a message has been sent.
     #[inline]
     pub fn finished(&mut self, message: &Message) {
         self.backlog -= 1;
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_destinations_spare_oneself_and_nobody_else() {
+    fn uniform_destinations_include_all_hosts_except_the_sender() {
         let mut source = source(Chooser::Uniform { me: 2, hosts: 5, include_self: false }, Clock::Saturating);
         let mut counts = [0; 5];
         (0..10_000).for_each(|_| counts[source.choose(Time(0), true).0 as usize] += 1);
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn periodic_messages_keep_their_times_however_late_they_are_drawn() {
+    fn periodic_messages_keep_their_times_even_if_generated_late() {
         let pace = Rate(3_000_000_000).pace(); // 1000 bytes in 2,666,666.67 ps
         let mut source = source(Chooser::Fixed(1), Clock::Periodic { pace, bytes: 1000, carry: 0 });
         source.left = 3_500;
@@ -279,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn saturating_source_stops_in_time() {
+    fn saturating_source_stops_at_its_stop_time() {
         let mut source = source(Chooser::Fixed(1), Clock::Saturating);
         source.stop = Time(500);
         assert!(!source.wants_to_draw(Time(99)));
         assert!(source.wants_to_draw(Time(100)));
         source.draw(Time(100));
-        assert!(!source.wants_to_draw(Time(200)), "one message on hand is enough");
+        assert!(!source.wants_to_draw(Time(200)), "one stored message is enough");
         source.backlog = 0;
         assert!(!source.wants_to_draw(Time(500)));
     }

@@ -1,11 +1,10 @@
-//! Traffic that starts when so many data packets have been delivered: the hot phase of
-//! the paper on MVCM.
+//! Traffic that starts after a number of delivered data packets: the hot phase of the paper on MVCM.
 //!
-//! A trigger is the experimenter's hand, as the end of the warm-up is: it knows of all hosts at
-//! once, which nothing inside the network does.
+//! A trigger is external, like the end of the warm-up: it depends on all hosts at once, which no component
+//! of the network can do.
 //!
-//! Where there is one partition, a trigger is pulled by the packet that makes up the number. Several partitions find
-//! out together when that will be, before they come to it: see `context::Ahead`.
+//! With one partition, a trigger fires at the delivery of the packet that completes the number. Several
+//! partitions compute this time together before they reach it: see [`crate::context::Ahead`].
 
 use silvan_engine::Time;
 
@@ -15,26 +14,26 @@ pub(crate) struct Waiting {
     pub host: u32,
     /// Its index among the host's sources.
     pub source: u16,
-    /// From the trigger to its first message.
+    /// Time from the trigger to its first message.
     pub phase: Time,
 }
 
-/// One class of traffic that waits.
+/// A class of traffic that waits for its trigger.
 #[derive(Debug, Clone)]
 pub(crate) struct Trigger {
     pub class: u16,
     pub after_packets: u64,
-    /// When it started, once it has.
+    /// The time at which it started, if it has.
     pub started: Option<Time>,
     pub waiting: Vec<Waiting>,
 }
 
-/// All of them, in the order in which they are pulled.
+/// All triggers, in the order in which they fire.
 #[derive(Debug, Clone)]
 pub(crate) struct Triggers {
     list: Vec<Trigger>,
     pulled: usize,
-    /// Packets at which the next one is pulled.
+    /// Number of packets at which the next trigger fires.
     pub next: u64,
 }
 
@@ -42,15 +41,15 @@ impl Triggers {
     pub fn new(mut list: Vec<Trigger>) -> Self {
         list.sort_by_key(|trigger| trigger.after_packets);
         let mut triggers = Self { list, pulled: 0, next: 0 };
-        triggers.look_ahead();
+        triggers.update_next();
         triggers
     }
 
-    fn look_ahead(&mut self) {
+    fn update_next(&mut self) {
         self.next = self.list.get(self.pulled).map_or(u64::MAX, |trigger| trigger.after_packets);
     }
 
-    /// Pulls the next one, if `delivered` packets are enough for it, and gives its sources.
+    /// Fires the next trigger if `delivered` packets are enough, and returns its sources.
     pub fn pull(&mut self, delivered: u64, now: Time) -> Option<&[Waiting]> {
         if delivered < self.next {
             return None;
@@ -59,8 +58,8 @@ impl Triggers {
         Some(self.waiting(at))
     }
 
-    /// Pulls the next one if the packet that makes up its number is among those that are delivered at these times,
-    /// the first one first, after so many others. Gives the time, and which of all it is.
+    /// Fires the next trigger if the packet that completes its number is among those delivered at these
+    /// times (in this order, after `delivered` others). Returns the time and the index of the trigger.
     pub fn plan(&mut self, delivered: u64, times: &[Time]) -> Option<(Time, usize)> {
         let place = self.next.checked_sub(delivered + 1)?;
         let time = *times.get(usize::try_from(place).ok()?)?;
@@ -71,16 +70,16 @@ impl Triggers {
         let at = self.pulled;
         self.list.get_mut(at)?.started = Some(now);
         self.pulled += 1;
-        self.look_ahead();
+        self.update_next();
         Some(at)
     }
 
-    /// The sources that one of them sets off.
+    /// The sources that a trigger starts.
     pub fn waiting(&self, at: usize) -> &[Waiting] {
         &self.list[at].waiting
     }
 
-    /// The same with the sources of one partition, whose hosts have places there.
+    /// The same triggers with the sources of one partition only, by the positions of its hosts there.
     pub fn of_partition(&self, partition: u16, place: impl Fn(u32) -> (u16, u32)) -> Self {
         let mut own = self.clone();
         for trigger in &mut own.list {
@@ -90,7 +89,7 @@ impl Triggers {
         own
     }
 
-    /// One after the other.
+    /// The triggers in order.
     pub fn iter(&self) -> impl Iterator<Item = &Trigger> {
         self.list.iter()
     }
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn triggers_are_pulled_in_turn_and_once() {
+    fn triggers_fire_in_order_and_once() {
         let mut triggers = Triggers::new(vec![trigger(0, 50), trigger(1, 10), trigger(2, 10)]);
         let mut pull = |delivered, now| {
             let hosts = |waiting: &[Waiting]| waiting.iter().map(|source| source.host).collect::<Vec<_>>();
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn triggers_are_planned_at_the_packet_that_makes_up_the_number() {
+    fn triggers_are_predicted_at_the_packet_that_completes_the_number() {
         let mut triggers =
             Triggers::new(vec![trigger(0, 50), trigger(1, 10), trigger(2, 10), trigger(3, 12)]);
         let times = [3, 5, 5, 8].map(Time);

@@ -1,4 +1,4 @@
-//! Short ways to build and run networks in tests.
+//! Helpers to build and run networks in tests.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use silvan_engine::{Bytes, Rate, Time};
@@ -96,12 +96,12 @@ pub fn run(topology: &Topology, config: &Config) -> Outcome {
     try_run(topology, config).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Received Gbit/s of each named flow.
+/// Received rate of each named flow, in Gbit/s.
 pub fn rates(outcome: &Outcome) -> Vec<f64> {
     outcome.summary.flows.iter().map(|flow| flow.received_gbit_s).collect()
 }
 
-/// The testbed of Papers I to III with its five flows, all starting at once.
+/// The testbed of Papers I to III with its five flows, all of which start at time 0.
 pub fn testbed(duration: Time) -> (Topology, Config) {
     let topology = topology(r#"{"kind": "dumbbell"}"#);
     let mut config = config(duration);
@@ -117,7 +117,7 @@ pub fn assert_near(value: f64, expected: f64, relative: f64, what: &str) {
     assert!(off <= relative, "{what}: {value} instead of {expected} (off by {:.3} %)", 100.0 * off);
 }
 
-/// A connected graph of switches with hosts, as a custom topology's JSON.
+/// A random connected graph of switches with hosts, as JSON of a custom topology.
 pub fn random_network(seed: &[u8], switches: usize, hosts: usize) -> String {
     let pick = |at: usize, bound: usize| usize::from(seed[at % seed.len()]) % bound.max(1);
     let rates = ["8 Gbit/s", "16 Gbit/s", "13 Gbit/s", "32 Gbit/s"];

@@ -1,5 +1,5 @@
-//! Adaptive routing as ibdiagnet writes it (`ibdiagnet2.far`): groups of ports, and tables with a
-//! static port and a group for each LID.
+//! Adaptive routing tables of ibdiagnet (`ibdiagnet2.far`): groups of ports, and tables with a static port
+//! and a group for each LID.
 //!
 //! ```text
 //! Switch 0x0002c90200000000 ...
@@ -14,8 +14,8 @@
 //! 8       1           Static
 //! ```
 //!
-//! Only the static ports have an effect: they are the forwarding tables. The groups are kept. What
-//! is not a row of one of these tables is passed over.
+//! Only the static ports have an effect: they are the forwarding tables. The groups are stored but not
+//! used. Lines outside of these tables are skipped.
 
 use std::fmt::Write as _;
 
@@ -25,23 +25,23 @@ use super::lft::{self, Forwarding};
 use super::scan::{self, Cursor, Lines};
 use super::{ImportError, MAX_PORTS, MAX_UNICAST_LID, clip};
 
-/// Most groups that are kept.
+/// Maximum number of groups.
 const MAX_GROUPS: usize = 4 << 20;
 
-/// A group of ports among which a switch may choose.
+/// A group of ports among which a switch can choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// GUID of the switch.
     pub switch: u64,
-    /// Number of the group and of its part.
+    /// Number of the group.
     pub group: u32,
-    /// The part of it.
+    /// Number of the subgroup.
     pub subgroup: u32,
     /// Its ports.
     pub ports: Vec<u16>,
 }
 
-/// What the file says.
+/// Contents of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adaptive {
     /// Static ports, as forwarding tables.
@@ -50,7 +50,7 @@ pub struct Adaptive {
     pub groups: Vec<Group>,
     /// Entries that choose among the ports of a group (Free or HBF).
     pub adaptive: u64,
-    /// Entries that do not.
+    /// Entries that use the static port.
     pub fixed: u64,
 }
 
@@ -64,13 +64,13 @@ enum Table {
 /// Reads a file; `origin` is its name in errors.
 ///
 /// # Errors
-/// Where a row is not of this form, a number is out of range, or the static ports are no forwarding
-/// tables of the topology, as [`lft::parse_all`] has it.
+/// If a row has another form, a number is out of range, or the static ports are not valid forwarding tables
+/// of the topology (see [`lft::parse_all`]).
 pub fn parse(text: &str, origin: &str, topology: &Topology) -> Result<Adaptive, ImportError> {
     let (mut groups, mut adaptive, mut fixed) = (Vec::new(), 0, 0);
     let (mut switch, mut table) = (None, Table::None);
-    // As the tables of OpenSM: one reader knows what must hold of them. Each line stands where it
-    // was, so that errors name it.
+    // Converted to the format of OpenSM, so that one reader checks both. Each line keeps its line number
+    // for errors.
     let mut tables = String::with_capacity(text.len());
     for line in Lines::new(text, origin) {
         let mut line = line?;
@@ -92,7 +92,9 @@ pub fn parse(text: &str, origin: &str, topology: &Topology) -> Result<Adaptive, 
             table = Table::Routes;
         } else if starts_with_digit && table != Table::None {
             let guid = switch.ok_or_else(|| {
-                line.error("a row stands alone; it must follow the `Switch 0x...` line of its switch")
+                line.error(
+                    "this row belongs to no switch; it must follow the `Switch 0x...` line of its switch",
+                )
             })?;
             if table == Table::Groups {
                 if groups.len() == MAX_GROUPS {
@@ -116,7 +118,7 @@ fn group(line: &Cursor, switch: u64) -> Result<Group, ImportError> {
     let mut number = || words.next().and_then(|word| word.parse::<u32>().ok());
     let (Some(group), Some(subgroup), Some(_)) = (number(), number(), number()) else {
         return Err(line.error(format!(
-            "{} is no group; the form is `GROUP SUBGROUP WHBF PORT,PORT,...`",
+            "{} is not a group; the form is `GROUP SUBGROUP WHBF PORT,PORT,...`",
             clip(line.rest)
         )));
     };
@@ -134,7 +136,7 @@ fn group(line: &Cursor, switch: u64) -> Result<Group, ImportError> {
     Ok(Group { switch, group, subgroup, ports })
 }
 
-/// LID, static port, and whether that is the only one.
+/// LID, static port, and whether the static port is the only one.
 fn route(line: &Cursor) -> Result<(u16, u16, bool), ImportError> {
     let mut words = line.rest.split_whitespace();
     let lid = words.next().and_then(scan::lid).filter(|lid| (1..=MAX_UNICAST_LID).contains(lid));
@@ -145,7 +147,7 @@ fn route(line: &Cursor) -> Result<(u16, u16, bool), ImportError> {
     match (lid, port) {
         (Some(lid), Some(port)) if is_known => Ok((lid, port, is_fixed)),
         _ => Err(line.error(format!(
-            "{} is no route; the form is `LID PORT STATE GROUP`, STATE being Static, Free or HBF",
+            "{} is not a route; the form is `LID PORT STATE GROUP`, STATE being Static, Free or HBF",
             clip(line.rest)
         ))),
     }

@@ -1,4 +1,4 @@
-//! The wiring as `iblinkinfo` prints it, with a line for each port (`-l`) or under headings.
+//! The topology in the format of `iblinkinfo`, with one line per port (`-l`) or with headings.
 //!
 //! ```text
 //! 0x0002c90300000031 "  node-3"  8  1[  ] ==( 4X  10.0 Gbps Active/  LinkUp)==>  0x0002c90200000030  7  1[  ] "sw-3" ( )
@@ -9,8 +9,8 @@
 //!        7  1[  ] ==( 4X  10.0 Gbps Active/  LinkUp)==>  8  1[  ] "node-3" ( )
 //! ```
 //!
-//! Ports are told by LID and number. Lines without headings do not say what a node is: one with
-//! several ports under one LID is a switch, as adapters have a LID for each port.
+//! Ports are identified by LID and number. Lines without headings do not state the type of a node: a node
+//! with several ports under one LID is a switch, because adapters have one LID per port.
 
 use std::collections::HashMap;
 
@@ -39,16 +39,16 @@ struct Row<'a> {
 struct Known {
     rows: u32,
     ports: u16,
-    /// By the row from which it is described.
+    /// Row that describes it first.
     first: usize,
     headed: Option<bool>,
 }
 
-/// Reads the links; `origin` is the name of the file in errors.
+/// Reads the links; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// Where a line is not of this form, a number is out of range, a link leads to a port that no line is
-/// about, or both ends disagree.
+/// If a line has another form, a number is out of range, a link leads to a port that no line describes, or
+/// the two ends of a link disagree.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, ImportError> {
     let mut rows: Vec<Row> = Vec::new();
     let mut nodes: HashMap<u16, Known> = HashMap::new();
@@ -75,7 +75,7 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, Imp
         }
     }
     if rows.is_empty() {
-        return Err(ImportError::new(origin, format!("there is no line about a port; {FORM}")));
+        return Err(ImportError::new(origin, format!("no line describes a port; {FORM}")));
     }
     assemble(&rows, &nodes, origin, options)
 }
@@ -92,7 +92,7 @@ fn assemble(
         let Some((far_lid, far_port, rate)) = row.far else { continue };
         let Some(&back) = by_place.get(&(far_lid, far_port)) else {
             return Err(row.line.error(format!(
-                "the link leads to port {far_port} of LID {far_lid}, about which there is no line; take the whole \
+                "the link leads to port {far_port} of LID {far_lid}, which no line describes; take the whole \
                  output"
             )));
         };
@@ -118,9 +118,9 @@ fn assemble(
     records.topology(origin, options)
 }
 
-/// Reads one line about a port.
+/// Reads a line that describes a port.
 fn row<'a>(line: Cursor<'a>, heading: Option<(bool, Option<u64>, &'a str)>) -> Result<Row<'a>, ImportError> {
-    let bad = || line.error(format!("{} is no line of iblinkinfo; {FORM}", clip(line.rest.trim())));
+    let bad = || line.error(format!("{} is not a line of iblinkinfo; {FORM}", clip(line.rest.trim())));
     let (left, rest) = line.rest.split_once("==(").ok_or_else(bad)?;
     let (state, right) = rest.split_once(")==>").ok_or_else(bad)?;
     let (mut guid, mut name, place) = match (left.find('"'), left.rfind('"')) {
@@ -144,7 +144,7 @@ fn row<'a>(line: Cursor<'a>, heading: Option<(bool, Option<u64>, &'a str)>) -> R
         let (width, lane) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
         let rate = speed::of_lane(width, lane).ok_or_else(|| {
             line.error(format!(
-                "the width and speed are {}; such are `4X 10.0 Gbps` and `4X 25.78125 Gbps`",
+                "the width and speed are {}; valid examples are `4X 10.0 Gbps` and `4X 25.78125 Gbps`",
                 clip(state.trim())
             ))
         })?;

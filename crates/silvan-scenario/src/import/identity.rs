@@ -1,4 +1,4 @@
-//! LIDs and GUIDs for everything, kept where known and assigned where not.
+//! LIDs and GUIDs of all nodes: kept where known, otherwise assigned.
 
 use std::collections::HashSet;
 
@@ -6,14 +6,14 @@ use silvan_fabric::topology::{Topology, TopologyError};
 
 use super::{MAX_PORTS, MAX_UNICAST_LID};
 
-/// GUIDs that are assigned start here: a locally administered prefix, so that they are not
-/// mistaken for those of a vendor.
+/// First assigned GUIDs. The prefix is locally administered, so that they cannot be mistaken for GUIDs of a
+/// vendor.
 const HOST_GUIDS: u64 = 0x0200_0003_0000_0000;
 const SWITCH_GUIDS: u64 = 0x0200_0002_0000_0000;
-/// Room between assigned node GUIDs, for the GUIDs of their ports.
+/// Distance of assigned node GUIDs, which leaves space for the GUIDs of their ports.
 const STEP: u64 = 0x10;
 
-/// An address and a GUID for each host and switch, by index.
+/// A LID and a GUID for each host and switch, by index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identities {
     /// LID of each host.
@@ -27,17 +27,17 @@ pub struct Identities {
 }
 
 impl Identities {
-    /// Keeps what the topology has; hosts, then switches without a LID get the smallest unused
-    /// ones, and GUIDs are made by number.
+    /// Keeps the addresses of the topology. Hosts and then switches without a LID get the smallest unused
+    /// ones; missing GUIDs are derived from node numbers.
     ///
     /// # Errors
-    /// Where a switch has more ports, or the topology more nodes, than InfiniBand can number, or
-    /// where a link is one-way.
+    /// If a switch has more ports, or the topology more nodes, than InfiniBand can number, or if a link is
+    /// unidirectional.
     pub fn of(topology: &Topology) -> Result<Self, TopologyError> {
         if let Some(link) = topology.links.iter().find(|link| link.one_way) {
             let (from, to) = (topology.port_name(link.a), topology.port_name(link.b));
             return Err(TopologyError(format!(
-                "link {from} -> {to} is one-way; InfiniBand's links, and so the files of its tools, have both \
+                "link {from} -> {to} is unidirectional; links of InfiniBand, and thus the files of its tools, have both \
                  directions"
             )));
         }

@@ -1,4 +1,4 @@
-//! Service levels of paths and SL-to-VL tables, as the subnet manager's tools write them.
+//! Service levels of paths and SL-to-VL tables, in the formats of the subnet manager's tools.
 //!
 //! ```text
 //! # slid dlid sl
@@ -12,9 +12,9 @@
 //! 0x0002c90200000000 1 2 0x01 0x23 0x45 0x67 0x01 0x23 0x45 0x67
 //! ```
 //!
-//! The first is a table of path records, one pair a line: the source by LID or, as `ibdmchk -c`
-//! has it, by GUID. The second is `opensm-sl2vl.dump`; what it says of adapters is passed over, as
-//! no packet waits for another because of it. The third is what `ibdmchk -d` reads.
+//! The first format is a table of path records, one pair per line; the source is given by LID or, as in
+//! `ibdmchk -c`, by GUID. The second is `opensm-sl2vl.dump`; its tables of adapters are skipped, because
+//! they cannot cause packets to wait for each other. The third is the input of `ibdmchk -d`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -26,34 +26,34 @@ use super::identity::Identities;
 use super::scan::{self, Cursor, Lines};
 use super::{ImportError, MAX_UNICAST_LID, clip};
 
-/// Service levels that a file gives, and how much of it was of use.
+/// Service levels that a file contains, and how many of its lines were used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// By pair of hosts; 0 where the file says nothing.
+    /// By pair of hosts; 0 for pairs that the file does not list.
     pub levels: PathLevels,
-    /// Pairs of hosts that it gives.
+    /// Number of pairs of hosts in the file.
     pub pairs: u64,
-    /// Lines about others: switches, LIDs or GUIDs that are nobody's, and a host's way to itself, which
-    /// crosses no link.
+    /// Number of lines about other pairs: with switches, with unknown LIDs or GUIDs, or from a host to
+    /// itself.
     pub others: u64,
 }
 
-/// SL-to-VL tables that a file gives.
+/// SL-to-VL tables that a file contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Maps {
-    /// By switch and ports; the identity where the file says nothing.
+    /// By switch and ports; the identity for ports that the file does not list.
     pub maps: LaneMaps,
-    /// Tables of switches that it gives.
+    /// Number of tables that belong to switches of the topology.
     pub tables: u64,
-    /// Tables of others: adapters, and switches that are not in the topology.
+    /// Number of other tables: of adapters, and of switches that are not in the topology.
     pub others: u64,
 }
 
-/// Reads a table of path records; `origin` is the name of the file in errors.
+/// Reads a table of path records; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// Where a line is not of this form, a number is out of range, a pair has two levels, the hosts have
-/// no LIDs, or none of the pairs is of hosts of the topology.
+/// If a line has another form, a number is out of range, a pair has two levels, hosts have no LIDs, or no
+/// pair consists of hosts of the topology.
 pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, ImportError> {
     let hosts = topology.hosts.len();
     let levels = PathLevels::new(topology, 0).ok_or_else(|| {
@@ -68,7 +68,7 @@ pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, Imp
     }
     let mut by_guid: HashMap<u64, usize> = HashMap::new();
     for (i, host) in topology.hosts.iter().enumerate() {
-        // `ibdmchk` goes by the adapter's GUID, from which those of its ports are counted.
+        // `ibdmchk` uses the GUID of the adapter; the GUIDs of its ports follow it.
         for guid in host.guid.into_iter().flat_map(|guid| [guid.saturating_sub(1), guid]) {
             by_guid.insert(guid, i);
         }
@@ -86,7 +86,7 @@ pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, Imp
         let level = number(level).filter(|&level| level < LEVELS as u64 && line.rest.is_empty());
         let level = level.ok_or_else(|| {
             whole.error(format!(
-                "{} is no path; the form is `SOURCE DESTINATION SL`: a LID or GUID, a LID, and 0 to 15",
+                "{} is not a path; the form is `SOURCE DESTINATION SL`: a LID or GUID, a LID, and 0 to 15",
                 clip(whole.rest)
             ))
         })?;
@@ -116,7 +116,7 @@ pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, Imp
         let had = paths.levels.get(from, to);
         if is_known && u64::from(had) != level {
             return Err(whole.error(format!(
-                "the path from \"{}\" to \"{}\" has SL {level} here, but {had} before; one is right",
+                "the path from \"{}\" to \"{}\" has SL {level} here, but {had} before; give one SL only",
                 topology.hosts[from].name, topology.hosts[to].name
             )));
         }
@@ -148,11 +148,11 @@ fn unicast(text: &str) -> Option<u16> {
     scan::lid(text).filter(|lid| (1..=MAX_UNICAST_LID).contains(lid))
 }
 
-/// Reads SL-to-VL tables of either form; `origin` is the name of the file in errors.
+/// Reads SL-to-VL tables in either format; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// Where a line is not of either form, a port or lane does not exist, two ports have two tables, or no
-/// table is of a switch of the topology.
+/// If a line has another form, a port or lane does not exist, a pair of ports has two tables, or no table
+/// belongs to a switch of the topology.
 pub fn maps(text: &str, origin: &str, topology: &Topology) -> Result<Maps, ImportError> {
     let maps = LaneMaps::new(topology, IDENTITY).ok_or_else(|| {
         ImportError::new(origin, "the switches have too many pairs of ports for SL-to-VL tables")
@@ -160,7 +160,7 @@ pub fn maps(text: &str, origin: &str, topology: &Topology) -> Result<Maps, Impor
     let by_guid: HashMap<u64, usize> =
         (0..).zip(&topology.switches).filter_map(|(i, switch)| Some((switch.guid?, i))).collect();
     if by_guid.len() < topology.switches.len() {
-        let message = "the topology has switches without a GUID, by which tables name them; take it from the running fabric";
+        let message = "the topology has switches without a GUID, but the tables name switches by GUID; take it from the running fabric";
         return Err(ImportError::new(origin, message));
     }
     let mut reader = Reader {
@@ -169,7 +169,8 @@ pub fn maps(text: &str, origin: &str, topology: &Topology) -> Result<Maps, Impor
         found: Maps { maps, tables: 0, others: 0 },
         seen: topology.switches.iter().map(|_| Vec::new()).collect(),
     };
-    // The switch whose tables follow; `Some(None)` for what is no switch of the topology.
+    // The switch to which the following tables belong; `Some(None)` for a node that is not a switch of the
+    // topology.
     let mut open: Option<Option<usize>> = None;
     for line in Lines::rows(text, origin) {
         let mut line = line?;
@@ -183,14 +184,14 @@ pub fn maps(text: &str, origin: &str, topology: &Topology) -> Result<Maps, Impor
             reader.table(whole, line, switch, pairs)?;
         } else {
             let switch = open.ok_or_else(|| {
-                whole.error("a table stands alone; it must follow the `Switch` line of its switch")
+                whole.error("this table belongs to no switch; it must follow the `Switch` line of its switch")
             })?;
             reader.table(whole, line, switch, singles)?;
         }
     }
     if reader.found.tables == 0 && !topology.switches.is_empty() {
         let message =
-            "no table is of a switch of the topology; take both from the same fabric at the same time";
+            "no table belongs to a switch of the topology; take both from the same fabric at the same time";
         return Err(ImportError::new(origin, message));
     }
     Ok(reader.found)
@@ -200,12 +201,12 @@ struct Reader<'a> {
     topology: &'a Topology,
     by_guid: HashMap<u64, usize>,
     found: Maps,
-    /// Of each switch with tables, which pairs of ports have one.
+    /// For each switch with tables, the pairs of ports that have one.
     seen: Vec<Vec<bool>>,
 }
 
 impl Reader<'_> {
-    /// Reads "1 2" and the lanes that follow.
+    /// Reads "1 2" and the lanes after it.
     fn table(
         &mut self,
         whole: Cursor,
@@ -216,7 +217,7 @@ impl Reader<'_> {
         let (input, output) = (line.word(), line.word());
         let map = read(line.rest).ok_or_else(|| {
             whole.error(format!(
-                "{} does not hold the lanes of 16 service levels, each 0 to 15; the forms are `1 2 : 0 1 2 3 ...` \
+                "{} does not contain the lanes of 16 service levels, each 0 to 15; the forms are `1 2 : 0 1 2 3 ...` \
                  after a `Switch` line and `0x0002c90200000000 1 2 0x01 0x23 ...`",
                 clip(line.rest.trim())
             ))
@@ -237,7 +238,7 @@ impl Reader<'_> {
             )));
         };
         if output == 0 {
-            // To the switch itself, where nothing waits.
+            // A table to the switch itself: no packet waits there.
             self.found.others += 1;
             return Ok(());
         }
@@ -248,7 +249,7 @@ impl Reader<'_> {
         let place = usize::from(input) * usize::from(ports) + usize::from(output) - 1;
         if std::mem::replace(&mut seen[place], true) && *self.found.maps.get(switch, input, output) != map {
             return Err(whole.error(format!(
-                "ports {input} and {output} of switch \"{name}\" already have another table; one is right"
+                "ports {input} and {output} of switch \"{name}\" already have another table; give one table only"
             )));
         }
         self.found.maps.set(switch, input, output, map);
@@ -279,7 +280,7 @@ fn pairs(text: &str) -> Option<Map> {
     words.next().is_none().then_some(map)
 }
 
-/// Writes the service levels of all pairs as `ibdmchk -c` reads them.
+/// Writes the service levels of all pairs in the format of `ibdmchk -c`.
 ///
 /// # Errors
 /// As [`Identities::of`].
@@ -294,7 +295,7 @@ pub fn write_paths(topology: &Topology, levels: &PathLevels) -> Result<String, T
     Ok(out)
 }
 
-/// Writes the tables between all ports with links as `ibdmchk -d` reads them.
+/// Writes the tables between all connected ports in the format of `ibdmchk -d`.
 ///
 /// # Errors
 /// As [`Identities::of`].

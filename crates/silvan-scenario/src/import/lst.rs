@@ -1,5 +1,5 @@
-//! The list of links that OpenSM (`opensm-subnet.lst`) and ibdiagnet (`ibdiagnet2.lst`) write, and
-//! that `ibdmchk` reads: one link a line, ports and LIDs in hexadecimal.
+//! The list of links that OpenSM (`opensm-subnet.lst`) and ibdiagnet (`ibdiagnet2.lst`) write and `ibdmchk`
+//! reads: one link per line, ports and LIDs in hexadecimal.
 //!
 //! ```text
 //! { SW Ports:24 SystemGUID:0200000200000000 NodeGUID:0200000200000000 PortGUID:0200000200000000
@@ -19,11 +19,11 @@ use super::{ImportError, clip, speed};
 const FORM: &str = "the form is `{ SW Ports:24 SystemGUID:.. NodeGUID:.. PortGUID:.. VenID:.. DevID:.. Rev:.. \
                     {name} LID:0002 PN:01 } { CA ... } PHY=4x LOG=ACT SPD=10`";
 
-/// Reads a list of links; `origin` is the name of the file in errors.
+/// Reads a list of links; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// Where a line is not of this form, a number is out of range, a port has two links, or a link of
-/// unknown speed has no default rate.
+/// If a line has another form, a number is out of range, a port has two links, or a link of unknown speed
+/// has no default rate.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, ImportError> {
     let mut records = Records::default();
     for line in Lines::rows(text, origin) {
@@ -39,7 +39,7 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, Imp
         }
         let rate = speed::of_lane(width, lane).ok_or_else(|| {
             whole.error(format!(
-                "PHY={} and SPD={} are no width and speed of a lane; such are 4x and 2.5, 5, 10, FDR10, 14, 25, \
+                "PHY={} and SPD={} are not a valid width and lane speed; examples are 4x and 2.5, 5, 10, FDR10, 14, 25, \
                  50, 100, 200",
                 clip(width),
                 clip(lane)
@@ -50,7 +50,7 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, Imp
     records.topology(origin, options)
 }
 
-/// Takes `{ ... }`, one end.
+/// Reads `{ ... }`, one end of a link.
 fn end<'a>(line: &mut Cursor<'a>, records: &mut Records<'a>) -> Result<Place, ImportError> {
     let whole = *line;
     let bad = |what: &str| whole.error(format!("{what} {}; {FORM}", clip(whole.rest)));
@@ -58,7 +58,7 @@ fn end<'a>(line: &mut Cursor<'a>, records: &mut Records<'a>) -> Result<Place, Im
     if !line.take("{") {
         return Err(bad("an end of a link must come next instead of"));
     }
-    // A description may hold braces; what follows it does not.
+    // A description may contain braces, but the fields after it do not.
     let (Some(head), Some(description)) = (line.until("{"), line.until("} LID:")) else {
         return Err(bad("the description is missing in"));
     };
@@ -67,7 +67,7 @@ fn end<'a>(line: &mut Cursor<'a>, records: &mut Records<'a>) -> Result<Place, Im
     let is_switch = match words.next().unwrap_or("").split('-').next() {
         Some("SW") => true,
         Some("CA" | "RT" | "RTR" | "Rtr") => false,
-        _ => return Err(bad("the kind of node is none of SW, CA, RT in")),
+        _ => return Err(bad("the type of node is not SW, CA or RT in")),
     };
     let value = |name: &str| words.clone().find_map(|word| word.strip_prefix(name));
     let (Some(ports), Some(node_guid)) = (value("Ports:"), value("NodeGUID:").and_then(scan::guid)) else {
@@ -85,17 +85,17 @@ fn end<'a>(line: &mut Cursor<'a>, records: &mut Records<'a>) -> Result<Place, Im
     Ok(Place { node, port: number, guid: Some(port_guid), lid })
 }
 
-/// The GUID as it stands there, for nodes without a description.
+/// The GUID as written, for nodes without a description.
 fn node_guid_text(head: &str) -> &str {
     head.split_whitespace().find_map(|word| word.strip_prefix("NodeGUID:")).unwrap_or("")
 }
 
-/// Writes a network as `ibdmchk -s` reads it: every link from both ends. GUIDs and LIDs that the
-/// topology lacks are assigned as in [`Identities::of`].
+/// Writes a network in the format of `ibdmchk -s`: every link from both ends. Missing GUIDs and LIDs are
+/// assigned as in [`Identities::of`].
 ///
 /// # Errors
-/// As [`Identities::of`], and where a link has a rate that no InfiniBand link has or a node's name
-/// a brace, for which the format has no form.
+/// As [`Identities::of`]; and if a link has a rate that no InfiniBand link has, or a node's name contains a
+/// brace, which the format cannot represent.
 pub fn write(topology: &Topology) -> Result<String, TopologyError> {
     let ids = Identities::of(topology)?;
     let mut out = String::new();
@@ -113,7 +113,7 @@ pub fn write(topology: &Topology) -> Result<String, TopologyError> {
         };
         if name.contains(['{', '}']) {
             return Err(TopologyError(format!(
-                "the name {name} has a brace, by which the list of links tells names from the rest; rename it"
+                "the name {name} has a brace, which the list of links uses as a delimiter; rename it"
             )));
         }
         Ok(format!(

@@ -1,20 +1,20 @@
-//! Real fabrics: what the InfiniBand tools print, read and written.
+//! Readers and writers for the files of InfiniBand tools, which describe real fabrics.
 //!
-//! | room | what lives there |
+//! | module | contents |
 //! | --- | --- |
-//! | [`read_text`] | plain or gzip files, with bounds on memory |
-//! | [`ibnetdiscover`] | the wiring, as `ibnetdiscover` prints it and `ibsim` reads it |
-//! | [`lst`] | the wiring as a list of links (`opensm-subnet.lst`) |
-//! | [`sections`] | the wiring in sections (`ibdiagnet2.db_csv`, `opensm-smdb.dump`) |
-//! | [`iblinkinfo`] | the wiring as `iblinkinfo` prints it |
+//! | [`read_text`] | plain or gzip files, with limits on memory |
+//! | [`ibnetdiscover`] | the topology in the format of `ibnetdiscover`, also read by `ibsim` |
+//! | [`lst`] | the topology as a list of links (`opensm-subnet.lst`) |
+//! | [`sections`] | the topology in sections (`ibdiagnet2.db_csv`, `opensm-smdb.dump`) |
+//! | [`iblinkinfo`] | the topology in the format of `iblinkinfo` |
 //! | [`lft`] | forwarding tables, as OpenSM (`opensm-lfts.dump`, `opensm.fdbs`) or `dump_fts` writes them |
 //! | [`far`] | forwarding tables with groups for adaptive routing (`ibdiagnet2.far`) |
 //! | [`lanes`] | service levels of paths, SL-to-VL tables |
-//! | [`site`] | all of these, told apart by what stands in them |
+//! | [`site`] | all of these formats, detected from the content |
 //! | [`identity`] | LIDs and GUIDs for topologies that have none |
 //!
-//! These files come from anywhere, so every reader checks before it allocates, and says file,
-//! line, what is there and what would be right.
+//! These files come from any source, so every reader checks limits before it allocates memory, and reports
+//! file, line, what was found and what would be valid.
 
 pub mod far;
 pub mod iblinkinfo;
@@ -35,26 +35,26 @@ use std::fmt;
 
 pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES, decode, read_text};
 
-/// The most nodes a fabric may have; InfiniBand itself stops at 49,151 LIDs.
+/// Maximum number of nodes of a fabric. InfiniBand itself has 49,151 LIDs.
 pub const MAX_NODES: usize = 200_000;
-/// The most ports a node may have: port numbers are one byte, and 255 means "no route".
+/// Maximum number of ports of a node: port numbers are one byte, and 255 means "no route".
 pub const MAX_PORTS: u16 = 254;
-/// The largest LID that can name one port; those above are multicast groups.
+/// The largest unicast LID; larger ones are multicast groups.
 pub const MAX_UNICAST_LID: u16 = 0xbfff;
 
-/// What is wrong with an imported file, and where.
+/// An error in an imported file, and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportError {
-    /// The file, as its reader was told.
+    /// The name of the file.
     pub file: String,
-    /// The line, from 1; `None` where no single line is at fault.
+    /// The line, from 1; `None` if the error does not belong to a single line.
     pub line: Option<usize>,
-    /// What is wrong; what would be right.
+    /// What is wrong, and what would be valid.
     pub message: String,
 }
 
 impl ImportError {
-    /// An error of a whole file.
+    /// An error that concerns the whole file.
     #[must_use]
     pub fn new(file: &str, message: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: None, message: message.into() }
@@ -78,7 +78,7 @@ impl fmt::Display for ImportError {
 
 impl std::error::Error for ImportError {}
 
-/// Quotes foreign text in a message: short, and without control characters.
+/// Quotes text from a file in a message: shortened, and without control characters.
 fn clip(text: &str) -> String {
     const MOST: usize = 60;
     let mut short = String::new();

@@ -1,8 +1,8 @@
-//! The order in which people count: "node-2" before "node-10".
+//! Natural order of names: "node-2" before "node-10".
 
 use std::cmp::Ordering;
 
-/// Compares names piece by piece, runs of digits by their value.
+/// Compares names piece by piece; runs of digits are compared by value.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
     let (mut rest_a, mut rest_b) = (a, b);
     while !rest_a.is_empty() && !rest_b.is_empty() {
@@ -20,11 +20,11 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
         }
         (rest_a, rest_b) = (after_a, after_b);
     }
-    // Names that count alike ("a1" and "a01") still need one order.
+    // Names that are equal by value ("a1" and "a01") still need a total order.
     rest_a.len().cmp(&rest_b.len()).then_with(|| a.cmp(b))
 }
 
-/// Splits off the first run of digits, or of anything else.
+/// Splits off the first run of digits, or of other characters.
 fn piece(text: &str) -> (&str, &str) {
     let digits = text.starts_with(|c: char| c.is_ascii_digit());
     let end = text.find(|c: char| c.is_ascii_digit() != digits).unwrap_or(text.len());
@@ -50,7 +50,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_an_order(a in "[a1-][a0-2-]{0,5}", b in "[a1-][a0-2-]{0,5}", c in "[a1-][a0-2-]{0,5}") {
+        fn natural_order_is_a_total_order(a in "[a1-][a0-2-]{0,5}", b in "[a1-][a0-2-]{0,5}", c in "[a1-][a0-2-]{0,5}") {
             prop_assert_eq!(compare(&a, &b), compare(&b, &a).reverse());
             prop_assert_eq!(compare(&a, &b) == Ordering::Equal, a == b);
             if compare(&a, &b).is_le() && compare(&b, &c).is_le() {

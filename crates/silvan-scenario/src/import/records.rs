@@ -1,5 +1,5 @@
-//! Nodes and links as the readers of link lists collect them, in the form from which
-//! [`super::ibnetdiscover`] builds a topology.
+//! Nodes and links collected by the readers of link lists, in the form from which [`super::ibnetdiscover`]
+//! builds a topology.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::{ImportError, MAX_NODES, MAX_PORTS, MAX_UNICAST_LID, clip};
 /// One end of a link.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// Which node, as [`Records::node`] numbers them.
+    /// The node, numbered as by [`Records::node`].
     pub(super) node: usize,
     pub(super) port: u16,
     pub(super) guid: Option<u64>,
@@ -22,7 +22,7 @@ pub(super) struct Place {
 
 /// What is known of a node.
 pub(super) struct Facts<'a> {
-    /// By which lines name it: a GUID, or a LID where there is none.
+    /// The identifier of the node in the file: a GUID, or a LID if there is none.
     pub(super) key: u64,
     pub(super) guid: Option<u64>,
     pub(super) is_switch: bool,
@@ -31,17 +31,17 @@ pub(super) struct Facts<'a> {
     pub(super) lid: Option<u16>,
 }
 
-/// Nodes and links so far.
+/// Nodes and links read so far.
 #[derive(Default)]
 pub(super) struct Records<'a> {
     nodes: Vec<read::Node<'a>>,
     by_key: HashMap<u64, usize>,
-    /// The port record of each port: node and number, to its index at the node.
+    /// For node and port number, the index of the port record at the node.
     ports: HashMap<(usize, u16), usize>,
 }
 
 impl<'a> Records<'a> {
-    /// The node of a key; it is made where it is new, and must be the same where it is not.
+    /// Returns the node of a key. A new node is created; a known one must have the same description.
     pub(super) fn node(&mut self, line: &Cursor, facts: Facts<'a>) -> Result<usize, ImportError> {
         if let Some(&known) = self.by_key.get(&facts.key) {
             let node = &mut self.nodes[known];
@@ -58,7 +58,7 @@ impl<'a> Records<'a> {
             return Ok(known);
         }
         if self.nodes.len() == MAX_NODES {
-            return Err(line.error(format!("there are more than {MAX_NODES} nodes; no fabric has that many")));
+            return Err(line.error(format!("there are more than {MAX_NODES} nodes, which is the maximum")));
         }
         let description = facts.description.trim();
         self.nodes.push(read::Node {
@@ -76,7 +76,7 @@ impl<'a> Records<'a> {
         Ok(self.nodes.len() - 1)
     }
 
-    /// Adds a link, once however often it is listed.
+    /// Adds a link once, even if it is listed several times.
     pub(super) fn link(
         &mut self,
         line: &Cursor,
@@ -111,7 +111,7 @@ impl<'a> Records<'a> {
                 return Ok(());
             }
             return Err(line.error(format!(
-                "port {} of {} leads to port {} of {} here, but otherwise or at another rate in line {}; \
+                "port {} of {} leads to port {} of {} here, but to another port or at another rate in line {}; \
                  both must agree",
                 here.port,
                 clip(node.description),
@@ -135,13 +135,13 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// The topology of all of them.
+    /// Builds the topology from all records.
     pub(super) fn topology(self, origin: &str, options: Options) -> Result<Topology, ImportError> {
         build::topology(&self.nodes, origin, options)
     }
 }
 
-/// A port number from its digits.
+/// Parses a port number.
 pub(super) fn port(line: &Cursor, text: &str, radix: u32) -> Result<u16, ImportError> {
     u16::from_str_radix(text, radix)
         .ok()
@@ -149,7 +149,7 @@ pub(super) fn port(line: &Cursor, text: &str, radix: u32) -> Result<u16, ImportE
         .ok_or_else(|| line.error(format!("the port is {}; it must be from 1 to {MAX_PORTS}", clip(text))))
 }
 
-/// A LID from its digits; 0 is none.
+/// Parses a LID; 0 means none.
 pub(super) fn lid(line: &Cursor, text: &str, radix: u32) -> Result<Option<u16>, ImportError> {
     let digits = if radix == 16 { text.strip_prefix("0x").unwrap_or(text) } else { text };
     let lid = u16::from_str_radix(digits, radix).ok().filter(|&lid| lid <= MAX_UNICAST_LID);

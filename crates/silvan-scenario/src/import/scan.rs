@@ -1,8 +1,8 @@
-//! Lines and pieces of lines, with the position kept for errors.
+//! Lines and tokens of a file, with positions for error messages.
 
 use super::{ImportError, clip};
 
-/// The lines of a file, counted from 1, ends trimmed ("\n" or "\r\n").
+/// The lines of a file, numbered from 1, without line ends ("\n" or "\r\n").
 pub(super) struct Lines<'a> {
     origin: &'a str,
     rest: std::iter::Enumerate<std::str::Lines<'a>>,
@@ -13,7 +13,7 @@ impl<'a> Lines<'a> {
         Self { origin, rest: text.lines().enumerate() }
     }
 
-    /// The lines that say something, without the blanks before it: not the empty ones, and no remarks (`#`).
+    /// The lines with content: without leading blanks, empty lines and comments (`#`).
     pub(super) fn rows(
         text: &'a str,
         origin: &'a str,
@@ -45,7 +45,7 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// What is left of a line.
+/// The unread rest of a line.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     pub(super) origin: &'a str,
@@ -58,9 +58,9 @@ impl<'a> Cursor<'a> {
         ImportError::at(self.origin, self.line, message)
     }
 
-    /// Reads `text` of this line as a GUID.
+    /// Parses `text` from this line as a GUID.
     pub(super) fn guid(&self, text: &str) -> Result<u64, ImportError> {
-        let wrong = || format!("the GUID is {}; it must be such as 0x0002c90200000000", clip(text));
+        let wrong = || format!("the GUID is {}; a valid one is 0x0002c90200000000", clip(text));
         guid(text).ok_or_else(|| self.error(wrong()))
     }
 
@@ -79,7 +79,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes everything up to `end`, and `end` itself.
+    /// Takes everything up to and including `end`; returns the text before it.
     pub(super) fn until(&mut self, end: &str) -> Option<&'a str> {
         let (taken, rest) = self.rest.split_once(end)?;
         self.rest = rest;
@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
         word
     }
 
-    /// Takes `[number]`, a port from 1 to `most`; `what` says whose.
+    /// Takes `[number]`, a port from 1 to `most`; `what` names it in error messages.
     pub(super) fn port(&mut self, most: u16, what: &str) -> Result<u16, ImportError> {
         let Some(inside) = self.take("[").then(|| self.until("]")).flatten() else {
             return Err(self.error(format!("{what} is not complete: {}; write `[NUMBER]`", clip(self.rest))));
@@ -107,14 +107,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Reads a GUID: hexadecimal, with or without `0x`, padded or not.
+/// Parses a GUID: hexadecimal, with or without `0x` and leading zeros.
 pub(super) fn guid(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
     plain.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// Reads a LID, decimal or with `0x`; 0 means that the port has none.
+/// Parses a LID, decimal or with `0x`; 0 means that the port has none.
 pub(super) fn lid(text: &str) -> Option<u16> {
     match text.strip_prefix("0x") {
         Some(digits) if digits.bytes().all(|b| b.is_ascii_hexdigit()) => u16::from_str_radix(digits, 16).ok(),

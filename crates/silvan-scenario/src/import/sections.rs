@@ -1,4 +1,4 @@
-//! Files of sections with a row of titles: `ibdiagnet2.db_csv` and `opensm-smdb.dump`.
+//! Files with sections of comma-separated rows: `ibdiagnet2.db_csv` and `opensm-smdb.dump`.
 //!
 //! ```text
 //! START_NODES
@@ -7,8 +7,8 @@
 //! END_NODES
 //! ```
 //!
-//! Of NODES, PORTS and LINKS the wiring is made. Columns are found by their titles, as versions of
-//! the tools have different ones; values may be padded with blanks.
+//! The topology is built from NODES, PORTS and LINKS. Columns are found by title, because versions of the
+//! tools differ; values may be padded with blanks.
 
 use std::collections::HashMap;
 
@@ -25,35 +25,35 @@ const MAX_COLUMNS: usize = 1024;
 /// Node types of NodeInfo: adapter, switch, router.
 const SWITCH: u64 = 2;
 
-/// A topology, and what the file says beside it.
+/// A topology, and other contents of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sections {
     /// Nodes and links.
     pub topology: Topology,
     /// Sections that were used.
     pub used: Vec<String>,
-    /// Sections that were passed over.
+    /// Sections that were skipped.
     pub passed_over: Vec<String>,
-    /// Switches for which AR_INFO says that adaptive routing is enabled; `None` without that section.
+    /// Number of switches with adaptive routing enabled according to AR_INFO; `None` without that section.
     pub adaptive: Option<u64>,
 }
 
-/// A port of PORTS.
+/// A row of PORTS.
 struct Port {
     lid: Option<u16>,
     guid: Option<u64>,
-    /// Whether the section states width and speed of it, and which rate these are.
+    /// Outer `None`: the section has no width and speed for this port. Inner value: the rate.
     rate: Option<Rate>,
 }
 
-/// The titles of an open section: which column is which.
+/// The column titles of an open section.
 struct Titles<'a> {
     section: &'a str,
     columns: Vec<&'a str>,
 }
 
 impl<'a> Titles<'a> {
-    /// The value of a column in a row; `None` where there is no such column.
+    /// The value of a column in a row; `None` if the column does not exist.
     fn get<'r>(&self, row: &[&'r str], titles: &[&str]) -> Option<&'r str> {
         let at = self.columns.iter().position(|c| titles.iter().any(|t| c.eq_ignore_ascii_case(t)))?;
         row.get(at).copied()
@@ -89,10 +89,10 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Reads a whole file; `origin` is its name in errors.
+/// Reads a whole file; `origin` is its name in error messages.
 ///
 /// # Errors
-/// Where a section does not end, a row or value is wrong, NODES or LINKS is missing, or a link joins
+/// If a section does not end, a row or value is invalid, NODES or LINKS is missing, or a link connects
 /// nodes that are not described.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Sections, ImportError> {
     let mut reader = Reader::default();
@@ -108,7 +108,7 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Sections, Imp
             open = Some((line.line, Titles { section: name, columns: Vec::new() }));
         } else if let Some(name) = rest.strip_prefix("END_") {
             let Some((_, titles)) = open.take().filter(|(_, titles)| titles.section == name) else {
-                return Err(line.error(format!("{} ends a section that is not open", clip(rest))));
+                return Err(line.error(format!("{} ends a section that was not started", clip(rest))));
             };
             reader.close(titles.section);
         } else if let Some((_, titles)) = &mut open {
@@ -119,10 +119,10 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Sections, Imp
                 reader.row(&line, titles, &row)?;
             }
         }
-        // Between sections stand a head and an index of the sections.
+        // Between sections there are headers and an index of the sections.
     }
     if let Some((start, titles)) = open {
-        let message = format!("section {} has no END_{0}; the file is cut short", titles.section);
+        let message = format!("section {} has no END_{0}; the file is truncated", titles.section);
         return Err(ImportError::at(origin, start, message));
     }
     reader.finish(origin, options)
@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
 
     fn node(&mut self, line: &Cursor<'a>, titles: &Titles, row: &[&'a str]) -> Result<(), ImportError> {
         let guid = titles.guid(line, row, &NODE_GUID)?;
-        // The dump of OpenSM's database does not say how many ports a node has.
+        // The database dump of OpenSM does not contain the number of ports.
         let ports = titles.get(row, &["NumPorts"]).map(|text| records::port(line, text, 10)).transpose()?;
         let kind = titles.need(line, row, &["NodeType"])?;
         let node = NodeRow {
@@ -218,11 +218,11 @@ impl<'a> Reader<'a> {
             ports,
             description: titles.need(line, row, &["NodeDesc"])?,
         };
-        // Some tools give a node a row for each of its ports.
+        // Some tools write a row for each port of a node.
         if let Some((first, known)) = self.nodes.get(&guid) {
             if known.is_switch != node.is_switch || known.description != node.description {
                 return Err(line.error(format!(
-                    "node 0x{guid:016x} is described otherwise in line {}; each GUID must be of one node",
+                    "node 0x{guid:016x} is described differently in line {}; each GUID must belong to one node",
                     first.line
                 )));
             }
@@ -239,7 +239,7 @@ impl<'a> Reader<'a> {
             let message = format!("PortNum is {number_of}; it must be from 0 to {MAX_PORTS}");
             return Err(line.error(message));
         };
-        // Ports without one have 0 or "N/A".
+        // Ports without a LID have 0 or "N/A".
         let lid = titles.get(row, &["LID"]).and_then(scan::lid).filter(|&lid| lid != 0);
         if lid.is_some_and(|lid| lid > MAX_UNICAST_LID) {
             let what = format!("the LID is {}; it must be at most {MAX_UNICAST_LID}", lid.unwrap_or(0));
@@ -250,7 +250,9 @@ impl<'a> Reader<'a> {
         let port_guid = titles.get(row, &["PortGUID", "PortGuid"]).and_then(scan::guid);
         let known = Port { lid, guid: port_guid.filter(|&guid| guid != 0), rate };
         if self.ports.insert((guid, port), known).is_some() {
-            return Err(line.error(format!("port {port} of node 0x{guid:016x} stands twice; once is right")));
+            return Err(
+                line.error(format!("port {port} of node 0x{guid:016x} appears twice; it must appear once"))
+            );
         }
         Ok(())
     }
@@ -284,7 +286,7 @@ impl<'a> Reader<'a> {
                     )));
                 };
                 let own = self.ports.get(&(guid, port));
-                // A switch has its LID at port 0.
+                // The LID of a switch is at port 0.
                 let lid = if node.is_switch { self.ports.get(&(guid, 0)).or(own) } else { own };
                 let lid = lid.and_then(|port| port.lid);
                 let facts = Facts {

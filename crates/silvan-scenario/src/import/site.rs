@@ -1,5 +1,5 @@
-//! A fabric from whatever files there are of it: each is told by what stands in it, the best of
-//! each sort is used, and for the others it is said why they are not.
+//! Loads a fabric from any set of files. The format of each file is detected from its content, the best
+//! file of each type is used, and for each other file the reason is reported why it is not used.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use super::ibnetdiscover::Options;
 use super::lft::SwitchRoutes;
 use super::{ImportError, far, iblinkinfo, ibnetdiscover, lanes, lft, lst, read_text, sections};
 
-/// Most files of a folder that are looked at.
+/// Maximum number of files in a folder.
 pub const MAX_FILES: usize = 1000;
-/// So many lines of a file are looked at to tell what it is.
+/// Number of lines of a file that are examined to detect its format.
 const LINES_LOOKED_AT: usize = 200;
 
-/// What a file is.
+/// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Output of `ibnetdiscover`, or a netlist.
@@ -72,18 +72,18 @@ impl Kind {
     }
 }
 
-/// What was done with a file.
+/// How a file was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The file.
     pub file: PathBuf,
-    /// What it is, or `None` where that is not known.
+    /// Its format, or `None` if unknown.
     pub kind: Option<Kind>,
-    /// What was taken from it, or why nothing was.
+    /// What was read from it, or why it was not used.
     pub text: String,
 }
 
-/// A fabric as far as its files tell of it.
+/// A fabric, as described by its files.
 #[derive(Debug, Clone)]
 pub struct Site {
     /// The wiring.
@@ -92,17 +92,17 @@ pub struct Site {
     pub tables: Tables,
     /// Routes to the switches themselves.
     pub switch_routes: SwitchRoutes,
-    /// Service levels and lanes; `None` without a file on either.
+    /// Service levels and lanes; `None` if no file contains them.
     pub lanes: Option<Lanes>,
     /// Groups of ports for adaptive routing.
     pub groups: Vec<far::Group>,
-    /// Files that were used, for what.
+    /// Files that were used, and what for.
     pub used: Vec<Note>,
-    /// Files that were not, and why.
+    /// Files that were not used, and why.
     pub ignored: Vec<Note>,
 }
 
-/// Tells what a text is from its first lines.
+/// Detects the format of a text from its first lines.
 #[must_use]
 pub fn kind_of(text: &str) -> Option<Kind> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -160,17 +160,17 @@ fn kind_of_line(line: &str) -> Option<Kind> {
     }
 }
 
-/// Why nothing is taken from a file whose text tells nothing.
+/// The reason why a file of unknown format is not used.
 fn unknown(file: &Path) -> &'static str {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or("");
     match name.trim_end_matches(".gz").rsplit('.').next() {
         Some("plft") => "forwarding tables by private LFT are not read; those of the LFT in use are in .fdbs",
-        Some("vl2vl") => "VL-to-VL tables are not read, so lanes that depend on them may be told wrong",
-        _ => "no file of a fabric that is known",
+        Some("vl2vl") => "VL-to-VL tables are not read, so lanes that depend on them may be wrong",
+        _ => "not in a known format of fabric files",
     }
 }
 
-/// Files of one run, in the order in which they are looked at.
+/// Files of one call, in the order in which they are considered.
 struct Candidates {
     files: Vec<(PathBuf, Kind, String)>,
     ignored: Vec<Note>,
@@ -186,14 +186,14 @@ impl Candidates {
             }
             let text = read_text(path)?;
             let kind = kind_of(&text).ok_or_else(|| {
-                let what = "is no file of a fabric that is known: wiring (ibnetdiscover, db_csv, lst, iblinkinfo), \
+                let what = "is not in a known format of fabric files: wiring (ibnetdiscover, db_csv, lst, iblinkinfo), \
                             forwarding tables (opensm-lfts.dump, dump_fts, fdbs, far), SL-to-VL tables or service \
                             levels of paths";
                 ImportError::new(&path.display().to_string(), what)
             })?;
             found.files.push((path.clone(), kind, text));
         }
-        // A stable sort: of the same sort, the one named first comes first.
+        // A stable sort: among files of one type, the one named first comes first.
         found.files.sort_by_key(|(_, kind, _)| *kind);
         Ok(found)
     }
@@ -237,7 +237,7 @@ impl Candidates {
         self.ignored.push(Note { file, kind, text: text.to_owned() });
     }
 
-    /// Takes out the files of some sort.
+    /// Removes and returns the files of some types.
     fn take(&mut self, of: impl Fn(Kind) -> bool) -> Vec<(PathBuf, Kind, String)> {
         let (taken, rest) = std::mem::take(&mut self.files).into_iter().partition(|(_, kind, _)| of(*kind));
         self.files = rest;
@@ -245,11 +245,11 @@ impl Candidates {
     }
 }
 
-/// Loads a fabric from files and folders; `tables` is the file of the tables, where it is named.
+/// Loads a fabric from files and folders; `tables` names the file with the forwarding tables, if given.
 ///
 /// # Errors
-/// Those of the readers, and where a file that was named is of no known sort, or where wiring or
-/// forwarding tables are missing.
+/// As the readers; and if a named file has an unknown format, or the wiring or the forwarding tables are
+/// missing.
 pub fn load(paths: &[PathBuf], tables: Option<&Path>, options: Options) -> Result<Site, ImportError> {
     let mut all = Candidates::gather(paths)?;
     let mut used = Vec::new();
@@ -258,8 +258,8 @@ pub fn load(paths: &[PathBuf], tables: Option<&Path>, options: Options) -> Resul
     let lanes = lane_files(&mut all, &mut used, &topology)?;
     for (file, kind, _) in std::mem::take(&mut all.files) {
         let why = match kind {
-            Kind::Options => "gives options, not the fabric; `silvan run --opensm-conf` reads it",
-            _ => "unicast only is simulated",
+            Kind::Options => "contains options, not the fabric; `silvan run --opensm-conf` reads it",
+            _ => "only unicast is simulated",
         };
         all.ignore(file, Some(kind), why);
     }
@@ -283,7 +283,7 @@ fn wiring(
     let mut best: Option<(PathBuf, Kind, Topology, String)> = None;
     for (file, kind, text) in all.take(Kind::is_wiring) {
         if let Some((from, ..)) = best.as_ref().filter(|(.., topology, _)| has_lids(topology)) {
-            let why = format!("the wiring comes from {}", from.display());
+            let why = format!("the wiring was read from {}", from.display());
             all.ignore(file, Some(kind), &why);
             continue;
         }
@@ -312,7 +312,7 @@ fn has_lids(topology: &Topology) -> bool {
     topology.hosts.iter().all(|host| host.lid.is_some())
 }
 
-/// Reads the wiring of a file of a known sort; gives what else it says.
+/// Reads the wiring from a file of known format; returns what else the file contains.
 fn read_wiring(
     file: &Path,
     kind: Kind,
@@ -325,7 +325,7 @@ fn read_wiring(
             let found = sections::parse(text, &origin, options)?;
             let mut more = format!("; sections {}", found.used.join(", "));
             if !found.passed_over.is_empty() {
-                more.push_str(&format!("; passed over {}", found.passed_over.join(", ")));
+                more.push_str(&format!("; skipped {}", found.passed_over.join(", ")));
             }
             if let Some(switches) = found.adaptive {
                 more.push_str(&format!("; adaptive routing enabled on {switches} switches"));
@@ -339,20 +339,20 @@ fn read_wiring(
     Ok((topology, String::new()))
 }
 
-/// Reads a wiring of any sort.
+/// Reads wiring in any known format.
 ///
 /// # Errors
-/// Those of its reader; a text of no known sort is taken for the output of `ibnetdiscover`.
+/// As the reader; a text of unknown format is read as output of `ibnetdiscover`.
 pub fn topology(file: &Path, options: Options) -> Result<Topology, ImportError> {
     let text = read_text(file)?;
     let kind = kind_of(&text).filter(|kind| kind.is_wiring()).unwrap_or(Kind::Discovered);
     read_wiring(file, kind, &text, options).map(|(topology, _)| topology)
 }
 
-/// Reads forwarding tables of any sort; of adaptive ones, the static ports.
+/// Reads forwarding tables in any known format; of adaptive tables, the static ports.
 ///
 /// # Errors
-/// Those of its reader; a text of no known sort is taken for a dump.
+/// As the reader; a text of unknown format is read as a dump.
 pub fn tables(file: &Path, topology: &Topology) -> Result<Tables, ImportError> {
     let text = read_text(file)?;
     let origin = file.display().to_string();
@@ -377,7 +377,7 @@ fn forwarding(
         let kind = kind_of(&text).filter(|kind| kind.is_tables()).unwrap_or(Kind::Dump);
         files.insert(0, (named.to_owned(), kind, text));
     }
-    // Of dumps, those with names: they lack nothing.
+    // Dumps with names are preferred, because they are complete.
     files
         .sort_by_key(|(file, kind, text)| (Some(file.as_path()) != named, *kind, !text.contains("portguid")));
     let mut files = files.into_iter();
@@ -387,14 +387,14 @@ fn forwarding(
         return Err(ImportError::new(&whole(paths), message));
     };
     for (other, kind, _) in files {
-        let why = format!("the tables come from {}", file.display());
+        let why = format!("the tables were read from {}", file.display());
         all.ignore(other, Some(kind), &why);
     }
     let origin = file.display().to_string();
     if kind == Kind::Far {
         let found = far::parse(&text, &origin, topology)?;
         let more = format!(
-            "static ports; {} groups of ports are kept, of which {} entries choose",
+            "static ports; {} groups of ports are stored, used by {} entries",
             found.groups.len(),
             found.adaptive
         );
@@ -432,7 +432,7 @@ fn lane_files(
             let hosts = topology.hosts.len() as u64;
             let mut text = format!("{} of {} pairs of hosts", found.pairs, hosts * hosts.saturating_sub(1));
             if found.others > 0 {
-                text.push_str(&format!("; {} lines about others passed over", found.others));
+                text.push_str(&format!("; {} lines about other nodes skipped", found.others));
             }
             used.push(note(&file, kind, text));
             found.levels

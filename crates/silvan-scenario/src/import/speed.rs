@@ -1,13 +1,13 @@
-//! Link widths and speeds of InfiniBand, and the data rate that is left after line coding.
+//! Link widths and speeds of InfiniBand, and the data rates after line coding.
 
 use silvan_engine::Rate;
 
-/// Widths a link can have, in lanes; the usual one first, as rates are written with the first
-/// that fits.
+/// Valid widths of a link, in lanes. The usual width comes first, because a rate is written with the first
+/// width that matches.
 const WIDTHS: [u64; 5] = [4, 1, 2, 12, 8];
 
-/// Name, signalling rate per lane in bit/s, data bits per coded bits (IBA vol. 2, and the
-/// products' data sheets from HDR on, where the quoted rate is that of the data).
+/// Name, signaling rate per lane in bit/s, data bits per coded bits (IBA vol. 2; from HDR on, the data
+/// sheets of products, whose quoted rate is the data rate).
 const SPEEDS: [(&str, u64, u64, u64); 9] = [
     ("SDR", 2_500_000_000, 8, 10),
     ("DDR", 5_000_000_000, 8, 10),
@@ -20,24 +20,23 @@ const SPEEDS: [(&str, u64, u64, u64); 9] = [
     ("XDR", 200_000_000_000, 1, 1),
 ];
 
-/// The words of [`SPEEDS`], for messages.
+/// The names of [`SPEEDS`], for messages.
 pub(super) const KNOWN: &str = "SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR, XDR";
 
 /// Data rate of a number of lanes, rounded down to whole bit/s.
-fn data_rate(lanes: u64, signalling: u64, data: u64, coded: u64) -> Rate {
-    Rate(lanes * signalling * data / coded)
+fn data_rate(lanes: u64, signaling: u64, data: u64, coded: u64) -> Rate {
+    Rate(lanes * signaling * data / coded)
 }
 
-/// Reads "4xQDR". `None` where the text is not a width and a speed that exist.
+/// Parses "4xQDR". `None` if the text is not a valid width and speed.
 pub(super) fn parse(text: &str) -> Option<Rate> {
     let (width, name) = text.split_once('x')?;
     let lanes = *WIDTHS.iter().find(|lanes| lanes.to_string() == width)?;
-    let &(_, signalling, data, coded) = SPEEDS.iter().find(|speed| speed.0 == name)?;
-    Some(data_rate(lanes, signalling, data, coded))
+    let &(_, signaling, data, coded) = SPEEDS.iter().find(|speed| speed.0 == name)?;
+    Some(data_rate(lanes, signaling, data, coded))
 }
 
-/// What lists of links call the speeds of [`SPEEDS`] per lane: signalling rates in Gbit/s, rounded
-/// in some tools.
+/// The names of [`SPEEDS`] per lane in lists of links: signaling rates in Gbit/s, rounded by some tools.
 const LANES: [(&str, &[&str]); 9] = [
     ("SDR", &["2.5"]),
     ("DDR", &["5", "5.0"]),
@@ -50,14 +49,14 @@ const LANES: [(&str, &[&str]); 9] = [
     ("XDR", &["200", "212.5"]),
 ];
 
-/// Reads "4x" or "4X" and the speed of a lane, "25" or "25.78125".
+/// Parses "4x" or "4X" and the speed of a lane, "25" or "25.78125".
 pub(super) fn of_lane(width: &str, lane: &str) -> Option<Rate> {
     let width = width.strip_suffix(['x', 'X'])?;
     let (name, _) = LANES.iter().find(|(_, texts)| texts.contains(&lane))?;
     parse(&format!("{width}x{name}"))
 }
 
-/// Writes a rate as the width and what lists of links call the speed of a lane.
+/// Returns the width of a rate and the name of its lane speed in lists of links.
 pub(super) fn lane(rate: Rate) -> Option<(u64, &'static str)> {
     let name = name(rate)?;
     let (width, speed) = name.split_once('x')?;
@@ -65,9 +64,9 @@ pub(super) fn lane(rate: Rate) -> Option<(u64, &'static str)> {
     Some((width.parse().ok()?, texts[0]))
 }
 
-/// The rate of the codes that PortInfo has: LinkWidthActive, LinkSpeedActive and, from FDR on,
-/// LinkSpeedExtActive (InfiniBand Architecture Specification, vol. 1, 14.2.5.6). Some tools print
-/// the last one shifted by eight bits in the field of the second. `None`: no such link.
+/// The rate for the codes in PortInfo: LinkWidthActive, LinkSpeedActive and, from FDR on,
+/// LinkSpeedExtActive (InfiniBand Architecture Specification, vol. 1, 14.2.5.6). Some tools print the last
+/// one, shifted by eight bits, in the field of the second. `None` if there is no such link.
 pub(super) fn of_codes(width: u64, speed: u64, extended: u64) -> Option<Rate> {
     let lanes = match width {
         1 => 1,
@@ -93,7 +92,7 @@ pub(super) fn of_codes(width: u64, speed: u64, extended: u64) -> Option<Rate> {
     parse(&format!("{lanes}x{name}"))
 }
 
-/// Writes a rate as width and speed; `None` where no InfiniBand link has it.
+/// Returns the width and speed of a rate; `None` if no InfiniBand link has it.
 pub(super) fn name(rate: Rate) -> Option<String> {
     WIDTHS.iter().find_map(|&lanes| {
         let speed = SPEEDS.iter().find(|s| data_rate(lanes, s.1, s.2, s.3) == rate)?;

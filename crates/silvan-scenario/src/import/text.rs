@@ -1,4 +1,4 @@
-//! Files into text: plain or gzip, within bounds.
+//! Reads plain or gzip files as text, with size limits.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -8,23 +8,23 @@ use flate2::bufread::MultiGzDecoder;
 use super::ImportError;
 use crate::plain;
 
-/// The most bytes a file may have, after decompression: 256 MiB.
+/// Maximum size of a file after decompression: 256 MiB.
 pub const MAX_TEXT_BYTES: usize = 256 << 20;
-/// The most bytes a line may have: 64 KiB.
+/// Maximum length of a line: 64 KiB.
 pub const MAX_LINE_BYTES: usize = 64 << 10;
 
-/// Reads a text file, plain or gzip (told apart by the first bytes, not by name).
+/// Reads a text file, plain or gzip (detected from the first bytes, not from the name).
 ///
 /// # Errors
-/// Where the file cannot be read, is larger than [`MAX_TEXT_BYTES`] after decompression, is not
-/// a whole gzip stream, has a line longer than [`MAX_LINE_BYTES`], or is not UTF-8.
+/// If the file cannot be read, is larger than [`MAX_TEXT_BYTES`] after decompression, is an incomplete gzip
+/// stream, has a line longer than [`MAX_LINE_BYTES`], or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, ImportError> {
     let origin = path.display().to_string();
     let file = plain::open(path).map_err(|e| ImportError::new(&origin, format!("cannot be opened: {e}")))?;
     decode(file, &origin)
 }
 
-/// What [`read_text`] does, from any source of bytes; `origin` is the name in errors.
+/// As [`read_text`], from any source of bytes; `origin` is the name in error messages.
 ///
 /// # Errors
 /// As [`read_text`].
@@ -43,7 +43,7 @@ fn decode_within(source: impl Read, origin: &str, limit: usize) -> Result<String
         bounded(MultiGzDecoder::new(whole), origin, limit, |e| {
             ImportError::new(
                 origin,
-                format!("the gzip stream is damaged or cut short ({e}); make the file again"),
+                format!("the gzip stream is damaged or truncated ({e}); create the file again"),
             )
         })?
     } else {
@@ -61,7 +61,7 @@ fn decode_within(source: impl Read, origin: &str, limit: usize) -> Result<String
     })
 }
 
-/// Reads to the end, but never holds much more than `limit` bytes.
+/// Reads to the end, but never holds much more than `limit` bytes in memory.
 fn bounded(
     source: impl Read,
     origin: &str,
@@ -73,8 +73,7 @@ fn bounded(
     source.take(most).read_to_end(&mut bytes).map_err(broken)?;
     if bytes.len() > limit {
         let line = 1 + bytes.iter().filter(|&&b| b == b'\n').count();
-        let message =
-            format!("the text goes on beyond {limit} bytes (decompressed); that is the most a file may have");
+        let message = format!("the text is longer than {limit} bytes (decompressed), the maximum for a file");
         return Err(ImportError::at(origin, line, message));
     }
     Ok(bytes)
@@ -114,26 +113,26 @@ mod tests {
         let two = [gzip(b"one\n"), gzip(b"two\n")].concat();
         assert_eq!(decode(&two[..], "f").unwrap(), text, "concatenated members, as `cat a.gz b.gz` makes");
         assert_eq!(decode(&b""[..], "f").unwrap(), "");
-        assert_eq!(decode(&b"\x1f"[..], "f").unwrap(), "\x1f", "one byte is no gzip header");
+        assert_eq!(decode(&b"\x1f"[..], "f").unwrap(), "\x1f", "one byte is not a gzip header");
     }
 
     #[test]
     fn a_gzip_bomb_is_stopped_at_the_limit() {
         let bomb = gzip(&b"0123456789abcde\n".repeat(1 << 16));
-        assert!(bomb.len() < 1 << 13, "it is small outside: {}", bomb.len());
+        assert!(bomb.len() < 1 << 13, "the compressed file is small: {}", bomb.len());
         let error = decode_within(&bomb[..], "bomb.gz", 4096).unwrap_err().to_string();
         assert_eq!(
             error,
-            "bomb.gz:257: the text goes on beyond 4096 bytes (decompressed); that is the most a file may have"
+            "bomb.gz:257: the text is longer than 4096 bytes (decompressed), the maximum for a file"
         );
         assert!(decode_within(&[b'a'; 4096][..], "f", 4096).is_ok(), "the limit itself is allowed");
     }
 
     #[test]
-    fn broken_bytes_are_named() {
+    fn damaged_bytes_are_reported() {
         let whole = gzip(b"some text that is long enough\n");
         let cut = message(&whole[..whole.len() - 9]);
-        assert!(cut.starts_with("f: the gzip stream is damaged or cut short ("), "{cut}");
+        assert!(cut.starts_with("f: the gzip stream is damaged or truncated ("), "{cut}");
         assert_eq!(
             message(b"ok\nok\nM\xfcnchen\n"),
             "f:3: is not UTF-8 text; convert it, for example with `iconv -f latin1 -t utf-8`"
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_named() {
+    fn a_missing_file_is_reported() {
         let error = read_text(Path::new("no/such/file")).unwrap_err().to_string();
         assert!(error.starts_with("no/such/file: cannot be opened: "), "{error}");
     }

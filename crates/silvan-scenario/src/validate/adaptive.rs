@@ -1,4 +1,4 @@
-//! Checks of routes that switches choose, for flows and for packets.
+//! Checks of adaptive routing, per flow and per packet.
 
 use silvan_engine::Bytes;
 use silvan_fabric::config::{AdaptiveRouting, Assignment, Pinned, RoutePer};
@@ -9,7 +9,7 @@ use silvan_fabric::queueing::{Isolation, Memory, Queues};
 use super::{Check, LARGEST_BUFFER, ensure};
 use crate::spec::Spec;
 
-/// Checks what is there, in force or not.
+/// Checks the table, whether it is enabled or not.
 pub(super) fn check(spec: &Spec) -> Check {
     let Some(adaptive) = &spec.adaptive_routing else { return Ok(()) };
     match adaptive.per {
@@ -26,7 +26,7 @@ fn of_flows(adaptive: &AdaptiveRouting) -> Check {
     ];
     for (key, is_given) in given {
         ensure(!is_given, &format!("adaptive_routing.{key}"), || {
-            "has no effect on routes of flows; give adaptive_routing.per = \"packet\"".to_owned()
+            "has no effect when switches choose per flow; give adaptive_routing.per = \"packet\"".to_owned()
         })?;
     }
     Ok(())
@@ -36,7 +36,7 @@ fn of_packets(adaptive: &AdaptiveRouting, spec: &Spec) -> Check {
     for (key, is_given) in [("heuristic", adaptive.heuristic.is_some()), ("cache", adaptive.cache.is_some())]
     {
         ensure(!is_given, &format!("adaptive_routing.{key}"), || {
-            "has no effect where each packet chooses; give adaptive_routing.per = \"flow\"".to_owned()
+            "has no effect when switches choose per packet; give adaptive_routing.per = \"flow\"".to_owned()
         })?;
     }
     let grades = Bytes(1)..=LARGEST_BUFFER;
@@ -50,11 +50,11 @@ fn of_packets(adaptive: &AdaptiveRouting, spec: &Spec) -> Check {
         })?;
     }
     let parts = spec.congestion.parts(&spec.packet);
-    if adaptive.enabled { goes_with(adaptive, spec, &parts) } else { Ok(()) }
+    if adaptive.enabled { check_components(adaptive, spec, &parts) } else { Ok(()) }
 }
 
-/// Parts that go with it, and those that what is pinned needs.
-fn goes_with(adaptive: &AdaptiveRouting, spec: &Spec, parts: &Parts) -> Check {
+/// Checks the components that adaptive routing needs or excludes.
+fn check_components(adaptive: &AdaptiveRouting, spec: &Spec, parts: &Parts) -> Check {
     ensure(
         !adaptive.pins(Pinned::Throttled) || parts.reaction != Reaction::None,
         "adaptive_routing.pinned",
@@ -66,17 +66,17 @@ fn goes_with(adaptive: &AdaptiveRouting, spec: &Spec, parts: &Parts) -> Check {
         || "names destinations that are isolated, but congestion.isolation has no special queues".to_owned(),
     )?;
     ensure(!matches!(parts.reaction, Reaction::ExplicitRate(_)), "adaptive_routing.per", || {
-        "\"packet\" is not for explicit rates, which are those of one route; use \"flow\"".to_owned()
+        "\"packet\" cannot be combined with explicit rates, which apply to one route; use \"flow\"".to_owned()
     })?;
     let by_way = matches!(spec.lanes.assignment, Assignment::Paths | Assignment::Routing);
     ensure(!by_way, "adaptive_routing.per", || {
-        "\"packet\" is not for lanes by paths or routing, which belong to one route".to_owned()
+        "\"packet\" cannot be combined with lanes by paths or routing, which apply to one route".to_owned()
     })?;
     let (switch, mechanism) = (&spec.switch, spec.congestion.mechanism);
     let by_output = matches!(switch.queues(mechanism), Queues::PerOutput | Queues::OutputModulo);
     ensure(!by_output || switch.memory(mechanism) == Memory::Shared, "adaptive_routing.per", || {
-        "\"packet\" needs switch.memory = \"shared\" with these queues: who sends to a switch cannot know by which \
-         output a packet will leave, so which part of the memory it needs"
+        "\"packet\" needs switch.memory = \"shared\" with these queues: a sender cannot know through which \
+         output of the next switch a packet will leave, and thus which share of the memory it needs"
             .to_owned()
     })
 }

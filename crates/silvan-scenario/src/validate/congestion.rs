@@ -1,4 +1,4 @@
-//! Checks of congestion management: each part in itself, and whether the parts go together.
+//! Checks of congestion management: each component, and the combination of components.
 
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Architecture};
@@ -15,11 +15,11 @@ use crate::spec::Spec;
 /// Entries of a congestion control table.
 const CCT_ENTRIES: std::ops::RangeInclusive<usize> = 128..=16_384;
 
-/// Checks all parts.
+/// Checks all components.
 pub(super) fn check(spec: &Spec) -> Check {
     let parts = spec.congestion.parts(&spec.packet);
     pairs(spec, &parts)?;
-    // What parts need of switches and of each other to run at all, and the room in buffers.
+    // Checks what components require of switches and of each other, and the limits of buffers.
     silvan_fabric::check(&settings(spec))?;
     match &parts.marking {
         Marking::None | Marking::Ipm | Marking::Opm(_) | Marking::Mvpm(_) => {}
@@ -42,12 +42,12 @@ pub(super) fn check(spec: &Spec) -> Check {
     Ok(())
 }
 
-/// Parts that do not go together.
+/// Checks combinations of components.
 fn pairs(spec: &Spec, parts: &Parts) -> Check {
     let architecture = spec.switch.architecture(spec.congestion.mechanism);
     let cioq = architecture == Architecture::Cioq;
     ensure(!cioq || parts.isolation == Isolation::None, "switch.architecture", || {
-        "has buffers at outputs, which special queues do not go with; use \"voq\" or \"iq\", or \
+        "has buffers at outputs, which cannot be combined with special queues; use \"voq\" or \"iq\", or \
          congestion.isolation = { kind = \"none\" }"
             .to_owned()
     })?;
@@ -57,17 +57,17 @@ fn pairs(spec: &Spec, parts: &Parts) -> Check {
             _ => true,
         };
         ensure(sum, "congestion.marking.fill", || {
-            "looks at the queues of inputs, which switches with arbitration \"fcfs\" do not have; use \"sum\""
+            "measures input queues, which switches with arbitration \"fcfs\" do not have; use \"sum\""
                 .to_owned()
         })?;
         ensure(parts.isolation == Isolation::None, "switch.arbitration", || {
-            "does not go with special queues, which have an order of their own; use \"round-robin\""
+            "cannot be combined with special queues, which define their own order; use \"round-robin\""
                 .to_owned()
         })?;
     }
     if let Some(coalescing) = parts.coalescing {
         ensure(parts.notification == Notification::Cnp, "congestion.coalescing", || {
-            "is for notification packets (\"cnp\"); acknowledgements are not coalesced".to_owned()
+            "applies to notification packets (\"cnp\") only; acknowledgements are not coalesced".to_owned()
         })?;
         ensure(coalescing.interval > Time::ZERO, "congestion.coalescing.interval", || {
             "must be more than 0 s".to_owned()
@@ -81,7 +81,7 @@ fn pairs(spec: &Spec, parts: &Parts) -> Check {
             .to_owned()
     })?;
     ensure(!by_buffers || parts.feedback == Feedback::Binary, "congestion.feedback", || {
-        "must be \"binary\" with this congestion.marking, whose marks are bits; \"fecn\" and \"sampled\" can say \
+        "must be \"binary\" with this congestion.marking, whose marks are single bits; \"fecn\" and \"sampled\" can report \
          how severe congestion is"
             .to_owned()
     })
@@ -93,7 +93,7 @@ fn at(key: &str) -> String {
 
 fn check_window(key: &str, window: Option<u16>) -> Check {
     ensure(window.is_none_or(|packets| packets > 0), &at(key), || {
-        "must be at least 1, or nothing is ever sent".to_owned()
+        "must be at least 1; with 0, no packet could be sent".to_owned()
     })
 }
 
@@ -108,7 +108,9 @@ fn check_qcn(qcn: &Qcn) -> Check {
         ("active_increase", qcn.active_increase),
         ("hyper_increase", qcn.hyper_increase),
     ] {
-        ensure(rate.0 > 0, &at(key), || "must be more than 0 bit/s, or flows do not recover".to_owned())?;
+        ensure(rate.0 > 0, &at(key), || {
+            "must be more than 0 bit/s; with 0, flows do not recover".to_owned()
+        })?;
     }
     ensure((1..=1 << 30).contains(&qcn.cycle_bytes.0), &at("cycle_bytes"), || {
         "must be 1 B to 1 GiB".to_owned()
@@ -129,7 +131,7 @@ fn check_mvcm(mvcm: &Mvcm) -> Check {
     check_window("window", mvcm.window)?;
     check_span("slot", mvcm.slot)?;
     ensure(mvcm.limit != Some(0), &at("limit"), || {
-        "must be at least 1; without waiting slots a static-window reaction does the same".to_owned()
+        "must be at least 1; without waiting slots, use a static-window reaction".to_owned()
     })?;
     ensure(mvcm.limited || mvcm.limit.is_none(), &at("limit"), || {
         "has no effect with limited = false; leave one of them out".to_owned()
@@ -156,13 +158,13 @@ fn check_special(special: &SpecialQueues, spec: &Spec) -> Check {
     ensure(go < stop, &at("go"), || format!("must be less than the stop threshold, {stop}"))?;
     let queues = spec.switch.queues(mechanism);
     ensure(matches!(queues, Queues::Single | Queues::PerOutput), "switch.queues", || {
-        "does not go with special queues; use \"single\" or \"per-output\"".to_owned()
+        "cannot be combined with special queues; use \"single\" or \"per-output\"".to_owned()
     })?;
     ensure(spec.switch.memory(mechanism) == Memory::Shared, "switch.memory", || {
-        "must be \"shared\" with special queues, which take what memory they need".to_owned()
+        "must be \"shared\" with special queues, which allocate memory as needed".to_owned()
     })?;
     ensure(special.at_root || queues == Queues::PerOutput, &at("at_root"), || {
-        "must be true with one normal queue per input, which is no root's own; or use switch.queues = \"per-output\""
+        "must be true with one normal queue per input, because that queue does not belong to one root; or use switch.queues = \"per-output\""
             .to_owned()
     })
 }
@@ -199,7 +201,7 @@ fn check_cct(cct: &Cct) -> Check {
     for (index, own) in cct.per_sl.iter().enumerate() {
         let at = format!("{AT}.per_sl.{index}");
         let first = cct.per_sl.iter().position(|other| other.sl == own.sl).unwrap_or(index);
-        ensure(first == index, &format!("{at}.sl"), || format!("is given already by {AT}.per_sl.{first}"))?;
+        ensure(first == index, &format!("{at}.sl"), || format!("is already given by {AT}.per_sl.{first}"))?;
         let (limit, min) = (own.ccti_limit.unwrap_or(cct.ccti_limit), own.ccti_min.unwrap_or(cct.ccti_min));
         index_bounds(&at, limit, min, entries)?;
         ensure(own.ccti_timer != Some(0), &format!("{at}.ccti_timer"), || {

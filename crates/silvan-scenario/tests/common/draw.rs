@@ -1,10 +1,10 @@
-//! Scenarios drawn from a tape of numbers, each of which makes one choice. A zero chooses what is
-//! plainest, so that a tape shrinks to a short scenario.
+//! Random scenarios, generated from a tape of numbers. Each number makes one choice. A zero chooses the
+//! simplest option, so that a tape shrinks to a short scenario.
 
-/// The choices not yet made.
+/// The numbers that have not been used yet.
 struct Tape<'t> {
     left: &'t [u16],
-    /// Whether it is said how long a cycle is.
+    /// Whether the scenario defines the length of a cycle.
     in_cycles: bool,
 }
 
@@ -20,7 +20,7 @@ impl Tape<'_> {
         if choice.contains("cycle") && !self.in_cycles { choices[0] } else { choice }
     }
 
-    /// `key = VALUE` in one of `of` cases, else nothing.
+    /// Returns `key = VALUE` with probability 1/`of`, otherwise an empty string.
     fn maybe(&mut self, of: usize, key: &str, values: &[&str]) -> String {
         if self.next(of) + 1 < of {
             return String::new();
@@ -28,7 +28,7 @@ impl Tape<'_> {
         format!("{key} = {}\n", self.pick(values))
     }
 
-    /// All keys of a table that are drawn, each in one of `of` cases.
+    /// Returns the chosen keys of a table, each with probability 1/`of`.
     fn keys(&mut self, of: usize, keys: &[(&str, &[&str])]) -> String {
         keys.iter().map(|(key, values)| self.maybe(of, key, values)).collect()
     }
@@ -152,7 +152,7 @@ fn network(tape: &mut Tape<'_>) -> String {
     text
 }
 
-fn parts(tape: &mut Tape<'_>) -> String {
+fn components(tape: &mut Tape<'_>) -> String {
     let mut text = String::from("[packet]\n");
     text += &tape.keys(
         5,
@@ -241,8 +241,8 @@ fn measure(tape: &mut Tape<'_>) -> String {
     text
 }
 
-/// What flows and patterns have in common. No tiny messages: the books of debug builds grow with what
-/// waits.
+/// Keys that flows and patterns have in common. Messages are not tiny, because the invariant checks of
+/// debug builds take time in proportion to the waiting packets.
 fn sending(tape: &mut Tape<'_>) -> String {
     tape.keys(
         5,
@@ -293,10 +293,10 @@ const OVERRIDES: [(&str, &str); 10] = [
     ("measure.links", "false"),
 ];
 
-/// The text of a scenario and the overrides on top of it. Many are refused.
+/// Returns the text of a scenario and its overrides. Many of these scenarios are invalid.
 pub fn drawn(tape: &[u16]) -> (String, Vec<(String, String)>) {
     let tape = &mut Tape { left: tape, in_cycles: false };
-    let text = [network(tape), traffic(tape), congestion(tape), parts(tape), measure(tape)].concat();
+    let text = [network(tape), traffic(tape), congestion(tape), components(tape), measure(tape)].concat();
     let count = tape.next(5).saturating_sub(2);
     let mut overrides = Vec::new();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! A scenario that is fine, and what is said of it when a piece of it is replaced.
+//! A valid scenario, and the message that results when a part of its text is replaced.
 #![allow(dead_code)]
 
 pub mod draw;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use silvan_scenario::Scenario;
 
-/// Eight lines that are fine.
+/// A valid scenario of eight lines.
 pub const BASE: &str = r#"duration = "1 ms"
 [topology]
 kind = "dumbbell"
@@ -18,7 +18,7 @@ from = "H1"
 to = "H4"
 "#;
 
-/// What building a scenario says, or "fine".
+/// Returns the error message of building a scenario, or "fine".
 pub fn message(text: &str, overrides: &[(&str, &str)]) -> String {
     let overrides: Vec<(String, String)> =
         overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -28,7 +28,7 @@ pub fn message(text: &str, overrides: &[(&str, &str)]) -> String {
     }
 }
 
-/// Checks that replacing one piece of the base gives the message.
+/// Checks the messages that result from replacing one piece of the base text.
 pub fn check(cases: &[(&str, &str, &str)]) {
     assert_eq!(message(BASE, &[]), "fine");
     for (old, new, expected) in cases {

@@ -13,7 +13,7 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
         Algorithm::Ring => {
             let ranks = u64::from(call.ranks);
             let chunk = |index: u32| bytes / ranks + u64::from(u64::from(index) < bytes % ranks);
-            // The chunk that is complete in the end is the next rank's, so the second half starts there.
+            // The last complete chunk is the next rank's, so the second half starts there.
             ring(call, call.ahead(me, 0), &chunk, me, take)?;
             ring(call, call.ahead(me, 1), &chunk, me, take)
         }
@@ -34,7 +34,7 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
     }
 }
 
-/// n - 1 rounds: sends chunk `first` right, then what came from the left.
+/// n - 1 rounds: sends chunk `first` to the right, then the chunk received from the left.
 fn ring<E>(
     call: &Call<'_>,
     first: u32,
@@ -52,8 +52,8 @@ fn ring<E>(
 
 type Inner<'i, E> = &'i mut dyn FnMut(u32, u32, &dyn Fn(u32) -> u32, Take<'_, E>) -> Result<(), E>;
 
-/// Runs what needs a power of two of ranks: of the first ranks, as many pairs as there are too many
-/// combine before (the even one sits it out) and share after.
+/// Runs an algorithm that needs a power of two of ranks. For each excess rank, a pair of the first ranks
+/// combines its data before (then the even one is idle) and shares the result afterwards.
 fn folded<E>(call: &Call<'_>, me: u32, bytes: u64, take: Take<'_, E>, inner: Inner<'_, E>) -> Result<(), E> {
     let pairs = 1 << call.ranks.ilog2();
     let extra = call.ranks - pairs;
@@ -71,7 +71,8 @@ fn folded<E>(call: &Call<'_>, me: u32, bytes: u64, take: Take<'_, E>, inner: Inn
     if of_pair { take(&Round::send(me - 1, bytes)) } else { Ok(()) }
 }
 
-/// Rabenseifner's: each half of what is left goes to the partner at half the distance; then back.
+/// Rabenseifner's algorithm: each half of the remaining data goes to the partner at half the distance; then
+/// the results return in reverse order.
 fn halving_and_doubling<E>(
     own: u32,
     pairs: u32,
@@ -81,7 +82,7 @@ fn halving_and_doubling<E>(
 ) -> Result<(), E> {
     let end = |chunk: u32| (u128::from(bytes) * u128::from(chunk) / u128::from(pairs)) as u64;
     let span = |from: u32, count: u32| end(from + count) - end(from);
-    // At each distance: the block of `distance` chunks that is kept, and the partner's.
+    // For each distance, the block of `distance` chunks that the rank keeps, and the block of its partner.
     let halves = |distance: u32| {
         let kept = own / distance * distance;
         (span(kept, distance), span(kept ^ distance, distance), partner(own ^ distance))
@@ -161,7 +162,7 @@ pub(super) fn all_to_all<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
         }
         Algorithm::Bruck => {
             for distance in doubling(call.ranks) {
-                // Blocks travel as the binary digits of their distance say.
+                // A block moves in the rounds whose bit is set in its distance.
                 let count = (1..call.ranks).filter(|step| step & distance != 0).count() as u32;
                 let bytes = call.block(me).saturating_mul(u64::from(count));
                 let (to, from) = (call.ahead(me, distance), call.back(me, distance));

@@ -1,9 +1,9 @@
-//! Collective operations by named algorithm, as rounds of messages.
+//! Expands collective operations to rounds of messages, by named algorithm.
 //!
-//! In a round a rank posts all receives, then all sends, and goes on when all have finished. The
+//! In each round, a rank posts all receives, then all sends, and continues when all have finished. The
 //! algorithms are those of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
-//! Operations in MPICH" (2005), and of Bruck et al. (1997). What an algorithm cannot do is an error that
-//! names those that can: never is another one taken in silence.
+//! Operations in MPICH" (2005), and of Bruck et al. (1997). If an algorithm does not support an operation,
+//! the error names algorithms that do; another algorithm is never substituted silently.
 
 mod exchange;
 mod rooted;
@@ -15,47 +15,47 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Collective {
-    /// Everybody gets the combination of all vectors.
+    /// Every rank receives the combination of all vectors.
     AllReduce,
-    /// Everybody gets everybody's block.
+    /// Every rank receives the blocks of all ranks.
     AllGather,
-    /// Each gets its block of the combination.
+    /// Every rank receives its block of the combination.
     ReduceScatter,
-    /// Everybody has a block for everybody.
+    /// Every rank sends a different block to every other rank.
     AllToAll,
-    /// The root's vector goes to all.
+    /// Every rank receives the root's vector.
     Broadcast,
-    /// The root gets the combination.
+    /// The root receives the combination of all vectors.
     Reduce,
-    /// The root gets everybody's block.
+    /// The root receives the blocks of all ranks.
     Gather,
-    /// Each gets its block of the root.
+    /// Every rank receives its block from the root.
     Scatter,
-    /// Nobody leaves before all have come.
+    /// No rank continues before all ranks have reached the barrier.
     Barrier,
-    /// Each gets the combination of those before it.
+    /// Every rank receives the combination of the vectors of all earlier ranks.
     Scan,
 }
 
-/// How it is done.
+/// An algorithm for a collective operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
-    /// From neighbour to neighbour.
+    /// Messages between neighboring ranks on a ring.
     Ring,
-    /// Exchange at doubling distance of all one has.
+    /// Exchange of all data at doubling distance.
     RecursiveDoubling,
-    /// Exchange at halving distance of half of it; for an all-reduce, doubling again after that.
+    /// Exchange of half of the data at halving distance; an all-reduce then doubles the distance again.
     RecursiveHalving,
     /// A binomial tree.
     Binomial,
-    /// One partner after the other, each round another shift.
+    /// A different partner in each round.
     Pairwise,
-    /// Bruck's, in the logarithm of the number of ranks.
+    /// Bruck's algorithm, with a logarithmic number of rounds.
     Bruck,
-    /// At doubling distance, to one side.
+    /// Messages in one direction at doubling distance.
     Dissemination,
-    /// All messages at once, or from the root, or along a chain.
+    /// All messages at once, or directly to or from the root, or along a chain.
     Linear,
 }
 
@@ -74,7 +74,7 @@ pub const COLLECTIVES: [Collective; 10] = [
 ];
 
 impl Collective {
-    /// Its name, as in files and messages.
+    /// The name in files and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Collective {
         }
     }
 
-    /// The algorithms that it has; the first is used where none is chosen.
+    /// The supported algorithms; the first one is the default.
     #[must_use]
     pub const fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::{
@@ -111,7 +111,7 @@ impl Collective {
 }
 
 impl Algorithm {
-    /// Its name, as in files and messages.
+    /// The name in files and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ impl Algorithm {
     }
 }
 
-/// Which algorithm each operation is done by.
+/// The algorithm for each operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice([Algorithm; COLLECTIVES.len()]);
 
@@ -147,7 +147,8 @@ impl Choice {
     /// Chooses by name, as "all-reduce" and "ring".
     ///
     /// # Errors
-    /// A name that is none, or an algorithm that the operation does not have; says which there are.
+    /// If a name is unknown or the operation does not support the algorithm; the message lists the valid
+    /// names.
     pub fn set(&mut self, operation: &str, algorithm: &str) -> Result<(), String> {
         let Some(known) = COLLECTIVES.into_iter().find(|one| one.name() == operation) else {
             let names = COLLECTIVES.map(Collective::name).join(", ");
@@ -155,21 +156,21 @@ impl Choice {
         };
         let Some(&chosen) = known.algorithms().iter().find(|one| one.name() == algorithm) else {
             let names: Vec<&str> = known.algorithms().iter().map(|one| one.name()).collect();
-            return Err(format!("{operation} by `{algorithm}` is not one of {}", names.join(", ")));
+            return Err(format!("algorithm `{algorithm}` of {operation} is not one of {}", names.join(", ")));
         };
         self.0[known as usize] = chosen;
         Ok(())
     }
 }
 
-/// Bytes of a collective operation.
+/// Sizes of a collective operation, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub enum Sizes<'s> {
     /// The vector (all-reduce, broadcast, reduce, scan), or each block.
     Uniform(u64),
     /// The block of each rank (all-gather, reduce-scatter, gather, scatter).
     PerRank(&'s [u64]),
-    /// All-to-all: what this rank sends to each, and receives from each.
+    /// All-to-all: the bytes that this rank sends to each rank, and receives from each rank.
     Matrix {
         /// To each rank.
         sends: &'s [u64],
@@ -183,22 +184,22 @@ pub enum Sizes<'s> {
 pub struct Call<'s> {
     /// The operation.
     pub operation: Collective,
-    /// How it is done.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// How many take part.
+    /// Number of participating ranks.
     pub ranks: u32,
-    /// The root, where there is one.
+    /// The root, if the operation has one.
     pub root: u32,
-    /// Bytes.
+    /// The sizes.
     pub sizes: Sizes<'s>,
 }
 
-/// What a rank sends and receives at once: peers and bytes.
+/// Messages that a rank sends and receives concurrently.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Round {
-    /// To whom, and how much.
+    /// Destinations and bytes.
     pub sends: Vec<(u32, u64)>,
-    /// From whom, and how much.
+    /// Sources and bytes.
     pub recvs: Vec<(u32, u64)>,
 }
 
@@ -216,15 +217,16 @@ impl Round {
     }
 }
 
-/// Takes the rounds of a rank one by one: all of a large operation need not be in memory.
+/// Receives the rounds of a rank one by one, so that a large operation need not be in memory.
 pub(crate) type Take<'t, E> = &'t mut dyn FnMut(&Round) -> Result<(), E>;
 
 impl<'s> Call<'s> {
-    /// A call, if its algorithm can do it.
+    /// Creates a call, if the algorithm supports it.
     ///
     /// # Errors
-    /// The algorithm is not one of the operation's, needs a power of two of ranks, or blocks of one size;
-    /// the root is none of the ranks; there are not as many sizes as ranks.
+    /// If the operation does not support the algorithm, the algorithm needs a power of two of ranks or
+    /// blocks of equal size, the root is not one of the ranks, or the number of sizes differs from the
+    /// number of ranks.
     pub fn new(
         operation: Collective,
         algorithm: Algorithm,
@@ -235,10 +237,10 @@ impl<'s> Call<'s> {
         let (name, by) = (operation.name(), algorithm.name());
         if !operation.algorithms().contains(&algorithm) {
             let names: Vec<&str> = operation.algorithms().iter().map(|one| one.name()).collect();
-            return Err(format!("{name} by `{by}` is not one of {}", names.join(", ")));
+            return Err(format!("algorithm `{by}` of {name} is not one of {}", names.join(", ")));
         }
         if root >= ranks {
-            return Err(format!("{name}: the root {root} is none of the {ranks} ranks"));
+            return Err(format!("{name}: the root {root} is not one of the {ranks} ranks"));
         }
         let wrong = match sizes {
             Sizes::Uniform(_) => None,
@@ -257,15 +259,15 @@ impl<'s> Call<'s> {
                 Collective::AllGather => "ring or bruck",
                 _ => "pairwise or ring",
             };
-            return Err(format!("{name} by {by} needs a power of two of ranks, not {ranks}; take {others}"));
+            return Err(format!("{name} by {by} needs a power of two of ranks, not {ranks}; use {others}"));
         }
         if algorithm == Algorithm::Bruck && matches!(sizes, Sizes::Matrix { .. }) {
-            return Err(format!("{name} by bruck needs blocks of one size; take pairwise or linear"));
+            return Err(format!("{name} by bruck needs blocks of equal size; use pairwise or linear"));
         }
         Ok(Self { operation, algorithm, ranks, root, sizes })
     }
 
-    /// Gives the rounds of rank `me` one by one.
+    /// Passes the rounds of rank `me` to `take`, one by one.
     ///
     /// # Errors
     /// Those of `take`.
@@ -295,7 +297,7 @@ impl<'s> Call<'s> {
         }
     }
 
-    /// The block of a rank, counted round the ring.
+    /// The block of a rank, modulo the number of ranks.
     fn block(&self, rank: u32) -> u64 {
         match self.sizes {
             Sizes::Uniform(bytes) => bytes,
@@ -303,7 +305,7 @@ impl<'s> Call<'s> {
         }
     }
 
-    /// Blocks of `count` ranks from `from` on, round the ring.
+    /// The blocks of `count` ranks from `from` on, modulo the number of ranks.
     fn blocks(&self, from: u32, count: u32) -> u64 {
         match self.sizes {
             Sizes::Uniform(bytes) => bytes.saturating_mul(u64::from(count)),
@@ -311,18 +313,18 @@ impl<'s> Call<'s> {
         }
     }
 
-    /// The rank `by` places further on the ring.
+    /// The rank `by` positions after `rank` on the ring.
     const fn ahead(&self, rank: u32, by: u32) -> u32 {
         ((rank as u64 + by as u64) % self.ranks as u64) as u32
     }
 
-    /// The rank `by` places (fewer than there are ranks) back on the ring.
+    /// The rank `by` positions (fewer than there are ranks) before `rank` on the ring.
     const fn back(&self, rank: u32, by: u32) -> u32 {
         self.ahead(rank, self.ranks - by)
     }
 }
 
-/// Sizes come from files: a sum stops at the end of its range, and the size is refused where it is used.
+/// Sizes come from files: the sum saturates, and too large a size is rejected where it is used.
 fn sum(sizes: impl Iterator<Item = u64>) -> u64 {
     sizes.fold(0, u64::saturating_add)
 }

@@ -1,13 +1,13 @@
-//! Operations with a root. Ranks are counted from the root on, round the ring.
+//! Operations with a root. Ranks are numbered relative to the root, modulo the number of ranks.
 
 use super::{Algorithm, Call, Round, Take};
 
-/// Distance to the parent in the binomial tree: the lowest digit that is set; past the end for the root.
+/// Distance to the parent in the binomial tree: the lowest bit that is set. For the root, past the end.
 const fn to_parent(relative: u32, ranks: u32) -> u32 {
     if relative == 0 { ranks.next_power_of_two() } else { 1 << relative.trailing_zeros() }
 }
 
-/// Distances to the children, the nearest first.
+/// Distances to the children, in ascending order.
 fn to_children(relative: u32, ranks: u32) -> impl DoubleEndedIterator<Item = u32> {
     let powers = (0..to_parent(relative, ranks).ilog2()).map(|digit| 1 << digit);
     powers.filter(move |distance| relative + distance < ranks)
@@ -65,12 +65,12 @@ pub(super) fn scatter<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<
     Ok(())
 }
 
-/// Ranks in the subtree of one that is `distance` away from its parent.
+/// Number of ranks in the subtree of a rank at distance `distance` from its parent.
 fn subtree(relative: u32, distance: u32, call: &Call<'_>) -> u32 {
     distance.min(call.ranks - relative)
 }
 
-/// Up the binomial tree; `bytes` of a rank and the number of ranks in its subtree.
+/// Sends up the binomial tree; `bytes` depends on a rank and the number of ranks in its subtree.
 fn to_parents<E>(
     call: &Call<'_>,
     me: u32,

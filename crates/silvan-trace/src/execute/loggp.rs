@@ -1,38 +1,40 @@
-//! LogGP's costs of communication: a crossbar without congestion inside.
+//! LogGP costs of communication: a crossbar without internal congestion.
 
 use super::Parameters;
 use super::ranks::{Agenda, Carrier, Parcel, Part, later};
 
-/// When an interface is free again, each way, in ps.
+/// Time at which an interface is free again, per direction, in ps.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interface {
     outgoing: u64,
     incoming: u64,
 }
 
-/// What a parcel meets on a crossbar, in ps.
+/// Cost of a parcel on a crossbar, in ps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// From its first byte sent to its first byte there.
+    /// Time from sending to receiving the first byte.
     pub latency: u64,
-    /// Its bytes on a link.
+    /// Time of the bytes on a link.
     pub span: u128,
-    /// How long an interface is busy with it: the span or more.
+    /// Time for which an interface is busy: the span or more.
     pub busy: u128,
 }
 
-/// An ideal crossbar: interfaces send and take in one message after the other, and nothing else is in the way.
+/// An ideal crossbar: each interface sends and receives one message after the other, and there is no other
+/// limit.
 #[derive(Debug)]
 pub struct Crossbar<C> {
-    /// Which host each rank is on.
+    /// The host of each rank.
     hosts: Vec<u32>,
     cost: C,
-    /// Of each host, by number.
+    /// By host and number.
     interfaces: Vec<Vec<Interface>>,
 }
 
 impl<C: Fn(&Parcel) -> Cost> Crossbar<C> {
-    /// Ranks on the hosts that are given for each. What ranks of one host send each other takes no time.
+    /// Creates a crossbar; `hosts` gives the host of each rank. Messages between ranks of one host take no
+    /// time.
     pub fn new(hosts: Vec<u32>, cost: C) -> Self {
         let count = hosts.iter().max().map_or(0, |&last| last as usize + 1);
         Self { hosts, cost, interfaces: vec![Vec::new(); count] }
@@ -49,7 +51,7 @@ impl<C: Fn(&Parcel) -> Cost> Crossbar<C> {
 }
 
 impl Parameters {
-    /// What a parcel meets where all ways are alike.
+    /// The cost of a parcel if all routes are equal.
     #[must_use]
     pub fn cost(&self, parcel: &Parcel) -> Cost {
         let span = per_byte(parcel.bytes, self.gap_per_byte_fs);
@@ -66,7 +68,7 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Crossbar<C> {
             return;
         }
         let cost = (self.cost)(parcel);
-        // A permission takes the way back and no more.
+        // A permission takes only the latency.
         if parcel.part == Part::Permission {
             return agenda.arrives(later(now, u128::from(cost.latency)), parcel);
         }
@@ -87,7 +89,7 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Crossbar<C> {
     }
 }
 
-/// Bytes at a pace in fs, as ps, a part of one counted as whole.
+/// The time of some bytes at `pace_fs` femtoseconds per byte, in ps, rounded up.
 pub(super) fn per_byte(bytes: u64, pace_fs: u64) -> u128 {
     (u128::from(bytes) * u128::from(pace_fs)).div_ceil(1000)
 }

@@ -1,26 +1,26 @@
-//! MPI's matching of messages with receives.
+//! Matches messages with receives, as MPI does.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::trace::{ANY, COLLECTIVE_TAGS, Trace};
 
-/// Source and tag, either of which may be [`ANY`] in a receive.
+/// Source and tag. In a receive, each may be [`ANY`].
 type Key = (u32, u32);
 
 #[derive(Debug, Default)]
 pub(super) struct Rank {
-    /// Posted receives, each with when it was posted, in that order.
+    /// Posted receives with the time of posting, in that order.
     posted: HashMap<Key, VecDeque<(u64, u32)>>,
-    /// Messages that came before their receive, by source and tag, in the order of arrival.
+    /// Messages that arrived before their receive was posted, by source and tag, in order of arrival.
     early: HashMap<Key, VecDeque<(u64, u32)>>,
-    /// The same by order of arrival, for receives with wildcards.
+    /// The same messages in order of arrival, for receives with wildcards.
     early_in_order: BTreeMap<u64, Key>,
-    /// Counts what was posted or has arrived.
+    /// Counts postings and arrivals.
     clock: u64,
 }
 
-/// What is posted and what has arrived, per rank. First in, first out per source, destination and tag;
-/// a message takes the receive posted first of all that fit it, and a receive the message that came first.
+/// Posted receives and arrived messages, per rank. First in, first out per source, destination and tag: a
+/// message matches the earliest posted receive that fits, and a receive matches the earliest message.
 #[derive(Debug)]
 pub(super) struct Matching(pub(super) Vec<Rank>);
 
@@ -29,7 +29,7 @@ impl Matching {
         Self(std::iter::repeat_with(Rank::default).take(ranks).collect())
     }
 
-    /// A message is there: the receive that it goes to, if one is posted.
+    /// Handles the arrival of a message; returns the receive that it matches, if one is posted.
     pub(super) fn arrive(&mut self, to: u32, from: u32, tag: u32, send: u32) -> Option<u32> {
         let rank = &mut self.0[to as usize];
         let keys = [(from, tag), (ANY, tag), (from, ANY), (ANY, ANY)];
@@ -44,7 +44,7 @@ impl Matching {
         None
     }
 
-    /// A receive is posted: the rank and the send that it takes, if one is there.
+    /// Posts a receive; returns the rank and the send of the message that it matches, if one has arrived.
     pub(super) fn post(&mut self, to: u32, from: u32, tag: u32, receive: u32) -> Option<(u32, u32)> {
         let rank = &mut self.0[to as usize];
         let key = if from == ANY || tag == ANY {
@@ -64,7 +64,7 @@ impl Matching {
         None
     }
 
-    /// Sends that nobody received, in the order of ranks and of arrival, as numbers over all ranks.
+    /// Sends that were never received, in the order of ranks and of arrival, as numbers over all ranks.
     pub(super) fn unreceived(&self, trace: &Trace) -> Vec<usize> {
         let mut sends = Vec::new();
         for rank in &self.0 {
@@ -82,7 +82,7 @@ impl Matching {
     }
 }
 
-/// Takes the first of a queue; an empty queue is forgotten, tags may be many.
+/// Removes the first element of a queue. Empty queues are removed, because there may be many tags.
 fn pop(queues: &mut HashMap<Key, VecDeque<(u64, u32)>>, key: Key) -> Option<(u64, u32)> {
     let queue = queues.get_mut(&key)?;
     let first = queue.pop_front();

@@ -1,36 +1,37 @@
-//! A trace run without a network: MPI matching, costs as in LogGP, and what waits for ever.
+//! Runs a trace without a network: MPI matching, LogGP costs, detection of operations that never finish.
 //!
-//! | parameter | what it costs |
+//! | parameter | cost |
 //! | --- | --- |
-//! | `latency` (L) | each message, from the first byte sent to the first byte there |
-//! | `gap` (g) | the least time between two messages of a network interface, each way |
-//! | `gap_per_byte` (G) | each byte, at the sender's interface and, pipelined, at the receiver's |
-//! | `overhead` (o) | the sender's cpu and the receiver's, per message |
-//! | `overhead_per_byte` (O) | both, per byte |
-//! | `rendezvous_above` (S) | messages of more bytes wait for their receive |
+//! | `latency` (L) | of each message, from sending to receiving the first byte |
+//! | `gap` (g) | minimum time between two messages of a network interface, per direction |
+//! | `gap_per_byte` (G) | of each byte, at the sender's interface and, pipelined, at the receiver's |
+//! | `overhead` (o) | of the sender's and the receiver's cpu, per message |
+//! | `overhead_per_byte` (O) | of both cpus, per byte |
+//! | `rendezvous_above` (S) | larger messages wait for their receive |
 //!
-//! A message of `n` bytes keeps the sender's cpu busy for o + n O. It then enters the interface, which
-//! is busy for max(g, n G); its first byte reaches the receiver's interface L later, which takes one message
-//! after the other in this order, as an output of a crossbar without congestion inside does. When the last
-//! byte is there and the receive is posted, the receiver's cpu is busy for o + n O, and the receive has
-//! finished. An eager send has finished when the cpu is free again.
+//! A message of `n` bytes occupies the sender's cpu for o + n O. It then enters the interface, which is
+//! busy for max(g, n G). Its first byte reaches the receiver's interface after L. That interface accepts
+//! messages one after the other in this order, as an output of a crossbar without internal congestion. When
+//! the last byte has arrived and the receive is posted, the receiver's cpu is busy for o + n O; then the
+//! receive has finished. An eager send has finished when the sender's cpu is free again.
 //!
-//! Above S bytes a request of no bytes goes first, at a cost of o. When it is there and the receive is
-//! posted, a permission comes back L later; the sender's cpu is busy for n O, and the bytes go. The send has
-//! finished when they have left.
+//! For a message larger than S, a request without data goes first, at a cost of o. When it has arrived and
+//! the receive is posted, a permission returns after L; the sender's cpu is busy for n O, and the data
+//! follows. The send has finished when the data has left.
 //!
-//! A receive is posted when what it waits for is done and its cpu is free. Messages between two ranks are
-//! matched in the order in which they were sent. What a rank sends to itself meets no network.
+//! A receive is posted when its dependencies have finished and its cpu is free. Messages between two ranks
+//! are matched in the order in which they were sent. Messages from a rank to itself do not use the network.
 //!
-//! After Alexandrov et al., "LogGP" (1995), and Hoefler, Schneider and Lumsdaine, "LogGOPSim" (2010). There
-//! `n - 1` bytes are charged, the cpu's time per byte overlaps with the network's, and a rendezvous ends at
-//! the sender when the receive is matched.
+//! Based on Alexandrov et al., "LogGP" (1995), and Hoefler, Schneider and Lumsdaine, "LogGOPSim" (2010).
+//! Differences: there, `n - 1` bytes are charged, the cpu time per byte overlaps with the network, and a
+//! rendezvous ends at the sender when the receive is matched.
 
 //!
-//! | part | what it does |
+//! | type | purpose |
 //! | --- | --- |
-//! | [`Ranks`] | what each rank does when: dependencies, cpus, matching |
-//! | [`Carrier`] | what takes messages from rank to rank: here LogGP's costs, in a simulation the network |
+//! | [`Ranks`] | schedules the operations of each rank: dependencies, cpus, matching |
+//! | [`Carrier`] | transports messages between ranks: here at LogGP costs, in a simulation over the network
+//! |
 
 mod loggp;
 mod matching;
@@ -44,7 +45,7 @@ pub use loggp::{Cost, Crossbar};
 pub use ranks::{Agenda, Carrier, Parcel, Part, Ranks};
 pub use stuck::{Stuck, Why};
 
-/// What communication costs. Without any of it, only computing takes time.
+/// Costs of communication. By default all are zero, and only computing takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
     /// L.
@@ -75,7 +76,7 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// G of a link of some data rate, to the nearest femtosecond.
+    /// G of a link with a given data rate, to the nearest femtosecond.
     #[must_use]
     pub fn gap_of(rate: Rate) -> u64 {
         const FS_BITS: u128 = 8_000_000_000_000_000;
@@ -83,57 +84,57 @@ impl Parameters {
     }
 }
 
-/// Why a trace cannot be run at all.
+/// A trace whose times exceed the range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("rank {rank}: {operation}: ends after more than 100 days; is the unit of time right?")]
+#[error("rank {rank}: {operation}: ends after more than 100 days; check the unit of time")]
 pub struct TooLong {
     /// The rank.
     pub rank: u32,
-    /// The operation with which the range of time ends.
+    /// The operation that exceeds the range.
     pub operation: Operation,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
-    /// When each rank finished its last operation.
+    /// Time at which each rank finished its last operation.
     pub finished: Vec<Time>,
-    /// When the last rank did.
+    /// Time at which the last rank finished.
     pub span: Time,
-    /// Time that the cpus of each rank computed.
+    /// Time that the cpus of each rank spent computing.
     pub computing: Vec<Time>,
-    /// Time that at least one cpu of each rank computed, or handled a message.
+    /// Time during which at least one cpu of each rank computed or handled a message.
     pub busy: Vec<Time>,
-    /// Collective operations, in the order in which they began.
+    /// Collective operations, in the order in which they started.
     pub calls: Vec<Call>,
-    /// Messages that were matched.
+    /// Number of matched messages.
     pub messages: u64,
-    /// Operations that never finished.
+    /// Number of operations that never finished.
     pub unfinished: u64,
-    /// The first of those that wait for another rank.
+    /// The first operations that wait for another rank.
     pub stuck: Vec<Stuck>,
-    /// Ranks that wait for each other in a circle, each for the next, the last for the first.
+    /// Ranks that wait for each other in a cycle; each waits for the next, and the last for the first.
     pub circle: Vec<u32>,
-    /// Messages that nobody received: how many, and the sends of the first (numbers over all ranks).
+    /// Messages that were never received: their number, and the first sends (numbers over all ranks).
     pub unreceived: (u64, Vec<usize>),
-    /// Messages longer than their receive: how many, and sends and receives of the first.
+    /// Messages longer than their receive: their number, and the first sends and receives.
     pub truncated: (u64, Vec<(usize, usize)>),
 }
 
-/// A collective operation as it was executed, over all ranks that take part.
+/// An executed collective operation, over all participating ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Which of [`Trace::collectives`] it is.
+    /// Index into [`Trace::collectives`].
     pub kind: u16,
     /// Its communicator.
     pub comm: u32,
-    /// How many this communicator had before it.
+    /// Number of earlier operations on this communicator.
     pub number: u32,
-    /// Ranks that take part.
+    /// Number of participating ranks.
     pub ranks: u32,
-    /// When the first rank came to it; none if none did.
+    /// Time at which the first rank started it; `None` if no rank did.
     pub start: Option<Time>,
-    /// When the last operation of it finished, if all did.
+    /// Time at which its last operation finished; `None` if not all did.
     pub end: Option<Time>,
 }
 

@@ -1,4 +1,5 @@
-//! What each rank does when: dependencies, cpus, matching. Who carries messages is left open.
+//! Schedules the operations of each rank: dependencies, cpus, matching. A [`Carrier`] transports the
+//! messages.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -11,37 +12,37 @@ use super::matching::Matching;
 use super::{Call, Execution, Parameters, TooLong, stuck};
 use crate::trace::{ANY_SIZE, Kind, Operation, Trace, When};
 
-/// So many of each kind of fault are kept.
+/// Maximum number of reported faults of each kind.
 const KEPT: usize = 10;
 
-/// In place of a number of dependencies.
+/// Replaces the number of dependencies of a finished operation.
 pub(super) const DONE: u32 = u32::MAX;
 
 /// The latest time, in ps: 106 days.
 const END: u64 = u64::MAX / 2;
 
-/// A later time; beyond the range, one that [`Agenda`] refuses.
+/// Adds a span to a time. A result out of range is rejected by [`Agenda`].
 pub(super) fn later(now: u64, span: u128) -> u64 {
     (u128::from(now) + span).min(u128::from(END) + 1) as u64
 }
 
-/// What happens, in the order in which it is done at one instant: what concerns the network before what
-/// starts anew, so that a message sent first is there first also where nothing takes time.
+/// Events in the order in which they are processed at one instant: arrivals before new operations, so that
+/// a message sent first arrives first even if nothing takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    /// A message, or its request, is there.
+    /// A message or its request has arrived.
     Arrived,
-    /// The bytes of a rendezvous are there.
+    /// The data of a rendezvous has arrived.
     DataArrived,
-    /// The first byte of a message or a request is there.
+    /// The first byte of a message or a request has arrived.
     Head,
-    /// The first byte of a rendezvous's data is there.
+    /// The first byte of the data of a rendezvous has arrived.
     DataHead,
-    /// The cpu has handed a message or a request over.
+    /// The cpu has handed a message or a request to the carrier.
     Inject,
-    /// It has handed the data of a rendezvous over.
+    /// The cpu has handed the data of a rendezvous to the carrier.
     DataInject,
-    /// The permission for a rendezvous is there.
+    /// The permission for a rendezvous has arrived.
     Permit,
     Started,
     Finished,
@@ -49,46 +50,46 @@ enum What {
     Ready,
 }
 
-/// Time in ps, what, rank, operation within the rank. Events of messages name the sender's.
+/// Time in ps, event, rank, operation within the rank. Events of messages name the operation of the sender.
 type Event = Reverse<(u64, What, u32, u32)>;
 
-/// What a message puts on the network at once.
+/// The stage of a message that a parcel carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// All of it: it is sent eagerly.
+    /// The whole message, sent eagerly.
     Whole,
-    /// The request of a rendezvous, without bytes.
+    /// The request of a rendezvous, without data.
     Request,
-    /// The permission that answers it, without bytes.
+    /// The permission that answers it, without data.
     Permission,
-    /// The bytes of a rendezvous.
+    /// The data of a rendezvous.
     Data,
 }
 
-/// What a rank hands over to be carried to another one.
+/// Data that a rank hands to the carrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Parcel {
-    /// The rank of the send that it belongs to.
+    /// The rank of the send operation.
     pub rank: u32,
-    /// The send's number within its rank.
+    /// The number of the send within its rank.
     pub index: u32,
-    /// Which part of the message it is.
+    /// The stage of the message.
     pub part: Part,
-    /// The rank that it comes from.
+    /// The source rank.
     pub from: u32,
-    /// The rank that it goes to.
+    /// The destination rank.
     pub to: u32,
-    /// Its bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// The network interface that it takes.
+    /// The network interface.
     pub nic: u8,
 }
 
-/// What is to happen when.
+/// Future events.
 #[derive(Debug, Default)]
 pub struct Agenda {
     events: BinaryHeap<Event>,
-    /// The first operation with which the range of time ended.
+    /// The first operation whose time was out of range.
     beyond: Option<(u32, u32)>,
 }
 
@@ -101,7 +102,7 @@ impl Agenda {
         self.events.push(Reverse((time, what, rank, index)));
     }
 
-    /// A parcel is wholly there at a time (ps).
+    /// Announces that a parcel arrives completely at a time (ps).
     pub fn arrives(&mut self, time: u64, parcel: &Parcel) {
         let what = match parcel.part {
             Part::Whole | Part::Request => What::Arrived,
@@ -111,36 +112,36 @@ impl Agenda {
         self.push(time, what, parcel.rank, parcel.index);
     }
 
-    /// The last byte of a parcel has left its sender at a time (ps).
+    /// Announces that the last byte of a parcel leaves its sender at a time (ps).
     pub fn left(&mut self, time: u64, parcel: &Parcel) {
-        // An eager send has finished before, when the cpu was free again.
+        // An eager send has finished earlier, when the cpu was free again.
         if parcel.part == Part::Data {
             self.push(time, What::Finished, parcel.rank, parcel.index);
         }
     }
 
-    /// The first byte of a parcel is there at a time (ps): [`Carrier::head`] is asked then.
+    /// Announces that the first byte of a parcel arrives at a time (ps); [`Carrier::head`] is called then.
     pub fn head(&mut self, time: u64, parcel: &Parcel) {
         let what = if parcel.part == Part::Data { What::DataHead } else { What::Head };
         self.push(time, what, parcel.rank, parcel.index);
     }
 }
 
-/// What takes parcels from rank to rank. Times are in ps.
+/// Transports parcels between ranks. Times are in ps.
 pub trait Carrier {
-    /// Takes a parcel at a time, and tells the agenda, now or later, when it has left and when it is there.
+    /// Accepts a parcel and informs the agenda, now or later, when it has left and when it has arrived.
     fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda);
 
-    /// The first byte of a parcel is there, at the time that this carrier gave the agenda.
+    /// The first byte of a parcel has arrived, at the time that this carrier announced.
     fn head(&mut self, _now: u64, _parcel: &Parcel, _agenda: &mut Agenda) {}
 }
 
-/// What a rank has done so far.
+/// State of a rank.
 #[derive(Debug, Default)]
 struct Rank {
-    /// When each cpu is free again, in ps.
+    /// Time at which each cpu is free again, in ps.
     cpus: Vec<u64>,
-    /// Until when at least one of them is busy.
+    /// Time until which at least one cpu is busy.
     busy_until: u64,
 }
 
@@ -154,33 +155,34 @@ impl Rank {
     }
 }
 
-/// The ranks of a trace at work.
+/// The ranks of a trace during execution.
 #[derive(Debug)]
 pub struct Ranks<T> {
     trace: T,
     parameters: Parameters,
     agenda: Agenda,
-    /// Dependencies of each operation that are not yet met; [`DONE`] when it has finished.
+    /// Number of unfinished dependencies of each operation; [`DONE`] after the operation has finished.
     waits: Vec<u32>,
     ranks: Vec<Rank>,
     matching: Matching,
-    /// The receive of each rendezvous that is under way, by its send.
+    /// The matched receive of each rendezvous in progress, by its send.
     receives: HashMap<usize, u32>,
-    /// Which of the outcome's calls each of the trace's marks belongs to, and its operations that have not
-    /// finished.
+    /// For each mark of the trace, the index of its call in the outcome, and the number of unfinished
+    /// operations.
     calls: Vec<u32>,
     open: Vec<u64>,
     outcome: Execution,
 }
 
 impl<T: Deref<Target = Trace>> Ranks<T> {
-    /// All ranks before their first operation, which they come to at `start`. Latency and gaps of the
-    /// parameters are the carrier's.
+    /// All ranks before their first operation, which starts at `start`. The carrier accounts for latency
+    /// and gaps of the parameters.
     pub fn new(trace: T, parameters: &Parameters, start: Time) -> Self {
         Self::some(trace, parameters, start, |_| true)
     }
 
-    /// The same for some of the ranks: others do nothing here. Agendas are told of parcels for these ranks only.
+    /// As [`Ranks::new`], for some of the ranks. The other ranks do nothing, and agendas must receive
+    /// parcels for these ranks only.
     pub fn some(trace: T, parameters: &Parameters, start: Time, has: impl Fn(u32) -> bool) -> Self {
         let count = trace.ranks() as usize;
         let mut agenda = Agenda::default();
@@ -233,24 +235,24 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.trace.clone()
     }
 
-    /// When something is to be done next, as far as the ranks know.
+    /// Time of the next event, as far as the ranks know.
     #[must_use]
     pub fn next(&self) -> Option<Time> {
         self.agenda.events.peek().map(|Reverse((time, ..))| Time(*time))
     }
 
-    /// Whether all operations of the ranks that are here have finished.
+    /// Whether all operations of these ranks have finished.
     #[must_use]
     pub const fn is_done(&self) -> bool {
         self.outcome.unfinished == 0
     }
 
-    /// See [`Agenda`]: for a carrier that learns later what comes of a parcel.
+    /// See [`Agenda`]. For a carrier that learns later when a parcel leaves and arrives.
     pub const fn agenda(&mut self) -> &mut Agenda {
         &mut self.agenda
     }
 
-    /// Adds what other ranks of the trace have done elsewhere; `has` says which those are.
+    /// Adds the results of ranks that were executed elsewhere; `has` selects these ranks.
     pub fn join(&mut self, other: Self, has: impl Fn(u32) -> bool) {
         let Self { trace, waits, agenda, ranks, matching, receives, open, outcome, .. } = self;
         let theirs = other.outcome;
@@ -281,11 +283,11 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         outcome.truncated.1.truncate(KEPT);
     }
 
-    /// Does all that is to be done until a time, that time included.
+    /// Processes all events up to and including a time.
     ///
     /// # Errors
-    /// [`TooLong`], once for each operation that would: it never finishes. Whoever asks again has the ranks go on
-    /// with the others.
+    /// [`TooLong`], once for each operation that exceeds the range; it never finishes. A repeated call
+    /// continues with the other operations.
     pub fn advance(&mut self, until: Time, carrier: &mut impl Carrier) -> Result<(), TooLong> {
         while let Some(&Reverse((now, what, rank, index))) = self.agenda.events.peek()
             && now <= until.0
@@ -318,7 +320,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         Ok(())
     }
 
-    /// What came of it, also where something is left to be done.
+    /// Returns the result, even if some operations have not finished.
     pub fn close(mut self) -> Execution {
         self.outcome.span = self.outcome.finished.iter().copied().max().unwrap_or_default();
         let mut sends = self.matching.unreceived(&self.trace);
@@ -333,7 +335,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.outcome
     }
 
-    /// Keeps a cpu busy from when it is free on; gives start and end.
+    /// Occupies a cpu from when it is free; returns start and end.
     fn occupy(&mut self, now: u64, rank: u32, at: usize, span: u128) -> (u64, u64) {
         let number = self.trace.operation(at).cpu;
         let own = &mut self.ranks[rank as usize];
@@ -341,7 +343,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         let start = now.max(*cpu);
         let end = later(start, span);
         *cpu = end;
-        // What a cpu will do later it does after what keeps it busy until then: there is no gap between.
+        // A cpu starts a later operation directly after the previous one: there is no gap between them.
         self.outcome.busy[rank as usize].0 += end.saturating_sub(start.max(own.busy_until));
         own.busy_until = own.busy_until.max(end);
         (start, end)
@@ -388,7 +390,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         }
     }
 
-    /// What a send hands over: its data after a permission, all of it, or a request.
+    /// The parcel of a send: its data after a permission, the whole message, or a request.
     fn parcel(&self, is_data: bool, rank: u32, index: u32, at: usize) -> Parcel {
         let Operation { peer, size, nic, .. } = self.trace.operation(at);
         let (part, bytes) = match (is_data, self.is_rendezvous(size)) {
@@ -422,7 +424,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     }
 
     fn post(&mut self, now: u64, (rank, index, at): (u32, u32, usize), carrier: &mut impl Carrier) {
-        // Others may wait for the start of a receive: that is here.
+        // Other operations may wait for the start of a receive, which is now.
         self.release(now, rank, at, When::Start);
         let Operation { peer, tag, .. } = self.trace.operation(at);
         if let Some((from, send)) = self.matching.post(rank, peer, tag, index) {
@@ -431,7 +433,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         }
     }
 
-    /// A send and a receive have found each other.
+    /// A send and a receive match.
     fn matched(
         &mut self,
         now: u64,
@@ -468,7 +470,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.agenda.push(end, What::DataInject, rank, index);
     }
 
-    /// The bytes of the send `at` are there and its receive is posted.
+    /// The data of the send `at` has arrived and its receive is posted.
     fn receive(&mut self, now: u64, at: usize, to: u32, receive: u32) {
         let bytes = per_byte(self.trace.operation(at).size, self.parameters.overhead_per_byte_fs);
         let span = u128::from(self.parameters.overhead.0) + bytes;
@@ -502,14 +504,15 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         }
     }
 
-    /// The collective operation that an operation belongs to.
+    /// The collective operation to which an operation belongs.
     fn call(&self, at: usize) -> Option<usize> {
         let mark = self.trace.mark_of(at)?;
         Some(self.calls[mark] as usize)
     }
 }
 
-/// Which call each mark of a trace belongs to, how many operations of some ranks each call has, and the calls.
+/// Returns for each mark of a trace its call, for each call the number of operations of the selected ranks,
+/// and the calls.
 fn calls(trace: &Trace, has: impl Fn(u32) -> bool) -> (Vec<u32>, Vec<u64>, Vec<Call>) {
     let mut known: HashMap<(u32, u32), u32> = HashMap::new();
     let (mut of_mark, mut open, mut list) = (Vec::new(), Vec::new(), Vec::new());

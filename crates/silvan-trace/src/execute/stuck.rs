@@ -1,4 +1,4 @@
-//! What waits for ever, and why.
+//! Explains which operations never finish, and why.
 
 use super::Parameters;
 use super::ranks::DONE;
@@ -7,22 +7,22 @@ use crate::trace::{ANY, COLLECTIVE_TAGS, Kind, Operation, Trace};
 /// Why an operation never finishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The other rank has nothing that fits, or has used it up.
+    /// The other rank has no matching operation, or its matching operations are used up.
     NoPartner,
-    /// The other rank has something that fits, but never comes to it.
+    /// The other rank has a matching operation, but never reaches it.
     PartnerWaits,
 }
 
-/// An operation that was started and never finishes.
+/// An operation that has started but never finishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stuck {
     /// Its rank.
     pub rank: u32,
     /// Its number within the rank.
     pub index: u32,
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
@@ -36,13 +36,13 @@ impl std::fmt::Display for Stuck {
             _ => (format!("rank {}", operation.peer), "send"),
         };
         match why {
-            Why::NoPartner => write!(f, "{other} has no {wanted} left that fits"),
-            Why::PartnerWaits => write!(f, "{other} never comes to its {wanted}"),
+            Why::NoPartner => write!(f, "{other} has no matching {wanted} left"),
+            Why::PartnerWaits => write!(f, "{other} never reaches its {wanted}"),
         }
     }
 }
 
-/// The first operations that wait for another rank, and ranks that wait for each other in a circle.
+/// Returns the first operations that wait for another rank, and ranks that wait for each other in a cycle.
 pub(super) fn explain(
     trace: &Trace,
     waits: &[u32],
@@ -50,7 +50,7 @@ pub(super) fn explain(
     most: usize,
 ) -> (Vec<Stuck>, Vec<u32>) {
     let mut stuck = Vec::new();
-    // For each rank one that it waits for and that never comes to its part.
+    // For each rank, another rank that it waits for and that never reaches the matching operation.
     let mut waits_for = vec![None; trace.ranks() as usize];
     for rank in 0..trace.ranks() {
         let blocked = trace.of_rank(rank).enumerate().filter(|&(_, at)| {
@@ -62,7 +62,8 @@ pub(super) fn explain(
             };
             waiting && waits[at] == 0
         });
-        // To look for a partner takes long: beyond what is told, the first of each rank is enough.
+        // Searching a partner is expensive: beyond the reported operations, the first of each rank is
+        // sufficient.
         for (index, at) in blocked.take(most.saturating_sub(stuck.len()).max(1)) {
             let operation = trace.operation(at);
             let partner = partner(trace, waits, rank, operation);
@@ -72,10 +73,10 @@ pub(super) fn explain(
         }
     }
     stuck.truncate(most);
-    (stuck, circle(&waits_for))
+    (stuck, cycle(&waits_for))
 }
 
-/// The rank that has what fits, not yet come to.
+/// The rank that has a matching operation which it has not reached.
 fn partner(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Option<u32> {
     let others = if operation.peer == ANY { 0..trace.ranks() } else { operation.peer..operation.peer + 1 };
     let fits = |at: &usize| {
@@ -95,8 +96,8 @@ fn partner(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Opt
     others.into_iter().find(|&other| trace.of_rank(other).any(|at| fits(&at)))
 }
 
-/// Follows who waits for whom until somebody comes again.
-fn circle(waits_for: &[Option<u32>]) -> Vec<u32> {
+/// Follows the waiting ranks until a rank repeats.
+fn cycle(waits_for: &[Option<u32>]) -> Vec<u32> {
     let mut seen = vec![0u32; waits_for.len()];
     for start in 0..waits_for.len() {
         let walk = start as u32 + 1;

@@ -1,4 +1,4 @@
-//! The kernels of HPC Challenge, as its version 1.5 communicates.
+//! The kernels of HPC Challenge, with the communication of version 1.5.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,51 +9,51 @@ use crate::collective::{Choice, Collective, Sizes};
 use crate::sequence::Sequence;
 use crate::trace::{ANY, MAX_RANKS, Operation, Trace, TraceBuilder};
 
-/// Which kernel.
+/// A kernel of HPC Challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
-    /// Messages to and fro between two ranks, one pair after the other.
+    /// Messages back and forth between two ranks, for one pair of ranks after the other.
     PingPong,
-    /// Each rank exchanges with its two neighbours.
+    /// Each rank exchanges messages with its two neighbors.
     NaturalRing,
-    /// The same in random order.
+    /// The same as `natural-ring`, with the ranks in random order.
     RandomRing,
-    /// The transpose of a matrix that is spread in blocks over a grid of ranks.
+    /// Transpose of a matrix that is distributed in blocks over a grid of ranks.
     Ptrans,
-    /// Solving a dense system of equations by LU factorisation.
+    /// Solution of a dense system of linear equations by LU factorization.
     Hpl,
-    /// A Fourier transform of one dimension: all-to-all exchanges between local transforms.
+    /// One-dimensional Fourier transform: all-to-all exchanges between local transforms.
     Fft,
-    /// Updates at random places of a table.
+    /// Updates at random positions of a table.
     RandomAccess,
 }
 
-/// A kernel with its sizes.
+/// A kernel of HPC Challenge with its sizes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Kernels {
-    /// Which kernel.
+    /// The kernel.
     pub kernel: Kernel,
     /// Number of ranks.
     pub ranks: u32,
-    /// Bytes of a message (ping-pong, rings): 8 for latency, 2,000,000 for bandwidth.
+    /// Message size in bytes (ping-pong, rings): 8 for latency, 2,000,000 for bandwidth.
     pub bytes: u64,
-    /// Repetitions.
+    /// Number of repetitions.
     pub iterations: u32,
-    /// Pairs of the ping-pong: all, or so many spread evenly.
+    /// Number of pairs in the ping-pong: all, or this many, evenly distributed.
     pub pairs: u32,
     /// Order of the matrix (PTRANS, HPL).
     pub n: u64,
-    /// Order of its blocks.
+    /// Order of the matrix blocks (PTRANS, HPL).
     pub nb: u64,
-    /// Points of the transform, complex numbers of 16 bytes.
+    /// Number of points of the transform; each is a complex number of 16 bytes.
     pub points: u64,
     /// Messages that each rank sends (RandomAccess).
     pub messages: u32,
     /// Speed of a rank, in flop/s.
     pub flops: f64,
-    /// Seed of what is random.
+    /// Seed of random choices.
     pub seed: u64,
 }
 
@@ -75,7 +75,7 @@ impl Default for Kernels {
     }
 }
 
-/// What a kernel's ranks work with.
+/// State of the generation of a trace.
 pub(super) struct Work<'w> {
     pub(super) sizes: &'w Kernels,
     pub(super) algorithms: &'w Choice,
@@ -84,10 +84,11 @@ pub(super) struct Work<'w> {
 }
 
 impl Kernels {
-    /// Makes the trace; collective operations by `algorithms`.
+    /// Generates the trace; collective operations use `algorithms`.
     ///
     /// # Errors
-    /// A size out of range, an algorithm that cannot do it, or more than `limit` operations and dependencies.
+    /// If a size is out of range, an algorithm does not support the operation, or the trace would have more
+    /// than `limit` operations and dependencies.
     pub fn trace(&self, algorithms: &Choice, limit: u64) -> Result<Trace, String> {
         within("ranks", u64::from(self.ranks), 2, u64::from(MAX_RANKS))?;
         within("iterations", u64::from(self.iterations), 1, 1 << 20)?;
@@ -105,7 +106,7 @@ impl Kernels {
                 work.ring(&order)?;
             }
             Kernel::Ptrans => work.transpose()?,
-            Kernel::Hpl => work.factorise()?,
+            Kernel::Hpl => work.factorize()?,
             Kernel::Fft => work.transform()?,
             Kernel::RandomAccess => work.update()?,
         }
@@ -113,7 +114,7 @@ impl Kernels {
     }
 }
 
-/// The grid of ranks: rows and columns, as square as can be, not more rows than columns.
+/// The grid of ranks: rows and columns, as square as possible, with at most as many rows as columns.
 pub(super) fn grid(ranks: u32) -> (u32, u32) {
     let rows = (1..=ranks.isqrt()).rev().find(|rows| ranks.is_multiple_of(*rows)).unwrap_or(1);
     (rows, ranks / rows)
@@ -125,7 +126,7 @@ impl Work<'_> {
         self.ranks[rank as usize].compute(&mut self.build, ns).map_err(text)
     }
 
-    /// Sends and receives of all ranks at once, which then wait for them.
+    /// Adds concurrent sends and receives of all ranks, and waits for them.
     fn exchange(&mut self, messages: impl Iterator<Item = (u32, u32, u64)>, tag: u32) -> Result<(), String> {
         let mut open: Vec<(u32, u32)> = Vec::new();
         for (from, to, bytes) in messages {
@@ -180,7 +181,7 @@ impl Work<'_> {
     fn ring(&mut self, order: &[u32]) -> Result<(), String> {
         let (ranks, bytes) = (order.len(), self.sizes.bytes);
         for _ in 0..self.sizes.iterations {
-            // To the right with one tag, to the left with another: with two ranks both are the same rank.
+            // One tag to the right, another to the left: with two ranks, both neighbors are the same rank.
             for (tag, step) in [(200, 1), (201, ranks - 1)] {
                 let to = |place: usize| order[(place + step) % ranks];
                 self.exchange((0..ranks).map(|place| (order[place], to(place), bytes)), tag)?;
@@ -189,7 +190,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Blocks (i, j) lie on rank (i mod rows, j mod columns), and go to where (j, i) lies.
+    /// Block (i, j) is on rank (i mod rows, j mod columns) and moves to the rank of block (j, i).
     fn transpose(&mut self) -> Result<(), String> {
         let Kernels { n, nb, ranks, .. } = *self.sizes;
         within("nb", nb, 1, 1 << 20)?;
@@ -197,7 +198,7 @@ impl Work<'_> {
         let (rows, columns) = grid(ranks);
         let period = u64::from(rows) * u64::from(columns) / gcd(u64::from(rows), u64::from(columns));
         let blocks = n / nb;
-        // Elements of the blocks whose number has some remainder: the last block may be smaller.
+        // Elements of the blocks with a given remainder of their number: the last block may be smaller.
         let elements = |rest: u64| {
             let whole = (blocks + period - 1 - rest) / period * nb;
             whole + if blocks % period == rest { n % nb } else { 0 }
@@ -213,7 +214,7 @@ impl Work<'_> {
         for _ in 0..self.sizes.iterations {
             let messages = bytes.iter().filter(|&(&(from, to), &bytes)| from != to && bytes > 0);
             self.exchange(messages.map(|(&(from, to), &bytes)| (from, to, bytes)), 0)?;
-            // Adding the other matrix: one operation an element.
+            // Addition of the other matrix: one operation per element.
             for rank in 0..ranks {
                 self.compute(rank, (n * n) as f64 / f64::from(ranks))?;
             }
@@ -221,7 +222,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Six steps: three exchanges of all with all, and local transforms between.
+    /// Six steps: three all-to-all exchanges with local transforms between them.
     fn transform(&mut self) -> Result<(), String> {
         let Kernels { points, ranks, .. } = *self.sizes;
         within("points", points, u64::from(ranks) * u64::from(ranks), 1 << 44)?;
@@ -239,7 +240,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A rank has 1024 updates under way: those for one other rank go as one message.
+    /// A rank has 1024 updates in progress; those for the same rank form one message.
     fn update(&mut self) -> Result<(), String> {
         let Kernels { ranks, messages, seed, .. } = *self.sizes;
         within("messages", u64::from(messages), 1, 1 << 24)?;

@@ -1,11 +1,11 @@
-//! LU factorisation as HPL does it: panel by panel, on a grid of ranks.
+//! LU factorization as in HPL: panel by panel, on a grid of ranks.
 
 use super::hpcc::{Work, grid};
 use super::{Group, text, within};
 use crate::collective::Collective;
 use crate::trace::Operation;
 
-/// Rows or columns, in blocks of `nb`, that rank `place` of `count` has of those from block `from` on.
+/// Number of rows or columns, in blocks of `nb` from block `from` on, at position `place` of `count`.
 fn local(n: u64, nb: u64, from: u64, place: u64, count: u64) -> u64 {
     let blocks = n.div_ceil(nb);
     let own = |block: u64| block % count == place;
@@ -15,7 +15,7 @@ fn local(n: u64, nb: u64, from: u64, place: u64, count: u64) -> u64 {
 }
 
 impl Work<'_> {
-    pub(super) fn factorise(&mut self) -> Result<(), String> {
+    pub(super) fn factorize(&mut self) -> Result<(), String> {
         let (n, nb, ranks) = (self.sizes.n, self.sizes.nb, self.sizes.ranks);
         within("nb", nb, 1, 1 << 12)?;
         within("n", n, nb, 1 << 20)?;
@@ -43,12 +43,12 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Factorises a panel: for each of its columns all agree on the pivot and get its row.
+    /// Factorizes a panel: for each column, all ranks agree on the pivot and receive its row.
     fn panel(&mut self, column: &Group, block: u64) -> Result<(), String> {
         let (n, nb) = (self.sizes.n, self.sizes.nb);
         let width = nb.min(n - block * nb);
         for step in 0..width {
-            // Two rows of the panel and what tells where they are.
+            // Two rows of the panel and their positions.
             self.collective(column, Collective::AllReduce, 8 * (4 + 2 * nb))?;
             for (place, &rank) in column.members.iter().enumerate() {
                 let height = local(n, nb, block, place as u64, column.members.len() as u64);
@@ -58,7 +58,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Sends the panel along a row of the grid, from one to the next.
+    /// Sends the panel along a row of the grid, from rank to rank.
     fn along(&mut self, ranks: &[u32], bytes: u64) -> Result<(), String> {
         for pair in ranks.windows(2) {
             let send = Operation::send(pair[1], bytes, 2001);
@@ -69,7 +69,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Swaps rows within a column of the grid and updates what is left of the matrix there.
+    /// Swaps rows within a column of the grid and updates the rest of the matrix there.
     fn trailing(&mut self, column: &Group, block: u64, width: u64) -> Result<(), String> {
         let (n, nb) = (self.sizes.n, self.sizes.nb);
         if width == 0 {

@@ -1,4 +1,4 @@
-//! Traces of known applications, made from their sizes.
+//! Generates traces of known applications from their sizes.
 
 mod hpcc;
 mod hpl;
@@ -13,14 +13,14 @@ use crate::collective::{Call, Choice, Collective, Sizes};
 use crate::sequence::Sequence;
 use crate::trace::{BuildError, TraceBuilder};
 
-/// A group of ranks that communicate, with a number of its own.
+/// A group of ranks that communicate, with its number.
 struct Group {
     number: u32,
     members: Vec<u32>,
 }
 
 impl Group {
-    /// The part of a rank of the group in a collective operation.
+    /// Adds the operations of one rank of the group in a collective operation.
     fn collective(
         &self,
         build: &mut TraceBuilder,
@@ -32,7 +32,7 @@ impl Group {
         let algorithm = algorithms.of(operation);
         let call = Call::new(operation, algorithm, self.members.len() as u32, 0, sizes)?;
         let rank = sequence.rank();
-        let me = self.members.iter().position(|&member| member == rank).ok_or("not of the group")?;
+        let me = self.members.iter().position(|&member| member == rank).ok_or("not a member of the group")?;
         let own = |place: u32| self.members[place as usize];
         sequence.collective(build, &call, &own, me as u32, self.number).map_err(text)
     }
@@ -42,12 +42,12 @@ fn text(error: BuildError) -> String {
     error.to_string()
 }
 
-/// Nanoseconds that so many operations take.
+/// Duration of so many operations, in ns.
 fn computing(flops: f64, per_second: f64) -> u64 {
     (flops / per_second * 1e9).round() as u64
 }
 
-/// Refuses a number out of its range.
+/// Rejects a number out of its range.
 fn within(name: &str, number: u64, least: u64, most: u64) -> Result<(), String> {
     if (least..=most).contains(&number) {
         Ok(())
@@ -56,7 +56,7 @@ fn within(name: &str, number: u64, least: u64, most: u64) -> Result<(), String> 
     }
 }
 
-/// Refuses a speed that is none.
+/// Rejects an invalid speed.
 fn speed(name: &str, number: f64) -> Result<(), String> {
     if number.is_finite() && number >= 1.0 {
         Ok(())

@@ -1,4 +1,4 @@
-//! One collective operation, again and again, in groups of ranks.
+//! A collective operation, repeated, in groups of ranks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,13 @@ pub struct Repeated {
     pub operation: Collective,
     /// Number of ranks.
     pub ranks: u32,
-    /// Groups of as many ranks each, which follow each other; each is on its own.
+    /// Number of independent groups; each has consecutive ranks.
     pub groups: u32,
     /// Bytes of the vector (all-reduce, broadcast, reduce, scan), or of each block.
     pub bytes: u64,
-    /// Repetitions.
+    /// Number of repetitions.
     pub iterations: u32,
-    /// Nanoseconds that each rank computes before each.
+    /// Computation time of each rank before each repetition, in ns.
     pub compute_ns: u64,
 }
 
@@ -40,18 +40,18 @@ impl Default for Repeated {
 }
 
 impl Repeated {
-    /// Makes the trace; the operation by `algorithms`.
+    /// Generates the trace; the operation uses `algorithms`.
     ///
     /// # Errors
-    /// A size out of range, groups that do not divide the ranks, an algorithm that cannot do it, or more
-    /// than `limit` operations and dependencies.
+    /// If a size is out of range, the ranks cannot be divided into the groups, an algorithm does not
+    /// support the operation, or the trace would have more than `limit` operations and dependencies.
     pub fn trace(&self, algorithms: &Choice, limit: u64) -> Result<Trace, String> {
         within("ranks", u64::from(self.ranks), 1, u64::from(MAX_RANKS))?;
         within("groups", u64::from(self.groups), 1, u64::from(self.ranks))?;
         within("iterations", u64::from(self.iterations), 1, 1 << 20)?;
         within("bytes", self.bytes, 0, 1 << 50)?;
         if !self.ranks.is_multiple_of(self.groups) {
-            return Err(format!("{} ranks do not divide into {} groups", self.ranks, self.groups));
+            return Err(format!("{} ranks cannot be divided into {} groups", self.ranks, self.groups));
         }
         let size = self.ranks / self.groups;
         let mut build = TraceBuilder::new(u64::from(self.ranks), limit).map_err(text)?;

@@ -1,10 +1,10 @@
-//! One training step of a transformer, parallel in tensors, pipeline and data.
+//! A training step of a transformer with tensor, pipeline and data parallelism.
 //!
-//! Ranks are numbered as in Megatron-LM (Narayanan et al. 2021): those of a tensor group follow each other,
-//! then those of a data group, then the stages of the pipeline. Each layer has two all-reduces of its
-//! activations forward and two backward in its tensor group; stages exchange activations and their gradients;
-//! at the end gradients are reduced in the data groups. The pipeline's schedule is one forward, one
-//! backward (1F1B).
+//! Ranks are numbered as in Megatron-LM (Narayanan et al. 2021): first within a tensor group, then within a
+//! data group, then by pipeline stage. In each layer, the tensor group executes two all-reduces of the
+//! activations in the forward pass and two in the backward pass. Stages exchange activations and their
+//! gradients. At the end, gradients are reduced in the data groups. The pipeline schedule is one forward,
+//! one backward (1F1B).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,42 +14,42 @@ use crate::collective::{Choice, Collective, Sizes};
 use crate::sequence::Sequence;
 use crate::trace::{MAX_RANKS, Operation, Trace, TraceBuilder};
 
-/// A model, how it is spread, and on what.
+/// A transformer model, its parallelization, and the speed of a rank.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Transformer {
-    /// Layers of the model.
+    /// Number of layers.
     pub layers: u32,
-    /// Width of the model.
+    /// Width of the model (hidden size).
     pub hidden: u64,
-    /// Width within the feed-forward network; 0: four times `hidden`.
+    /// Width of the feed-forward network; 0 means four times `hidden`.
     pub feed_forward: u64,
-    /// Words known.
+    /// Size of the vocabulary.
     pub vocabulary: u64,
-    /// Words of a sequence.
+    /// Length of a sequence in tokens.
     pub sequence: u64,
-    /// Sequences of a micro-batch.
+    /// Sequences per micro-batch.
     pub micro_batch: u64,
-    /// Micro-batches of a step, on each replica.
+    /// Micro-batches per step and replica.
     pub micro_batches: u32,
-    /// Bytes of a number in activations.
+    /// Bytes per number in activations.
     pub bytes: u64,
-    /// Bytes of a number in gradients.
+    /// Bytes per number in gradients.
     pub gradient_bytes: u64,
-    /// Ranks that share each layer.
+    /// Ranks of a tensor group, which share each layer.
     pub tensor: u32,
-    /// Stages that share the layers.
+    /// Number of pipeline stages, which share the layers.
     pub pipeline: u32,
-    /// Replicas.
+    /// Number of replicas (data parallelism).
     pub data: u32,
     /// Speed of a rank, in flop/s.
     pub flops: f64,
-    /// Steps.
+    /// Number of training steps.
     pub steps: u32,
 }
 
 impl Default for Transformer {
-    /// A model of 1.3 thousand million parameters (GPT-3 XL) on 16 ranks.
+    /// A model with 1.3 billion parameters (GPT-3 XL) on 16 ranks.
     fn default() -> Self {
         Self {
             layers: 24,
@@ -70,14 +70,14 @@ impl Default for Transformer {
     }
 }
 
-/// Forward or backward through a stage with a micro-batch.
+/// A forward or backward pass of a micro-batch through a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pass {
     Forward(u32),
     Backward(u32),
 }
 
-/// The order of passes of a stage: as many forward as there are stages behind it, then in turn.
+/// The order of passes of a stage: as many forward passes as there are stages after it, then alternating.
 fn schedule(stage: u32, stages: u32, micro_batches: u32) -> Vec<Pass> {
     let ahead = (stages - 1 - stage).min(micro_batches);
     let mut passes: Vec<Pass> = (0..ahead).map(Pass::Forward).collect();
@@ -90,7 +90,7 @@ fn schedule(stage: u32, stages: u32, micro_batches: u32) -> Vec<Pass> {
     passes
 }
 
-/// A rank at work.
+/// State of a rank during the generation.
 struct Worker<'w> {
     model: &'w Transformer,
     algorithms: &'w Choice,
@@ -98,7 +98,7 @@ struct Worker<'w> {
     stage: u32,
     tensor: Group,
     data: Group,
-    /// Sends that are under way.
+    /// Sends in progress.
     open: Vec<u32>,
 }
 
@@ -108,7 +108,7 @@ impl Transformer {
         within("tensor * pipeline * data", ranks, 1, u64::from(MAX_RANKS))?;
         within("layers", u64::from(self.layers), u64::from(self.pipeline), 1 << 16)?;
         if !self.layers.is_multiple_of(self.pipeline) {
-            return Err(format!("{} layers do not divide into {} stages", self.layers, self.pipeline));
+            return Err(format!("{} layers cannot be divided into {} stages", self.layers, self.pipeline));
         }
         for (name, number) in [
             ("hidden", self.hidden),
@@ -124,16 +124,16 @@ impl Transformer {
         within("bytes", self.bytes, 1, 8)?;
         within("gradient-bytes", self.gradient_bytes, 1, 8)?;
         if !self.hidden.is_multiple_of(u64::from(self.tensor)) {
-            return Err(format!("a width of {} does not divide into {} ranks", self.hidden, self.tensor));
+            return Err(format!("a width of {} cannot be divided among {} ranks", self.hidden, self.tensor));
         }
         speed("flops", self.flops)
     }
 
-    /// Makes the trace; collective operations by `algorithms`.
+    /// Generates the trace; collective operations use `algorithms`.
     ///
     /// # Errors
-    /// A size out of range or that does not divide, an algorithm that cannot do it, or more than `limit`
-    /// operations and dependencies.
+    /// If a size is out of range or not divisible, an algorithm does not support the operation, or the
+    /// trace would have more than `limit` operations and dependencies.
     pub fn trace(&self, algorithms: &Choice, limit: u64) -> Result<Trace, String> {
         self.check()?;
         let (tensor, data) = (self.tensor, self.data);
@@ -168,7 +168,7 @@ impl Transformer {
         if self.feed_forward == 0 { 4 * self.hidden } else { self.feed_forward }
     }
 
-    /// Parameters of a layer: attention has four square matrices, the feed-forward network two.
+    /// Number of parameters of a layer: attention has four square matrices, the feed-forward network two.
     const fn of_layer(&self) -> u64 {
         4 * self.hidden * self.hidden + 2 * self.hidden * self.inner()
     }
@@ -178,13 +178,15 @@ impl Transformer {
         self.micro_batch * self.sequence * self.hidden * self.bytes
     }
 
-    /// Operations of a layer forward: two per parameter and word, and attention between all words.
+    /// Operations of a layer in the forward pass: two per parameter and token, and attention between all
+    /// tokens.
     fn forward(&self) -> f64 {
         let words = (self.micro_batch * self.sequence) as f64;
         2.0 * words * self.of_layer() as f64 + 4.0 * words * self.sequence as f64 * self.hidden as f64
     }
 
-    /// Parameters of a rank of a stage; the first has the words' vectors, and the last has them again.
+    /// Number of parameters of a rank of a stage; the first stage has the embeddings, and the last one has
+    /// them again.
     fn parameters(&self, stage: u32) -> u64 {
         let layers = u64::from(self.layers / self.pipeline) * self.of_layer();
         let words = if stage == 0 || stage == self.pipeline - 1 { self.vocabulary * self.hidden } else { 0 };
@@ -206,7 +208,7 @@ impl Worker<'_> {
         self.data.collective(build, &mut self.sequence, Collective::AllReduce, sizes, self.algorithms)
     }
 
-    /// The rank at the same place of another stage.
+    /// The rank with the same position in another stage.
     fn at_stage(&self, stage: u32) -> u32 {
         let of_stage = self.model.tensor * self.model.data;
         self.sequence.rank() % of_stage + stage * of_stage
@@ -229,7 +231,7 @@ impl Worker<'_> {
             self.layer(build, forward)?;
         }
         if self.stage == last {
-            // Which word comes next: a product with the vectors of all words.
+            // The next token: a product with the embeddings of the whole vocabulary.
             let words = (self.model.micro_batch * self.model.sequence) as f64;
             let flops = 2.0 * words * self.model.hidden as f64 * self.model.vocabulary as f64;
             self.compute(build, flops, forward)?;
@@ -257,7 +259,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Backward there is twice as much to compute.
+    /// The backward pass has twice as many operations.
     fn compute(&mut self, build: &mut TraceBuilder, flops: f64, forward: bool) -> Result<(), String> {
         let share = if forward { 1.0 } else { 2.0 } * flops / f64::from(self.model.tensor);
         self.sequence.compute(build, computing(share, self.model.flops)).map_err(text)

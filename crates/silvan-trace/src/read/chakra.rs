@@ -1,13 +1,14 @@
-//! Chakra execution traces: a file per rank, protobuf messages behind their lengths.
+//! Chakra execution traces: one file per rank, with length-prefixed protobuf messages.
 //!
-//! Nodes wait for their data dependencies, as in Chakra's own feeder; control dependencies tell who called
-//! whom and have no effect. Computing on the host's processor is on cpu 0, on the accelerator on cpu 1,
-//! communication on cpu 2, memory and storage on cpu 3. A collective node without `comm_type` is the call
-//! of one on the host, and takes its duration there.
+//! Nodes wait for their data dependencies, as in Chakra's own feeder; control dependencies describe the
+//! call hierarchy and are ignored. Cpu 0 executes computations of the host processor, cpu 1 those of the
+//! accelerator, cpu 2 communication, and cpu 3 memory and storage. A collective node without `comm_type` is
+//! the call on the host and takes its duration there.
 //!
 //! The members of a process group are the ranks whose files name it; a collective operation without
-//! `pg_name` is of all ranks. Sizes are as in ASTRA-sim: what a rank contributes to an all-gather, the whole
-//! vector of an all-reduce and a reduce-scatter, all that a rank sends in an all-to-all.
+//! `pg_name` includes all ranks. Sizes are as in ASTRA-sim: for an all-gather, the contribution of a rank;
+//! for an all-reduce and a reduce-scatter, the whole vector; for an all-to-all, all bytes that a rank
+//! sends.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::BufRead;
@@ -21,7 +22,7 @@ use crate::read::Options;
 use crate::sequence::Sequence;
 use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, Trace, TraceBuilder, When, scaled};
 
-/// A node, as far as it is of use.
+/// The used fields of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Node {
     id: u64,
@@ -36,7 +37,7 @@ struct Node {
     tag: Option<u64>,
     root: Option<u64>,
     group: Option<String>,
-    /// Whether only some dimensions of a network take part.
+    /// Whether the operation includes only some dimensions of a network.
     partly: bool,
 }
 
@@ -50,11 +51,11 @@ mod kind {
     pub(super) const LAST: u64 = 10;
 }
 
-/// The most process groups, and the most bytes of the name of one: they are kept.
+/// Limits on the number of process groups and on the length of their names, which are kept in memory.
 const MAX_GROUPS: usize = 1 << 16;
 const MAX_GROUP_NAME: usize = 255;
 
-/// In the order of their numbers; a reduce-scatter of blocks is one.
+/// Operations in the order of their codes; a reduce-scatter of blocks is a reduce-scatter.
 const OPERATIONS: [Collective; 10] = [
     Collective::AllReduce,
     Collective::Reduce,
@@ -68,13 +69,13 @@ const OPERATIONS: [Collective; 10] = [
     Collective::Barrier,
 ];
 
-/// Whether a file may begin like this.
+/// Whether a file may start with these bytes.
 #[must_use]
 pub fn looks_like(start: &[u8]) -> bool {
     let mut rest = start;
     let Ok(length) = varint(&mut rest) else { return false };
     if length == 0 {
-        // No metadata: the first node has a number.
+        // There is no metadata: the first node starts with its number.
         return varint(&mut rest).is_ok_and(|node| node >= 2) && rest.first() == Some(&8);
     }
     let whole = usize::try_from(length).ok().and_then(|length| rest.get(..length));
@@ -82,7 +83,7 @@ pub fn looks_like(start: &[u8]) -> bool {
         |field: &Result<(u64, Value<'_>), String>| matches!(field, Ok((1 | 2, Value::Bytes(_))));
     match whole {
         Some(message) => Fields(message).all(|field| of_metadata(&field)),
-        // It goes on beyond what is known: its first field must do.
+        // The message is longer than the known bytes: check only its first field.
         None => start.len() > 1000 && Fields(rest).next().is_some_and(|field| of_metadata(&field)),
     }
 }
@@ -92,7 +93,7 @@ fn attribute(bytes: &[u8], node: &mut Node) -> Result<(), String> {
     for field in Fields(bytes) {
         match field? {
             (1, Value::Bytes(bytes)) => name = std::str::from_utf8(bytes).unwrap_or_default(),
-            // Signed numbers in zigzag.
+            // Signed numbers use zigzag encoding.
             (15 | 17, Value::Varint(value)) => number = Some((value >> 1) ^ (value & 1).wrapping_neg()),
             (3 | 5, _) => return Ok(()),
             (29, Value::Bytes(bytes)) => text = Some(bytes),
@@ -146,7 +147,7 @@ fn node(bytes: &[u8]) -> Result<Node, String> {
 /// Reads the files of a trace, one per rank.
 ///
 /// # Errors
-/// Where one is wrong, with the byte where the message begins (after decompression).
+/// If a file is invalid; the position is the byte (after decompression) at which the message starts.
 pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceError> {
     let open = |rank: usize| -> Result<(Box<dyn BufRead>, String), TraceError> {
         let name = files[rank].display().to_string();
@@ -156,10 +157,11 @@ pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceEr
     read(files.len(), &open, options)
 }
 
-/// Opens the file of a rank, with its name; twice each.
+/// Opens the file of a rank and returns its name. It is called twice for each file.
 pub type Open<'o, 'r> = &'o dyn Fn(usize) -> Result<(Box<dyn BufRead + 'r>, String), TraceError>;
 
-/// Reads a trace of `ranks` sources, each opened twice: to find the groups, and to read.
+/// Reads a trace from `ranks` sources. Each source is opened twice: to find the groups, and to read the
+/// nodes.
 ///
 /// # Errors
 /// As [`read_files`].
@@ -199,13 +201,13 @@ pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace
     })?;
     reader.close()?;
     if reader.alone > 0 {
-        let note = format!("{} collective operations are of one rank, and take no time", reader.alone);
+        let note = format!("{} collective operations have only one rank, and take no time", reader.alone);
         reader.build.notes.push(note);
     }
     reader.build.finish().map_err(whole)
 }
 
-/// Makes an error of the file at the message that was read last.
+/// Creates an error at the message that was read last.
 type At<'a> = &'a dyn Fn(String) -> TraceError;
 
 type Each<'e> = &'e mut dyn FnMut(u32, Node, At<'_>) -> Result<(), TraceError>;
@@ -223,13 +225,13 @@ fn each_node(ranks: usize, open: Open<'_, '_>, each: Each<'_>) -> Result<(), Tra
             let at = |message: String| TraceError::offset(&name, offset, message);
             let Some(read) = read.map_err(&at)? else { break };
             match read.map_err(&at)? {
-                // The first message holds the version and other metadata.
+                // The first message contains the version and other metadata.
                 None => first = false,
                 Some(node) => each(rank as u32, node, &at)?,
             }
         }
         if first {
-            return Err(TraceError::new(&name, "the file is empty; a Chakra trace begins with its metadata"));
+            return Err(TraceError::new(&name, "the file is empty; a Chakra trace starts with its metadata"));
         }
     }
     Ok(())
@@ -238,20 +240,21 @@ fn each_node(ranks: usize, open: Open<'_, '_>, each: Each<'_>) -> Result<(), Tra
 struct Reader<'o> {
     build: TraceBuilder,
     options: &'o Options,
-    /// Process groups by name with their members, the first all ranks.
+    /// Process groups with their names and members; the first group contains all ranks.
     groups: Vec<(String, Vec<u32>)>,
-    /// How many collective operations a rank has had in a group.
+    /// Number of earlier collective operations of a rank in a group.
     calls: HashMap<(u32, usize), u32>,
-    /// Of the current rank: the operation with which each node ends.
+    /// For the current rank, the last operation of each node.
     ends: HashMap<u64, u32>,
     alone: u64,
-    /// Of the current rank: operations and the nodes they wait for, with an error if that is not there.
+    /// For the current rank, operations and the nodes for which they wait, with an error for a missing
+    /// node.
     waiting: Vec<(u32, u64, TraceError)>,
     rank: u32,
 }
 
 impl Reader<'_> {
-    /// Ends a rank: nodes may wait for such as stand further down.
+    /// Finishes a rank, because nodes may wait for nodes that follow later.
     fn close(&mut self) -> Result<(), TraceError> {
         for (later, id, error) in std::mem::take(&mut self.waiting) {
             let Some(&earlier) = self.ends.get(&id) else { return Err(error) };
@@ -266,20 +269,20 @@ impl Reader<'_> {
         let (first, last) =
             self.operations(&node).map_err(|message| at(format!("node {}: {message}", node.id)))?;
         if self.ends.insert(node.id, last).is_some() {
-            return Err(at(format!("node {} is there a second time", node.id)));
+            return Err(at(format!("node {} is defined twice", node.id)));
         }
         for id in node.waits_for {
             self.build.allow(1 + self.waiting.len() as u64).map_err(|error| at(error.to_string()))?;
             self.waiting.push((
                 first,
                 id,
-                at(format!("node {} waits for node {id}, which is not there", node.id)),
+                at(format!("node {} waits for node {id}, which does not exist", node.id)),
             ));
         }
         Ok(())
     }
 
-    /// Makes the operations of a node; gives the first and the last.
+    /// Creates the operations of a node; returns the first and the last.
     fn operations(&mut self, node: &Node) -> Result<(u32, u32), String> {
         let on_host = node.on_host == Some(true);
         let communicates = match node.kind {
@@ -295,9 +298,9 @@ impl Reader<'_> {
             }
             kind::COLLECTIVE if communicates => return self.collective(node),
             kind::SEND | kind::RECV if communicates => message(node)?.on(2),
-            0 => return Err("it is of no kind".to_owned()),
+            0 => return Err("its type is missing".to_owned()),
             kind if kind > kind::LAST => {
-                return Err(format!("kind {kind} is not one of 1 to {}", kind::LAST));
+                return Err(format!("type {kind} is not one of 1 to {}", kind::LAST));
             }
             _ if on_host => Operation::calc(ns),
             kind::COMPUTE => Operation::calc(ns).on(1),
@@ -313,14 +316,16 @@ impl Reader<'_> {
         let operation = operation
             .ok_or_else(|| format!("comm_type {:?} is not one of 0 to 9", node.operation.unwrap_or(0)))?;
         if node.partly && node.group.is_none() {
-            let why = "involved_dim leaves dimensions of a network out; name the ranks by pg_name";
+            let why = "involved_dim excludes dimensions of a network; name the ranks by pg_name";
             return Err(why.to_owned());
         }
         let name = node.group.as_deref().unwrap_or_default();
         let found = self.groups.iter().position(|(group, _)| group == name);
-        let group = found.ok_or_else(|| format!("there is no group {}", clip(name)))?;
+        let group = found.ok_or_else(|| format!("group {} does not exist", clip(name)))?;
         let members = self.groups[group].1.clone();
-        let me = members.binary_search(&self.rank).map_err(|_| "the rank is not of its group".to_owned())?;
+        let me = members
+            .binary_search(&self.rank)
+            .map_err(|_| "the rank is not a member of its group".to_owned())?;
         let ranks = members.len() as u64;
         let bytes = node.bytes.unwrap_or(0);
         let share = |index: u64| bytes / ranks + u64::from(index < bytes % ranks);
@@ -354,13 +359,13 @@ fn message(node: &Node) -> Result<Operation, String> {
     let bytes = node.bytes.unwrap_or(0);
     let tag = node.tag.unwrap_or(0);
     let tag = u32::try_from(tag).ok().filter(|&tag| tag < COLLECTIVE_TAGS);
-    let tag = tag.ok_or("comm_tag is beyond 2^31 - 1")?;
+    let tag = tag.ok_or("comm_tag is larger than 2^31 - 1")?;
     let (name, peer) = match node.kind {
         kind::SEND => ("comm_dst", node.destination),
         _ => ("comm_src", node.source),
     };
     let peer = peer.ok_or_else(|| format!("{name} is missing"))?;
-    let peer = u32::try_from(peer).map_err(|_| format!("{name} {peer} is no rank"))?;
+    let peer = u32::try_from(peer).map_err(|_| format!("{name} {peer} is not a rank"))?;
     Ok(if node.kind == kind::SEND {
         Operation::send(peer, bytes, tag)
     } else {

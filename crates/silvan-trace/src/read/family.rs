@@ -1,4 +1,4 @@
-//! Files that belong together: one per rank, or named in an index.
+//! Files that belong together: one per rank, or listed in an index.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::source::Source;
 use crate::error::{TraceError, clip};
 use crate::trace::MAX_RANKS;
 
-/// What of a file's name stands before its rank's number, the number, and what stands behind.
+/// The parts of a file name before and after the rank's number, and the number.
 struct Numbered {
     before: String,
     number: u64,
@@ -14,7 +14,7 @@ struct Numbered {
     behind: String,
 }
 
-/// Splits `job.3.et` or `actions3.txt` at the last number before the ending.
+/// Splits `job.3.et` or `actions3.txt` at the last number before the extension.
 fn numbered(path: &Path) -> Option<Numbered> {
     let name = path.file_name()?.to_str()?;
     let plain = name.strip_suffix(".gz").unwrap_or(name);
@@ -29,7 +29,8 @@ fn numbered(path: &Path) -> Option<Numbered> {
     })
 }
 
-/// The file and those beside it that differ in the number of the rank only, from 0 on; or it alone.
+/// The file and those in the same folder that differ only in the rank number, from 0 on; or only the file
+/// itself.
 pub(super) fn of_numbered(path: &Path) -> Vec<PathBuf> {
     let alone = || vec![path.to_owned()];
     let Some(Numbered { before, number, width, behind }) = numbered(path) else { return alone() };
@@ -38,8 +39,8 @@ pub(super) fn of_numbered(path: &Path) -> Vec<PathBuf> {
     if number < files.len() as u64 { files } else { alone() }
 }
 
-/// A file named in an index: in the folder of the index, or as it is named.
-fn beside(index: &Path, name: &str) -> PathBuf {
+/// A file named in an index: in the folder of the index, or at the path as given.
+fn sibling(index: &Path, name: &str) -> PathBuf {
     let here = index.parent().map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
     if here.is_file() { here } else { PathBuf::from(name) }
 }
@@ -47,10 +48,11 @@ fn beside(index: &Path, name: &str) -> PathBuf {
 /// Whether a line names a file.
 pub(super) fn names_files(line: &str, path: &Path) -> bool {
     let name = line.split_whitespace().next().unwrap_or_default();
-    !name.is_empty() && beside(path, name).is_file()
+    !name.is_empty() && sibling(path, name).is_file()
 }
 
-/// The files of a time-independent trace: those that an index names, those beside a file of one rank, or it.
+/// The files of a time-independent trace: those in an index, those of the other ranks, or only the file
+/// itself.
 pub(super) fn of_ti(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let mut source = Source::open(path)?;
     let mut files = Vec::new();
@@ -64,7 +66,7 @@ pub(super) fn of_ti(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
         let Some(word) = line.split_whitespace().next() else { continue };
         let rank = word.parse::<u64>().ok();
         if rank.is_none() || is_index {
-            let file = beside(path, word);
+            let file = sibling(path, word);
             if !file.is_file() {
                 let message = format!("{} is neither a rank nor a file", clip(word));
                 return Err(TraceError::line(&name, number, message));

@@ -1,4 +1,4 @@
-//! GOAL in its text form, as LogGOPSim's `txt2bin` reads it.
+//! Text GOAL, as read by LogGOPSim's `txt2bin`.
 //!
 //! ```text
 //! num_ranks 2
@@ -12,8 +12,8 @@
 //! }
 //! ```
 //!
-//! Times are nanoseconds. `a requires b`: `a` may start when `b` has finished; `a irequires b`: when it
-//! has started. Labels belong to their rank and are defined before the line that depends on them.
+//! Times are in nanoseconds. `a requires b`: `a` may start when `b` has finished; `a irequires b`: when `b`
+//! has started. Labels are local to their rank and must be defined before the line that uses them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -42,13 +42,13 @@ const PORTALS: [&str; 14] = [
 const KEYWORDS: [&str; 12] =
     ["send", "recv", "calc", "rank", "requires", "irequires", "num_ranks", "to", "from", "tag", "cpu", "nic"];
 
-/// The most characters of a label: all of a rank are kept while it is read.
+/// Maximum length of a label: all labels of a rank are kept while it is read.
 const MAX_LABEL: usize = 255;
 
 /// Reads a schedule.
 ///
 /// # Errors
-/// Where it is wrong, with the line.
+/// If the schedule is invalid; the error has a line number.
 pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let mut reader = Reader {
         build: None,
@@ -74,7 +74,7 @@ pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceErr
         reader.line(&tokens).map_err(|fault| fault.at(&name, number))?;
     }
     if in_comment {
-        return Err(source.error("the comment that begins with `/*` has no end"));
+        return Err(source.error("the comment that starts with `/*` has no end"));
     }
     if let Some(rank) = reader.rank {
         return Err(source.error(format!("the schedule of rank {rank} has no end: `}}` is missing")));
@@ -82,7 +82,7 @@ pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceErr
     reader.finish(&name)
 }
 
-/// Leaves blanks where comments are.
+/// Replaces comments by blanks.
 fn strip_comments(line: &str, in_comment: &mut bool, into: &mut String) {
     into.clear();
     let mut rest = line;
@@ -144,7 +144,8 @@ fn lex(line: &str) -> Result<Vec<Token<'_>>, String> {
             '0'..='9' => {
                 let length = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
                 let digits = &rest[..length];
-                let number = digits.parse().map_err(|_| format!("{} is beyond 2^64 - 1", clip(digits)))?;
+                let number =
+                    digits.parse().map_err(|_| format!("{} is larger than 2^64 - 1", clip(digits)))?;
                 tokens.push(Token::Number(number));
                 length
             }
@@ -158,8 +159,10 @@ fn lex(line: &str) -> Result<Vec<Token<'_>>, String> {
                 tokens.push(Token::Word(&rest[..length]));
                 length
             }
-            '-' => return Err("a number is not negative, except -1 for any source or any tag".to_owned()),
-            _ => return Err(format!("{} does not belong here", clip(&first.to_string()))),
+            '-' => {
+                return Err("a number must not be negative, except -1 for any source or any tag".to_owned());
+            }
+            _ => return Err(format!("{} is not valid here", clip(&first.to_string()))),
         };
         rest = rest[length..].trim_start();
     }
@@ -167,7 +170,7 @@ fn lex(line: &str) -> Result<Vec<Token<'_>>, String> {
 }
 
 struct Reader {
-    /// Made when the number of ranks is known.
+    /// Created when the number of ranks is known.
     build: Option<TraceBuilder>,
     /// The rank whose schedule is being read.
     rank: Option<u32>,
@@ -194,13 +197,13 @@ impl Reader {
 
     fn statement(&mut self, at: &mut Cursor<'_, '_>) -> Result<(), Fault> {
         let Some(build) = &mut self.build else {
-            at.word("num_ranks", "a schedule begins with `num_ranks N`")?;
+            at.word("num_ranks", "a schedule starts with `num_ranks N`")?;
             let ranks = at.number("the number of ranks")?;
             self.build = Some(TraceBuilder::new(ranks, self.limit)?);
             return Ok(());
         };
         let Some(rank) = self.rank else {
-            at.word("rank", "a schedule of a rank begins with `rank N {`")?;
+            at.word("rank", "the schedule of a rank starts with `rank N {`")?;
             let number = at.number("the rank")?;
             at.expect(Token::Open, "`rank N` is followed by `{`")?;
             let ranks = build.ranks();
@@ -225,12 +228,12 @@ impl Reader {
                 self.operation(rank, word, at)?;
                 at.end_of_statement()
             }
-            Token::Word(word) => self.labelled(rank, word, at),
-            other => Err(format!("a statement does not begin with {other}").into()),
+            Token::Word(word) => self.labeled(rank, word, at),
+            other => Err(format!("a statement cannot start with {other}").into()),
         }
     }
 
-    fn labelled(&mut self, rank: u32, word: &str, at: &mut Cursor<'_, '_>) -> Result<(), Fault> {
+    fn labeled(&mut self, rank: u32, word: &str, at: &mut Cursor<'_, '_>) -> Result<(), Fault> {
         let next = at.peek();
         if next == Some(Token::Colon) {
             if KEYWORDS.contains(&word) {
@@ -299,19 +302,19 @@ impl Reader {
         let peer = match at.take("a rank")? {
             Token::Number(number) => u32::try_from(number).ok().filter(|&rank| rank != ANY),
             Token::Any if word == "recv" => Some(ANY),
-            other => return Err(format!("{word} {way} {other}: a rank is wanted").into()),
+            other => return Err(format!("{word} {way} {other}: a rank is expected").into()),
         };
         let peer = peer.ok_or("a rank is at most 4294967294".to_owned())?;
         let mut tag = 0;
         if at.skip("tag") {
             tag = match at.take("a tag")? {
                 Token::Any if word == "recv" => ANY,
-                // The binary form has 4294967295 for any.
+                // The binary form uses 4294967295 for "any".
                 Token::Number(number) => {
                     let tag = u32::try_from(number).ok().filter(|&tag| tag != ANY);
                     tag.ok_or("a tag is at most 4294967294".to_owned())?
                 }
-                other => return Err(format!("tag {other}: a number is wanted").into()),
+                other => return Err(format!("tag {other}: a number is expected").into()),
             };
         }
         self.any_tag |= word == "recv" && tag == ANY;
@@ -321,20 +324,18 @@ impl Reader {
 
     fn finish(self, file: &str) -> Result<Trace, TraceError> {
         let Some(mut build) = self.build else {
-            return Err(TraceError::new(file, "a schedule begins with `num_ranks N`, and there is none"));
+            return Err(TraceError::new(file, "a schedule starts with `num_ranks N`, which is missing"));
         };
         let ranks = build.ranks();
         if self.out_of_order {
-            build
-                .notes
-                .push("ranks do not come in the order 0, 1, 2, ...: other tools refuse that".to_owned());
+            build.notes.push("ranks are not in the order 0, 1, 2, ...: other tools reject this".to_owned());
         }
         if self.seen.len() < ranks as usize {
             let missing = ranks as usize - self.seen.len();
             build.notes.push(format!("{missing} of {ranks} ranks have no schedule: they do nothing"));
         }
         if let Some(label) = self.twice {
-            build.notes.push(format!("label {label} is defined twice: the first stays"));
+            build.notes.push(format!("label {label} is defined twice: the first definition is used"));
         }
         if self.any_tag && self.high_tag {
             build.notes.push(HIGH_TAGS.to_owned());
@@ -343,27 +344,27 @@ impl Reader {
     }
 }
 
-/// Said where it may change what a file means.
+/// Noted if it may change the meaning of a file.
 pub(super) const HIGH_TAGS: &str =
-    "a receive of any tag takes tags below 2^31 only: those above are of collective operations";
+    "a receive with any tag matches only tags below 2^31: larger tags are used by collective operations";
 
-/// What is wrong with a word that is no operation.
+/// The error message for a word that is not an operation.
 fn unknown(word: &str, has_more: bool) -> String {
     if PORTALS.contains(&word) {
         return format!(
-            "`{word}` belongs to the Portals dialect of LogGOPSim 2, which is not read; GOAL has send, recv and calc"
+            "`{word}` belongs to the Portals dialect of LogGOPSim 2, which is not supported; GOAL has send, recv and calc"
         );
     }
     if has_more {
         return format!(
-            "{} is no operation: GOAL has send, recv and calc, requires and irequires",
+            "{} is not an operation: GOAL has send, recv and calc, requires and irequires",
             clip(word)
         );
     }
-    format!("{} stands alone: `label: operation` or `a requires b` is wanted", clip(word))
+    format!("{} is incomplete: `label: operation` or `a requires b` is expected", clip(word))
 }
 
-/// The tokens of a line that are still to be read.
+/// The remaining tokens of a line.
 struct Cursor<'c, 't> {
     tokens: &'c [Token<'t>],
     next: usize,
@@ -379,7 +380,7 @@ impl<'t> Cursor<'_, 't> {
     }
 
     fn take(&mut self, wanted: &str) -> Result<Token<'t>, String> {
-        let token = self.peek().ok_or_else(|| format!("the line ends where {wanted} is wanted"))?;
+        let token = self.peek().ok_or_else(|| format!("the line ends where {wanted} is expected"))?;
         self.next += 1;
         Ok(token)
     }
@@ -391,7 +392,7 @@ impl<'t> Cursor<'_, 't> {
                 Ok(())
             }
             Some(token) => Err(format!("{rule}, not by {token}")),
-            None => Err(format!("{rule}: the line ends before")),
+            None => Err(format!("{rule}, but the line ends")),
         }
     }
 
@@ -401,8 +402,8 @@ impl<'t> Cursor<'_, 't> {
                 self.next += 1;
                 Ok(())
             }
-            Some(token) => Err(format!("{rule}: there is {token}")),
-            None => Err(format!("{rule}: the line ends before")),
+            Some(token) => Err(format!("{rule}, but there is {token}")),
+            None => Err(format!("{rule}, but the line ends")),
         }
     }
 
@@ -415,22 +416,22 @@ impl<'t> Cursor<'_, 't> {
     fn number(&mut self, wanted: &str) -> Result<u64, String> {
         match self.take(wanted)? {
             Token::Number(number) => Ok(number),
-            other => Err(format!("{other} stands where {wanted} is wanted")),
+            other => Err(format!("found {other} where {wanted} is expected")),
         }
     }
 
     fn small(&mut self, what: &str) -> Result<u8, String> {
         let number = self.number(&format!("the number of a {what}"))?;
-        u8::try_from(number).map_err(|_| format!("{what} {number} is beyond 255"))
+        u8::try_from(number).map_err(|_| format!("{what} {number} is larger than 255"))
     }
 
-    /// A statement ends with its line, or where the schedule ends.
+    /// A statement ends at the end of its line, or at the end of the schedule.
     fn end_of_statement(&self) -> Result<(), Fault> {
         match self.peek() {
             None | Some(Token::Close) => Ok(()),
             Some(other) => {
-                let order = "one statement a line; tag, cpu and nic come in this order";
-                Err(format!("{other} is too much: {order}").into())
+                let order = "only one statement per line is allowed, with tag, cpu and nic in this order";
+                Err(format!("{other} is unexpected: {order}").into())
             }
         }
     }

@@ -1,19 +1,19 @@
-//! GOAL in its binary form, as LogGOPSim's `txt2bin` writes it: whole, or window by window.
+//! Binary GOAL, as written by LogGOPSim's `txt2bin`: the whole file, or operation by operation.
 //!
-//! All numbers are little endian, without padding; offsets count from byte 8.
+//! All numbers are little-endian without padding; offsets are relative to byte 8.
 //!
-//! | at | what |
+//! | position | contents |
 //! | --- | --- |
 //! | 0 | u64 4223 |
-//! | 8 | u32 ranks, u8 highest cpu, u8 highest nic |
-//! | 14 | per rank u64 start, u64 end |
-//! | start | u32 operations, u32 roots, then the roots: u32 each |
-//! | then | 39 bytes an operation |
-//! | then | the appendix: u32 operations, to which those of before refer |
+//! | 8 | u32 number of ranks, u8 highest cpu, u8 highest nic |
+//! | 14 | per rank: u64 start, u64 end |
+//! | start | u32 number of operations, u32 number of roots, then the roots: u32 each |
+//! | then | 39 bytes per operation |
+//! | then | the appendix: u32 operation numbers, to which the operations refer |
 //!
-//! An operation: u32 number it waits for; u8 1 send, 2 receive, 3 calc; u32 peer; u64 size or time; u32 tag;
-//! u8 cpu; u8 nic; u32 number and u32 place in the appendix of those that wait for its end; the same of those
-//! that wait for its start. A peer or tag of 2^32 - 1 is any.
+//! An operation: u32 number of dependencies; u8 kind (1 send, 2 receive, 3 calc); u32 peer; u64 size or
+//! time; u32 tag; u8 cpu; u8 nic; u32 number and u32 position in the appendix of the operations that wait
+//! for its end; the same for the operations that wait for its start. A peer or tag of 2^32 - 1 means any.
 
 use std::io::{BufRead, Seek, SeekFrom};
 
@@ -24,11 +24,11 @@ use crate::trace::{ANY, COLLECTIVE_TAGS, Kind, MAX_RANKS, Operation, Trace, Trac
 
 /// The first eight bytes.
 pub const COOKIE: u64 = 4223;
-/// The first eight bytes of a file that LogGOPSim has worked in.
+/// The first eight bytes of a file that LogGOPSim has modified.
 pub const SPOILT: u64 = 2342;
-/// Where offsets count from.
+/// Origin of the offsets.
 const BASE: u64 = 8;
-/// Bytes of an operation.
+/// Size of an operation in bytes.
 pub(crate) const RECORD: u64 = 39;
 
 /// An operation as the file has it.
@@ -36,32 +36,32 @@ pub(crate) const RECORD: u64 = 39;
 pub struct Record {
     /// The operation; times are not scaled.
     pub operation: Operation,
-    /// Number of operations it waits for.
+    /// Number of dependencies.
     pub waits: u32,
-    /// Operations that wait for its end: how many, and where in the appendix.
+    /// Operations that wait for its end: their number, and the position in the appendix.
     pub finish: (u32, u32),
     /// Operations that wait for its start.
     pub start: (u32, u32),
 }
 
-/// Where the parts of a rank's schedule are, in bytes of the file.
+/// Positions of the sections of a rank's schedule, in bytes of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
     /// Number of operations.
     pub operations: u32,
-    /// Number of operations that wait for none.
+    /// Number of operations without dependencies.
     pub roots: u32,
-    /// The roots.
+    /// Position of the roots.
     pub roots_at: u64,
-    /// The operations.
+    /// Position of the operations.
     pub operations_at: u64,
-    /// The appendix.
+    /// Position of the appendix.
     pub appendix_at: u64,
-    /// Entries of the appendix.
+    /// Number of entries of the appendix.
     pub appendix: u64,
 }
 
-/// An open file, of which any part can be read.
+/// An open file with random access.
 #[derive(Debug)]
 pub struct File<R> {
     from: R,
@@ -73,21 +73,21 @@ impl<R: BufRead + Seek> File<R> {
     /// Reads the table of ranks, 16 bytes each.
     ///
     /// # Errors
-    /// It is not this format, or the table does not fit the file.
+    /// If the file has another format, or the table does not fit in the file.
     pub fn open(mut from: R, name: &str) -> Result<Self, TraceError> {
         let size = from.seek(SeekFrom::End(0)).and_then(|size| from.rewind().map(|()| size));
         let size = size.map_err(|error| TraceError::new(name, format!("cannot be read: {error}")))?;
         let mut file = Self { from, name: name.to_owned(), sections: Vec::new() };
         if size < BASE + 6 {
-            return Err(file.error(0, format!("{size} bytes are too few for a head of 14")));
+            return Err(file.error(0, format!("{size} bytes are too few for a header of 14")));
         }
         match u64::from_le_bytes(file.bytes()?) {
             COOKIE => {}
             SPOILT => {
-                let why = "the file begins with 2342: LogGOPSim has worked in it and spoilt it; write it anew from its text";
+                let why = "the file starts with 2342: LogGOPSim has modified and invalidated it; convert it again from its text";
                 return Err(file.error(0, why));
             }
-            other => return Err(file.error(0, format!("the file begins with {other}, not with {COOKIE}"))),
+            other => return Err(file.error(0, format!("the file starts with {other}, not with {COOKIE}"))),
         }
         let ranks = u32::from_le_bytes(file.bytes()?);
         let _highest: [u8; 2] = file.bytes()?;
@@ -96,7 +96,8 @@ impl<R: BufRead + Seek> File<R> {
         }
         let table = BASE + 6 + 16 * u64::from(ranks);
         if table > size {
-            let message = format!("a table of {ranks} ranks ends at byte {table}, the file at {size}");
+            let message =
+                format!("the table of {ranks} ranks ends at byte {table}, but the file ends at {size}");
             return Err(file.error(BASE, message));
         }
         let mut next = table - BASE;
@@ -105,8 +106,8 @@ impl<R: BufRead + Seek> File<R> {
             if start != next || end < start || end > size - BASE {
                 let at = BASE + 6 + 16 * u64::from(rank);
                 let message = format!(
-                    "rank {rank} is from {start} to {end}; it begins where the one before ends, at {next}, and \
-                     ends by {}",
+                    "rank {rank} is from {start} to {end}; it must start where the previous one ends, at {next}, and \
+                     end by {}",
                     size - BASE
                 );
                 return Err(file.error(at, message));
@@ -116,7 +117,7 @@ impl<R: BufRead + Seek> File<R> {
         }
         if next != size - BASE {
             return Err(
-                file.error(BASE + next, format!("{} bytes are behind the last rank", size - BASE - next))
+                file.error(BASE + next, format!("{} bytes follow after the last rank", size - BASE - next))
             );
         }
         Ok(file)
@@ -145,24 +146,24 @@ impl<R: BufRead + Seek> File<R> {
         gone.map(|_| ()).map_err(|error| TraceError::new(&self.name, format!("cannot be read: {error}")))
     }
 
-    /// Where the parts of a rank are; checked against what the file has.
+    /// The positions of the sections of a rank, checked against the size of the file.
     ///
     /// # Errors
-    /// They are larger than the rank's part of the file.
+    /// If the sections are larger than the rank's part of the file.
     pub fn section(&mut self, rank: u32) -> Result<Section, TraceError> {
         let (start, end) = self.sections[rank as usize];
         let start = BASE + start;
         let length = BASE + end - start;
         if length < 8 {
-            return Err(self.error(start, format!("rank {rank} has {length} bytes; its head has 8")));
+            return Err(self.error(start, format!("rank {rank} has {length} bytes, but its header needs 8")));
         }
         self.go_to(start)?;
         let (operations, roots) = (u32::from_le_bytes(self.bytes()?), u32::from_le_bytes(self.bytes()?));
         let used = 8 + 4 * u64::from(roots) + RECORD * u64::from(operations);
         if used > length || !(length - used).is_multiple_of(4) {
             let message = format!(
-                "rank {rank}: {operations} operations and {roots} roots take {used} of {length} bytes; the rest \
-                 are entries of 4"
+                "rank {rank}: {operations} operations and {roots} roots take {used} of {length} bytes; the rest must \
+                 consist of entries of 4"
             );
             return Err(self.error(start, message));
         }
@@ -177,18 +178,18 @@ impl<R: BufRead + Seek> File<R> {
         })
     }
 
-    /// Goes to the operations of a rank, to read them one by one with [`record`](Self::record).
+    /// Moves to the operations of a rank, which [`record`](Self::record) reads one by one.
     ///
     /// # Errors
-    /// The file cannot be read there.
+    /// If the file cannot be read.
     pub fn begin(&mut self, section: &Section) -> Result<(), TraceError> {
         self.go_to(section.operations_at)
     }
 
-    /// The next operation of a rank.
+    /// Reads the next operation of a rank.
     ///
     /// # Errors
-    /// Its kind, peer or places in the appendix are wrong.
+    /// If its kind, peer or positions in the appendix are invalid.
     pub fn record(&mut self, section: &Section, index: u32) -> Result<Record, TraceError> {
         let at = section.operations_at + RECORD * u64::from(index);
         let waits = u32::from_le_bytes(self.bytes()?);
@@ -203,7 +204,11 @@ impl<R: BufRead + Seek> File<R> {
             1 => Operation::send(peer, size, tag),
             2 => Operation::recv(peer, size, tag),
             3 => Operation::calc(size),
-            _ => return Err(self.error(at + 4, format!("kind {kind}: 1 is a send, 2 a receive, 3 a calc"))),
+            _ => {
+                return Err(
+                    self.error(at + 4, format!("kind {kind} is not 1 (send), 2 (receive) or 3 (calc)"))
+                );
+            }
         };
         (operation.cpu, operation.nic) = (cpu, nic);
         let any = operation.kind == Kind::Recv && peer == ANY;
@@ -212,24 +217,25 @@ impl<R: BufRead + Seek> File<R> {
             return Err(self.error(at + 5, message));
         }
         if operation.kind == Kind::Send && tag == ANY {
-            return Err(self.error(at + 17, "a message has one tag: 4294967295 is any, of a receive"));
+            return Err(self.error(
+                at + 17,
+                "a message must have a specific tag: 4294967295 (any) is for receives only",
+            ));
         }
         for (number, (count, first)) in [(0, finish), (1, start)] {
             if count > 0 && u64::from(first) + u64::from(count) > section.appendix {
-                let message = format!(
-                    "{count} entries from {first} on are beyond the appendix of {}",
-                    section.appendix
-                );
+                let message =
+                    format!("{count} entries from {first} on exceed the appendix of {}", section.appendix);
                 return Err(self.error(at + 23 + 8 * number, message));
             }
         }
         Ok(Record { operation, waits, finish, start })
     }
 
-    /// Reads `count` numbers from a byte of the file on; how many there are was checked before.
+    /// Reads `count` numbers from a byte position on. The caller has checked `count`.
     ///
     /// # Errors
-    /// The file cannot be read there.
+    /// If the file cannot be read.
     pub fn numbers(&mut self, offset: u64, count: u64) -> Result<Vec<u32>, TraceError> {
         self.go_to(offset)?;
         (0..count).map(|_| self.bytes().map(u32::from_le_bytes)).collect()
@@ -239,7 +245,7 @@ impl<R: BufRead + Seek> File<R> {
 /// Reads a whole file.
 ///
 /// # Errors
-/// Where it is wrong, with the byte; more operations than allowed.
+/// If the file is invalid (with the byte position), or there are more operations than allowed.
 pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result<Trace, TraceError> {
     let mut file = File::open(from, name)?;
     let whole = |error: crate::trace::BuildError| TraceError::new(name, error.to_string());
@@ -271,7 +277,7 @@ pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result
     build.finish().map_err(whole)
 }
 
-/// Takes the dependencies over; gives how many operations each waits for.
+/// Adds the dependencies; returns the number of dependencies of each operation.
 fn edges<R: BufRead + Seek>(
     file: &mut File<R>,
     section: &Section,
@@ -281,15 +287,17 @@ fn edges<R: BufRead + Seek>(
 ) -> Result<Vec<u32>, TraceError> {
     let used: u64 = records.iter().map(|record| u64::from(record.finish.0) + u64::from(record.start.0)).sum();
     if used != section.appendix {
-        let message =
-            format!("rank {rank}: operations have {used} dependencies, the appendix {}", section.appendix);
+        let message = format!(
+            "rank {rank}: operations have {used} dependencies, but the appendix has {}",
+            section.appendix
+        );
         return Err(file.error(section.appendix_at, message));
     }
     let appendix = file.numbers(section.appendix_at, section.appendix)?;
     let mut counted = vec![0u32; records.len()];
     for (index, record) in records.iter().enumerate() {
         for (when, (count, first)) in [(When::Finish, record.finish), (When::Start, record.start)] {
-            // The place of none means nothing.
+            // Without operations, the position has no meaning.
             let range = if count == 0 { 0..0 } else { first as usize..first as usize + count as usize };
             for place in range {
                 let later = appendix[place];
@@ -307,7 +315,7 @@ fn edges<R: BufRead + Seek>(
     Ok(counted)
 }
 
-/// Compares what the file says of dependencies and roots with what its appendix gives.
+/// Compares the stored numbers of dependencies and roots with those that follow from the appendix.
 fn check_counts<R: BufRead + Seek>(
     file: &mut File<R>,
     section: &Section,
@@ -317,7 +325,8 @@ fn check_counts<R: BufRead + Seek>(
     for (index, (record, &count)) in records.iter().zip(counted).enumerate() {
         if record.waits != count {
             let at = section.operations_at + RECORD * index as u64;
-            let message = format!("the operation waits for {} others, but {count} name it", record.waits);
+            let message =
+                format!("the operation has {} dependencies, but {count} operations list it", record.waits);
             return Err(file.error(at, message));
         }
     }
@@ -325,7 +334,7 @@ fn check_counts<R: BufRead + Seek>(
     roots.sort_unstable();
     let free = (0u32..).zip(counted).filter(|&(_, &count)| count == 0).map(|(index, _)| index);
     if !free.eq(roots.iter().copied()) {
-        return Err(file.error(section.roots_at, "the roots are not the operations that wait for none"));
+        return Err(file.error(section.roots_at, "the roots are not the operations without dependencies"));
     }
     Ok(())
 }

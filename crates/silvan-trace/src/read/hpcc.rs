@@ -1,9 +1,9 @@
-//! Recordings of MPI calls: `RANK BEGIN END CALL ARGUMENT...`, times in ns. Those of HPC Challenge are such,
-//! and OTF2 traces are made into them.
+//! Recordings of MPI calls: `RANK BEGIN END CALL ARGUMENT...`, times in ns. This is the format of HPC
+//! Challenge recordings, and OTF2 traces are converted to it.
 //!
-//! What a rank does between two calls is computing. Ranks of messages are those of the world; a root is one
-//! of its communicator. A recording is cut out of a longer run: calls at its ends whose other side is not
-//! in it are left out, and a note says how many.
+//! The time of a rank between two calls is computation. Ranks of messages are ranks of the world; a root is
+//! a rank of its communicator. A recording is a section of a longer run: calls at its ends whose other side
+//! is not recorded are left out, and a note gives their number.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,10 +14,10 @@ use crate::read::{Options, at_line};
 use crate::sequence::Sequence;
 use crate::trace::{COLLECTIVE_TAGS, MAX_RANKS, Operation, Trace, TraceBuilder, scaled};
 
-/// A communicator: its number and its members, in their order.
+/// A communicator: its number and its members in order.
 type Communicator = (u64, Vec<u32>);
 
-/// A message between two ranks, in a communicator (by its place in the list of all), with a tag.
+/// Messages between two ranks, in a communicator (by index) and with a tag.
 type Channel = (u32, u32, usize, u32);
 
 /// A call.
@@ -36,7 +36,7 @@ struct Event {
     begin: i64,
     end: i64,
     what: What,
-    /// Without the receive, or the send, of [`What::Both`]; or without all.
+    /// Whether the send, and the receive, of the call are kept.
     sends: bool,
     receives: bool,
 }
@@ -44,7 +44,7 @@ struct Event {
 /// Reads a recording.
 ///
 /// # Errors
-/// Where it is wrong, with the line.
+/// If the recording is invalid; the error has a line number.
 pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let name = source.name.clone();
     let mut recording = Recording::default();
@@ -70,13 +70,13 @@ struct Recording {
     ranks: Vec<Vec<Event>>,
     communicators: Vec<Communicator>,
     known: HashMap<Communicator, usize>,
-    /// The communicator that a rank knows by a number, at the place that was read last.
+    /// The current communicator for each rank and number.
     named: HashMap<(u32, u64), usize>,
-    /// Calls, and members of communicators.
+    /// Number of calls and of members of communicators.
     count: u64,
 }
 
-/// The words of a call: `name value` pairs.
+/// The words of a call: pairs of name and value.
 struct Words<'w>(Vec<&'w str>);
 
 impl Words<'_> {
@@ -92,7 +92,7 @@ impl Words<'_> {
 
     fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, String> {
         let text = self.text(name)?;
-        text.parse().map_err(|_| format!("{}: {name} {} is no number that fits", self.0[0], clip(text)))
+        text.parse().map_err(|_| format!("{}: {name} {} is not a valid number", self.0[0], clip(text)))
     }
 }
 
@@ -102,7 +102,7 @@ impl Recording {
         let ranks = words.windows(2).find(|pair| pair[1].trim_end_matches(',') == "ranks");
         let ranks = ranks.and_then(|pair| pair[0].parse::<u32>().ok());
         let ranks = ranks.filter(|ranks| (1..=MAX_RANKS).contains(ranks));
-        let ranks = ranks.ok_or("a recording begins with a comment that says `N ranks`")?;
+        let ranks = ranks.ok_or("a recording starts with a comment that contains `N ranks`")?;
         self.ranks = vec![Vec::new(); ranks as usize];
         self.communicator((0, (0..ranks).collect()));
         Ok(())
@@ -112,7 +112,7 @@ impl Recording {
         let next = self.communicators.len();
         let place = *self.known.entry(communicator.clone()).or_insert(next);
         if place == next {
-            // Members are kept, too.
+            // The members are kept in memory too.
             self.count += communicator.1.len() as u64;
             self.communicators.push(communicator);
         }
@@ -124,7 +124,7 @@ impl Recording {
         if (rank as usize) < ranks {
             Ok(rank)
         } else {
-            Err(format!("there is no rank {rank}; there are {ranks}"))
+            Err(format!("rank {rank} does not exist; there are {ranks} ranks"))
         }
     }
 
@@ -136,14 +136,15 @@ impl Recording {
         let [rank, begin, end, ref call @ ..] = words[..] else {
             return Err("a call is `RANK BEGIN END CALL ...`".to_owned());
         };
-        let time = |word: &str| word.parse::<i64>().map_err(|_| format!("{} is no time in ns", clip(word)));
+        let time =
+            |word: &str| word.parse::<i64>().map_err(|_| format!("{} is not a time in ns", clip(word)));
         let (begin, end) = (time(begin)?, time(end)?);
-        let rank = self.rank(rank.parse().map_err(|_| format!("{} is no rank", clip(rank)))?)?;
+        let rank = self.rank(rank.parse().map_err(|_| format!("{} is not a rank", clip(rank)))?)?;
         if call.is_empty() {
             return Err("the call is missing".to_owned());
         }
         if end < begin {
-            return Err(format!("the call ends at {end}, before it begins at {begin}"));
+            return Err(format!("the call ends at {end}, before its start at {begin}"));
         }
         let what = self.call(rank, &Words(call.to_vec()))?;
         self.count += 1;
@@ -158,7 +159,7 @@ impl Recording {
             return Ok(0);
         }
         let known = self.named.get(&(rank, number)).copied();
-        known.ok_or_else(|| format!("rank {rank} has made no communicator {number} before this line"))
+        known.ok_or_else(|| format!("rank {rank} has not created communicator {number} before this line"))
     }
 
     fn call(&mut self, rank: u32, words: &Words<'_>) -> Result<What, String> {
@@ -215,11 +216,11 @@ impl Recording {
             "Scan" => collective(Collective::Scan, "bytes"),
             "Reduce_scatter_block" => collective(Collective::ReduceScatter, "bytes"),
             "Comm_split" => self.split(rank, words),
-            other => Err(format!("{} is no call that is read", clip(other))),
+            other => Err(format!("{} is not a supported call", clip(other))),
         }
     }
 
-    /// Makes a communicator known that was made before: `COMM NUMBER members RANK...`.
+    /// Adds a communicator that was created before the recording: `COMM NUMBER members RANK...`.
     fn made_before(&mut self, words: &Words<'_>) -> Result<(), String> {
         let number: u64 = words.number("COMM")?;
         let members = self.members(words)?;
@@ -232,11 +233,12 @@ impl Recording {
 
     fn members(&self, words: &Words<'_>) -> Result<Vec<u32>, String> {
         let first = words.place("members")? + 1;
-        let member = |word: &&str| self.rank(word.parse().map_err(|_| format!("{} is no rank", clip(word)))?);
+        let member =
+            |word: &&str| self.rank(word.parse().map_err(|_| format!("{} is not a rank", clip(word)))?);
         words.0.iter().skip(first).map(member).collect()
     }
 
-    /// Makes a communicator known; to make it, all ranks of its parent exchange colour and key.
+    /// Adds a new communicator. To create it, all ranks of its parent exchange color and key.
     fn split(&mut self, rank: u32, words: &Words<'_>) -> Result<What, String> {
         let parent = self.of(rank, words, "parent")?;
         let number: u64 = words.number("new")?;
@@ -251,9 +253,9 @@ impl Recording {
 }
 
 impl Recording {
-    /// Leaves out collective calls at the ends that not all members have; gives how many.
+    /// Removes collective calls at the ends that not all members have; returns their number.
     fn align_collectives(&mut self) -> u64 {
-        // By communicator and rank: the places of its calls.
+        // By communicator and rank, the indices of the calls.
         let mut calls: BTreeMap<usize, BTreeMap<u32, Vec<usize>>> = BTreeMap::new();
         for (rank, events) in self.ranks.iter().enumerate() {
             for (place, event) in events.iter().enumerate() {
@@ -286,7 +288,7 @@ impl Recording {
         left_out
     }
 
-    /// Leaves out messages of which one side only is there; gives how many.
+    /// Removes messages of which only one side is recorded; returns their number.
     fn match_messages(&mut self) -> u64 {
         let mut channels: BTreeMap<Channel, [Vec<End>; 2]> = BTreeMap::new();
         for (rank, events) in self.ranks.iter().enumerate() {
@@ -301,7 +303,7 @@ impl Recording {
         let mut left_out = 0;
         for [sends, receives] in channels.into_values() {
             let shorter = sends.len().min(receives.len());
-            // What is received first by a rank that came late was sent before the recording.
+            // The first messages that a late rank receives were sent before the recording.
             let late = receives.first().is_some_and(|end| self.ranks[end.rank][0].begin < 0);
             let first = best_fit(&sends, &receives, late);
             left_out += (sends.len() + receives.len() - 2 * shorter) as u64;
@@ -319,9 +321,9 @@ impl Recording {
         let mut build = TraceBuilder::new(self.ranks.len() as u64, options.limit)
             .map_err(|error| TraceError::new(name, error.to_string()))?;
         if left_out > 0 {
-            build
-                .notes
-                .push(format!("{left_out} calls at the ends are left out: their other side is not recorded"));
+            build.notes.push(format!(
+                "{left_out} calls at the ends were left out: their other side is not recorded"
+            ));
         }
         let mut tags = Tags::default();
         for (rank, events) in self.ranks.iter().enumerate() {
@@ -340,12 +342,12 @@ impl Recording {
     }
 }
 
-/// The range of each member's calls that all members have alike.
+/// The range of calls that all members have in common.
 ///
-/// A recording begins for each rank with its own first call after some instant: a rank that came late has
-/// calls that the others had made before. At the end, those that came late lack calls.
+/// The recording of each rank starts with its first call after some instant: a late rank has calls that the
+/// others made before. At the end, late ranks lack calls.
 fn aligned<'e>(lists: &[&[usize]], event: &dyn Fn(usize, usize) -> &'e Event) -> Vec<std::ops::Range<usize>> {
-    /// More calls than these are not looked for at the beginning.
+    /// Maximum number of early calls that are searched.
     const MOST_EARLY: usize = 64;
     let of = |member: usize, at: usize| event(member, lists[member][at]);
     let shortest = (0..lists.len()).min_by_key(|&member| lists[member].len()).unwrap_or(0);
@@ -363,14 +365,14 @@ fn aligned<'e>(lists: &[&[usize]], event: &dyn Fn(usize, usize) -> &'e Event) ->
     starts.into_iter().map(|start| start..start + common).collect()
 }
 
-/// Where a message is sent or received: rank, place among its calls, bytes.
+/// A sent or received message: rank, index among its calls, bytes.
 struct End {
     rank: usize,
     place: usize,
     bytes: u64,
 }
 
-/// The channel and the bytes of what a call sends, and of what it receives.
+/// The channel and the bytes that a call sends, and that it receives.
 const fn ends(what: &What) -> [Option<(Channel, u64)>; 2] {
     match what {
         What::Send { channel, bytes, .. } => [Some((*channel, *bytes)), None],
@@ -380,14 +382,14 @@ const fn ends(what: &What) -> [Option<(Channel, u64)>; 2] {
     }
 }
 
-/// All but `count` from `first` on.
+/// All elements except `count` from `first` on.
 fn outside(ends: &[End], first: usize, count: usize) -> impl Iterator<Item = &End> {
     ends[..first].iter().chain(&ends[first + count..])
 }
 
-/// From which send and which receive on a channel both sides belong together: messages must fit.
+/// Finds the first send and the first receive on a channel that belong together: the sizes must match.
 fn best_fit(sends: &[End], receives: &[End], late: bool) -> [usize; 2] {
-    /// More than these are not looked for.
+    /// Maximum number of messages that are searched.
     const MOST: usize = 64;
     let shorter = sends.len().min(receives.len());
     let fits = |&[send, receive]: &[usize; 2]| {
@@ -402,17 +404,22 @@ fn best_fit(sends: &[End], receives: &[End], late: bool) -> [usize; 2] {
     starts.into_iter().find(fits).unwrap_or([0, early])
 }
 
-/// One tag for each pair of communicator and tag: messages of different communicators never match.
+/// A unique tag for each pair of communicator and tag, so that messages of different communicators never
+/// match.
 #[derive(Default)]
 struct Tags(HashMap<(usize, u32), u32>);
 
-/// Tags of the world stay below; those of other communicators are counted from here on.
+/// Tags of the world are smaller; tags of other communicators are assigned from here on.
 const OTHER_TAGS: u32 = 1 << 30;
 
 impl Tags {
     fn of(&mut self, (_, _, communicator, tag): Channel) -> Result<u32, String> {
         if communicator == 0 {
-            return if tag < OTHER_TAGS { Ok(tag) } else { Err(format!("tag {tag} is beyond {OTHER_TAGS}")) };
+            return if tag < OTHER_TAGS {
+                Ok(tag)
+            } else {
+                Err(format!("tag {tag} is larger than {OTHER_TAGS}"))
+            };
         }
         let next = OTHER_TAGS + self.0.len() as u32;
         let tag = *self.0.entry((communicator, tag)).or_insert(next);
@@ -452,7 +459,7 @@ impl Process {
             }
             What::Wait(requests) => {
                 for request in requests {
-                    // One whose other side is not recorded was left out.
+                    // Requests whose other side is not recorded were left out.
                     if let Some(list) = self.open.get_mut(request).filter(|list| !list.is_empty()) {
                         self.sequence.wait(list.remove(0));
                     }
@@ -465,7 +472,7 @@ impl Process {
                 }
                 let members = &communicators[*communicator].1;
                 let me = members.iter().position(|&rank| rank == self.sequence.rank());
-                let me = me.ok_or("the rank is not of the communicator")? as u32;
+                let me = me.ok_or("the rank is not a member of the communicator")? as u32;
                 let algorithm = options.algorithms.of(*operation);
                 let sizes = Sizes::Uniform(*bytes);
                 let call = Call::new(*operation, algorithm, members.len() as u32, *root, sizes)?;

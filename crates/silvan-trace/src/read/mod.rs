@@ -1,16 +1,16 @@
-//! Readers of traces. The format is found by what a file holds.
+//! Readers of traces. The format is detected from the content.
 //!
-//! | format | how it is known |
+//! | format | how it is detected |
 //! | --- | --- |
 //! | GOAL, text | the first word is `num_ranks` |
 //! | GOAL, binary | the first eight bytes are 4223 |
 //! | SimGrid's time-independent traces | lines of a rank and an action, or names of files with such lines |
 //! | VEF | the first word is `VEF` |
 //! | Chakra execution traces | length-prefixed messages, the first with a version or attributes |
-//! | HPCC recordings | the first line is a comment that begins with `HPCC` |
+//! | HPCC recordings | the first line is a comment that starts with `HPCC` |
 //!
-//! Text and Chakra files may be compressed with gzip. A file that holds one rank of several, with the
-//! rank's number in its name (`job.3.et`, `actions3.txt`), brings those beside it.
+//! Text and Chakra files may be compressed with gzip. If a file contains one of several ranks and has the
+//! rank number in its name (`job.3.et`, `actions3.txt`), the files of the other ranks are read too.
 
 pub mod chakra;
 mod family;
@@ -56,7 +56,7 @@ pub const FORMATS: [Format; 6] =
     [Format::Goal, Format::GoalBinary, Format::Ti, Format::Vef, Format::Chakra, Format::Hpcc];
 
 impl Format {
-    /// Its name, as in options and messages.
+    /// The name in options and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,30 +69,30 @@ impl Format {
         }
     }
 
-    /// The format of that name.
+    /// The format with a given name.
     ///
     /// # Errors
-    /// There is none; says which there are.
+    /// If there is no such format; the message lists all formats.
     pub fn by_name(name: &str) -> Result<Self, String> {
         let found = FORMATS.into_iter().find(|format| format.name() == name);
         found.ok_or_else(|| format!("format `{name}` is not one of {}", FORMATS.map(Self::name).join(", ")))
     }
 }
 
-/// How files are read.
+/// Options for reading.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The format; found by what the file holds where it is not said.
+    /// The format; detected from the content if omitted.
     pub format: Option<Format>,
-    /// Nanoseconds per unit of time of the file: 1 except where the tool that wrote it counted otherwise.
+    /// Nanoseconds per time unit of the file, 1 by default.
     pub time_scale: f64,
-    /// Computing is so many times as long.
+    /// Factor by which computation times are multiplied.
     pub compute_scale: f64,
     /// Speed of a host, for traces that count operations (SimGrid), in flop/s.
     pub host_flops: f64,
     /// Algorithms of collective operations.
     pub algorithms: Choice,
-    /// The most operations and dependencies together.
+    /// Maximum number of operations and dependencies together.
     pub limit: u64,
 }
 
@@ -109,21 +109,22 @@ impl Default for Options {
     }
 }
 
-/// A trace as it was read.
+/// A trace read from files.
 #[derive(Debug, Clone)]
 pub struct Read {
     /// The trace.
     pub trace: Trace,
     /// Its format.
     pub format: Format,
-    /// The files that it was made of.
+    /// The files of the trace.
     pub files: Vec<PathBuf>,
 }
 
 /// Reads a trace.
 ///
 /// # Errors
-/// The file cannot be read, its format is not known, or it is wrong: says where, and what would be right.
+/// If the file cannot be read, its format is unknown, or it is invalid. The error states the position and
+/// what would be valid.
 pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
     let format = match options.format {
         Some(format) => format,
@@ -154,16 +155,16 @@ pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
     }
 }
 
-/// Finds the format of a file by what it holds.
+/// Detects the format of a file from its content.
 ///
 /// # Errors
-/// It cannot be read, or is of no known format, or of a known one that is not read.
+/// If the file cannot be read, or its format is unknown or not supported.
 pub fn detect(path: &Path) -> Result<Format, TraceError> {
     let name = path.display().to_string();
     let mut start = Vec::new();
     source::head(path, &mut start)?;
     if start.is_empty() {
-        return Err(TraceError::new(&name, "the file is empty; a trace is wanted"));
+        return Err(TraceError::new(&name, "the file is empty; a trace is expected"));
     }
     if let Some(cookie) = start.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
         && matches!(cookie, goal_binary::COOKIE | goal_binary::SPOILT)
@@ -202,10 +203,10 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
         return Ok(Format::Ti);
     }
     let known = FORMATS.map(Format::name).join(", ");
-    Err(format!("the format is none of {known}: the file begins with {}", crate::error::clip(first)))
+    Err(format!("the format is not one of {known}: the file starts with {}", crate::error::clip(first)))
 }
 
-/// What is wrong in a line.
+/// An error in a line.
 enum Fault {
     Text(String),
     Build(BuildError),
@@ -232,13 +233,13 @@ impl From<String> for Fault {
     }
 }
 
-/// The error of a trace that cannot be built, at a line.
+/// Converts the error of a trace that cannot be built to an error in a line.
 fn at_line(file: &str, line: u64) -> impl Fn(BuildError) -> TraceError + use<> {
     let file = file.to_owned();
     move |error| TraceError::line(&file, line, error.to_string())
 }
 
-/// A duration in seconds as whole nanoseconds.
+/// Converts a duration in seconds to whole nanoseconds.
 fn seconds(value: f64) -> u64 {
     (value * 1e9).round() as u64
 }

@@ -1,7 +1,7 @@
-//! As much of protobuf's encoding as Chakra needs.
+//! The subset of the protobuf encoding that Chakra needs.
 //!
-//! Read by hand: a library would decode whole nodes, with the shapes of all their tensors, before any bound
-//! could be checked, and wants a compiler for the schema; of a node eight fields are wanted.
+//! Written by hand: a library would decode whole nodes, including the shapes of all their tensors, before
+//! any limit could be checked, and would need a schema compiler. Only eight fields of a node are used.
 
 use std::io::{BufRead, Read};
 
@@ -18,7 +18,7 @@ pub(super) enum Value<'b> {
 }
 
 impl Value<'_> {
-    /// A number in any of the encodings without a sign of its own.
+    /// The number, in any of the unsigned encodings.
     pub(super) const fn number(self) -> Option<u64> {
         match self {
             Self::Varint(number) | Self::Fixed64(number) => Some(number),
@@ -28,11 +28,11 @@ impl Value<'_> {
     }
 }
 
-/// Reads a number of seven bits a byte.
+/// Reads a number with seven bits per byte.
 pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, String> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first().ok_or("the message ends within a number")?;
+        let (&byte, rest) = bytes.split_first().ok_or("the message ends inside a number")?;
         *bytes = rest;
         number |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
@@ -42,7 +42,7 @@ pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, String> {
     Err("a number has more than ten bytes".to_owned())
 }
 
-/// The fields of a message, one after the other.
+/// The fields of a message.
 pub(super) struct Fields<'b>(pub(super) &'b [u8]);
 
 impl<'b> Fields<'b> {
@@ -57,7 +57,7 @@ impl<'b> Fields<'b> {
 
     fn fixed<const N: usize>(&mut self) -> Result<[u8; N], String> {
         let taken = self.take(N as u64)?;
-        taken.try_into().map_err(|_| "the message ends within a number".to_owned())
+        taken.try_into().map_err(|_| "the message ends inside a number".to_owned())
     }
 
     fn field(&mut self) -> Result<(u64, Value<'b>), String> {
@@ -70,7 +70,7 @@ impl<'b> Fields<'b> {
                 Value::Bytes(self.take(length)?)
             }
             5 => Value::Fixed32(u32::from_le_bytes(self.fixed()?)),
-            other => return Err(format!("a field of kind {other}: protobuf has 0, 1, 2 and 5")),
+            other => return Err(format!("a field of type {other}: protobuf has 0, 1, 2 and 5")),
         };
         Ok((key >> 3, value))
     }
@@ -100,15 +100,15 @@ pub(super) fn numbers(value: Value<'_>, mut each: impl FnMut(u64)) -> Result<(),
             }
         }
         Value::Varint(number) => each(number),
-        _ => return Err("a list of numbers is in no known form".to_owned()),
+        _ => return Err("a list of numbers has an unknown encoding".to_owned()),
     }
     Ok(())
 }
 
-/// Messages, each behind its length.
+/// Length-prefixed messages.
 pub(super) struct Messages<R> {
     from: R,
-    /// Where the message that was read last begins.
+    /// Position at which the message that was read last starts.
     pub(super) offset: u64,
     next: u64,
     bytes: Vec<u8>,
@@ -119,7 +119,7 @@ impl<R: BufRead> Messages<R> {
         Self { from, offset: 0, next: 0, bytes: Vec::new() }
     }
 
-    /// The next message; `None` behind the last.
+    /// The next message; `None` after the last one.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>, String> {
         self.offset = self.next;
         let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
@@ -128,7 +128,7 @@ impl<R: BufRead> Messages<R> {
             let count = self.from.by_ref().take(1).read_to_end(&mut head).map_err(unreadable)?;
             if count == 0 {
                 let whole = head.is_empty();
-                return if whole { Ok(None) } else { Err("the file ends within a length".to_owned()) };
+                return if whole { Ok(None) } else { Err("the file ends inside a length".to_owned()) };
             }
             if head.len() > 10 {
                 return Err("a length has more than ten bytes".to_owned());
@@ -136,13 +136,13 @@ impl<R: BufRead> Messages<R> {
         }
         let length = varint(&mut &head[..])?;
         if length > MAX_MESSAGE {
-            return Err(format!("a message of {length} bytes; one has at most {MAX_MESSAGE}"));
+            return Err(format!("a message of {length} bytes; the maximum is {MAX_MESSAGE}"));
         }
         self.bytes.clear();
         self.from.by_ref().take(length).read_to_end(&mut self.bytes).map_err(unreadable)?;
         if self.bytes.len() as u64 != length {
             let found = self.bytes.len();
-            return Err(format!("the file ends within a message: {found} of its {length} bytes are there"));
+            return Err(format!("the file ends inside a message: {found} of its {length} bytes exist"));
         }
         self.next = self.offset + head.len() as u64 + length;
         Ok(Some(&self.bytes))

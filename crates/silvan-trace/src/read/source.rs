@@ -1,4 +1,4 @@
-//! Files as lines: plain or gzip, however large, with bounds.
+//! Reads files line by line: plain or gzip, of any size, with limits.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
@@ -8,17 +8,17 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::error::TraceError;
 
-/// The most bytes a line may have: 1 MiB, enough for a vector collective of 100,000 ranks.
+/// Maximum length of a line: 1 MiB, enough for a vector collective of 100,000 ranks.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// So many bytes tell the format.
+/// Number of bytes from which the format is detected.
 const HEAD: u64 = 4096;
 
-/// Opens a plain file.
+/// Opens a regular file.
 ///
 /// # Errors
-/// It is not there, may not be read, or is a folder, FIFO or device: opening a FIFO waits for whoever
-/// writes to it, and a device may have no end.
+/// If it does not exist, cannot be read, or is a folder, FIFO or device: opening a FIFO blocks until
+/// another process writes to it, and a device may never end.
 pub fn open(path: &Path) -> Result<File, TraceError> {
     let failed = |error: std::io::Error| {
         TraceError::new(&path.display().to_string(), format!("cannot be read: {error}"))
@@ -26,15 +26,18 @@ pub fn open(path: &Path) -> Result<File, TraceError> {
     let kind = std::fs::metadata(path).map_err(failed)?.file_type();
     if !kind.is_file() {
         let what = if kind.is_dir() { "is a folder" } else { "is a FIFO, a device or a socket" };
-        return Err(TraceError::new(&path.display().to_string(), format!("{what}; a plain file is wanted")));
+        return Err(TraceError::new(
+            &path.display().to_string(),
+            format!("{what}; a regular file is needed"),
+        ));
     }
     File::open(path).map_err(failed)
 }
 
-/// Unpacks what is compressed with gzip, and gives all else as it is.
+/// Decompresses gzip data and passes other data through.
 ///
 /// # Errors
-/// Those of reading the first two bytes.
+/// If the first two bytes cannot be read.
 pub fn unpacked<'r>(mut from: impl Read + 'r) -> std::io::Result<Box<dyn BufRead + 'r>> {
     let mut start = Vec::with_capacity(2);
     from.by_ref().take(2).read_to_end(&mut start)?;
@@ -43,10 +46,10 @@ pub fn unpacked<'r>(mut from: impl Read + 'r) -> std::io::Result<Box<dyn BufRead
     Ok(if gzip { Box::new(BufReader::new(MultiGzDecoder::new(whole))) } else { Box::new(whole) })
 }
 
-/// Reads the first bytes of a file, unpacked.
+/// Reads the first bytes of a file after decompression.
 ///
 /// # Errors
-/// As [`open`]; a damaged gzip stream.
+/// As [`open`]; and if the gzip stream is damaged.
 pub fn head(path: &Path, into: &mut Vec<u8>) -> Result<(), TraceError> {
     let name = path.display().to_string();
     let file = open(path)?;
@@ -54,9 +57,9 @@ pub fn head(path: &Path, into: &mut Vec<u8>) -> Result<(), TraceError> {
     read.map(|_| ()).map_err(|error| TraceError::new(&name, format!("cannot be read: {error}")))
 }
 
-/// A text, line by line.
+/// A text that is read line by line.
 pub struct Source<'r> {
-    /// The file, as in errors.
+    /// The name of the file for error messages.
     pub name: String,
     /// Number of the line that was read last, from 1.
     pub line: u64,
@@ -65,7 +68,7 @@ pub struct Source<'r> {
 }
 
 impl<'r> Source<'r> {
-    /// Of a file.
+    /// Opens a file.
     ///
     /// # Errors
     /// As [`open`].
@@ -73,20 +76,20 @@ impl<'r> Source<'r> {
         Source::new(open(path)?, &path.display().to_string())
     }
 
-    /// Of bytes from anywhere, plain or gzip.
+    /// Reads bytes from any source, plain or gzip.
     ///
     /// # Errors
-    /// Those of reading the first two bytes.
+    /// If the first two bytes cannot be read.
     pub fn new(from: impl Read + 'r, name: &str) -> Result<Self, TraceError> {
         let from =
             unpacked(from).map_err(|error| TraceError::new(name, format!("cannot be read: {error}")))?;
         Ok(Self { name: name.to_owned(), line: 0, from, bytes: Vec::new() })
     }
 
-    /// The next line, without its end; `None` behind the last.
+    /// The next line, without its end; `None` after the last one.
     ///
     /// # Errors
-    /// It cannot be read, is longer than [`MAX_LINE_BYTES`], or no UTF-8.
+    /// If it cannot be read, is longer than [`MAX_LINE_BYTES`], or is not UTF-8.
     pub fn next_line(&mut self) -> Result<Option<&str>, TraceError> {
         self.bytes.clear();
         self.line += 1;
@@ -102,15 +105,11 @@ impl<'r> Source<'r> {
             self.bytes.pop();
         }
         if self.bytes.len() > MAX_LINE_BYTES {
-            return Err(self.error(format!("the line goes on beyond {MAX_LINE_BYTES} bytes")));
+            return Err(self.error(format!("the line is longer than {MAX_LINE_BYTES} bytes")));
         }
         match std::str::from_utf8(&self.bytes) {
             Ok(text) => Ok(Some(text)),
-            Err(_) => Err(TraceError::line(
-                &self.name,
-                self.line,
-                "is not UTF-8 text; is the format the right one?",
-            )),
+            Err(_) => Err(TraceError::line(&self.name, self.line, "is not UTF-8 text; check the format")),
         }
     }
 

@@ -1,7 +1,8 @@
-//! SimGrid's time-independent traces: `RANK ACTION ARGUMENT...`, a line an action.
+//! SimGrid's time-independent traces: `RANK ACTION ARGUMENT...`, one action per line.
 //!
-//! Either one file holds all ranks, or an index names a file per rank. Collective operations are expanded by
-//! the chosen algorithms, over all ranks. Computing takes its operations over [`Options::host_flops`].
+//! Either one file contains all ranks, or an index lists one file per rank. Collective operations include
+//! all ranks and are expanded by the selected algorithms. The duration of a computation is its number of
+//! operations divided by [`Options::host_flops`].
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -16,15 +17,15 @@ use crate::trace::{BuildError, MAX_RANKS, Trace, TraceBuilder};
 /// Reads the files of a trace.
 ///
 /// # Errors
-/// Where one is wrong, with the line.
+/// If a file is invalid; the error has a line number.
 pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceError> {
     read(files.len(), &|file| Source::open(&files[file]), options)
 }
 
-/// Reads a trace of `count` sources, each opened twice: to count the ranks, and to read.
+/// Reads a trace from `count` sources. Each is opened twice: to count the ranks, and to read.
 ///
 /// # Errors
-/// Where one is wrong, with the line.
+/// If a source is invalid; the error has a line number.
 pub fn read<'r>(
     count: usize,
     open: &dyn Fn(usize) -> Result<Source<'r>, TraceError>,
@@ -53,7 +54,7 @@ pub fn read<'r>(
         return Err(TraceError::new(&name, "there are no actions"));
     }
     if let Some(missing) = (0..ranks).find(|rank| !seen.contains(rank)) {
-        let message = format!("rank {missing} does nothing, though there are ranks up to {}", ranks - 1);
+        let message = format!("rank {missing} has no actions, although there are ranks up to {}", ranks - 1);
         return Err(TraceError::new(&name, message));
     }
     let mut build = TraceBuilder::new(u64::from(ranks), options.limit)
@@ -74,7 +75,7 @@ pub fn read<'r>(
                 Err(Fault::Build(BuildError::Peer { operation, ranks, .. })) => {
                     let peer = operation.peer;
                     return Err(at(format!(
-                        "there is no rank {peer}: lines are of ranks 0 to {}",
+                        "rank {peer} does not exist: the file has ranks 0 to {}",
                         ranks - 1
                     )));
                 }
@@ -84,16 +85,18 @@ pub fn read<'r>(
         }
     }
     if caught > 0 {
-        build.notes.push(format!("{caught} waits find no open request: a `test` is taken to have ended it"));
+        build
+            .notes
+            .push(format!("{caught} waits have no open request: a `test` is assumed to have completed it"));
     }
     build.finish().map_err(|error| TraceError::new(&name, error.to_string()))
 }
 
-/// The rank of a line and the words behind; nothing of an empty line.
+/// The rank of a line and the other words; `None` for an empty line.
 fn split(line: &str) -> Result<Option<(u32, Vec<&str>)>, String> {
     let mut words = line.split_whitespace();
     let Some(first) = words.next() else { return Ok(None) };
     let rank = first.parse::<u32>().ok().filter(|&rank| rank < MAX_RANKS);
-    let rank = rank.ok_or_else(|| format!("{} is no rank of 0 to {}", clip(first), MAX_RANKS - 1))?;
+    let rank = rank.ok_or_else(|| format!("{} is not a rank from 0 to {}", clip(first), MAX_RANKS - 1))?;
     Ok(Some((rank, words.collect())))
 }

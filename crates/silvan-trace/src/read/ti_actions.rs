@@ -1,4 +1,4 @@
-//! The actions of a rank of a time-independent trace.
+//! The actions of a rank in a time-independent trace.
 
 use crate::collective::{Call, Collective, Sizes};
 use crate::error::clip;
@@ -48,7 +48,7 @@ pub fn is_action(word: &str) -> bool {
     ACTIONS.contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// Bytes of the data types, by number: see `smpi_datatype.cpp` of SimGrid.
+/// Sizes of the data types in bytes, by number: see `smpi_datatype.cpp` of SimGrid.
 const fn type_size(number: u64) -> Option<u64> {
     Some(match number {
         0 | 4 | 7 | 12 | 13 | 20 | 24 => 8,
@@ -60,10 +60,10 @@ const fn type_size(number: u64) -> Option<u64> {
     })
 }
 
-/// A rank.
+/// State of a rank.
 pub(super) struct Process {
     sequence: Sequence,
-    /// Source, destination and tag of open requests with their operations, the oldest first.
+    /// Source, destination and tag of open requests with their operations, oldest first.
     open: Vec<((u32, u32, u32), u32)>,
     default_size: u64,
     /// Whether the last action was a wait for a request that is not open.
@@ -83,11 +83,12 @@ impl Words<'_> {
         found.ok_or_else(|| format!("`{}` lacks {what}", self.action))
     }
 
-    /// A number from 0 on, also as 5e8.
+    /// A number of 0 or more; notations such as 5e8 are allowed.
     fn number(&self, at: usize, what: &str) -> Result<f64, String> {
         let word = self.word(at, what)?;
         let number = word.parse::<f64>().ok().filter(|number| (0.0..=1e18).contains(number));
-        number.ok_or_else(|| format!("`{}`: {what} {} is no number of 0 to 1e18", self.action, clip(word)))
+        number
+            .ok_or_else(|| format!("`{}`: {what} {} is not a number from 0 to 1e18", self.action, clip(word)))
     }
 
     fn rank(&self, at: usize, what: &str) -> Result<u32, String> {
@@ -96,7 +97,7 @@ impl Words<'_> {
             return Ok(ANY);
         }
         let rank = word.parse::<u32>().ok().filter(|&rank| rank != ANY);
-        rank.ok_or_else(|| format!("`{}`: {what} {} is no rank", self.action, clip(word)))
+        rank.ok_or_else(|| format!("`{}`: {what} {} is not a rank", self.action, clip(word)))
     }
 
     fn tag(&self, at: usize) -> Result<u32, String> {
@@ -105,17 +106,19 @@ impl Words<'_> {
             return Ok(ANY);
         }
         let tag = word.parse::<u32>().ok().filter(|&tag| tag < COLLECTIVE_TAGS);
-        tag.ok_or_else(|| format!("`{}`: tag {} is not of 0 to 2147483647", self.action, clip(word)))
+        tag.ok_or_else(|| {
+            format!("`{}`: tag {} is not a number from 0 to 2147483647", self.action, clip(word))
+        })
     }
 
-    /// Bytes of an element: of the type that is named there, or the default.
+    /// Size of an element in bytes: of the data type given there, or the default.
     fn element(&self, at: usize) -> Result<u64, String> {
         let Some(word) = self.words.get(at) else { return Ok(self.default_size) };
         let size = word.parse().ok().and_then(type_size);
-        size.ok_or_else(|| format!("`{}`: {} is no known data type", self.action, clip(word)))
+        size.ok_or_else(|| format!("`{}`: {} is not a known data type", self.action, clip(word)))
     }
 
-    /// Bytes of a count and a type.
+    /// Total bytes of a count and a type.
     fn bytes(&self, count: usize, kind: usize) -> Result<u64, String> {
         let bytes = self.number(count, "a count")? * self.element(kind)? as f64;
         Ok(bytes.round() as u64)
@@ -135,7 +138,7 @@ impl Words<'_> {
     }
 }
 
-/// A collective operation of an action: root, sizes, and operations computed at its end.
+/// Parameters of a collective operation: root, sizes, and number of operations computed at its end.
 struct Parts {
     operation: Collective,
     root: u32,
@@ -154,7 +157,7 @@ impl Process {
         Self { sequence: Sequence::new(rank), open: Vec::new(), default_size: 1, caught: false }
     }
 
-    /// Does what a line says.
+    /// Executes the action of a line.
     pub(super) fn act(
         &mut self,
         build: &mut TraceBuilder,
@@ -187,7 +190,9 @@ impl Process {
                 }
             }
             "waitany" => {
-                return Err("`waitany` is not read: which request it found is not told".to_owned().into());
+                return Err("`waitany` is not supported: the trace does not say which request completed"
+                    .to_owned()
+                    .into());
             }
             _ => {
                 let parts = collective(&lower, &words, ranks)?;
@@ -201,8 +206,8 @@ impl Process {
         let sends = action.ends_with("send");
         let peer = words.rank(0, if sends { "a destination" } else { "a source" })?;
         let tag = words.tag(1)?;
-        let whatever = !sends && words.words.get(2) == Some(&"-1");
-        let bytes = if whatever { ANY_SIZE } else { words.bytes(2, 3)? };
+        let any_size = !sends && words.words.get(2) == Some(&"-1");
+        let bytes = if any_size { ANY_SIZE } else { words.bytes(2, 3)? };
         let operation = if sends {
             if peer == ANY || tag == ANY {
                 return Err(format!("`{action}`: a message goes to one rank, with one tag").into());
@@ -260,7 +265,7 @@ impl Process {
     }
 }
 
-/// Reads a collective operation.
+/// Parses a collective operation.
 fn collective(action: &str, words: &Words<'_>, ranks: u32) -> Result<Parts, String> {
     let n = ranks as usize;
     let rest = |from: usize| words.words.len().saturating_sub(from);
@@ -287,7 +292,7 @@ fn collective(action: &str, words: &Words<'_>, ranks: u32) -> Result<Parts, Stri
             parts(Collective::Scatter, words.root(1 + n)?, Owned::Each(blocks))
         }
         "allgatherv" => {
-            // Displacements may stand before the types: with two ranks, two words are types.
+            // Displacements may precede the types: with two ranks, two words are types.
             let displaced = rest(1 + n) >= n && rest(1 + n) != 2;
             let kind = 1 + n + if displaced { n } else { 0 };
             parts(Collective::AllGather, 0, Owned::Each(words.list(1, ranks, kind + 1)?))
@@ -301,6 +306,6 @@ fn collective(action: &str, words: &Words<'_>, ranks: u32) -> Result<Parts, Stri
             let recvs = words.list(2 + n, ranks, 3 + 2 * n)?;
             parts(Collective::AllToAll, 0, Owned::Matrix(sends, recvs))
         }
-        _ => Err(format!("{} is no action that is read: see smpi_replay of SimGrid", clip(words.action))),
+        _ => Err(format!("{} is not a supported action: see smpi_replay of SimGrid", clip(words.action))),
     }
 }

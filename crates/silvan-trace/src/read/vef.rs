@@ -1,4 +1,4 @@
-//! VEF traces: messages with what each waits for. Record by record, or whole.
+//! VEF traces: messages with their dependencies. They are read record by record, or as a whole.
 //!
 //! ```text
 //! VEF tasks messages communicators global_collectives local_collectives onlySend(TRUE|FALSE)
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Dependency 0: at `time`; 1: `time` after message `of` was sent; 2: after it was received; 3: after the
-//! task has done its part in the collective operation `of`. The grammar is that of VEF-TraceLIB.
+//! task has completed its part of the collective operation `of`. The grammar is that of VEF-TraceLIB.
 
 use super::vef_graph::Graph;
 use crate::collective::Collective;
@@ -28,20 +28,20 @@ pub struct Header {
     pub communicators: u64,
     /// Number of collective operations.
     pub collectives: u64,
-    /// Number of parts of tasks in them.
+    /// Total number of task records of collective operations.
     pub parts: u64,
 }
 
-/// What a record waits for.
+/// The dependency of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
-    /// Nothing: it starts at a time.
+    /// None: it starts at a given time.
     Time,
-    /// A message to be sent.
+    /// A message was sent.
     Sent(u64),
-    /// A message to be received.
+    /// A message was received.
     Received(u64),
-    /// The task's own part in a collective operation.
+    /// The task has completed its part of a collective operation.
     Collective(u64),
 }
 
@@ -54,35 +54,35 @@ pub enum Record {
     Message {
         /// Its number.
         id: u64,
-        /// Who sends it.
+        /// The sending task.
         source: u32,
-        /// Who receives it.
+        /// The receiving task.
         destination: u32,
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
-        /// What it waits for, and how many units of time after that.
+        /// Its dependency, and the number of time units after it.
         after: (After, u64),
     },
-    /// The part of a task in a collective operation.
+    /// One task of a collective operation.
     Part {
         /// Number of the operation.
         id: u64,
         /// The communicator.
         communicator: u64,
-        /// What is done.
+        /// The operation.
         operation: Collective,
         /// The task.
         task: u32,
         /// Bytes sent.
         sent: u64,
-        /// Bytes received, or how `sent` is meant in an all-to-all.
+        /// Bytes received, or a code that defines the meaning of `sent` in an all-to-all.
         received: u64,
-        /// What it waits for, and how many units of time after that.
+        /// Its dependency, and the number of time units after it.
         after: (After, u64),
     },
 }
 
-/// In the order of their numbers.
+/// Operations in the order of their codes.
 const OPERATIONS: [Collective; 8] = [
     Collective::Broadcast,
     Collective::Reduce,
@@ -94,7 +94,7 @@ const OPERATIONS: [Collective; 8] = [
     Collective::AllToAll,
 ];
 
-/// The records of a file, one by one: it may be larger than memory.
+/// The records of a file, one by one, because the file may be larger than memory.
 pub struct Records<'r> {
     source: Source<'r>,
     /// The first line.
@@ -108,17 +108,18 @@ impl<'r> Records<'r> {
     /// Reads the first line.
     ///
     /// # Errors
-    /// It is not that of a VEF trace.
+    /// If it is not the first line of a VEF trace.
     pub fn new(mut source: Source<'r>) -> Result<Self, TraceError> {
         let line = source.next_line()?.unwrap_or_default().to_owned();
         let header = header(&line).map_err(|message| source.error(message))?;
         Ok(Self { source, header, messages: 0, communicators: 0, parts: 0 })
     }
 
-    /// The next record, with its line; `None` behind the last, when their numbers are as the first line says.
+    /// The next record with its line; `None` after the last one, if the number of records matches the first
+    /// line.
     ///
     /// # Errors
-    /// The line is wrong; there are fewer or more records than the first line says.
+    /// If the line is invalid, or the number of records differs from the first line.
     pub fn next_record(&mut self) -> Result<Option<(u64, Record)>, TraceError> {
         let tasks = self.header.tasks;
         let name = self.source.name.clone();
@@ -136,7 +137,7 @@ impl<'r> Records<'r> {
             };
             *count += 1;
             if *count > most {
-                let message = format!("more records of this kind than the {most} of the first line");
+                let message = format!("more records of this kind than the {most} declared in the first line");
                 return Err(TraceError::line(&name, number, message));
             }
             return Ok(Some((number, record)));
@@ -150,7 +151,7 @@ impl<'r> Records<'r> {
         match counts.into_iter().find(|(_, found, said)| found != said) {
             Some((what, found, said)) => Err(TraceError::new(
                 &name,
-                format!("the first line says {said} {what}, but there are {found}"),
+                format!("the first line declares {said} {what}, but there are {found}"),
             )),
             None => Ok(None),
         }
@@ -161,12 +162,12 @@ fn header(line: &str) -> Result<Header, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let ["VEF", tasks, messages, communicators, collectives, parts, only_send] = words[..] else {
         return Err(
-            "a VEF trace begins with `VEF tasks messages communicators collectives local_collectives TRUE|FALSE`"
+            "a VEF trace starts with `VEF tasks messages communicators collectives local_collectives TRUE|FALSE`"
                 .to_owned(),
         );
     };
     if !matches!(only_send, "TRUE" | "FALSE") {
-        return Err(format!("the last word is TRUE or FALSE, not {}", clip(only_send)));
+        return Err(format!("the last word must be TRUE or FALSE, not {}", clip(only_send)));
     }
     let tasks = number(tasks, "number of tasks")?;
     let known = u32::try_from(tasks).ok().filter(|tasks| (1..=MAX_RANKS).contains(tasks));
@@ -180,24 +181,24 @@ fn header(line: &str) -> Result<Header, String> {
 }
 
 fn number(word: &str, what: &str) -> Result<u64, String> {
-    word.parse().map_err(|_| format!("{what} {} is no whole number below 2^64", clip(word)))
+    word.parse().map_err(|_| format!("{what} {} is not a whole number below 2^64", clip(word)))
 }
 
 fn task(word: &str, tasks: u32) -> Result<u32, String> {
     let task = number(word, "task")?;
     let known = u32::try_from(task).ok().filter(|&task| task < tasks);
-    known.ok_or_else(|| format!("there is no task {task}; there are {tasks}"))
+    known.ok_or_else(|| format!("task {task} does not exist; there are {tasks} tasks"))
 }
 
 fn after(kind: &str, time: &str, of: &str) -> Result<(After, u64), String> {
     let named = || number(of, "dependency on");
     let after = match kind {
         "0" if of == "-1" => After::Time,
-        "0" => return Err(format!("what depends on nothing names -1, not {}", clip(of))),
+        "0" => return Err(format!("a record without dependency must name -1, not {}", clip(of))),
         "1" => After::Sent(named()?),
         "2" => After::Received(named()?),
         "3" => After::Collective(named()?),
-        _ => return Err(format!("a dependency is 0, 1, 2 or 3, not {}", clip(kind))),
+        _ => return Err(format!("a dependency must be 0, 1, 2 or 3, not {}", clip(kind))),
     };
     Ok((after, number(time, "time")?))
 }
@@ -216,7 +217,7 @@ fn record(line: &str, tasks: u32) -> Result<Record, String> {
     if let Some(id) = first.strip_prefix('G') {
         let [communicator, operation, who, sent, received, kind, time, of] = words[..] else {
             return Err(format!(
-                "a part of a collective has 9 words, `Gid comm op task sent received dep time of`; here are {}",
+                "a part of a collective has 9 words, `Gid comm op task sent received dep time of`; found {}",
                 words.len() + 1
             ));
         };
@@ -234,7 +235,7 @@ fn record(line: &str, tasks: u32) -> Result<Record, String> {
     }
     let [source, destination, bytes, kind, time, of] = words[..] else {
         return Err(format!(
-            "a message has 7 words, `id source destination bytes dep time of`; here are {}",
+            "a message has 7 words, `id source destination bytes dep time of`; found {}",
             words.len() + 1
         ));
     };
@@ -250,7 +251,7 @@ fn record(line: &str, tasks: u32) -> Result<Record, String> {
 /// Reads a whole trace.
 ///
 /// # Errors
-/// Where it is wrong, with the line.
+/// If the trace is invalid; the error has a line number.
 pub fn read(source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let name = source.name.clone();
     let mut records = Records::new(source)?;

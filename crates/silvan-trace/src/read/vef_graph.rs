@@ -1,4 +1,4 @@
-//! The records of a VEF trace as graphs of operations.
+//! Converts the records of a VEF trace to graphs of operations.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use crate::read::{Options, at_line};
 use crate::sequence::Sequence;
 use crate::trace::{COLLECTIVE_TAGS, Operation, Trace, TraceBuilder, When, scaled};
 
-/// A part of a task in a collective operation, kept until all parts are known.
+/// One task of a collective operation, kept until all tasks are known.
 struct Part {
     line: u64,
     task: u32,
@@ -25,7 +25,7 @@ struct Group {
     parts: Vec<Part>,
 }
 
-/// Something whose dependency may stand further down in the file.
+/// An operation whose dependency may follow later in the file.
 struct Waiting {
     line: u64,
     task: u32,
@@ -33,7 +33,7 @@ struct Waiting {
     after: After,
 }
 
-/// What has been read so far.
+/// The records read so far.
 pub(super) struct Graph<'o> {
     name: String,
     build: TraceBuilder,
@@ -41,12 +41,12 @@ pub(super) struct Graph<'o> {
     time_scale: f64,
     collectives: u64,
     communicators: HashMap<u64, Vec<u32>>,
-    /// Sender and receiver of each message, with their operations.
+    /// The send and receive operations of each message, with their ranks.
     messages: HashMap<u64, [(u32, u32); 2]>,
     groups: BTreeMap<u64, Group>,
-    /// Members of communicators and parts of collectives, which are kept until the end.
+    /// Number of members of communicators and of tasks in collectives, which are kept until the end.
     kept: u64,
-    /// What is behind a task's part in a collective operation.
+    /// The operation after a task's part of a collective operation.
     ends: HashMap<(u64, u32), u32>,
     waiting: Vec<Waiting>,
 }
@@ -85,21 +85,21 @@ impl<'o> Graph<'o> {
                 let mut sorted = members.clone();
                 sorted.sort_unstable();
                 if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-                    return Err(self.error(line, format!("task {} is twice in C{id}", twice[0])));
+                    return Err(self.error(line, format!("task {} appears twice in C{id}", twice[0])));
                 }
                 if self.communicators.insert(id, members).is_some() {
-                    return Err(self.error(line, format!("C{id} is described a second time")));
+                    return Err(self.error(line, format!("C{id} is defined twice")));
                 }
                 Ok(())
             }
             Record::Message { id, source, destination, bytes, after } => {
-                // Each message has a tag of its own: it is received where it belongs.
+                // Each message has a unique tag, so that its receive matches.
                 let tag = (id % u64::from(COLLECTIVE_TAGS)) as u32;
                 let send = self.push(line, source, Operation::send(destination, bytes, tag))?;
                 self.start(line, source, send, after)?;
                 let recv = self.push(line, destination, Operation::recv(source, bytes, tag))?;
                 if self.messages.insert(id, [(source, send), (destination, recv)]).is_some() {
-                    return Err(self.error(line, format!("message {id} is there a second time")));
+                    return Err(self.error(line, format!("message {id} is defined twice")));
                 }
                 Ok(())
             }
@@ -128,7 +128,7 @@ impl<'o> Graph<'o> {
         self.build.wait(task, later, earlier, When::Finish).map_err(at_line(&self.name, line))
     }
 
-    /// Lets an operation wait for its time and what that counts from.
+    /// Adds the dependency and the delay of an operation.
     fn start(&mut self, line: u64, task: u32, operation: u32, after: (After, u64)) -> Result<(), TraceError> {
         let (after, time) = after;
         let mut first = operation;
@@ -147,7 +147,7 @@ impl<'o> Graph<'o> {
         if groups.len() as u64 != self.collectives {
             let found = groups.len();
             let message =
-                format!("the first line says {} collectives, but there are {found}", self.collectives);
+                format!("the first line declares {} collectives, but there are {found}", self.collectives);
             return Err(TraceError::new(&self.name, message));
         }
         for (id, group) in groups {
@@ -175,10 +175,12 @@ impl<'o> Graph<'o> {
         self.build.finish().map_err(|error| TraceError::new(&name, error.to_string()))
     }
 
-    /// Puts the messages of a collective operation in place of its parts.
+    /// Replaces a collective operation by its messages.
     fn expand(&mut self, id: u64, group: &Group) -> Result<(), TraceError> {
         let Some(members) = self.communicators.get(&group.communicator).cloned() else {
-            return Err(self.error(group.line, format!("there is no communicator C{}", group.communicator)));
+            return Err(
+                self.error(group.line, format!("communicator C{} does not exist", group.communicator))
+            );
         };
         let place: HashMap<u32, usize> =
             members.iter().enumerate().map(|(place, &task)| (task, place)).collect();
@@ -189,11 +191,11 @@ impl<'o> Graph<'o> {
                 return Err(self.error(part.line, message));
             };
             if parts[at].replace(part).is_some() {
-                return Err(self.error(part.line, format!("G{id} has a second part of task {}", part.task)));
+                return Err(self.error(part.line, format!("G{id} has two records of task {}", part.task)));
             }
         }
         if let Some(missing) = parts.iter().position(Option::is_none) {
-            let message = format!("G{id} has no part of task {}", members[missing]);
+            let message = format!("G{id} has no record of task {}", members[missing]);
             return Err(self.error(group.line, message));
         }
         let parts: Vec<&Part> = parts.into_iter().flatten().collect();
@@ -229,15 +231,15 @@ impl<'o> Graph<'o> {
 enum Blocks {
     One(u64),
     Each(Vec<u64>),
-    /// All-to-all: what each task sends to each.
+    /// All-to-all: the bytes from each task to each task.
     Rows(Vec<u64>),
 }
 
-/// The root and the sizes of an operation from the bytes of its parts.
+/// Derives the root and the sizes of an operation from the bytes of its records.
 fn sizes(operation: Collective, parts: &[&Part]) -> Result<(u32, Blocks), String> {
     let sent: Vec<u64> = parts.iter().map(|part| part.sent).collect();
     let received: Vec<u64> = parts.iter().map(|part| part.received).collect();
-    // The root is the one that has bytes where the others have none.
+    // The root is the task that has bytes where the others have none.
     let root = |list: &[u64]| list.iter().position(|&bytes| bytes > 0).unwrap_or(0) as u32;
     Ok(match operation {
         Collective::Broadcast => (root(&sent), Blocks::One(sent[root(&sent) as usize])),
@@ -246,7 +248,7 @@ fn sizes(operation: Collective, parts: &[&Part]) -> Result<(u32, Blocks), String
         Collective::Scatter => (root(&sent), Blocks::Each(received)),
         Collective::AllGather => (0, Blocks::Each(sent)),
         Collective::AllToAll => {
-            // Where 1 byte is received, what is sent is for all together.
+            // If 1 byte is received, the sent bytes are the total for all tasks.
             let share = |(&sent, &received): (&u64, &u64)| match received {
                 1 => sent.div_ceil(parts.len() as u64),
                 _ => sent,
@@ -257,7 +259,10 @@ fn sizes(operation: Collective, parts: &[&Part]) -> Result<(u32, Blocks), String
         }
         _ => {
             if let Some(other) = sent.iter().find(|&&bytes| bytes != sent[0]) {
-                return Err(format!("tasks send {} and {other} bytes; all send as much", sent[0]));
+                return Err(format!(
+                    "tasks send {} and {other} bytes; all must send the same number",
+                    sent[0]
+                ));
             }
             (0, Blocks::One(sent[0]))
         }

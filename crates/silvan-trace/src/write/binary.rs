@@ -1,4 +1,4 @@
-//! GOAL, binary. The layout is told in [`crate::read::goal_binary`].
+//! Writes binary GOAL. [`crate::read::goal_binary`] documents the layout.
 
 use std::io::{Result, Write};
 
@@ -6,10 +6,10 @@ use super::Lanes;
 use crate::read::goal_binary::{COOKIE, RECORD};
 use crate::trace::{Kind, Operation, Trace, When};
 
-/// Writes a trace in the binary form.
+/// Writes a trace in binary form.
 ///
 /// # Errors
-/// Those of `out`; a rank whose delays find no cpu.
+/// As `out`; and if no cpu is available for the delays of a rank.
 pub fn binary(trace: &Trace, out: &mut impl Write) -> Result<()> {
     out.write_all(&COOKIE.to_le_bytes())?;
     out.write_all(&trace.ranks().to_le_bytes())?;

@@ -1,7 +1,7 @@
 //! Writers of GOAL, text and binary.
 //!
-//! GOAL has no delays that need no cpu: each becomes a `calc` on a cpu that the rank does not use, in turn.
-//! Only where more delays than there are such cpus run at once does one wait for another.
+//! GOAL has no delays that need no cpu: each delay becomes a `calc` on one of the unused cpus of the rank,
+//! in turn. Delays wait for each other only if more of them run concurrently than there are unused cpus.
 
 mod binary;
 mod text;
@@ -11,20 +11,20 @@ pub use text::text;
 
 use crate::trace::{Kind, Operation, Trace};
 
-/// Where the delays of a rank go.
+/// Distributes the delays of a rank over unused cpus.
 struct Lanes {
-    /// The cpu of delays of no length: they hold nobody up.
+    /// The cpu for delays of zero length, which block no other operation.
     first: u8,
-    /// How many cpus there are for the others.
+    /// Number of cpus for the other delays.
     count: u8,
     next: u8,
 }
 
 impl Lanes {
-    /// Of a rank.
+    /// The unused cpus of a rank.
     ///
     /// # Errors
-    /// The rank has delays and uses all cpus but one, or all.
+    /// If the rank has delays but fewer than two unused cpus.
     fn new(trace: &Trace, rank: u32) -> Result<Self, String> {
         let operations = || trace.of_rank(rank).map(|at| trace.operation(at));
         let used = operations().filter(|operation| operation.kind != Kind::Delay);
@@ -32,13 +32,13 @@ impl Lanes {
         let delays = operations().any(|operation| operation.kind == Kind::Delay);
         if delays && highest >= 254 {
             return Err(format!(
-                "rank {rank} uses cpu {highest}: delays need two above, and GOAL's end at 255"
+                "rank {rank} uses cpu {highest}: delays need two higher cpu numbers, but the largest in GOAL is 255"
             ));
         }
         Ok(Self { first: highest.saturating_add(1), count: 254u8.saturating_sub(highest), next: 0 })
     }
 
-    /// The operation as GOAL can have it.
+    /// The operation in a form that GOAL supports.
     fn written(&mut self, operation: Operation) -> Operation {
         if operation.kind != Kind::Delay {
             return operation;

@@ -1,4 +1,4 @@
-//! GOAL, text.
+//! Writes GOAL text.
 
 use std::io::{Result, Write};
 
@@ -8,7 +8,7 @@ use crate::trace::{ANY, Kind, Operation, Trace, When};
 /// Writes a trace as text.
 ///
 /// # Errors
-/// Those of `out`; a rank whose delays find no cpu.
+/// As `out`; and if no cpu is available for the delays of a rank.
 pub fn text(trace: &Trace, out: &mut impl Write) -> Result<()> {
     writeln!(out, "num_ranks {}", trace.ranks())?;
     for rank in 0..trace.ranks() {
@@ -19,7 +19,8 @@ pub fn text(trace: &Trace, out: &mut impl Write) -> Result<()> {
             write!(out, "l{}: ", at - first)?;
             operation(out, lanes.written(trace.operation(at)))?;
         }
-        // Behind all operations: a dependency may lead back, and both its labels must be known.
+        // After all operations: a dependency may refer to a later operation, but both labels must be
+        // defined before.
         for at in trace.of_rank(rank) {
             for (when, word) in [(When::Finish, "requires"), (When::Start, "irequires")] {
                 for later in trace.successors(at, when) {

@@ -343,7 +343,7 @@ mod tests {
         let mut states = Vec::new();
         for bytes in [8192, 8193, 5000, 4097, 4096, 8000, 9000] {
             rule.queue_changed(&mut port, &fill(0, bytes, bytes, 1), || true);
-            states.push(port.is_congested());
+            states.push(port.congested);
         }
         assert_eq!(states, [false, true, true, true, false, false, true]);
         assert_eq!(port.entered, 2);
@@ -355,12 +355,12 @@ mod tests {
         let rule = rule(&fecn);
         let mut victim = port(&rule);
         rule.queue_changed(&mut victim, &fill(0, 2000, 2000, 1), || false);
-        assert!(!victim.is_congested(), "without credits a port is a victim");
+        assert!(!victim.congested, "without credits a port is a victim");
         rule.queue_changed(&mut victim, &fill(0, 2000, 2000, 1), || true);
-        assert!(victim.is_congested(), "it enters as soon as it has credits");
+        assert!(victim.congested, "it enters as soon as it has credits");
         let mut masked = rule.port(80, true, Stream::new(1, "marking", 0));
         rule.queue_changed(&mut masked, &fill(0, 2000, 2000, 1), || false);
-        assert!(masked.is_congested(), "Victim_Mask");
+        assert!(masked.congested, "Victim_Mask");
     }
 
     #[test]
@@ -375,7 +375,7 @@ mod tests {
             let rule = rule(&with(mapping));
             let mut port = port(&rule);
             rule.queue_changed(&mut port, &change, || true);
-            port.is_congested()
+            port.congested
         };
         let spread = fill(3, 2048, 6144, 3);
         assert!(!enters(FillMapping::Each, spread));
@@ -387,9 +387,9 @@ mod tests {
         rule.queue_changed(&mut port, &fill(2, 5000, 9000, 2), || true);
         rule.queue_changed(&mut port, &fill(70, 5000, 9000, 2), || true);
         rule.queue_changed(&mut port, &fill(2, 0, 5000, 1), || true);
-        assert!(port.is_congested(), "queue 70 is still above");
+        assert!(port.congested, "queue 70 is still above");
         rule.queue_changed(&mut port, &fill(70, 0, 0, 0), || true);
-        assert!(!port.is_congested());
+        assert!(!port.congested);
     }
 
     #[test]

@@ -1,20 +1,21 @@
-//! The route cache of an input port (the paper's PRC).
+//! The route cache of an input port (PRC in the paper).
 
 use rustc_hash::FxHashMap;
 
-/// What names a flow while it lasts: the paper's GCID. One connection has one flow at a time.
+/// The identifier of a flow during its lifetime (GCID in the paper). One connection has at most one flow at
+/// a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
     /// Sending host.
     pub source: u32,
     /// Receiving host.
     pub destination: u32,
-    /// Which of the source's connections.
+    /// Number of the connection of the source.
     pub connection: u32,
 }
 
-/// The output ports of the flows that came in by one port and left the default. What has no
-/// entry takes the default port, so its size is a matter of quality alone.
+/// The output ports of the flows that arrived at one port and do not use the default port. Flows without an
+/// entry use the default port, so the size affects only the quality of routes.
 #[derive(Debug, Clone)]
 pub struct RouteCache {
     entries: FxHashMap<FlowKey, u16>,
@@ -22,10 +23,10 @@ pub struct RouteCache {
 }
 
 impl RouteCache {
-    /// An empty cache of so many entries; without a number, of as many as there are.
+    /// An empty cache with a given capacity; without one, the cache is unlimited.
     #[must_use]
     pub fn new(capacity: Option<u32>) -> Self {
-        // The map grows as it is filled: a capacity costs nothing by itself.
+        // The map grows as it is filled, so a large capacity uses no memory by itself.
         Self { entries: FxHashMap::default(), capacity: capacity.map_or(usize::MAX, |c| c as usize) }
     }
 
@@ -36,7 +37,7 @@ impl RouteCache {
         self.entries.get(&key).copied()
     }
 
-    /// Whether no flow more can be entered.
+    /// Whether no more flows can be added.
     #[must_use]
     #[inline]
     pub fn is_full(&self) -> bool {
@@ -55,7 +56,7 @@ impl RouteCache {
         self.entries.is_empty()
     }
 
-    /// Enters a flow; false, and nothing done, if the cache is full.
+    /// Adds a flow; returns false without any change if the cache is full.
     pub fn insert(&mut self, key: FlowKey, port: u16) -> bool {
         let fits = !self.is_full() || self.entries.contains_key(&key);
         if fits {
@@ -64,12 +65,12 @@ impl RouteCache {
         fits
     }
 
-    /// Forgets a flow; gives the port it had.
+    /// Removes a flow; returns its port.
     pub fn remove(&mut self, key: FlowKey) -> Option<u16> {
         self.entries.remove(&key)
     }
 
-    /// Forgets all flows.
+    /// Removes all flows.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
@@ -84,22 +85,22 @@ mod tests {
     }
 
     #[test]
-    fn a_full_cache_takes_nothing_more() {
+    fn a_full_cache_accepts_no_more_flows() {
         let mut cache = RouteCache::new(Some(2));
         assert!(cache.is_empty() && cache.insert(key(0), 7) && cache.insert(key(1), 8));
         assert!(cache.is_full());
-        assert!(!cache.insert(key(2), 9), "there is no room");
+        assert!(!cache.insert(key(2), 9), "the cache is full");
         assert!(cache.insert(key(1), 3), "an entry is replaced");
         assert_eq!([0, 1, 2].map(|c| cache.get(key(c))), [Some(7), Some(3), None]);
         assert_eq!((cache.remove(key(0)), cache.remove(key(0))), (Some(7), None));
-        assert!(cache.insert(key(2), 9), "an erased entry makes room");
+        assert!(cache.insert(key(2), 9), "a removed entry can be reused");
         assert_eq!(cache.len(), 2);
         cache.clear();
         assert!(cache.is_empty());
     }
 
     #[test]
-    fn capacities_may_be_none_and_nothing() {
+    fn capacities_may_be_unlimited_or_zero() {
         assert!(RouteCache::new(Some(0)).is_full());
         let mut endless = RouteCache::new(None);
         assert!((0..1000).all(|c| endless.insert(key(c), 1)) && !endless.is_full());

@@ -1,5 +1,5 @@
-//! Contention of random permutations (SYSTOR 2009, figure 5): every host sends one flow, no two to
-//! the same host, and each flow is asked how many flows share its worst link.
+//! Contention of random permutations (SYSTOR 2009, figure 5): every host sends one flow, no two of them to
+//! the same host. The contention of a flow is the number of flows on its most loaded link.
 
 use silvan_engine::random::Stream;
 
@@ -8,44 +8,43 @@ use super::flow_level::{FlowLevel, Hop};
 use super::state::Flow;
 use crate::routing::RoutingError;
 
-/// What came of one permutation.
+/// Result of one permutation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contention {
-    /// Flows; hosts that the permutation maps to themselves send none.
+    /// Number of flows; hosts that the permutation maps to themselves send none.
     pub flows: u32,
-    /// The most flows on any link that is used.
+    /// Largest number of flows on a used link.
     pub maximum: u32,
-    /// Sum over flows of the most flows on any link of their route.
+    /// Sum over all flows of the largest number of flows on a link of their route.
     pub sum: u64,
-    /// Sum over flows of the switches crossed.
+    /// Sum over all flows of the number of switches crossed.
     pub switches: u64,
 }
 
 impl Contention {
-    /// Average over flows of the most flows on any link of their route; 0 without flows.
+    /// Average over all flows of the largest number of flows on a link of their route; 0 without flows.
     #[must_use]
     pub fn mean(&self) -> f64 {
         if self.flows == 0 { 0.0 } else { self.sum as f64 / f64::from(self.flows) }
     }
 
-    /// Switches crossed by a flow on average; 0 without flows.
+    /// Average number of switches crossed by a flow; 0 without flows.
     #[must_use]
     pub fn mean_switches(&self) -> f64 {
         if self.flows == 0 { 0.0 } else { self.switches as f64 / f64::from(self.flows) }
     }
 }
 
-/// Permutations drawn from a seed. Number `n` is the same on every network of as many hosts, so
-/// that networks can be compared permutation by permutation, in any number of processes.
+/// Random permutations derived from a seed. Permutation `n` is the same on every network with the same
+/// number of hosts, so networks can be compared per permutation, with any number of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permutations {
-    /// From which all of them are drawn.
+    /// The seed of all permutations.
     pub seed: u64,
 }
 
 impl Permutations {
-    /// The flows of permutation number `number` in the order in which they are set up, which is
-    /// random as well.
+    /// The flows of permutation `number` in the order in which they are set up, which is also random.
     #[must_use]
     pub fn flows(self, hosts: u32, number: u64) -> Vec<Flow> {
         let mut destinations: Vec<u32> = (0..hosts).collect();
@@ -60,10 +59,10 @@ impl Permutations {
         flows
     }
 
-    /// Sets one permutation up on a network, which is emptied before.
+    /// Sets up one permutation on a network, which is cleared first.
     ///
     /// # Errors
-    /// None on a network as [`FlowLevel::new`] makes them.
+    /// None on a network created by [`FlowLevel::new`].
     pub fn contention(self, network: &mut FlowLevel, number: u64) -> Result<Contention, RoutingError> {
         network.clear();
         let flows = self.flows(network.hosts(), number);
@@ -73,7 +72,7 @@ impl Permutations {
             network.set_up(flow, &mut hops)?;
             ends.push(hops.len());
         }
-        // Only now: a flow shares its links also with those that came after it.
+        // Computed at the end, because a flow also shares its links with later flows.
         let mut found =
             Contention { flows: flows.len() as u32, switches: hops.len() as u64, ..Contention::default() };
         let mut begin = 0;
@@ -132,13 +131,13 @@ mod tests {
         assert!(ratios.iter().all(|ratio| (0.95..1.05).contains(ratio)), "{ratios:?}");
         let [maximum, mean] = averages(2, Heuristic::FlowCount, None);
         assert!(maximum < 0.65 * fixed[0] && mean < 0.85 * fixed[1], "{maximum} {mean} {fixed:?}");
-        assert_eq!([maximum, mean], averages(2, Heuristic::Bytes, None), "flows are alike");
+        assert_eq!([maximum, mean], averages(2, Heuristic::Bytes, None), "all flows have the same size");
         let [drawn, _] = averages(2, Heuristic::Random, None);
         assert!(drawn > 1.3 * maximum, "{drawn}");
     }
 
     #[test]
-    fn small_caches_give_less() {
+    fn small_caches_reduce_the_benefit() {
         let means = [Some(0), Some(1), None].map(|cache| averages(2, Heuristic::FlowCount, cache)[1]);
         assert!(means.is_sorted_by(|a, b| a > b), "{means:?}");
     }

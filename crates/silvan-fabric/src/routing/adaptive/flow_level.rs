@@ -1,5 +1,5 @@
-//! Whole networks at the level of flows: each is set up on a network that the ones before have
-//! filled. No packets, no time.
+//! Whole networks at flow level: each flow is set up in a network with the previous flows. There are no
+//! packets and no time.
 
 use super::cache::FlowKey;
 use super::heuristic::Heuristic;
@@ -13,26 +13,26 @@ use crate::topology::{End, NodeRef, Topology, Wiring};
 pub struct Hop {
     /// Index of the switch.
     pub switch: u32,
-    /// Where the flow came in.
+    /// Input port of the flow.
     pub input: u16,
-    /// Where it goes out.
+    /// Output port of the flow.
     pub port: u16,
 }
 
-/// A network and the flows that are set up in it.
+/// A network and the flows set up in it.
 #[derive(Debug, Clone)]
 pub struct FlowLevel {
     wiring: Wiring,
     tables: AdaptiveTables,
     states: Vec<SwitchState>,
-    /// Flows of each sending host.
+    /// Number of flows of each sending host.
     sending: Vec<u32>,
     heuristic: Heuristic,
 }
 
 impl FlowLevel {
-    /// An empty network. `cache_entries` bounds each route cache; 0 is routing by default ports
-    /// alone, and without a number there is no bound.
+    /// An empty network. `cache_entries` limits each route cache; 0 means routing by default ports only,
+    /// `None` means no limit.
     ///
     /// # Errors
     /// As [`AdaptiveTables::new`].
@@ -59,13 +59,13 @@ impl FlowLevel {
         &self.tables
     }
 
-    /// What the switches remember.
+    /// The states of the switches.
     #[must_use]
     pub fn states(&self) -> &[SwitchState] {
         &self.states
     }
 
-    /// Sets a flow up and appends its hops to `path`.
+    /// Sets up a flow and appends its hops to `path`.
     ///
     /// # Errors
     /// [`RoutingError::BadHost`] for a source or destination that does not exist.
@@ -96,7 +96,7 @@ impl FlowLevel {
         Ok(path)
     }
 
-    /// Ends a flow that was set up.
+    /// Removes a flow that was set up.
     ///
     /// # Errors
     /// As [`FlowLevel::set_up`].
@@ -111,8 +111,8 @@ impl FlowLevel {
         Ok(())
     }
 
-    /// The contention that a flow from host `source` along `path` experiences now: the most flows
-    /// on any link of its route, itself among them.
+    /// The contention of a flow from host `source` along `path` in the current state: the largest number of
+    /// flows on a link of its route, including the flow itself.
     #[must_use]
     pub fn contention(&self, source: u32, path: &[Hop]) -> u32 {
         let own = self.sending.get(source as usize).copied().unwrap_or(0);
@@ -120,15 +120,15 @@ impl FlowLevel {
         flows.fold(own, u32::max)
     }
 
-    /// Forgets all flows.
+    /// Removes all flows.
     pub fn clear(&mut self) {
         self.states.iter_mut().for_each(SwitchState::clear);
         self.sending.fill(0);
     }
 }
 
-/// Goes from host to host; `step` says by which port each switch is left, given where it was
-/// entered. Routes of generated trees end, see [`super::relation`].
+/// Follows a route from host to host; `step` returns the output port of each switch for an input port.
+/// Routes in generated trees end, see [`super::relation`].
 fn walk(wiring: &Wiring, key: FlowKey, mut step: impl FnMut(u32, u16) -> u16) -> Result<(), RoutingError> {
     let unknown = |host: u32| {
         let hosts = wiring.hosts.len();
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Sets up the first of a source's flows that is drawn the way up by this switch.
+    /// Sets up the first flow of a source that is randomly routed up through this switch.
     fn set_up_by(network: &mut FlowLevel, (source, destination): (u32, u32), top: u32) -> Vec<Hop> {
         let found = (0..200).find_map(|connection| {
             let flow = flow(source, destination, connection);
@@ -196,9 +196,9 @@ mod tests {
         found.unwrap()
     }
 
-    /// Two flows that meet on a link down, and the row that lets one of them by.
+    /// Two flows that would share a down link, and the row that lets one of them avoid it.
     #[test]
-    fn a_flow_steps_aside_where_the_way_down_is_taken() {
+    fn a_flow_uses_the_row_if_the_link_down_is_used() {
         for (width, contention, names) in
             [(0, 2, vec!["L1.3", "L2.1", "L1.2"]), (1, 1, vec!["L1.3", "L2.1", "L2.2", "L1.2"])]
         {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_do_not_exist_are_refused() {
+    fn hosts_that_do_not_exist_are_rejected() {
         let topology = ModifiedTree::new(2, 2, 1).build().unwrap();
         let mut network = FlowLevel::new(&topology, Heuristic::FlowCount, None).unwrap();
         let mut error = |f, t| network.set_up(&flow(f, t, 0), &mut Vec::new()).map_err(|e| e.to_string());
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(error(1, 1), Err("host number 1 sends to itself: there is no route".to_owned()));
     }
 
-    /// A tree, what its switches go by, what their caches hold, and flows: from, to, bytes.
+    /// A tree, the heuristic of its switches, the cache size, and flows: from, to, bytes.
     type Case = (ModifiedTree, Heuristic, Option<u32>, Vec<(u32, u32, u64)>);
 
     fn cases() -> impl Strategy<Value = Case> {
@@ -241,8 +241,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// Routes end where they should and meet no switch twice; data take them; what is torn
-        /// down leaves nothing behind.
+        /// Routes end at the destination and never visit a switch twice; data follow them; torn-down flows
+        /// leave no state.
         #[test]
         fn routes_are_simple_and_data_follow_them((tree, heuristic, cache, pairs) in cases()) {
             let topology = tree.build().unwrap();

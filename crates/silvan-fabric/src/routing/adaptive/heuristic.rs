@@ -1,4 +1,4 @@
-//! What makes one output port better than another.
+//! Criteria for the selection of output ports.
 
 use std::fmt;
 
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 use super::cache::FlowKey;
 use super::state::LinkLoad;
 
-/// By what a switch compares its own output links; the least wins. [`super::state::choose`] says
-/// which, where several are as good.
+/// The criterion by which a switch compares its output links; the lowest value wins.
+/// [`super::state::choose`] defines the selection among equal ports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Heuristic {
-    /// The number of flows on the link (the paper's).
+    /// The number of flows on the link (as in the paper).
     #[default]
     FlowCount,
-    /// The bytes that the flows on the link are to send.
+    /// The total bytes of the flows on the link.
     Bytes,
-    /// Nothing: one of the ports is drawn. What adaptivity must be better than.
+    /// None: a random port is selected. Adaptive routing must be better than this.
     Random,
 }
 
 impl Heuristic {
-    /// All of them.
+    /// All heuristics.
     pub const ALL: [Self; 3] = [Self::FlowCount, Self::Bytes, Self::Random];
 
-    /// How it is called in scenarios and in Python.
+    /// The name in scenarios and in Python.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Heuristic {
         }
     }
 
-    /// How bad a link is. `place` is the switch and its port.
+    /// The cost of a link. `place` is the switch and its port.
     #[inline]
     pub(super) fn measure(self, load: LinkLoad, place: (u32, u16), flow: FlowKey) -> u64 {
         match self {
@@ -53,19 +53,20 @@ impl fmt::Display for Heuristic {
     }
 }
 
-/// Which of several equal ports a flow takes at a switch, before it is reduced to their number.
+/// A number that selects among several equal ports for a flow at a switch, before reduction modulo their
+/// number.
 pub(super) fn tie_break(switch: u32, flow: FlowKey) -> u64 {
-    // No port has the number 0, so that this is none of the numbers of `Random`.
+    // No port has the number 0, so this differs from all numbers of `Random`.
     draw((switch, 0), flow)
 }
 
-/// A number that looks random and depends on nothing else, so that the choice remains a function
-/// of the switch and the flow, whoever asks and how often.
+/// A pseudorandom number that depends only on the arguments, so that the selection is a function of the
+/// switch and the flow, regardless of the order and number of calls.
 fn draw((switch, port): (u32, u16), flow: FlowKey) -> u64 {
     mixed([switch, u32::from(port), flow.source, flow.destination, flow.connection])
 }
 
-/// A number that looks random and depends on some words alone (`SplitMix64`).
+/// A pseudorandom number that depends only on the given words (`SplitMix64`).
 pub(crate) fn mixed<const N: usize>(words: [u32; N]) -> u64 {
     words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, &word| {
         let mut z = (hash ^ u64::from(word)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_are_even() {
+    fn pseudorandom_numbers_are_uniform() {
         let mut lowest = [0; 4];
         for source in 0..4000 {
             let flow = FlowKey { source, destination: 9, connection: 0 };

@@ -1,22 +1,22 @@
-//! Adaptive routing of flows (Zdornov and Birk, SYSTOR 2009, section 4): a packet goes ahead of a
-//! flow and chooses its way switch by switch, by what each switch knows itself; the flow's packets
-//! then all follow it, and so arrive in order.
+//! Adaptive routing per flow (Zdornov and Birk, SYSTOR 2009, section 4): a set-up packet precedes a flow
+//! and selects its route switch by switch, based on the local state of each switch. All packets of the flow
+//! follow this route and therefore arrive in order.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! | --- | --- |
 //! | [`table`] | the extended table of a switch: default and alternate ports per destination |
 //! | [`cache`] | the route cache of an input port: the flows that left the default |
-//! | [`heuristic`] | what makes one port better than another |
-//! | [`state`] | one switch: what it does with set-up, data and tear-down |
-//! | [`relation`] | all routes that can come of it: free of circles and of deadlock? |
+//! | [`heuristic`] | criteria for the selection of output ports |
+//! | [`state`] | one switch: its handling of set-up, data and tear-down packets |
+//! | [`relation`] | all possible routes: check for cycles and deadlock |
 //! | [`flow_level`] | whole networks, flow by flow, without packets or time |
-//! | [`contention`] | random permutations: how many flows share a flow's worst link |
+//! | [`contention`] | random permutations: the number of flows on a flow's most loaded link |
 //!
-//! # What is allowed
-//! Trees, plain or with horizontal links ([`crate::topology::modified_tree`]). A switch that is not
-//! above the destination may send up by any port. One that is above it may send down (one port),
-//! or sideways; the first switch of a row that a flow meets decides to which side, that with more
-//! switches left, and there is no turning back within the row:
+//! # Permitted routes
+//! Trees, plain or with horizontal links ([`crate::topology::modified_tree`]). A switch that is not above
+//! the destination can send up through any port. A switch above the destination can send down (one port) or
+//! sideways. The first switch of a row that a flow reaches determines the direction, towards the side with
+//! more switches; flows do not reverse within the row:
 //!
 //! ```text
 //!    |up/down                                          (a flow from elsewhere
@@ -26,15 +26,15 @@
 //!              v         v         v                    these, but only to the right
 //! ```
 //!
-//! A route is thus a climb, and then per level a walk to one side and a step down. No channel can
-//! come before itself in this order, so nothing waits in a circle; [`relation`] checks it.
+//! A route is thus a climb, followed on each level by hops to one side and one hop down. Channels are used
+//! only in this order, so there is no dependency cycle; [`relation`] verifies this.
 //!
-//! Nothing blocks and nothing is tried twice: if a route cache is full, the default port is taken.
-//! A switch has a counter per output link and caches of bounded size, whatever the number of flows.
+//! Set-up never blocks and is never repeated: if a route cache is full, the default port is used. A switch
+//! has one counter per output link and caches of limited size, regardless of the number of flows.
 //!
-//! A set-up packet that has reached the destination goes back on default ports and changes
-//! nothing on the way; that, and to start a flow only when the one before it on the same
-//! connection has arrived, is for the hosts.
+//! A set-up packet that has reached the destination returns on default ports without any effect on the
+//! route. The hosts implement this, and also ensure that a flow starts only after the previous flow on the
+//! same connection has arrived.
 
 pub mod cache;
 pub mod contention;

@@ -1,8 +1,8 @@
-//! All routes that adaptive routing can choose, whatever the load: do they end, do they meet a
-//! switch twice, can packets on them wait for each other in a circle?
+//! Checks all routes that adaptive routing can select, under any load: whether they end, whether they visit
+//! a switch twice, and whether packets can wait for each other in a cycle.
 //!
-//! As in [`crate::routing::deadlock`], a channel depends on those that a packet may ask for at its
-//! end; here these are several for a destination. No circle among them is enough to be free of
+//! As in [`crate::routing::deadlock`], a channel depends on the channels that a packet may request at its
+//! end; here there are several for a destination. The absence of cycles is sufficient for freedom from
 //! deadlock (Dally and Seitz 1987).
 
 use std::fmt;
@@ -12,10 +12,10 @@ use crate::routing::deadlock::{ChannelName, Dependencies, cycle_text, named};
 use crate::routing::graph::Network;
 use crate::topology::{NodeRef, Topology, Wiring};
 
-/// What is wrong with the routes that can be chosen.
+/// A fault of the possible routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// A route ends somewhere else than at the destination.
+    /// A route does not end at the destination.
     Astray {
         /// The last switch.
         switch: String,
@@ -24,38 +24,39 @@ pub enum Fault {
         /// The destination.
         to: String,
     },
-    /// A route comes back to a switch.
+    /// A route returns to a switch.
     Revisit {
         /// The switch.
         switch: String,
         /// The destination.
         to: String,
     },
-    /// Channels that can wait for each other.
-    Circle(Vec<ChannelName>),
+    /// Channels that can wait for each other in a cycle.
+    Cycle(Vec<ChannelName>),
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Astray { switch, port, to } => {
-                write!(f, "a route to host {to} goes astray at switch {switch}, port {port}")
+                write!(f, "a route to host {to} leads elsewhere at switch {switch}, port {port}")
             }
             Self::Revisit { switch, to } => {
-                write!(f, "a route to host {to} comes back to switch {switch}")
+                write!(f, "a route to host {to} returns to switch {switch}")
             }
-            Self::Circle(channels) => {
-                write!(f, "packets can wait for each other in a circle: {}", cycle_text(channels))
+            Self::Cycle(channels) => {
+                write!(f, "packets can wait for each other in a cycle: {}", cycle_text(channels))
             }
         }
     }
 }
 
-/// Checks all routes between all pairs of hosts. The time grows with hosts times the square of the
-/// ports, so this is for trees of some hundred hosts; larger ones are built alike.
+/// Checks all routes between all pairs of hosts. The time is proportional to the number of hosts and the
+/// square of the number of ports, so it is suitable for trees of some hundred hosts. Larger trees have the
+/// same structure.
 ///
 /// # Errors
-/// The first fault that is found.
+/// The first fault.
 pub fn check_relation(topology: &Topology, tables: &AdaptiveTables) -> Result<(), Fault> {
     let wiring = topology.wiring();
     let network = Network::new(topology, &wiring);
@@ -72,25 +73,25 @@ pub fn check_relation(topology: &Topology, tables: &AdaptiveTables) -> Result<()
         relation.no_revisit(to)?;
     }
     match Dependencies::of_one_lane(relation.waits).cycle(&network) {
-        Some(cycle) => Err(Fault::Circle(named(topology, &wiring, cycle))),
+        Some(cycle) => Err(Fault::Cycle(named(topology, &wiring, cycle))),
         None => Ok(()),
     }
 }
 
-/// A packet is at an input port of a switch: the slot of that port is its state.
+/// The state of a packet is the input port at which it is: the slot of that port.
 struct Relation<'a> {
     topology: &'a Topology,
     tables: &'a AdaptiveTables,
     wiring: &'a Wiring,
     network: &'a Network,
-    /// Bits of the ports that a channel waits for, by the slot of its sending port.
+    /// Bit set of the ports for which a channel waits, by the slot of its sending port.
     waits: Vec<Vec<u64>>,
-    /// The states that can follow each state on the way to one host; none for those not reached.
+    /// The states that can follow each state on routes to one host; `None` for states that are not reached.
     after: Vec<Option<Vec<usize>>>,
 }
 
 impl Relation<'_> {
-    /// Finds all states on the way to a host from all others.
+    /// Finds all states on routes to a host from all other hosts.
     fn explore(&mut self, to: u32) -> Result<(), Fault> {
         self.after.fill(None);
         let mut found: Vec<(usize, u16)> = Vec::new();
@@ -129,7 +130,7 @@ impl Relation<'_> {
         Ok(())
     }
 
-    /// Notes that what came in by one port can ask for another, which leads to a switch.
+    /// Records that a packet at an input port can request an output port that leads to a switch.
     fn wait(&mut self, switch: usize, input: u16, port: u16) {
         let peer = self.wiring.switches[switch][usize::from(input) - 1];
         let Some((NodeRef::Switch(before), by)) = peer.map(|(end, _)| (end.node, end.port)) else { return };
@@ -140,7 +141,7 @@ impl Relation<'_> {
         set[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// Looks from each state on whether its switch is met again.
+    /// Checks from each state whether its switch is visited again.
     fn no_revisit(&self, to: u32) -> Result<(), Fault> {
         let mut seen = vec![usize::MAX; self.after.len()];
         let mut stack = Vec::new();
@@ -162,7 +163,7 @@ impl Relation<'_> {
                             to: self.topology.hosts[to as usize].name.clone(),
                         });
                     }
-                    // What one state of the switch has looked at, another need not.
+                    // States searched from one input of the switch need not be searched again from another.
                     if std::mem::replace(&mut seen[next], switch) != switch {
                         stack.extend(self.after[next].iter().flatten());
                     }
@@ -181,7 +182,7 @@ mod tests {
     use crate::topology::modified_tree::ModifiedTree;
 
     #[test]
-    fn small_trees_are_free_of_circles() {
+    fn small_trees_have_no_cycles() {
         for (k, n) in [(2, 3), (2, 4), (3, 3), (4, 2), (4, 3), (5, 1)] {
             for width in 0..=3 {
                 let topology = ModifiedTree::new(k, n, width).build().unwrap();
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(check_relation(&topology, &AdaptiveTables::new(&topology).unwrap()), Ok(()));
     }
 
-    /// What comes from the left is let go left again.
+    /// Allows packets from the left to go back to the left.
     fn turned(names: &[&str]) -> Result<(), String> {
         let topology = ModifiedTree::new(2, 3, 1).build().unwrap();
         let mut tables = AdaptiveTables::new(&topology).unwrap();
@@ -215,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn turning_round_is_found() {
-        assert_eq!(turned(&["L3.2"]), Err("a route to host H1 comes back to switch L3.1".to_owned()));
+    fn reversing_routes_are_detected() {
+        assert_eq!(turned(&["L3.2"]), Err("a route to host H1 returns to switch L3.1".to_owned()));
     }
 
     #[test]
-    fn circles_are_named_port_by_port() {
-        // Only the circle is looked for: routes that come back would be found first.
+    fn cycles_are_reported_port_by_port() {
+        // Only cycles are checked here: routes that return would be found first.
         let topology = ModifiedTree::new(2, 3, 1).build().unwrap();
         let mut tables = AdaptiveTables::new(&topology).unwrap();
         for (name, side) in [("L3.1", Side::Right), ("L3.2", Side::Left)] {
@@ -241,21 +242,21 @@ mod tests {
         };
         relation.explore(0).unwrap();
         let cycle = Dependencies::of_one_lane(relation.waits).cycle(&network).unwrap();
-        let circle = Fault::Circle(named(&topology, &wiring, cycle));
+        let fault = Fault::Cycle(named(&topology, &wiring, cycle));
         assert_eq!(
-            circle.to_string(),
-            "packets can wait for each other in a circle: L3.1:3 -> L3.2:3, L3.2:3 -> L3.1:3"
+            fault.to_string(),
+            "packets can wait for each other in a cycle: L3.1:3 -> L3.2:3, L3.2:3 -> L3.1:3"
         );
     }
 
     #[test]
-    fn routes_that_lead_nowhere_are_found() {
+    fn routes_that_lead_elsewhere_are_detected() {
         let mut topology = ModifiedTree::new(2, 2, 1).build().unwrap();
         let tables = AdaptiveTables::new(&topology).unwrap();
         topology.links.retain(|link| topology_port(link.b) != ("L2.2", 1));
         assert_eq!(
             check_relation(&topology, &tables).map_err(|fault| fault.to_string()),
-            Err("a route to host H1 goes astray at switch L2.2, port 1".to_owned())
+            Err("a route to host H1 leads elsewhere at switch L2.2, port 1".to_owned())
         );
     }
 

@@ -1,45 +1,45 @@
-//! One switch: what it remembers, and what it does with set-up, data and tear-down packets.
+//! One switch: its state, and its handling of set-up, data and tear-down packets.
 //!
-//! All of it depends on this switch alone, so the same functions serve whole networks of flows
-//! ([`super::flow_level`]) and switches that see packets.
+//! Everything depends only on this switch, so the same functions are used for whole networks of flows
+//! ([`super::flow_level`]) and for simulated switches.
 
 use super::cache::{FlowKey, RouteCache};
 use super::heuristic::{Heuristic, tie_break};
 use super::table::ExtendedTable;
 
-/// A flow as its set-up packet announces it.
+/// A flow as announced by its set-up packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
-    /// Its name.
+    /// Its identifier.
     pub key: FlowKey,
-    /// Bytes it is to send.
+    /// Number of bytes that it will send.
     pub bytes: u64,
 }
 
-/// What is set up over an output link.
+/// The flows set up over an output link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkLoad {
-    /// Flows.
+    /// Number of flows.
     pub flows: u32,
-    /// Bytes of these flows.
+    /// Total bytes of these flows.
     pub bytes: u64,
 }
 
-/// What a switch remembers: a counter per output link and a cache per input port.
+/// State of a switch: a counter per output link and a cache per input port.
 #[derive(Debug, Clone)]
 pub struct SwitchState {
     loads: Vec<LinkLoad>,
     caches: Vec<RouteCache>,
 }
 
-/// The output port for the set-up packet of a flow that came in by port `input` (from 1). A
-/// function of the switch's own table and state, and of the flow.
+/// The output port for the set-up packet of a flow that arrived at port `input` (from 1). It is a function
+/// of the table and state of the switch and of the flow.
 ///
-/// Of several ports that are as good as each other, one is drawn where the way is up; where it is
-/// down, the default port is kept if it is among them, since a step aside makes the route longer.
-/// The paper does not say how ties end. Of the rules tried (the default port everywhere, a drawn
-/// one everywhere, this one) this fits its figure 5 best: nothing is gained without horizontal
-/// links, and with width 2 the maximum falls by 49 % and the average by 20 %.
+/// Among several equal ports, a random one is selected on the way up. On the way down, the default port is
+/// kept if it is among them, because a horizontal hop makes the route longer. The paper does not define
+/// tie-breaking. Of the rules tested (always the default port, always a random one, and this one), this
+/// rule agrees best with figure 5 of the paper: without horizontal links there is no gain, and with width 2
+/// the maximum falls by 49 % and the average by 20 %.
 #[must_use]
 pub fn choose(
     table: &ExtendedTable,
@@ -66,14 +66,14 @@ pub fn choose(
 }
 
 impl SwitchState {
-    /// A switch without flows. `cache_entries` bounds the cache of each input port.
+    /// The state of a switch without flows. `cache_entries` limits the cache of each input port.
     #[must_use]
     pub fn new(table: &ExtendedTable, cache_entries: Option<u32>) -> Self {
         let ports = usize::from(table.ports());
         Self { loads: vec![LinkLoad::default(); ports], caches: vec![RouteCache::new(cache_entries); ports] }
     }
 
-    /// What is set up over an output port (from 1); nothing for a port that does not exist.
+    /// The flows set up over an output port (from 1); none for a port that does not exist.
     #[must_use]
     #[inline]
     pub fn load(&self, port: u16) -> LinkLoad {
@@ -87,7 +87,7 @@ impl SwitchState {
         self.caches.get(usize::from(input).wrapping_sub(1))
     }
 
-    /// Routes a set-up packet: enters the flow and counts it. A flow that has an entry already
+    /// Routes a set-up packet: adds the flow to the cache and counts it. A flow that already has an entry
     /// keeps its port and is not counted again.
     pub fn set_up(&mut self, table: &ExtendedTable, input: u16, flow: &Flow, heuristic: Heuristic) -> u16 {
         if let Some(port) = self.cache(input).and_then(|cache| cache.get(flow.key)) {
@@ -106,7 +106,7 @@ impl SwitchState {
         port
     }
 
-    /// Routes a data packet: by the flow's entry, else by the default port.
+    /// Routes a data packet: by the entry of the flow, otherwise by the default port.
     #[must_use]
     #[inline]
     pub fn forward(&self, table: &ExtendedTable, input: u16, key: FlowKey) -> u16 {
@@ -114,7 +114,7 @@ impl SwitchState {
         cached.unwrap_or_else(|| table.default_port(key.destination))
     }
 
-    /// Routes a tear-down packet, as data, and erases the flow behind it.
+    /// Routes a tear-down packet like data, and removes the flow.
     pub fn tear_down(&mut self, table: &ExtendedTable, input: u16, flow: &Flow) -> u16 {
         let cache = self.caches.get_mut(usize::from(input).wrapping_sub(1));
         let cached = cache.and_then(|cache| cache.remove(flow.key));
@@ -126,14 +126,14 @@ impl SwitchState {
         port
     }
 
-    /// Whether it remembers nothing: no flow is set up over any link, and all caches are empty.
+    /// Whether no flow is set up over any link and all caches are empty.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.loads.iter().all(|load| *load == LinkLoad::default())
             && self.caches.iter().all(RouteCache::is_empty)
     }
 
-    /// Forgets all flows.
+    /// Removes all flows.
     pub fn clear(&mut self) {
         self.loads.fill(LinkLoad::default());
         self.caches.iter_mut().filter(|cache| !cache.is_empty()).for_each(RouteCache::clear);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_on_the_way_up_are_drawn() {
+    fn ties_on_the_way_up_are_broken_randomly() {
         let (table, count) = (leaf(), Heuristic::FlowCount);
         let empty = SwitchState::new(&table, None);
         let mut taken = [0; 4];
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_weigh_where_flows_do_not() {
+    fn bytes_decide_if_flow_counts_are_equal() {
         let table = leaf();
         for (heuristic, wanted) in [(Heuristic::FlowCount, 4), (Heuristic::Bytes, 1)] {
             let mut state = SwitchState::new(&table, None);
@@ -214,7 +214,7 @@ mod tests {
         let ports: Vec<u16> =
             flows.iter().map(|f| state.set_up(&table, 1, f, Heuristic::FlowCount)).collect();
         assert_eq!((5..=8).map(|p| state.load(p).flows).collect::<Vec<_>>(), [3; 4]);
-        // A set-up packet that comes again finds its entry, and is not counted twice.
+        // A repeated set-up packet finds its entry and is not counted twice.
         let entered = |f: &&Flow| state.cache(1).unwrap().get(f.key).is_some();
         let known: Vec<&Flow> = flows.iter().filter(entered).collect();
         assert!(known.len() > 3);
@@ -239,10 +239,10 @@ mod tests {
         let other = ports.iter().position(|port| *port != 6).unwrap();
         assert!(ports[other + 1..].iter().all(|port| *port == 6), "{ports:?}");
         assert_eq!(state.load(6).flows, 19, "flows without an entry are counted too");
-        // Another input port has a cache of its own.
+        // Another input port has a separate cache.
         assert_ne!(state.set_up(&table, 2, &flow(5, 20, 1), count), 6);
         state.tear_down(&table, 1, &flow(5, other as u32, 1));
-        assert_ne!(state.set_up(&table, 1, &flow(5, 21, 1), count), 6, "there is room again");
+        assert_ne!(state.set_up(&table, 1, &flow(5, 21, 1), count), 6, "the cache has a free entry again");
         state.clear();
         assert!(state.is_idle());
     }

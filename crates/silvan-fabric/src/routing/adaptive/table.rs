@@ -4,22 +4,22 @@ use crate::routing::d_mod_k::DModK;
 use crate::routing::{RoutingError, RoutingSpec, Tables};
 use crate::topology::{NodeRef, Pgft, Shape, Topology};
 
-/// Which ports may be taken instead of the default one.
+/// The ports that can be used instead of the default one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alternates {
-    /// The destination is not below: any port up.
+    /// The destination is not below: any up port.
     Up,
-    /// The destination is below: the ports to one neighbour in the row, which one by where the
-    /// packet came from.
+    /// The destination is below: the ports to one neighbor in the row, which depends on the input port of
+    /// the packet.
     Sideways,
 }
 
-/// What a switch knows of a destination.
+/// The entry of a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The port (from 1) that is taken unless another is better.
+    /// The port (from 1) that is used unless another one is better.
     pub default: u16,
-    /// The others.
+    /// The alternate ports.
     pub alternates: Alternates,
 }
 
@@ -30,8 +30,8 @@ pub(super) enum Side {
     Right,
 }
 
-/// The table of one switch (the paper's ERT), addressed by destination, with the lists of ports
-/// that its entries name.
+/// The table of one switch (ERT in the paper), indexed by destination, with the lists of ports to which its
+/// entries refer.
 #[derive(Debug, Clone)]
 pub struct ExtendedTable {
     switch: u32,
@@ -39,7 +39,7 @@ pub struct ExtendedTable {
     up: Vec<u16>,
     left: Vec<u16>,
     right: Vec<u16>,
-    /// For each input port (index = port - 1) the side to which what came in there may go on.
+    /// For each input port (index = port - 1), the side to which packets from that port may continue.
     pub(super) onward: Vec<Side>,
 }
 
@@ -56,7 +56,7 @@ impl ExtendedTable {
         self.onward.len() as u16
     }
 
-    /// The entry of a destination host, none for hosts that do not exist.
+    /// The entry of a destination host; `None` for hosts that do not exist.
     #[must_use]
     pub fn entry(&self, destination: u32) -> Option<Entry> {
         self.entries.get(destination as usize).copied()
@@ -69,15 +69,14 @@ impl ExtendedTable {
         self.entries.get(destination as usize).map_or(Tables::NO_ROUTE, |entry| entry.default)
     }
 
-    /// Whether packets for a destination go up from here, by any port: it is not below.
+    /// Whether packets for a destination go up from here, through any port, because it is not below.
     #[must_use]
     pub fn is_up(&self, destination: u32) -> bool {
         self.entry(destination).is_some_and(|entry| entry.alternates == Alternates::Up)
     }
 
-    /// The default port, and all ports that may be taken instead of it (the default one may be
-    /// among them), for a packet that came in by port `input` (from 1). Without an entry the port
-    /// is [`Tables::NO_ROUTE`].
+    /// The default port, and all ports that can be used instead (possibly including the default port), for
+    /// a packet that arrived at port `input` (from 1). Without an entry, the port is [`Tables::NO_ROUTE`].
     #[must_use]
     #[inline]
     pub fn candidates(&self, input: u16, destination: u32) -> (u16, &[u16]) {
@@ -105,12 +104,12 @@ impl AdaptiveTables {
     /// Tables of a fat tree, with or without horizontal links; default ports are those of D-mod-K.
     ///
     /// # Errors
-    /// [`RoutingError::Topology`] if the network is not sound, [`RoutingError::Unsuitable`] if it
-    /// is no generated fat tree.
+    /// [`RoutingError::Topology`] if the network is invalid, [`RoutingError::Unsuitable`] if it is not a
+    /// generated fat tree.
     pub fn new(topology: &Topology) -> Result<Self, RoutingError> {
         let Shape::FatTree(tree) = &topology.shape else {
             return Err(RoutingError::Unsuitable(format!(
-                "adaptive flow routing: {} is no generated fat tree; choose modified-k-ary-n-tree",
+                "adaptive flow routing: {} is not a generated fat tree; choose modified-k-ary-n-tree",
                 topology.name
             )));
         };
@@ -158,20 +157,20 @@ fn entries(tree: &Pgft, own: Place, default: Vec<u16>) -> Vec<Entry> {
     default.into_iter().enumerate().map(entry).collect()
 }
 
-/// Where a switch stands.
+/// The position of a switch in its row.
 #[derive(Clone, Copy)]
 struct Place {
     level: usize,
-    /// Which row of its level it is in.
+    /// Number of its row within the level.
     row_number: u64,
-    /// Where in the row, from the left.
+    /// Position in the row, from the left.
     at: u64,
-    /// Switches in the row.
+    /// Number of switches in the row.
     row: u64,
 }
 
 impl Place {
-    /// The side with more switches; the right one for one in the middle.
+    /// The side with more switches; the right side for a switch in the middle.
     fn longer_side(self) -> Side {
         if self.row - 1 - self.at >= self.at { Side::Right } else { Side::Left }
     }
@@ -205,18 +204,22 @@ mod tests {
         let topology = ModifiedTree::new(2, 3, 2).build().unwrap();
         let tables = AdaptiveTables::new(&topology).unwrap();
         let at = |name: &str| &tables.switches[topology.switch_named(name).unwrap() as usize];
-        // Host H8 is not below L1.1: up by its lowest digit, or by the other port up.
+        // Host H8 is not below L1.1: up by its lowest digit, or through the other up port.
         assert_eq!(at("L1.1").candidates(1, 7), (4, &[3, 4][..]));
-        assert_eq!(at("L1.1").candidates(1, 1), (2, &[][..]), "to a host there is one way");
-        // L2.1 is the left one of two, above H1 to H4: to the right, wherever from.
+        assert_eq!(at("L1.1").candidates(1, 1), (2, &[][..]), "there is one route to a host of the switch");
+        // L2.1 is the left one of two, above H1 to H4: to the right, from any input.
         assert_eq!(at("L2.1").candidates(1, 3), (2, &[5, 6][..]));
         assert_eq!(at("L2.1").candidates(3, 3), (2, &[5, 6][..]));
-        assert_eq!(at("L2.1").candidates(5, 3), (2, &[][..]), "from the right it must go down");
+        assert_eq!(at("L2.1").candidates(5, 3), (2, &[][..]), "a packet from the right must go down");
         assert_eq!(at("L2.2").candidates(1, 3), (2, &[5, 6][..]), "to the left");
-        // Four in a row: L3.2 has one to its left and two to its right.
+        // Four switches in a row: L3.2 has one to its left and two to its right.
         assert_eq!(at("L3.2").candidates(1, 7), (2, &[5, 6][..]));
         assert_eq!(at("L3.3").candidates(1, 7), (2, &[3, 4][..]));
-        assert_eq!(at("L3.3").candidates(3, 7), (2, &[5, 6][..]), "from the left it goes on to the right");
+        assert_eq!(
+            at("L3.3").candidates(3, 7),
+            (2, &[5, 6][..]),
+            "a packet from the left continues to the right"
+        );
         assert_eq!(at("L3.4").candidates(3, 7), (2, &[][..]), "the row ends");
         assert_eq!(at("L3.1").candidates(1, 8), (Tables::NO_ROUTE, &[][..]));
         assert_eq!(at("L3.1").candidates(0, 7), (2, &[][..]));
@@ -232,11 +235,11 @@ mod tests {
     }
 
     #[test]
-    fn other_networks_are_refused() {
+    fn other_networks_are_rejected() {
         let testbed = Dumbbell::default().build().unwrap();
         assert_eq!(
             AdaptiveTables::new(&testbed).map(|_| ()).map_err(|e| e.to_string()),
-            Err("adaptive flow routing: dumbbell 3 + 4 is no generated fat tree; choose modified-k-ary-n-tree"
+            Err("adaptive flow routing: dumbbell 3 + 4 is not a generated fat tree; choose modified-k-ary-n-tree"
                 .to_owned())
         );
     }

@@ -1,4 +1,4 @@
-//! From records to a topology: ends matched, names made unique, everything numbered.
+//! Builds a topology from records: matches link ends, makes names unique, numbers the nodes.
 
 use std::collections::HashMap;
 
@@ -9,20 +9,20 @@ use super::Options;
 use super::read::{Id, Node, Port};
 use crate::import::{ImportError, natural};
 
-/// A port by position: which node of the file, and its number there.
+/// A port: index of the node in the file, and port number.
 type Place = (usize, u16);
 
-/// Something that becomes a host or a switch.
+/// A node that becomes a host or a switch.
 struct Named<'a> {
     name: String,
     node: &'a Node<'a>,
-    /// The port that is the host; `None` for a switch.
+    /// The port that becomes the host; `None` for a switch.
     port: Option<&'a Port<'a>>,
     guid: Option<u64>,
     place: Place,
 }
 
-/// Builds the topology; see the notes on the module above.
+/// Builds the topology; see the documentation of the parent module.
 pub(in crate::import) fn topology(
     nodes: &[Node],
     origin: &str,
@@ -68,7 +68,7 @@ fn index_ports<'a>(nodes: &'a [Node<'a>], origin: &str) -> Result<HashMap<Place,
         for port in &node.links {
             if let Some(first) = ports.insert((index, port.number), port) {
                 let message = format!(
-                    "port {} of \"{}\" is already used in line {}; a port holds one link",
+                    "port {} of \"{}\" is already used in line {}; a port has one link",
                     port.number, node.description, first.line
                 );
                 return Err(ImportError::at(origin, port.line, message));
@@ -116,7 +116,7 @@ fn links(
     Ok(links)
 }
 
-/// The far end of a port line, and what is said of the link there.
+/// The far end of a port line, and what that end states about the link.
 fn far_end<'a>(
     nodes: &[Node],
     by_id: &HashMap<Id, usize>,
@@ -142,16 +142,16 @@ fn far_end<'a>(
         return fail(format!("{link}, which has ports 1 to {} (line {})", far.ports, far.line));
     }
     if (peer, port.peer_port) == (index, port.number) {
-        return fail(format!("{link}, itself; a link joins two ports"));
+        return fail(format!("{link}, itself; a link connects two ports"));
     }
     let Some(&back) = ports.get(&(peer, port.peer_port)) else {
         return fail(format!(
-            "{link}, where no link is described; each link must be described from both ends"
+            "{link}, which has no link in the file; each link must be described from both ends"
         ));
     };
     if back.peer_port != port.number || by_id.get(&back.peer) != Some(&index) {
         return fail(format!(
-            "{link}, but by line {} that port leads to port {} of \"{}\"; both ends must agree",
+            "{link}, but according to line {} that port leads to port {} of \"{}\"; both ends must agree",
             back.line, back.peer_port, back.peer_text
         ));
     }
@@ -191,7 +191,7 @@ fn named<'a>(
         for port in &node.links {
             let name = if node.links.len() > 1 { format!("{name}/{}", port.number) } else { name.clone() };
             let seen = by_id.get(&port.peer).and_then(|&peer| ports.get(&(peer, port.peer_port))?.peer_guid);
-            // Adapters number their ports' GUIDs from their own; ibsim relies on it.
+            // Adapters derive the GUIDs of their ports from their own; ibsim relies on it.
             let guessed = node.guid.and_then(|guid| guid.checked_add(u64::from(port.number)));
             let guid = port.guid.or(seen).or(guessed);
             hosts.push(Named { name, node, port: Some(port), guid, place: (index, port.number) });
@@ -204,14 +204,14 @@ fn named<'a>(
     for item in hosts.iter().chain(&switches) {
         if let Some(first) = names.insert(item.name.as_str(), item.node.line) {
             let message =
-                format!("the name \"{}\" is also that of line {first}; rename one of the nodes", item.name);
+                format!("the name \"{}\" is also used in line {first}; rename one of the nodes", item.name);
             return Err(ImportError::at(origin, item.node.line, message));
         }
     }
     Ok((hosts, switches))
 }
 
-/// LIDs and port GUIDs must tell all hosts and switches apart.
+/// Checks that LIDs and port GUIDs are unique.
 fn check_addresses(hosts: &[Named], switches: &[Named], origin: &str) -> Result<(), ImportError> {
     let mut lids: HashMap<u16, (&str, usize)> = HashMap::new();
     let mut guids: HashMap<u64, (&str, usize)> = HashMap::new();
@@ -227,7 +227,7 @@ fn check_addresses(hosts: &[Named], switches: &[Named], origin: &str) -> Result<
         if let Some((lid, first)) = lid.and_then(|lid| Some((lid, lids.insert(lid, (&item.name, line))?))) {
             return clash(format!("LID {lid}"), first);
         }
-        // A switch's node GUID may well be that of its port, but no two ports share one.
+        // The node GUID of a switch may equal the GUID of its port, but two ports never share one.
         let port_guid = item.guid.filter(|_| item.port.is_some());
         if let Some((guid, first)) = port_guid.and_then(|g| Some((g, guids.insert(g, (&item.name, line))?))) {
             return clash(format!("port GUID 0x{guid:016x}"), first);

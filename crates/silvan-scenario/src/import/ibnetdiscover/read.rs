@@ -1,11 +1,11 @@
-//! From text to node and port records, each with its line.
+//! Parses text into node and port records, each with its line.
 
 use silvan_engine::Rate;
 
 use crate::import::scan::{self, Cursor, Lines};
 use crate::import::{ImportError, MAX_NODES, MAX_PORTS, MAX_UNICAST_LID, clip, speed};
 
-/// What a node is called where others refer to it. The tools print `"S-<GUID>"`, padded or not;
+/// The identifier by which other lines refer to a node. The tools print `"S-<GUID>"`, padded or not;
 /// hand-written netlists may use any text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::import) enum Id<'a> {
@@ -25,7 +25,7 @@ impl<'a> Id<'a> {
     }
 }
 
-/// A `Switch`, `Ca` or `Rt` line, with what belongs to it.
+/// A `Switch`, `Ca` or `Rt` line, with the lines that belong to it.
 #[derive(Debug)]
 pub(in crate::import) struct Node<'a> {
     pub(in crate::import) line: usize,
@@ -35,7 +35,7 @@ pub(in crate::import) struct Node<'a> {
     pub(in crate::import) id_text: &'a str,
     pub(in crate::import) description: &'a str,
     pub(in crate::import) guid: Option<u64>,
-    /// Of a switch; hosts have one per port.
+    /// LID of a switch; hosts have one LID per port.
     pub(in crate::import) lid: Option<u16>,
     pub(in crate::import) links: Vec<Port<'a>>,
 }
@@ -54,10 +54,10 @@ pub(in crate::import) struct Port<'a> {
     pub(in crate::import) rate: Option<Rate>,
 }
 
-/// Lines that say nothing about the wiring.
+/// Lines without information about the topology.
 const IGNORED_KEYS: [&str; 3] = ["vendid", "devid", "sysimgguid"];
 const GUID_KEYS: [&str; 4] = ["switchguid", "caguid", "rtguid", "hcaguid"];
-/// What `ibnetdiscover -g` prints between the chassis.
+/// Lines that `ibnetdiscover -g` prints between the chassis.
 const IGNORED_STARTS: [&str; 3] = ["Chassis ", "Non-Chassis Nodes", "Hostname:"];
 
 /// Reads all nodes.
@@ -75,7 +75,7 @@ pub(in crate::import) fn nodes<'a>(text: &'a str, origin: &'a str) -> Result<Vec
         } else if line.rest.starts_with('[') {
             let node = nodes.last_mut().filter(|_| open).ok_or_else(|| {
                 line.error(
-                    "a port line stands alone; it must follow the `Switch`, `Ca` or `Rt` line of its node",
+                    "this port line belongs to no node; it must follow the `Switch`, `Ca` or `Rt` line of its node",
                 )
             })?;
             if let Some(port) = port(line, node)? {
@@ -99,7 +99,7 @@ pub(in crate::import) fn nodes<'a>(text: &'a str, origin: &'a str) -> Result<Vec
             open = true;
             if nodes.len() > MAX_NODES {
                 return Err(
-                    line.error(format!("there are more than {MAX_NODES} nodes; no fabric has that many"))
+                    line.error(format!("there are more than {MAX_NODES} nodes, which is the maximum"))
                 );
             }
         }
@@ -107,14 +107,14 @@ pub(in crate::import) fn nodes<'a>(text: &'a str, origin: &'a str) -> Result<Vec
     Ok(nodes)
 }
 
-/// Splits "vendid=0x2c9"; a description with an equals sign is no key.
+/// Splits "vendid=0x2c9". A description that contains an equals sign is not a key.
 fn key_value(text: &str) -> Option<(&str, &str)> {
     let (key, value) = text.split_once('=')?;
     let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     plain.then_some((key, value))
 }
 
-/// Reads "0x2c90200000010(2c90200000010)", of which the first is the node's own.
+/// Parses "0x2c90200000010(2c90200000010)"; the first GUID is the node's own.
 fn node_guid(line: &Cursor, key: &str, value: &str) -> Result<u64, ImportError> {
     let end = value.find(|c: char| c == '(' || c == '#' || c.is_whitespace()).unwrap_or(value.len());
     let digits = &value[..end];
@@ -123,7 +123,7 @@ fn node_guid(line: &Cursor, key: &str, value: &str) -> Result<u64, ImportError> 
     })
 }
 
-/// Reads `Switch 36 "S-..." # "name" enhanced port 0 lid 3 lmc 0` or `Ca 2 "H-..." # "name"`.
+/// Parses `Switch 36 "S-..." # "name" enhanced port 0 lid 3 lmc 0` or `Ca 2 "H-..." # "name"`.
 fn node(mut line: Cursor<'_>) -> Result<Node<'_>, ImportError> {
     let whole = line;
     let is_switch = match line.word() {
@@ -131,7 +131,7 @@ fn node(mut line: Cursor<'_>) -> Result<Node<'_>, ImportError> {
         "Ca" | "Hca" | "Rt" => false,
         _ => {
             return Err(whole.error(format!(
-                "{} is no line of `ibnetdiscover` output; expected a `Switch`, `Ca` or `Rt` line, a port line `[1] ...`, \
+                "{} is not a line of `ibnetdiscover` output; expected a `Switch`, `Ca` or `Rt` line, a port line `[1] ...`, \
                  `key=value` or a comment",
                 clip(whole.rest)
             )));
@@ -173,15 +173,15 @@ fn quoted<'a>(line: &mut Cursor<'a>, what: &str) -> Result<&'a str, ImportError>
     }
     match line.until("\"") {
         Some(text) if text.trim().is_empty() => {
-            Err(line.error(format!("{what} is empty; it must be such as \"S-0002c90200000010\"")))
+            Err(line.error(format!("{what} is empty; a valid one is \"S-0002c90200000010\"")))
         }
         Some(text) => Ok(text),
-        None => Err(line.error(format!("{what} lacks its closing double quote: {}", clip(line.rest)))),
+        None => Err(line.error(format!("{what} has no closing double quote: {}", clip(line.rest)))),
     }
 }
 
-/// What follows the `#` of a node line: the description, and the rest. A description may hold
-/// quotes itself, so it ends at the last one.
+/// The text after the `#` of a node line: the description, and the rest. A description may contain quotes,
+/// so it ends at the last one.
 fn description<'a>(line: &Cursor<'a>) -> Result<(&'a str, &'a str), ImportError> {
     let Some(comment) = comment(line)? else { return Ok(("", "")) };
     let Some(rest) = comment.strip_prefix('"') else {
@@ -190,24 +190,22 @@ fn description<'a>(line: &Cursor<'a>) -> Result<(&'a str, &'a str), ImportError>
         let (name, tail) = comment.split_at(end.unwrap_or(comment.len()));
         return Ok((name.trim(), tail));
     };
-    rest.rsplit_once('"').map(|(name, tail)| (name.trim(), tail)).ok_or_else(|| {
-        line.error(format!("the description lacks its closing double quote: {}", clip(comment)))
-    })
+    rest.rsplit_once('"')
+        .map(|(name, tail)| (name.trim(), tail))
+        .ok_or_else(|| line.error(format!("the description has no closing double quote: {}", clip(comment))))
 }
 
-/// The text after `#`, before which nothing else may stand.
+/// The text after `#`; nothing else may precede it.
 fn comment<'a>(line: &Cursor<'a>) -> Result<Option<&'a str>, ImportError> {
     let rest = line.rest.trim_start();
     match rest.strip_prefix('#') {
         Some(comment) => Ok(Some(comment.trim())),
         None if rest.is_empty() => Ok(None),
-        None => {
-            Err(line.error(format!("{} is not understood here; expected `#` and the comment", clip(rest))))
-        }
+        None => Err(line.error(format!("{} is not valid here; expected `#` and the comment", clip(rest)))),
     }
 }
 
-/// Reads the `lid N lmc M` of the node itself from a comment's text.
+/// Parses the node's own `lid N lmc M` from the text of a comment.
 fn own_lid(line: &Cursor, text: &str) -> Result<Option<u16>, ImportError> {
     let mut words = text.split_whitespace();
     let mut lid = None;
@@ -233,7 +231,7 @@ fn own_lid(line: &Cursor, text: &str) -> Result<Option<u16>, ImportError> {
     Ok(lid.filter(|&lid| lid != 0))
 }
 
-/// Reads a port line; `None` where the port is described as unconnected.
+/// Parses a port line; `None` if the port is not connected.
 fn port<'a>(mut line: Cursor<'a>, node: &Node) -> Result<Option<Port<'a>>, ImportError> {
     let number = line.port(node.ports, "the port")?;
     external(&mut line);
@@ -243,18 +241,16 @@ fn port<'a>(mut line: Cursor<'a>, node: &Node) -> Result<Option<Port<'a>>, Impor
         return Ok(None);
     }
     let peer_text = quoted(&mut line, "the node at the far end")?;
-    // A netlist may leave out the far port where it is the only one.
+    // A netlist may omit the far port if it is the only one.
     let peer_port = if line.rest.starts_with('[') { line.port(MAX_PORTS, "the far port")? } else { 1 };
     external(&mut line);
     let peer_guid = port_guid(&mut line)?;
     let comment = comment(&line)?.unwrap_or("");
-    // The far end's description stands between quotes; words in it must not be taken for ours.
+    // The far end's description is between quotes; words in it must not be parsed.
     let (before, after) = match (comment.find('"'), comment.rfind('"')) {
         (Some(first), Some(last)) if first < last => (&comment[..first], &comment[last + 1..]),
         (Some(_), _) => {
-            return Err(
-                line.error(format!("the description lacks its closing double quote: {}", clip(comment)))
-            );
+            return Err(line.error(format!("the description has no closing double quote: {}", clip(comment))));
         }
         _ => (comment, comment),
     };
@@ -272,7 +268,7 @@ fn port<'a>(mut line: Cursor<'a>, node: &Node) -> Result<Option<Port<'a>>, Impor
     }))
 }
 
-/// Skips "[ext 3]", the number on the outside of a chassis.
+/// Skips "[ext 3]", the external port number of a chassis.
 fn external(line: &mut Cursor) {
     let mut ahead = *line;
     if ahead.take("[ext ") && ahead.until("]").is_some() {
@@ -289,22 +285,22 @@ fn port_guid(line: &mut Cursor) -> Result<Option<u64>, ImportError> {
     }
     *line = ahead;
     let Some(text) = line.until(")") else {
-        return Err(line.error(format!("the port GUID lacks its closing parenthesis: {}", clip(line.rest))));
+        return Err(line.error(format!("the port GUID has no closing parenthesis: {}", clip(line.rest))));
     };
     let guid = scan::guid(text).ok_or_else(|| {
-        line.error(format!("the port GUID is {}; it must be such as 2c90300000001", clip(text)))
+        line.error(format!("the port GUID is {}; a valid one is 2c90300000001", clip(text)))
     })?;
     Ok(Some(guid))
 }
 
-/// Finds "4xQDR" among the words that follow the far end's description.
+/// Finds "4xQDR" among the words after the far end's description.
 fn rate(line: &Cursor, text: &str) -> Result<Option<Rate>, ImportError> {
     let mut words = text.split_whitespace();
     while let Some(word) = words.next() {
         if word == "lid" || word == "lmc" {
             words.next();
         } else if word.contains("??") {
-            // A down or unreadable port: the tool does not know either.
+            // A down or unreadable port: the tool does not know the rate.
             return Ok(None);
         } else if word.starts_with(|c: char| c.is_ascii_digit()) {
             return speed::parse(word).map(Some).ok_or_else(|| {

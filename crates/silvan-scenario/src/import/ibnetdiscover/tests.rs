@@ -6,7 +6,7 @@ use silvan_fabric::topology::{End, Host, Link, NodeRef, Switch};
 use super::*;
 use crate::import::read_text;
 
-/// Two switches, two hosts; host 1 has two ports, of which the second is connected too.
+/// Two switches, two hosts; the second host has two connected ports.
 const SMALL: &str = r#"# a comment
 vendid=0x2c9
 devid=0xc738
@@ -76,13 +76,13 @@ fn the_small_fabric_is_read_whole() {
         ..Topology::default()
     };
     assert_eq!(topology, expected);
-    assert_eq!(read(&SMALL.replace('\n', "\r\n")), Ok(expected.clone()), "line ends of Windows");
+    assert_eq!(read(&SMALL.replace('\n', "\r\n")), Ok(expected.clone()), "Windows line ends");
     let unpadded = SMALL.replace("H-0000000000000b00", "H-b00").replacen("S-00000000000000a0", "S-a0", 2);
-    assert_eq!(read(&unpadded), Ok(expected), "GUIDs unpadded, here and there");
+    assert_eq!(read(&unpadded), Ok(expected), "some GUIDs without leading zeros");
 }
 
-/// What the tools print besides the plain case: chassis, external ports, full info, routers,
-/// names with odd characters, ports that are down.
+/// Other output of the tools: chassis, external ports, full information, routers, names with unusual
+/// characters, ports that are down.
 #[test]
 fn variants_of_the_tools_are_read() {
     let text = r##"
@@ -120,8 +120,8 @@ Ca	1 "H-0000000000000d00"		# "alone"
     assert_eq!(rates, [32, 100, 1200]);
 }
 
-/// A netlist by hand, as ibsim reads it: names for GUIDs, unquoted descriptions, the far port
-/// left out where it is 1, no speeds.
+/// A hand-written netlist in ibsim's format: names instead of GUIDs, unquoted descriptions, no far port
+/// where it is 1, no speeds.
 #[test]
 fn hand_written_netlists_are_read() {
     let text = "Switch 8 \"core\" # big switch base port 0 lid 0 lmc 0\n[1] \"a\"\n[2] \"b\"[1]\n\n\
@@ -140,7 +140,7 @@ fn hand_written_netlists_are_read() {
     );
 }
 
-/// Blanks at the ends of a name would not outlive being written between quotes.
+/// Blanks at the ends of a name would be lost when it is written between quotes.
 #[test]
 fn names_end_without_blanks() {
     let name = |text: &str| read(text).map(|topology| topology.switches[0].name.clone());
@@ -161,14 +161,14 @@ fn port_guids_must_differ() {
 }
 
 #[test]
-fn shared_descriptions_are_told_apart_by_guid() {
+fn shared_descriptions_are_distinguished_by_guid() {
     let text = SMALL.replace("\"right\"", "\"left\"");
     let names: Vec<String> = read(&text).unwrap().switches.into_iter().map(|s| s.name).collect();
     assert_eq!(names, ["left 0x00000000000000a0", "left 0x00000000000000b0"]);
 }
 
 #[test]
-fn broken_nodes_are_named() {
+fn invalid_nodes_are_reported() {
     let ports = "it must be a number from 1 to 254";
     let cases = [
         ("Switch\t4", "Switch\t4000000000", format!("f:6: the number of ports is `4000000000`; {ports}")),
@@ -235,7 +235,7 @@ fn broken_nodes_are_named() {
 }
 
 #[test]
-fn broken_links_are_named() {
+fn invalid_links_are_reported() {
     let cases = [
         (
             "[4]\t\"S-00000000000000b0\"",
@@ -344,7 +344,7 @@ fn broken_links_are_named() {
 }
 
 #[test]
-fn hostile_and_empty_files_are_refused() {
+fn malicious_and_empty_files_are_rejected() {
     let none = "f: there is no node; expected the output of `ibnetdiscover` or an ibsim netlist";
     assert_eq!(read("").unwrap_err(), none);
     assert_eq!(read("# only a comment\n\n").unwrap_err(), none);
@@ -419,7 +419,7 @@ fn topologies_without_addresses_get_some() {
     assert_eq!(
         back.hosts.iter().map(|h| h.lid).collect::<Vec<_>>(),
         [Some(1), Some(3)],
-        "LIDs in use are passed over"
+        "LIDs in use are skipped"
     );
     assert_eq!(back.switches.iter().map(|s| s.lid).collect::<Vec<_>>(), [Some(4), Some(2)]);
     assert_eq!(back.hosts[1].guid, Some(0x0200_0003_0000_0011));
@@ -432,9 +432,9 @@ fn topologies_without_addresses_get_some() {
 }
 
 proptest! {
-    /// Lines in any order and any damage: an error or a topology, never a crash.
+    /// Any lines in any order, with any damage, give an error or a topology, never a crash.
     #[test]
-    fn damage_is_survived(
+    fn damaged_files_never_cause_a_panic(
         cuts in prop::collection::vec((0..SMALL.len(), 0..12usize, "[\\[\\]\"#()0-9a-fx \\n\\t=é]{0,6}"), 0..4)
     ) {
         let mut text = SMALL.to_owned();

@@ -1,4 +1,4 @@
-//! A topology as a netlist.
+//! Writes a topology as a netlist.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -8,15 +8,15 @@ use silvan_fabric::topology::{End, NodeRef, Topology, TopologyError};
 use crate::import::identity::Identities;
 use crate::import::speed;
 
-/// Writes a topology in the form of `ibnetdiscover`, which `ibsim` reads as a netlist and
+/// Writes a topology in the format of `ibnetdiscover`, which `ibsim` reads as a netlist and
 /// [`super::parse`] reads back.
 ///
-/// LIDs and GUIDs that the topology lacks are assigned as in [`Identities::of`]. Each host
-/// becomes an adapter with one port, whose node GUID lies one below the port's, as `ibsim`
-/// expects. A rate that no InfiniBand link has is left out: reading it back takes a default rate.
+/// Missing LIDs and GUIDs are assigned as in [`Identities::of`]. Each host becomes an adapter with one
+/// port. The node GUID is one less than the port GUID, as `ibsim` expects. A rate that no InfiniBand link
+/// has is omitted; to read the file back, a default rate is needed.
 ///
 /// # Errors
-/// Where a switch has more ports, or the fabric more nodes, than InfiniBand can number.
+/// If a switch has more ports, or the fabric more nodes, than InfiniBand can number.
 pub fn write(topology: &Topology) -> Result<String, TopologyError> {
     let ids = Identities::of(topology)?;
     let writer = Writer { topology, host_nodes: host_node_guids(&ids), ids };
@@ -64,7 +64,7 @@ pub fn write(topology: &Topology) -> Result<String, TopologyError> {
     Ok(out)
 }
 
-/// Node GUIDs for the adapters, no two alike.
+/// Unique node GUIDs for the adapters.
 fn host_node_guids(ids: &Identities) -> Vec<u64> {
     let mut used: HashSet<u64> = ids.switch_guids.iter().copied().collect();
     ids.host_guids

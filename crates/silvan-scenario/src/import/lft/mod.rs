@@ -1,5 +1,5 @@
-//! Forwarding tables as OpenSM dumps them (`opensm-lfts.dump`) and as `dump_fts` and `ibroute`
-//! print them; and the `opensm.fdbs` of OpenSM and ibdiagnet, told apart by their first line.
+//! Forwarding tables in the formats of OpenSM (`opensm-lfts.dump`), of `dump_fts` and `ibroute`, and the
+//! `opensm.fdbs` of OpenSM and ibdiagnet. The format is detected from the first line.
 //!
 //! ```text
 //! Unicast lids [0-9] of switch Lid 2 guid 0x0002c90200000000 ('swA'):
@@ -18,14 +18,16 @@
 //! 0x0009 : UNREACHABLE
 //! ```
 //!
-//! - Switches are told by GUID, or by name where the topology has no GUIDs.
-//! - The LIDs of hosts come from the topology, or else from the port GUIDs and names that
-//!   OpenSM adds to each entry. (`dump_fts` adds none.)
-//! - LIDs that are nobody's in the topology are passed over: tables keep those of nodes that left.
-//! - A switch's table ends with its count. OpenSM prints the top LID there and the other tools
-//!   the number of entries; a table whose last line is neither is taken as cut short.
-//! - `dump_fts` leaves out the last LID where that is a multiple of 64; if it is a host's, the
-//!   dump cannot be used, and the error says so.
+//! - Switches are identified by GUID, or by name if the topology has no GUIDs.
+//! - The LIDs of hosts come from the topology, or else from the port GUIDs and names that OpenSM adds to
+//!   each entry. (`dump_fts` does not add them.)
+//! - LIDs that no node of the topology has are skipped: tables keep the LIDs of removed nodes.
+//! - The table of a switch ends with a count. OpenSM prints the top LID there, the other tools the number
+//! of
+//!   entries; a table whose last line is neither is considered truncated.
+//! - `dump_fts` omits the last LID if it is a multiple of 64. If a host has that LID, the dump cannot be
+//! used,
+//!   and the error says so.
 
 mod read;
 mod write;
@@ -37,21 +39,21 @@ use super::ImportError;
 
 pub use write::{write, write_fdbs};
 
-/// Everything that a dump says.
+/// The full contents of a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarding {
-    /// The routes to hosts, which is what a run needs.
+    /// The routes to hosts, which a run needs.
     pub tables: Tables,
     /// The routes to the switches themselves (to their management ports).
     pub switch_routes: SwitchRoutes,
     /// LID of each host.
     pub host_lids: Vec<u16>,
-    /// LID of each switch; `None` where neither topology nor dump names it.
+    /// LID of each switch; `None` if neither the topology nor the dump contains it.
     pub switch_lids: Vec<Option<u16>>,
 }
 
-/// The routes from switch to switch: `out[switch][target]` is an output port (from 1), or
-/// [`Tables::NO_ROUTE`], as it is at the target itself.
+/// The routes between switches: `out[switch][target]` is an output port (from 1), or [`Tables::NO_ROUTE`],
+/// also at the target itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchRoutes {
     /// Output port by switch and target switch.
@@ -59,7 +61,7 @@ pub struct SwitchRoutes {
 }
 
 impl Forwarding {
-    /// Gives a topology without LIDs (a netlist) those of the dump.
+    /// Adds the LIDs of the dump to a topology without LIDs (a netlist).
     pub fn apply_lids(&self, topology: &mut Topology) {
         for (host, lid) in topology.hosts.iter_mut().zip(&self.host_lids) {
             host.lid = Some(*lid);
@@ -70,17 +72,17 @@ impl Forwarding {
     }
 }
 
-/// Reads forwarding tables for a topology; `origin` is the name of the file in errors.
+/// Reads forwarding tables for a topology; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// Where the text is not of this form or cut short, a switch has no table, a table belongs to no
-/// switch, a LID or port is out of range or stated twice, the dump and the topology disagree on
-/// who has a LID, or no switch has a route to some host.
+/// If the text has another form or is truncated, a switch has no table, a table belongs to no switch, a LID
+/// or port is out of range or given twice, the dump and the topology disagree about a LID, or no switch has
+/// a route to some host.
 pub fn parse(text: &str, origin: &str, topology: &Topology) -> Result<Tables, ImportError> {
     parse_all(text, origin, topology).map(|forwarding| forwarding.tables)
 }
 
-/// As [`parse`], with the routes to switches and the LIDs too.
+/// As [`parse`], but also returns the routes to switches and the LIDs.
 ///
 /// # Errors
 /// As [`parse`].

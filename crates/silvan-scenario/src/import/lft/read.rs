@@ -1,4 +1,4 @@
-//! From the text of a dump to tables.
+//! Parses the text of a dump into tables.
 
 use std::collections::HashMap;
 
@@ -9,27 +9,27 @@ use super::{Forwarding, SwitchRoutes};
 use crate::import::scan::{self, Cursor, Lines};
 use crate::import::{ImportError, MAX_UNICAST_LID, clip};
 
-/// What starts a table of `opensm.fdbs` or `ibdiagnet2.fdbs`.
+/// First words of a table in `opensm.fdbs` or `ibdiagnet2.fdbs`.
 const FDBS_HEADER: &str = "dump_ucast_routes: Switch ";
-/// What ibdiagnet writes besides, where a switch may have several tables.
+/// Additional line of ibdiagnet, where a switch may have several tables.
 const FDBS_TABLE: &str = "PLFT_NUM:";
-/// What OpenSM writes for "no path".
+/// Port number that OpenSM writes for "no path".
 const NO_PATH: u16 = 255;
-/// The most table entries that are kept: 512 MiB of them.
+/// Maximum number of table entries: 512 MiB of memory.
 const MAX_ENTRIES: usize = 256 << 20;
 
-/// One table as it stands in the file: a port per LID.
+/// One table of the file: a port per LID.
 struct Section {
     switch: usize,
     line: usize,
     top: u16,
-    /// By LID; `NO_PATH` where nothing is said. Longer only as far as entries reach.
+    /// By LID; `NO_PATH` for LIDs without an entry. Only as long as the largest LID requires.
     ports: Vec<u16>,
     seen: Vec<bool>,
     entries: usize,
 }
 
-/// What is known of who has which LID.
+/// The known owners of LIDs.
 struct Owners<'a> {
     topology: &'a Topology,
     by_guid: HashMap<u64, NodeRef>,
@@ -39,8 +39,8 @@ struct Owners<'a> {
     switch_lids: Vec<Option<u16>>,
 }
 
-/// Reads a whole dump. Entries are turned from LIDs to hosts only at the end, as later lines may
-/// be the ones that tell whose a LID is.
+/// Reads a whole dump. LIDs are resolved to hosts only at the end, because a later line may name the owner
+/// of a LID.
 pub(super) fn forwarding(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, ImportError> {
     check_size(origin, topology)?;
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
@@ -62,8 +62,8 @@ fn check_size(origin: &str, topology: &Topology) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Reads the tables of `.fdbs` files: port, hops and whether these are fewest, by LID. They end
-/// where the next begins.
+/// Reads the tables of `.fdbs` files: by LID, the port, the number of hops, and whether that is the
+/// minimum. A table ends where the next one begins.
 fn fdbs(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, ImportError> {
     let owners = Owners::new(topology, origin)?;
     let mut tables: Vec<Option<Section>> = topology.switches.iter().map(|_| None).collect();
@@ -75,7 +75,7 @@ fn fdbs(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, Imp
             let guid_text = line.word();
             let guid = scan::guid(guid_text).ok_or_else(|| {
                 whole.error(format!(
-                    "the switch GUID is {}; it must be such as 0x0002c90200000000",
+                    "the switch GUID is {}; a valid one is 0x0002c90200000000",
                     clip(guid_text)
                 ))
             })?;
@@ -101,13 +101,13 @@ fn fdbs(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, Imp
         }
         let Some(section) = open.and_then(|switch| tables[switch].as_mut()) else {
             let message =
-                format!("an entry stands outside of a table; a line `{FDBS_HEADER}0x...` must come first");
+                format!("this entry is outside of a table; a line `{FDBS_HEADER}0x...` must come first");
             return Err(whole.error(message));
         };
         let (Some(lid_text), port_text) = (line.until(":"), line.rest.split(':').next().unwrap_or("").trim())
         else {
             return Err(whole.error(format!(
-                "{} is no entry of a table; the form is `0x0001 : 001  : 02   : yes`",
+                "{} is not an entry of a table; the form is `0x0001 : 001  : 02   : yes`",
                 clip(whole.rest)
             )));
         };
@@ -117,7 +117,7 @@ fn fdbs(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, Imp
     owners.resolve(&tables, origin)
 }
 
-/// Reads `opensm-lfts.dump` and what `dump_fts` and `ibroute` print.
+/// Reads `opensm-lfts.dump` and the output of `dump_fts` and `ibroute`.
 fn dump(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, ImportError> {
     let mut owners = Owners::new(topology, origin)?;
     let mut tables: Vec<Option<Section>> = topology.switches.iter().map(|_| None).collect();
@@ -129,7 +129,7 @@ fn dump(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, Imp
         }
         if line.rest.starts_with("0x") {
             let section = open.as_mut().ok_or_else(|| {
-                line.error("an entry stands outside of a table; a line `Unicast lids [...] of switch ...` must come first")
+                line.error("this entry is outside of a table; a line `Unicast lids [...] of switch ...` must come first")
             })?;
             section.entry(line, topology, &mut owners)?;
         } else if line.rest.starts_with("Unicast lids") {
@@ -140,14 +140,13 @@ fn dump(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, Imp
             section.check_new(&line, topology, &tables)?;
             open = Some(section);
         } else if line.rest.trim_end().ends_with("lids dumped") {
-            let section =
-                open.take().ok_or_else(|| line.error("the end of a table stands where no table is open"))?;
+            let section = open.take().ok_or_else(|| line.error("a table ends here, but none was started"))?;
             section.check_count(line)?;
             let switch = section.switch;
             tables[switch] = Some(section);
         } else {
             return Err(line.error(format!(
-                "{} is no line of a forwarding table dump; expected `Unicast lids ...`, an entry `0x0001 001` or \
+                "{} is not a line of a forwarding table dump; expected `Unicast lids ...`, an entry `0x0001 001` or \
                  `N lids dumped`",
                 clip(line.rest)
             )));
@@ -165,7 +164,7 @@ fn is_heading(text: &str) -> bool {
     matches!((words.next(), words.next()), (Some("Lid"), Some("Out")) | (Some("Port"), Some("Info")))
 }
 
-/// Reads `Unicast lids [0x0-0x9] of switch ... guid 0x... (name):`.
+/// Parses `Unicast lids [0x0-0x9] of switch ... guid 0x... (name):`.
 fn header(line: Cursor, owners: &Owners) -> Result<Section, ImportError> {
     let form = || {
         line.error(format!(
@@ -183,7 +182,7 @@ fn header(line: Cursor, owners: &Owners) -> Result<Section, ImportError> {
     at.until(" guid ").ok_or_else(form)?;
     let text = at.word();
     let guid = scan::guid(text).ok_or_else(|| {
-        line.error(format!("the switch GUID is {}; it must be such as 0x0002c90200000000", clip(text)))
+        line.error(format!("the switch GUID is {}; a valid one is 0x0002c90200000000", clip(text)))
     })?;
     let name = at.rest.trim().trim_end_matches(':').trim_start_matches('(').trim_end_matches(')');
     let name = name.strip_prefix('\'').and_then(|n| n.strip_suffix('\'')).unwrap_or(name);
@@ -191,7 +190,7 @@ fn header(line: Cursor, owners: &Owners) -> Result<Section, ImportError> {
 }
 
 impl Section {
-    /// An empty table of the switch with a GUID, or a name where it has none.
+    /// An empty table of the switch with the given GUID, or with the given name if it has no GUID.
     fn of(line: &Cursor, guid: u64, name: &str, top: u16, owners: &Owners) -> Result<Self, ImportError> {
         let Some(NodeRef::Switch(switch)) = owners.find(guid, name) else {
             let called = if name.is_empty() { String::new() } else { format!(" ({})", clip(name)) };
@@ -218,11 +217,12 @@ impl Section {
     ) -> Result<(), ImportError> {
         let Some(first) = &tables[self.switch] else { return Ok(()) };
         let name = &topology.switches[self.switch].name;
-        let message = format!("switch \"{name}\" already has a table in line {}; one is right", first.line);
+        let message =
+            format!("switch \"{name}\" already has a table in line {}; give one table only", first.line);
         Err(line.error(message))
     }
 
-    /// Reads `0x0001 001`, with or without what the tools add about the destination.
+    /// Parses `0x0001 001`, with or without information about the destination.
     fn entry(
         &mut self,
         mut line: Cursor,
@@ -234,7 +234,7 @@ impl Section {
         owners.learn(&line, lid)
     }
 
-    /// Enters the port of a LID, both as text; gives the LID.
+    /// Stores the port of a LID, both given as text; returns the LID.
     fn put(
         &mut self,
         line: &Cursor,
@@ -268,7 +268,7 @@ impl Section {
         }
         if std::mem::replace(&mut self.seen[usize::from(lid)], true) {
             return Err(line.error(format!(
-                "LID 0x{lid:04x} stands twice in the table of \"{}\"; once is right",
+                "LID 0x{lid:04x} appears twice in the table of \"{}\"; it must appear once",
                 switch.name
             )));
         }
@@ -280,7 +280,7 @@ impl Section {
     fn cut_short(&self, topology: &Topology, origin: &str) -> ImportError {
         let name = &topology.switches[self.switch].name;
         let message = format!(
-            "the table of switch \"{name}\" has {} entries and then no line `N lids dumped`; the file is cut short",
+            "the table of switch \"{name}\" has {} entries and then no line `N lids dumped`; the file is truncated",
             self.entries
         );
         ImportError::at(origin, self.line, message)
@@ -294,7 +294,7 @@ impl Section {
                 clip(whole.rest)
             ))
         })?;
-        // OpenSM prints the top LID, the diagnostics tools the number of entries.
+        // OpenSM prints the top LID, the diagnostic tools print the number of entries.
         if count == self.entries || count == usize::from(self.top) {
             return Ok(());
         }
@@ -349,13 +349,13 @@ impl<'a> Owners<'a> {
         }
     }
 
-    /// By GUID; by name only what has no GUID.
+    /// Finds a node by GUID; only nodes without a GUID are found by name.
     fn find(&self, guid: u64, name: &str) -> Option<NodeRef> {
         self.by_guid.get(&guid).or_else(|| self.by_name.get(name)).copied()
     }
 
-    /// Takes from the end of an entry whose the LID is, and checks it against what is known:
-    /// `# Channel Adapter portguid 0x0002c90300000001: 'node-0'`.
+    /// Learns the owner of a LID from the end of an entry and checks it against known owners: `# Channel
+    /// Adapter portguid 0x0002c90300000001: 'node-0'`.
     fn learn(&mut self, line: &Cursor, lid: u16) -> Result<(), ImportError> {
         let mut at = *line;
         if at.until("portguid ").is_none() {
@@ -394,7 +394,7 @@ impl<'a> Owners<'a> {
         Ok(())
     }
 
-    /// Turns LIDs into hosts and switches, now that all are known.
+    /// Resolves LIDs to hosts and switches, after all are known.
     fn resolve(self, tables: &[Option<Section>], origin: &str) -> Result<Forwarding, ImportError> {
         if let Some(host) = self.host_lids.iter().position(|&lid| lid == 0) {
             let name = &self.topology.hosts[host].name;
@@ -446,7 +446,7 @@ impl<'a> Owners<'a> {
         })
     }
 
-    /// A host that no switch knows of is a fault of the dump, not of the routing.
+    /// A host without an entry in any table is an error of the dump, not of the routing.
     fn check_reached(
         &self,
         sections: &[Option<Section>],
@@ -461,7 +461,7 @@ impl<'a> Owners<'a> {
         let (lid, name) = (self.host_lids[host], &self.topology.hosts[host].name);
         let top = sections.iter().flatten().map(|s| s.top).max().unwrap_or(0);
         let why = if lid == top && lid.is_multiple_of(64) {
-            "`dump_fts` leaves out the last LID where it is a multiple of 64; take the dump from OpenSM (opensm-lfts.dump)"
+            "`dump_fts` omits the last LID if it is a multiple of 64; take the dump from OpenSM (opensm-lfts.dump)"
         } else {
             "the dump must be of the same fabric at the same time"
         };

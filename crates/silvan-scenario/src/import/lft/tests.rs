@@ -28,15 +28,11 @@ fn message(name: &str, from: &str, to: &str) -> String {
 
 #[test]
 fn both_forms_give_the_same_tables() {
-    // swA has nodes 0 to 2 on ports 1 to 3, swB nodes 3 to 6 on 1 to 4; port 8 joins them.
+    // swA has nodes 0 to 2 on ports 1 to 3, swB nodes 3 to 6 on ports 1 to 4; port 8 connects them.
     let expected = Tables { out: vec![vec![1, 2, 3, 8, 8, 8, 8], vec![8, 8, 8, 1, 2, 3, 4]] };
     assert_eq!(parse(&file(NAMED), "f", &small()), Ok(expected.clone()));
     assert_eq!(parse(&file(BARE), "f", &small()), Ok(expected.clone()));
-    assert_eq!(
-        parse(&file(NAMED).replace('\n', "\r\n"), "f", &small()),
-        Ok(expected),
-        "line ends of Windows"
-    );
+    assert_eq!(parse(&file(NAMED).replace('\n', "\r\n"), "f", &small()), Ok(expected), "Windows line ends");
     for engine in ["ftree", "updn", "minhop"] {
         let topology = topology(&format!("4ary3tree-h64/{engine}/ibnetdiscover.topo.gz"));
         let named = parse_all(&file(&format!("4ary3tree-h64/{engine}/opensm-lfts.dump.gz")), "f", &topology);
@@ -47,7 +43,7 @@ fn both_forms_give_the_same_tables() {
 }
 
 #[test]
-fn a_netlist_takes_its_lids_from_the_dump() {
+fn a_netlist_gets_its_lids_from_the_dump() {
     let mut netlist = topology("sw2-h7/input.topo");
     let forwarding = parse_all(&file(NAMED), "f", &netlist).unwrap();
     forwarding.apply_lids(&mut netlist);
@@ -95,7 +91,7 @@ fn routes_to_switches_are_made_where_none_are_given() {
                     panic!("port {port} of {at} is not connected")
                 };
                 let silvan_fabric::topology::NodeRef::Switch(next) = far.node else {
-                    panic!("a host is no way on")
+                    panic!("a route to a switch must not pass through a host")
                 };
                 (at, hops) = (next as usize, hops + 1);
                 assert!(hops <= 4, "a route between switches of a 3-level tree has at most 4 hops");
@@ -119,7 +115,7 @@ fn topologies_without_addresses_are_matched_by_name() {
 
 #[test]
 fn gaps_in_the_lids_are_fine() {
-    // OpenSM counts to the top LID whatever is missing in between; LIDs of nodes that left stay.
+    // OpenSM counts to the top LID even if some are missing; LIDs of removed nodes remain.
     let text = file(NAMED)
         .replace("[0-9]", "[0-70]")
         .replace("9 lids dumped", "0x0046 008 # unknown node and type\n70 lids dumped");
@@ -130,7 +126,7 @@ fn gaps_in_the_lids_are_fine() {
 }
 
 #[test]
-fn broken_tables_are_named() {
+fn invalid_tables_are_reported() {
     let form = "the form is `Unicast lids [0-9] of switch Lid 2 guid 0x0002c90200000000 ('name'):`";
     let same = "take both files from the same fabric at the same time";
     let cases = [
@@ -183,7 +179,7 @@ fn broken_tables_are_named() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_tables_and_entries_are_reported() {
     let (text, topology) = (file(NAMED), small());
     let error = |text: &str, topology: &Topology| parse(text, "f", topology).unwrap_err().to_string();
     assert_eq!(
@@ -222,7 +218,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn topologies_beyond_the_address_space_are_refused_before_anything_is_allocated() {
+fn topologies_beyond_the_address_space_are_rejected_before_anything_is_allocated() {
     let topology = Topology { switches: vec![small().switches[0].clone(); 60_000], ..Topology::default() };
     let error = parse("", "f", &topology).unwrap_err().to_string();
     assert_eq!(error, "f: 0 hosts and 60000 switches are too many for unicast forwarding tables");
@@ -235,7 +231,7 @@ fn tables_of_ibdiagnet_are_read_where_a_switch_has_one() {
     let plain = lft_fdbs();
     let expected = parse_all(&plain, "f", &small());
     assert!(expected.is_ok(), "{expected:?}");
-    // The number of the table, before or after the line of the switch, and a comment before everything.
+    // The number of the table, before or after the line of the switch, and a comment at the start.
     for (from, to) in [("LID    :", "PLFT_NUM: 0\nLID    :"), ("dump_ucast", "PLFT_NUM: 0\ndump_ucast")] {
         let text = format!("# ibdiagnet\n{}", plain.replace(from, to));
         assert_ne!(text, plain);

@@ -1,4 +1,4 @@
-//! Tables as a dump that OpenSM loads.
+//! Writes tables as a dump that OpenSM loads.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -10,20 +10,19 @@ use silvan_fabric::topology::{NodeRef, Topology, TopologyError, Wiring};
 use super::SwitchRoutes;
 use crate::import::identity::Identities;
 
-/// What OpenSM writes where it knows of no path.
+/// Hop count that OpenSM writes if it knows no path.
 const NO_HOPS: usize = 255;
 
-/// Writes tables in the form of `opensm-lfts.dump`, for `opensm -R file -U FILE` and
-/// [`super::parse`]. Tables and LIDs that came from a dump give the same dump again.
+/// Writes tables in the format of `opensm-lfts.dump`, for `opensm -R file -U FILE` and [`super::parse`].
+/// Tables and LIDs that were read from a dump give the same dump again.
 ///
-/// Tables hold routes to hosts, a dump those to the switches too. These are `switch_routes`
-/// where given. Where not, a switch is reached on the route to the first of the hosts attached to
-/// it, which adds no dependency between links that the tables do not have; a switch without
-/// hosts is reached on a shortest path. LIDs and GUIDs that the topology lacks are assigned as in
-/// [`Identities::of`].
+/// Tables contain routes to hosts only; a dump also contains routes to switches. They are taken from
+/// `switch_routes` if given. Otherwise, a switch is reached on the route to its first host, which adds no
+/// dependency between links that the tables do not have; a switch without hosts is reached on a shortest
+/// path. Missing LIDs and GUIDs are assigned as in [`Identities::of`].
 ///
 /// # Errors
-/// Where a switch has more ports, or the fabric more nodes, than InfiniBand can number.
+/// If a switch has more ports, or the fabric more nodes, than InfiniBand can number.
 pub fn write(
     topology: &Topology,
     tables: &Tables,
@@ -46,8 +45,8 @@ pub fn write(
     Ok(out)
 }
 
-/// Writes tables in the form of `opensm.fdbs`, which `ibdmchk -f` reads beside the list of links
-/// of [`crate::import::lst::write`]; with the same routes to switches as [`write`].
+/// Writes tables in the format of `opensm.fdbs`, which `ibdmchk -f` reads together with the list of links
+/// of [`crate::import::lst::write`]. The routes to switches are those of [`write`].
 ///
 /// # Errors
 /// As [`write`].
@@ -63,7 +62,7 @@ pub fn write_fdbs(
         let guid = all.ids.switch_guids[switch];
         let _ = writeln!(out, "dump_ucast_routes: Switch 0x{guid:016x}\nLID    : Port : Hops : Optimal");
         for to in &all.destinations {
-            // An entry by which packets do not arrive stands in the file too: `ibdmchk` is to find it.
+            // Entries along which packets do not arrive are written too, so that `ibdmchk` finds them.
             let hops = || all.hops(&wiring, switch, to).unwrap_or(NO_HOPS);
             let _ = match all.port(switch, to).map(|port| (port, hops())) {
                 Some((port, hops)) => writeln!(out, "0x{:04x} : {port:03}  : {hops:02}   : yes", to.lid),
@@ -98,8 +97,8 @@ impl<'a> Entries<'a> {
         Ok(Self { tables, switch_routes, ids, destinations })
     }
 
-    /// OpenSM keeps its switches by GUID in network byte order, so that on the usual machines the
-    /// last byte counts most; following it makes dumps comparable line by line.
+    /// OpenSM sorts its switches by GUID in network byte order, so on little-endian machines the last byte
+    /// is the most significant one. The same order makes dumps comparable line by line.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.ids.switch_guids.len()).collect();
         order.sort_by_key(|&switch| self.ids.switch_guids[switch].swap_bytes());
@@ -119,7 +118,7 @@ impl<'a> Entries<'a> {
         (port != Tables::NO_ROUTE).then_some(port)
     }
 
-    /// Links from a switch to a destination; `None` where its packets do not arrive.
+    /// Number of links from a switch to a destination; `None` if packets do not arrive.
     fn hops(&self, wiring: &Wiring, switch: usize, to: &Destination) -> Option<usize> {
         let mut at = NodeRef::Switch(switch as u32);
         for hops in 0..=wiring.switches.len() {
@@ -141,7 +140,7 @@ struct Destination {
     comment: String,
 }
 
-/// Everything that has a LID, in the order of the LIDs.
+/// All nodes with a LID, in the order of the LIDs.
 fn destinations(topology: &Topology, ids: &Identities) -> Vec<Destination> {
     let hosts = (0u32..).zip(&topology.hosts).map(|(i, host)| Destination {
         lid: ids.host_lids[i as usize],
@@ -184,7 +183,7 @@ fn routes_to_switches(topology: &Topology, tables: &Tables) -> SwitchRoutes {
 /// For each switch the lowest port on a shortest path to `target`.
 fn ports_towards(wiring: &Wiring, target: usize) -> Vec<u16> {
     let mut hops = vec![usize::MAX; wiring.switches.len()];
-    let neighbours = |switch: usize| {
+    let neighbors = |switch: usize| {
         (1u16..).zip(&wiring.switches[switch]).filter_map(|(port, far)| match far {
             Some((end, _)) => match end.node {
                 NodeRef::Switch(next) => Some((port, next as usize)),
@@ -196,7 +195,7 @@ fn ports_towards(wiring: &Wiring, target: usize) -> Vec<u16> {
     hops[target] = 0;
     let mut queue = VecDeque::from([target]);
     while let Some(switch) = queue.pop_front() {
-        for (_, next) in neighbours(switch) {
+        for (_, next) in neighbors(switch) {
             if hops[next] == usize::MAX {
                 hops[next] = hops[switch] + 1;
                 queue.push_back(next);
@@ -205,7 +204,7 @@ fn ports_towards(wiring: &Wiring, target: usize) -> Vec<u16> {
     }
     let port_of = |switch: usize| {
         let closer =
-            neighbours(switch).find(|&(_, next)| hops[next] != usize::MAX && hops[next] + 1 == hops[switch]);
+            neighbors(switch).find(|&(_, next)| hops[next] != usize::MAX && hops[next] + 1 == hops[switch]);
         closer.map_or(Tables::NO_ROUTE, |(port, _)| port)
     };
     (0..wiring.switches.len()).map(port_of).collect()

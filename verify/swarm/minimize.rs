@@ -1,11 +1,10 @@
-//! From a scenario that fails to a short one that fails in the same way: whatever can be left out,
-//! halved or replaced by something plainer is, while the same check fails.
+//! Minimizes a failing scenario: removes, halves or simplifies values as long as the same check fails.
 
 use std::time::{Duration, Instant};
 
 use toml::{Table, Value};
 
-/// One step into a value: a key of a table, or a place in a list.
+/// One step into a value: a key of a table, or an index of a list.
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
     Key(String),
@@ -14,8 +13,9 @@ enum Step {
 
 type Place = Vec<Step>;
 
-/// The smallest table found in the time given for which `fails` holds; it holds for the first.
-pub fn minimise(table: &Table, limit: Duration, fails: &mut dyn FnMut(&Table) -> bool) -> Table {
+/// Returns the smallest table for which `fails` holds that is found in the given time. `fails` must hold
+/// for `table`.
+pub fn minimize(table: &Table, limit: Duration, fails: &mut dyn FnMut(&Table) -> bool) -> Table {
     let mut best = Value::Table(table.clone());
     let end = Instant::now() + limit;
     loop {
@@ -37,7 +37,7 @@ pub fn minimise(table: &Table, limit: Duration, fails: &mut dyn FnMut(&Table) ->
 
 type Fails<'f> = &'f mut dyn FnMut(&Value) -> bool;
 
-/// Takes a candidate if it still fails.
+/// Accepts a candidate if it still fails.
 fn adopt(best: &mut Value, candidate: Value, fails: Fails<'_>) -> bool {
     let better = candidate != *best && fails(&candidate);
     if better {
@@ -78,7 +78,7 @@ fn places(value: &Value) -> Vec<Place> {
     found
 }
 
-/// A star in place of the network, of as many hosts or fewer; no routing of its own.
+/// Replaces the network by a star with the same number of hosts or fewer, with its default routing.
 fn plainer_network(best: &mut Value, fails: Fails<'_>) {
     for hosts in [2, 3, 4, 6, 9, 16, 33, 70] {
         let mut candidate = best.clone();
@@ -104,7 +104,7 @@ fn plainer_network(best: &mut Value, fails: Fails<'_>) {
     }
 }
 
-/// Leaves out a host or switch of a listed network, and with it whatever names it.
+/// Removes a host or switch of a custom network and everything that names it.
 fn fewer_nodes(best: &mut Value, fails: Fails<'_>) {
     for list in ["switches", "hosts"] {
         let nodes = best.get("topology").and_then(|topology| topology.get(list)).and_then(Value::as_array);
@@ -118,7 +118,7 @@ fn fewer_nodes(best: &mut Value, fails: Fails<'_>) {
     }
 }
 
-/// Takes out of all lists what is, or names, a node or a port of it.
+/// Removes from all lists the elements that are, or name, a node or one of its ports.
 fn forget(value: &mut Value, node: &str) {
     let is_node = |value: &Value| {
         let name = value.as_str().unwrap_or_default();
@@ -137,7 +137,7 @@ fn forget(value: &mut Value, node: &str) {
     }
 }
 
-/// Leaves out parts of lists: halves first, then quarters, then single elements.
+/// Removes elements of lists: first halves, then quarters, then single elements.
 fn shorter_lists(best: &mut Value, fails: Fails<'_>) {
     for place in places(best) {
         let Some(Value::Array(list)) = get(best, &place) else { continue };
@@ -174,7 +174,7 @@ fn fewer_keys(best: &mut Value, fails: Fails<'_>) {
 
 fn smaller_values(best: &mut Value, fails: Fails<'_>) {
     for place in places(best) {
-        // The first that still fails is taken, and made smaller again until none does.
+        // The first candidate that still fails is accepted and reduced again, until none fails.
         'smaller: for _ in 0..24 {
             let Some(value) = get(best, &place) else { break };
             for smaller in smaller(value) {
@@ -191,7 +191,7 @@ fn smaller_values(best: &mut Value, fails: Fails<'_>) {
     }
 }
 
-/// Plainer values in place of one: smaller numbers, rounder quantities.
+/// Simpler values in place of one: smaller numbers, rounder quantities.
 fn smaller(value: &Value) -> Vec<Value> {
     match value {
         Value::Integer(number) if *number > 0 => {
@@ -246,10 +246,10 @@ mod tests {
     ";
 
     #[test]
-    fn what_does_not_matter_goes_and_numbers_shrink_to_where_it_fails() {
+    fn irrelevant_keys_are_removed_and_numbers_shrink_to_the_limit() {
         let mut asked = 0;
-        // Fails where some flow has a total and there are eleven hosts or more.
-        let small = minimise(&read(LARGE), Duration::from_secs(60), &mut |table| {
+        // Fails if some flow has a total and there are eleven hosts or more.
+        let small = minimize(&read(LARGE), Duration::from_secs(60), &mut |table| {
             asked += 1;
             let flows = table.get("flow").and_then(Value::as_array);
             let hosts = table.get("topology").and_then(|t| t.get("hosts")).and_then(Value::as_integer);
@@ -262,14 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_that_needs_all_it_has_stays() {
+    fn a_scenario_that_cannot_be_reduced_is_kept() {
         let large = read(LARGE);
-        let small = minimise(&large, Duration::from_secs(60), &mut |table| *table == large);
+        let small = minimize(&large, Duration::from_secs(60), &mut |table| *table == large);
         assert_eq!(small, large);
     }
 
     #[test]
-    fn a_node_goes_with_its_links_and_flows() {
+    fn a_node_is_removed_with_its_links_and_flows() {
         let wired = read(
             "flow = [{ from = \"H1\", to = \"H2\" }, { from = \"H3\", to = \"H2\" }]
             [topology]
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn time_is_bounded() {
-        let small = minimise(&read(LARGE), Duration::ZERO, &mut |_| true);
+        let small = minimize(&read(LARGE), Duration::ZERO, &mut |_| true);
         assert_eq!(small, read(LARGE));
     }
 }

@@ -1,4 +1,4 @@
-//! What must hold of the numbers of one run among themselves.
+//! Checks that the numbers of one run are consistent with each other.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use silvan_scenario::Scenario;
 
 use crate::case::summary;
 
-/// Takes what does not hold: the check's name, and a sentence.
+/// Receives failures: the name of the check, and a sentence.
 type Fail<'f> = &'f mut dyn FnMut(&'static str, String);
 
-/// Keys of the summary that may be missing: nothing was delivered, or has not come to its end.
+/// Keys of the summary that may be missing, if nothing was delivered or no message was completed.
 const OPTIONAL: [&str; 7] = [
     "completed_ns",
     "last_delivery_ns",
@@ -23,10 +23,10 @@ const OPTIONAL: [&str; 7] = [
     "message_slowdown_mean",
     "message_slowdown_p99",
 ];
-/// Columns whose values are missing where no packet was delivered.
+/// Columns whose values are missing if no packet was delivered.
 const OF_PACKETS: [&str; 3] =
     ["mean_since_generation_ns", "mean_since_injection_ns", "max_since_generation_ns"];
-/// Columns of jobs' tables, whose values are missing where something has not happened.
+/// Columns of the jobs' tables whose values are missing if the event has not happened.
 const OF_JOBS: [&str; 5] = ["left_ns", "delivered_ns", "start_ns", "end_ns", "crossbar_ns"];
 
 /// Checks one run.
@@ -40,7 +40,7 @@ pub fn check(scenario: &Scenario, outcome: &Outcome, fail: Fail<'_>) {
     }
 }
 
-/// Checks jobs that have all finished: what was sent has arrived, and no sooner than it can.
+/// Checks jobs that have all finished: all data has arrived, and no message was faster than possible.
 pub fn check_jobs(outcome: &Outcome, fail: Fail<'_>) {
     if let Some(table) = named(outcome, "ranks") {
         let sum = |name: &str| numbers(table, name).iter().sum::<u64>();
@@ -57,7 +57,7 @@ pub fn check_jobs(outcome: &Outcome, fail: Fail<'_>) {
     let (handed, left) = (times("handed_ns"), times("left_ns"));
     let (there, alone) = (times("delivered_ns"), times("alone_ns"));
     for row in 0..handed.len() {
-        // Nanoseconds of many digits have a rounding.
+        // Allow for rounding of nanoseconds with many digits.
         let fine = there[row] - handed[row] >= alone[row] - 0.01
             && handed[row] <= left[row]
             && left[row] <= there[row];
@@ -71,8 +71,8 @@ pub fn check_jobs(outcome: &Outcome, fail: Fail<'_>) {
 
 fn nan(json: &Json, at: &str, fail: Fail<'_>) {
     match json {
-        // JSON has no number for what is none.
-        Json::Null => fail("nan", format!("{at} is no number")),
+        // JSON has no representation of NaN.
+        Json::Null => fail("nan", format!("{at} is not a number")),
         Json::Object(keys) => {
             for (key, value) in
                 keys.iter().filter(|(key, value)| !(value.is_null() && OPTIONAL.contains(&key.as_str())))
@@ -118,7 +118,7 @@ fn nan_in_table(table: &Rows, fail: Fail<'_>) {
     }
 }
 
-/// The same thing counted in several places.
+/// Compares quantities that are counted in several places.
 fn sums(outcome: &Outcome, fail: Fail<'_>) {
     let summary = &outcome.summary;
     let mut equal = |what: &str, one: u64, two: u64| {
@@ -129,7 +129,7 @@ fn sums(outcome: &Outcome, fail: Fail<'_>) {
     let of_classes: u64 = summary.classes.iter().map(|class| class.delivered_packets).sum();
     equal("packets delivered, by class", summary.packets_delivered, of_classes);
     let balance = summary.packets_delivered + summary.packets_inside;
-    equal("packets injected, and delivered or inside", summary.packets_injected, balance);
+    equal("packets injected, and delivered or in the network", summary.packets_injected, balance);
     let total = |table: &str, column: &str| {
         named(outcome, table).map_or(0, |table| numbers(table, column).iter().sum::<u64>())
     };
@@ -138,11 +138,11 @@ fn sums(outcome: &Outcome, fail: Fail<'_>) {
         equal("bytes received, by host", received, total("hosts", "received_bytes"));
     }
     let of_flows: u64 = summary.flows.iter().map(|flow| flow.received_bytes).sum();
-    equal("bytes of flows, over time and in all", total("flows", "received_bytes"), of_flows);
-    equal("notifications, over time and in all", total("network", "becn_received"), summary.becn_received);
-    // What leaves, and is marked, at the very end belongs to an interval that never ends.
+    equal("bytes of flows, over time and in total", total("flows", "received_bytes"), of_flows);
+    equal("notifications, over time and in total", total("network", "becn_received"), summary.becn_received);
+    // Packets that leave and are marked at the very end belong to an interval that never ends.
     let marks = total("network", "fecn_marks");
-    equal("marks, over time and in all", marks, marks.min(summary.fecn_marks));
+    equal("marks, over time and in total", marks, marks.min(summary.fecn_marks));
     for class in &summary.classes {
         if class.marked_packets > class.delivered_packets || class.validated_packets > class.marked_packets {
             equal(&format!("marked of {}", class.class), class.delivered_packets, class.marked_packets);
@@ -160,7 +160,7 @@ fn latencies(outcome: &Outcome, fail: Fail<'_>) {
     }
 }
 
-/// Rates of directed links by the names that results have for them.
+/// Rates of directed links, by their names in results.
 fn link_rates(topology: &Topology) -> HashMap<String, u64> {
     let name = |end: End| match end.node {
         NodeRef::Host(_) => topology.name_of(end.node).to_string(),
@@ -170,7 +170,7 @@ fn link_rates(topology: &Topology) -> HashMap<String, u64> {
     channels.map(|((from, to), rate)| (format!("{}->{}", name(from), name(to)), rate)).collect()
 }
 
-/// No link and no host carries more than its rate, and a packet that is on its way.
+/// Checks that no link or host carries more than its rate plus the packet in transmission.
 fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail<'_>) {
     let spec = &scenario.spec;
     let full = (spec.packet.mtu.0 + spec.packet.header.0).max(spec.packet.control.0);
@@ -181,7 +181,8 @@ fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail
         hosts.entry(from.to_owned()).or_default().0 += rate;
         hosts.entry(to.to_owned()).or_default().1 += rate;
     }
-    // What has passed the limit of injection may wait in a buffer, and leave it as fast as the link.
+    // Packets that have passed the injection limit may wait in a buffer and then leave at the rate of the
+    // link.
     let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
     let has_buffer = spec.host.queues.map_or(special, |queues| queues != HostQueues::None);
     let injection = spec.host.injection_rate.filter(|_| !has_buffer).map_or(u64::MAX, |rate| rate.0);
@@ -199,7 +200,7 @@ fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail
         let sent = |name: &str| hosts.get(name).map_or(0, |rates| rates.0.min(injection));
         bounded(table, "host", "sent_bytes", full, &sent, fail);
         let received = |name: &str| hosts.get(name).map_or(0, |rates| rates.1);
-        // What waited for an earlier packet is delivered all at once.
+        // Packets that waited for an earlier packet are delivered all at once.
         let held = outcome.summary.reordering.as_ref().map_or(0, |found| found.most_held_bytes);
         bounded(table, "host", "received_bytes", full + held, &received, fail);
     }
@@ -214,7 +215,7 @@ fn bounded(table: &Rows, key: &str, bytes: &str, full: u64, rate: &dyn Fn(&str) 
             (before, now) = (now, *time);
         }
         let name = &names[*code as usize];
-        // Times are cut to whole nanoseconds.
+        // Times are truncated to whole nanoseconds.
         let most =
             u128::from(rate(name)) * u128::from(now - before + 1) / 8_000_000_000 + u128::from(full) + 1;
         if u128::from(*bytes_of_row) > most {
