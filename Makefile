@@ -93,6 +93,9 @@ test-python: $(VENV)/.built test-tools
 test-tools: $(VENV)/.dev-deps
 	@tools/install-test-tools
 
+loom: ## all interleavings of a few threads at the barrier
+	$(CARGO) test -p silvan-engine --lib --features loom --quiet barrier
+
 # The patches of docs/examples, each applied to a copy of the sources and tested there.
 examples-check: $(VENV)/.built $(VENV)/.dev-deps
 	$(BIN)/python -m pytest -rs -m worked_example

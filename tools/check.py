@@ -3,9 +3,9 @@
     python3 tools/check.py [STAGE...]
 
 Each stage is a target of the Makefile, so a failed stage can be repeated by its name. Its output goes to
-`target/check/STAGE.log`; the end of the log is shown if the stage failed. Stages named on the command line are
-run with those that they need. The summary lists the time of each stage, the closing lines of the test
-runners, and all tests that were skipped, with the reason.
+`target/check/STAGE.log`; if it failed, the end of the log is shown. Stages named on the command line are run
+with those that they need. The summary lists the time of each stage, the closing lines of the test runners,
+and all tests that were skipped, with the reason.
 
 Exit status: 0 if all stages passed, else 1.
 """
@@ -85,6 +85,7 @@ def stages() -> list[Stage]:
         Stage("swarm-check", ("setup", "test-rust-build")),
         Stage("examples-check", ("setup", "test-rust-build")),
         Stage("lint-rust", ("test-rust-build",)),
+        Stage("loom", ("test-rust-build",)),
         Stage("wheel-check", ("setup",)),
         Stage("site", ("setup",)),
         Stage("lint-python", ("setup",)),
