@@ -24,6 +24,9 @@ RUST_TESTS := --workspace --exclude silvan-python --exclude silvan-bench
 # Scenarios of `make swarm`; those of `make same`, from the seed FIRST on.
 N ?= 300
 same: N = 2000
+mutants: N = 200
+SEED ?= 1
+MODULES ?=
 FIRST ?= 1
 # Pairs of runs of each case of `make bench AGAINST=...`; ONLY names some of the cases.
 ROUNDS ?= 5
@@ -38,7 +41,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
         verify swarm same fuzz bench papers clean quick nightly toolchain environment test-tools \
-        test-rust-build swarm-check examples-check lint-rust lint-python wheel-check-all loom
+        test-rust-build swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -95,6 +98,10 @@ test-tools: $(VENV)/.dev-deps
 
 loom: ## all interleavings of a few threads at the barrier
 	$(CARGO) test -p silvan-engine --lib --features loom --quiet barrier
+
+# MODULES="host switch/voq" instead of those in which an error would change results unnoticed.
+mutants: ## N=200 mutants of the model, drawn from SEED=1: how many does no test notice? (an hour; cargo-mutants)
+	$(PYTHON) tools/mutants.py --count $(N) --seed $(SEED) $(MODULES)
 
 # The patches of docs/examples, each applied to a copy of the sources and tested there.
 examples-check: $(VENV)/.built $(VENV)/.dev-deps
