@@ -2,7 +2,7 @@
 //! requesting inputs, and iSLIP on an input-queued switch.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../crates/silvan-fabric/tests/common/mod.rs"]
 mod common;
 
 use common::{config, flow, tables, topology, us};
