@@ -1,6 +1,8 @@
 """Windows that fill the shortest round trip (MVCM paper, 4.3)."""
 
-from silvan.papers import figures, mvcm
+from silvan.papers import common, figures
+
+mvcm = common("mvcm")
 
 TABLES = ()
 SCENARIO = "../common/mvcm-one-flow.toml"

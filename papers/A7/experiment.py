@@ -1,6 +1,8 @@
 """The memory that EcoCC's control needs (Paper VI, supplement, table 5)."""
 
-from silvan.papers import figures, hybrid
+from silvan.papers import common, figures
+
+hybrid = common("hybrid")
 
 TABLES = ()
 MEMORY = {n.hosts: hybrid.ControlMemory(n.hosts, n.destinations) for n in hybrid.NETWORKS.values()}

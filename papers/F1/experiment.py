@@ -1,6 +1,8 @@
 """A silent forest: eight standing hotspots, 80 % contributors, 20 % victims (Paper IV, table II)."""
 
-from silvan.papers import figures, forest
+from silvan.papers import common, figures
+
+forest = common("forest")
 
 TABLES = ("network",)
 ALONE = {"traffic.0.pattern.victims": 20, "traffic.0.pattern.contributors": 0}

@@ -1,6 +1,8 @@
 """A windy forest, 25 % mixed hosts (Paper IV, figure 5)."""
 
-from silvan.papers import figures, forest
+from silvan.papers import common, figures
+
+forest = common("forest")
 
 TABLES = ()
 MIXED = 25

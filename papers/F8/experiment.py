@@ -1,6 +1,8 @@
 """What it costs: half a second of the 648-host network with control on (Paper I, 3.3)."""
 
-from silvan.papers import figures, forest
+from silvan.papers import common, figures
+
+forest = common("forest")
 
 TABLES = ()
 FULL_S = 0.5

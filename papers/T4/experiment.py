@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
+
+staged = common("staged")
 
 FLOWS = ("F1", "F2", "F3")
 SCENARIO = "../common/testbed-scenario-2.toml"

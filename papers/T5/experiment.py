@@ -3,8 +3,10 @@
 import numpy as np
 
 from silvan.fairness import jain
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
 from silvan.papers.data import smoothed
+
+staged = common("staged")
 
 FLOWS = ("H1", "H2", "H3", "H6", "H7")
 CASES = {

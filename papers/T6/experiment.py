@@ -1,7 +1,9 @@
 """Few marks and a slow timer: fairness takes long (Paper II, V, figure 12 against figure 11)."""
 
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
 from silvan.papers.data import jain_over_time, settling_s
+
+staged = common("staged")
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
 SCENARIO = "../common/testbed-scenario-1.toml"

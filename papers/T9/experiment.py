@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
+
+staged = common("staged")
 
 TABLES = ("messages",)
 SCENARIO = "../common/testbed-scenario-1.toml"

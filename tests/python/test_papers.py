@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from silvan.fairness import jain
-from silvan.papers import PapersError, RunData, find_papers, list_experiments, run_experiments, runner
+from silvan.papers import PapersError, RunData, common, find_papers, list_experiments, run_experiments, runner
 from silvan.papers.catalogue import Published, load_module
 from silvan.papers.data import settling_s, smoothed
 from silvan.papers.rows import counts, marks
@@ -229,6 +229,28 @@ def test_data_and_code_must_fit(papers: Path) -> None:
     (papers / "X1" / "experiment.py").write_text(CODE.replace('"bound"', '"bond"'))
     with pytest.raises(PapersError, match="not computed: bound; not published: bond"):
         run_experiments(["X1"])
+
+
+def test_code_of_several_experiments_is_imported_once(papers: Path) -> None:
+    text = (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Pair:\n    least: float\n    most: float\n"
+    )
+    (papers / "common" / "pairs.py").write_text(text)
+    pairs = common("pairs")
+    assert pairs.Pair(1, 2).most == 2
+    assert common("pairs") is pairs
+    with pytest.raises(PapersError, match=r"others\.py: no such Python file"):
+        common("others")
+
+
+def test_code_that_fails_to_import_can_be_corrected(papers: Path) -> None:
+    path = papers / "common" / "broken.py"
+    path.write_text("VALUE = 1 / 0\n")
+    with pytest.raises(ZeroDivisionError):
+        common("broken")
+    path.write_text("VALUE = 12345\n")
+    assert common("broken").VALUE == 12345
 
 
 def test_a_wrong_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import silvan
-from silvan.papers import RunData, find_papers, list_experiments, mvcm, run_experiments, runner
+from silvan.papers import RunData, common, find_papers, list_experiments, run_experiments, runner
 from silvan.papers.data import Results
+
+mvcm = common("mvcm")
 
 EXPERIMENTS = ["A6", "M1", "M2", "M3", "M4", "M5", "M6", "M8"]
 PER_INTERVAL = 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import math
 import os
@@ -9,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -124,8 +125,29 @@ def load_module(path: Path, name: str) -> ModuleType:
     if spec is None or spec.loader is None or not path.is_file():
         raise PapersError(f"{path}: no such Python file")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    # Data classes look up the module in which they are defined.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
+
+
+def common(name: str) -> ModuleType:
+    """Import ``papers/common/<name>.py``, which several experiments share.
+
+    Each file is imported once. `PapersError` is raised where there is no such file.
+    """
+    return _common(find_papers() / "common" / f"{name}.py")
+
+
+@cache
+def _common(path: Path) -> ModuleType:
+    # The folder is part of the name: another folder of experiments may have a file of the same name.
+    folder = hashlib.sha256(str(path.parent).encode()).hexdigest()[:8]
+    return load_module(path, f"silvan_papers_common_{folder}_{path.stem}")
 
 
 def find_papers() -> Path:
