@@ -25,6 +25,7 @@ def compare(results):
     numbers["others_gain"] = numbers["others_on"] / numbers["others_off"]
     numbers["total_gain"] = numbers["total_on"] / numbers["total_off"]
     numbers["hotspots_loss"] = numbers["hotspots_on"] / numbers["hotspots_off"]
+    numbers["loss_percent"] = 100 * (1 - numbers["hotspots_loss"])
     numbers["others_left"] = numbers["others_on"] / alone["alone_off"]
     return numbers
 

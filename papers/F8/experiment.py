@@ -16,7 +16,11 @@ def runs(quick):
 
 def compare(results):
     run = results["on"]
-    return {"wall": run.wall_s * FULL_S / run.duration_s, "memory": run.peak_memory_mb}
+    return {
+        "wall": run.wall_s * FULL_S / run.duration_s,
+        "memory": run.peak_memory_mb,
+        "data": run.summary["throughput_gbit_s"] * FULL_S / 8,
+    }
 
 
 def plot(results, out):
