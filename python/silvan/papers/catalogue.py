@@ -75,6 +75,8 @@ class Published:
     calibrated: bool
     #: Whether it is computed, from formulas or by counting, and no packets are simulated for it.
     computed: bool
+    #: Whether the source derives it from numbers of other rows, as a gain of one over another.
+    restated: bool
     #: The version of Silvan that added the row; empty for those of version 0.2 and before.
     since: str
 
@@ -280,6 +282,7 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
         weak=_text(raw, "weak", where),
         calibrated=_flag(raw, "calibrated", where),
         computed=_flag(raw, "computed", where) or common["computed"],
+        restated=_flag(raw, "restated", where),
         since=_text(raw, "since", where),
     )
 

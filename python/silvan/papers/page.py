@@ -111,7 +111,7 @@ def summary(found: Found) -> str:
             f"Rows added since version 0.2, included above: {len(_met(counted[0]))} of {len(counted[0])} "
             f"numbers met, {len(_met(counted[1]))} of {len(counted[1])} orderings hold.",
         ]
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
 #: What is counted on its own.
@@ -122,7 +122,8 @@ CATEGORIES = (
     ORDERS,
     "published bounds",
     "other numbers and bounds: read, derived or assumed",
-    "numbers that could hardly be missed",
+    "weak numbers",
+    "restated: gains and losses between other rows",
     "quick runs with wide tolerances",
     "computed, no packets simulated",
     "shown without a verdict",
@@ -139,7 +140,8 @@ def _category(row: Row) -> str:
         "shown without a verdict": row["kind"] == SHOWN,
         "computed, no packets simulated": "computed" in row,
         "quick runs with wide tolerances": "smoke" in row,
-        "numbers that could hardly be missed": row["kind"] == TWO_SIDED and "weak" in row,
+        "restated: gains and losses between other rows": "restated" in row,
+        "weak numbers": row["kind"] == TWO_SIDED and "weak" in row,
     }
     # An ordering is one whatever its provenance; what excludes a row from the score goes first.
     excluded = [name for name in reversed(CATEGORIES[4:]) if fits[name]]
@@ -181,25 +183,27 @@ def sections(found: Found) -> str:
     lines = []
     for paper, members in _by_paper(found):
         lines += [f"## {paper}", ""]
+        assumed: dict[str, str] = {}
         for experiment, entry, rows in members:
-            lines += [*_head(experiment, entry), *_table(experiment, rows), *_notes(rows)]
-    return "\n".join(lines)
+            first = assumed.setdefault(experiment.assumption, experiment.id)
+            lines += [*_head(experiment, entry, first), *_table(experiment, rows), *_notes(rows)]
+    return "\n".join(lines[:-1])
 
 
-def _head(experiment: Experiment, entry: Entry | None) -> list[str]:
+def _head(experiment: Experiment, entry: Entry | None, first: str) -> list[str]:
+    """Return what comes before an experiment's table; `first` has the same assumptions."""
     if entry is None:
         runs = "No result is on record."
     else:
         seeds = len(next(iter(entry.values.values())))
         length = "Quick runs" if entry.quick else "Full runs"
         runs = f"{length}, {seeds} seeds." if seeds > 1 else f"{length}; nothing is drawn at random."
-    lines = [
-        f"### {experiment.id}: {experiment.title}",
-        "",
-        f"{experiment.source}. {experiment.about} {runs}",
-        "",
-    ]
-    return lines + ([f"Assumed: {experiment.assumption}", ""] if experiment.assumption else [])
+    source = experiment.source[:1].upper() + experiment.source[1:]
+    lines = [f"### {experiment.id}: {experiment.title}", "", f"{source}. {experiment.about} {runs}", ""]
+    if experiment.assumption:
+        same = first != experiment.id
+        lines += ["Assumed: as in " + first + "." if same else f"Assumed: {experiment.assumption}", ""]
+    return lines
 
 
 def _table(experiment: Experiment, rows: Iterable[Row]) -> list[str]:
@@ -226,9 +230,13 @@ def _table(experiment: Experiment, rows: Iterable[Row]) -> list[str]:
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    """Return why numbers are missed or open, and what those that are not published stand for."""
+    """Return why numbers are missed or open, what they stand for, and why some are weak."""
     lines = []
-    for title, name in (("Missed, open or not run", "reason"), ("Not published", "basis"), ("Weak", "weak")):
+    for title, name in (
+        ("Missed, open or not run", "reason"),
+        ("Words and rules", "basis"),
+        ("Weak", "weak"),
+    ):
         found: dict[str, list[str]] = {}
         for row in rows:
             if name in row and (name != "weak" or not row["weak"].startswith("It clears its bound")):

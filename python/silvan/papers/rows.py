@@ -16,7 +16,7 @@ from silvan.papers.catalogue import NOT_RUN, SHOWN, VERDICTS, Experiment, Papers
 #: same number if the source prints it, else None. With several seeds also their number, ``seeds``, and half
 #: the width of the 95 % confidence interval of ``simulated``, ``interval``. Where they apply: ``margin``
 #: (the factor by which a bound is cleared), ``reason`` (missed and open rows), ``basis``, ``since``,
-#: and the marks ``weak``, ``calibrated``, ``computed`` and ``smoke`` (see `marks`).
+#: and the marks ``weak``, ``calibrated``, ``computed``, ``restated`` and ``smoke`` (see `marks`).
 Row = dict[str, Any]
 
 #: An experiment's numbers by key: one for each seed.
@@ -32,6 +32,7 @@ WEAK_MARGIN = 2.0
 MARKS = {
     "computed": "computed from formulas or by counting: no packets are simulated for it",
     "calibrated": "a parameter of the model was chosen to meet it",
+    "restated": "the source derives it from numbers of other rows",
     "weak": "says little: it clears its bound by a factor of more than two, or could hardly be missed",
     "smoke": "a quick run: it only tells whether the number is of the right size",
 }
@@ -68,7 +69,7 @@ def _described(experiment: Experiment, published: Published, tolerance: float | 
         "source": published.source,
         "assumption": published.assumption,
     }
-    for name in ("basis", "weak", "since", "calibrated", "computed"):
+    for name in ("basis", "weak", "since", "calibrated", "computed", "restated"):
         if getattr(published, name):
             row[name] = getattr(published, name)
     return row
