@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Files and folders that must be free of these phrases. Add a folder when its comments and messages are rewritten.
+#: Files and folders that must be free of these phrases. Add a folder when its comments are rewritten.
 COVERED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")
 #: Files in these folders that are not checked yet.
 PENDING = ("docs/papers.md", "docs/hypotheses.md")
@@ -26,7 +26,7 @@ GENERATED = {"docs/scenario.md": "\n## All keys\n"}
 
 #: Regular expressions, and what to write instead. A space matches any white space, including line breaks.
 PHRASES = [
-    (r"\b(some|any|no|every)body('s)?\b", "name the component: the output, the host, a node, all hosts, no flow"),
+    (r"\b(some|any|no|every)body('s)?\b", "name the component: the output, the host, all hosts, no flow"),
     (r"\b(who|what|which)(so)?ever (\w+ )?(wants|sends|waits|arrives|looks|asks)\b", "name the component"),
     (r"\bwhoever\b", "name the component"),
     (r"\bwhat waits\b", "packets that wait"),
@@ -75,9 +75,7 @@ PHRASES = [
 COMPILED = [(re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE), advice) for phrase, advice in PHRASES]
 
 #: A comment, or a string; characters and lifetimes are skipped.
-RUST = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|r(\#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])'|'\w+""", re.DOTALL
-)
+RUST = re.compile(r"""//[^\n]*|/\*.*?\*/|r(\#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])'|'\w+""", re.DOTALL)
 
 
 def blank(text: str) -> str:
@@ -88,7 +86,7 @@ def blank(text: str) -> str:
 def markdown_prose(name: str, text: str) -> str:
     """Leave the prose of a page: no code, no targets of links."""
     if marker := GENERATED.get(name):
-        text = text.split(marker)[0]
+        text = text.split(marker, maxsplit=1)[0]
     text = re.sub(r"^ *```.*?^ *```", lambda found: blank(found[0]), text, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"`[^`]*`|\]\([^)]*\)", lambda found: blank(found[0]), text)
 
@@ -151,7 +149,7 @@ def files(*places: str) -> list[str]:
     return [name for name in names if name not in (*PENDING, own) and (ROOT / name).is_file()]
 
 
-def test_texts_are_plain_english():
+def test_texts_are_plain_english() -> None:
     wrong = []
     for name in files(*COVERED):
         for line, found, _, advice in matches(name, (ROOT / name).read_text(encoding="utf-8")):
@@ -163,15 +161,15 @@ def test_texts_are_plain_english():
     ("name", "text", "lines"),
     [
         ("a.md", "Nobody\nwaits.\n\n```sh\nnobody\n```\n`nobody` and what\nwaits", [1, 7]),
-        ("a.rs", 'fn nobody(c: char) { // for\n    // ever\n    let t = "anew"; let c = \'"\'; // dear\n}', [1, 3, 3]),
+        ("a.rs", 'fn nobody() { // for\n    // ever\n    let t = "anew"; let c = \'"\'; // dear\n}', [1, 3, 3]),
         ("a.py", '"""Nobody."""\nnobody = 1  # so\n# many\nraise E(f"{one} goes on")\n', [1, 2, 4]),
     ],
 )  # fmt: skip
-def test_phrases_are_found_where_people_read_them(name, text, lines):
+def test_phrases_are_found_where_people_read_them(name: str, text: str, lines: list[int]) -> None:
     assert sorted(line for line, *_ in matches(name, text)) == lines
 
 
-def test_every_phrase_is_a_pattern_of_its_own():
+def test_every_phrase_is_a_pattern_of_its_own() -> None:
     assert len({phrase for phrase, _ in PHRASES}) == len(PHRASES)
 
 
