@@ -161,7 +161,7 @@ def test_texts_are_plain_english() -> None:
     ("name", "text", "lines"),
     [
         ("a.md", "Nobody\nwaits.\n\n```sh\nnobody\n```\n`nobody` and what\nwaits", [1, 7]),
-        ("a.rs", 'fn nobody() { // for\n    // ever\n    let t = "anew"; let c = \'"\'; // dear\n}', [1, 3, 3]),
+        ("a.rs", 'fn a() { // for\n    // ever\n    let t = "kin"; let c = \'"\'; // dear\n}', [1, 3, 3]),
         ("a.py", '"""Nobody."""\nnobody = 1  # so\n# many\nraise E(f"{one} goes on")\n', [1, 2, 4]),
     ],
 )  # fmt: skip
