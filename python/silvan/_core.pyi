@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
+from silvan.types import FabricCheck, Fluid, ScenarioCheck, Summary, TraceCheck, WrittenTrace
+
 __version__: str
 
 class SilvanError(Exception):
@@ -51,8 +53,8 @@ class Scenario:
         With `standalone`, files that it names are named by absolute paths.
         """
 
-    def check(self) -> dict[str, Any]:
-        """Tell what can be told before a run: sizes, routing, deadlock check, estimated cost."""
+    def check(self) -> ScenarioCheck:
+        """Return what is known before a run: sizes, routing, deadlock check, estimated cost."""
 
     def opensm_options(self) -> str:
         """Return the congestion control as options of OpenSM's configuration file."""
@@ -90,7 +92,7 @@ class Run:
     """What a finished run gives; :class:`silvan.Result` is made of it."""
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Summary:
         """Totals and averages."""
 
     @property
@@ -130,14 +132,14 @@ def run(scenario: Scenario, progress: Callable[[int, int, int], object] | None =
 def schema() -> str:
     """Return the JSON Schema of scenario files."""
 
-def fluid(scenario: Scenario) -> dict[str, Any]:
+def fluid(scenario: Scenario) -> Fluid:
     """Return the rates of a scenario's flows as fluids, and when those with a total end."""
 
 def fabric_check(
     paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     tables: str | PathLike[str] | None = None,
     default_rate: str | None = None,
-) -> dict[str, Any]:
+) -> FabricCheck:
     """Check a real fabric: routes of all pairs, load per link, deadlock lane by lane.
 
     `paths` are files and folders of it; `tables` names the forwarding tables, where there are several.
@@ -173,15 +175,15 @@ def contention(
     `progress(done)` is called at most five times a second.
     """
 
-def trace_check(path: str | PathLike[str], request: str, stream: bool) -> dict[str, Any]:
+def trace_check(path: str | PathLike[str], request: str, stream: bool) -> TraceCheck:
     """Read a trace and run it without a network, or read it through; `request` is JSON."""
 
 def trace_convert(
     path: str | PathLike[str], request: str, out: str | PathLike[str], binary: bool
-) -> dict[str, Any]:
+) -> WrittenTrace:
     """Read a trace and write it as GOAL."""
 
 def trace_generate(
     kind: str, sizes: str, request: str, out: str | PathLike[str], binary: bool
-) -> dict[str, Any]:
+) -> WrittenTrace:
     """Make a trace from sizes and write it as GOAL: `kernel`, `collective` or `transformer`."""

@@ -18,7 +18,7 @@ import io
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import arro3.io
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from arro3.core import Table
 
     from silvan.results import Result
+    from silvan.types import Provenance, Summary
 
 #: Version of the folder's layout.
 FORMAT = 1
@@ -59,9 +60,9 @@ class DamagedError(Exception):
     """The folder was that of a finished run, and is no longer as it was written."""
 
 
-def write(target: Path, result: Result) -> Path:
+def write(target: Path, result: Result, *, force: bool = False) -> Path:
     """Write `result` to the folder `target`; see :meth:`silvan.Result.save`."""
-    refuse_foreign(target)
+    refuse_foreign(target, scenario=result.name, force=force)
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
     mark = _files.mark()
@@ -70,7 +71,8 @@ def write(target: Path, result: Result) -> Path:
     try:
         _write_files(partial, result)
         _files.flush(partial)
-        _put_in_place(partial, target, parent / f".{target.name}.replaced-{mark}")
+        aside = parent / f".{target.name}.replaced-{mark}"
+        _put_in_place(partial, target, aside, scenario=result.name, force=force)
         _files.flush(parent)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -78,20 +80,30 @@ def write(target: Path, result: Result) -> Path:
     return target
 
 
-def refuse_foreign(target: Path) -> None:
-    """Raise `FileExistsError` where `target` holds anything but an earlier run."""
+def refuse_foreign(target: Path, *, scenario: str | None = None, force: bool = False) -> None:
+    """Raise `FileExistsError` if `target` contains anything but an earlier run.
+
+    Also if that run is one of another scenario than `scenario` (by name), unless with `force`.
+    """
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise FileExistsError(errno.EEXIST, "exists and is not a folder", str(target))
     here = Path.cwd()
     if target.resolve() in (here, *here.parents):
-        what = "is the folder you are in, or one above; name one in it"
+        what = "is the current folder or one above it; name a folder inside"
         raise FileExistsError(errno.EEXIST, what, str(target))
     if not target.is_dir() or not any(target.iterdir()):
         return
-    if not _is_of_a_run(target):
+    written_by = _scenario_of(target)
+    if written_by is None:
         what = "is not empty and not the folder of a run; choose another or empty it"
         raise FileExistsError(errno.EEXIST, what, str(target))
     refuse_strangers(target)
+    if scenario is not None and written_by != scenario and not force:
+        what = (
+            f"has a run of the scenario `{written_by}`, not of `{scenario}`; "
+            "choose another folder, or replace it with --force (force=True)"
+        )
+        raise FileExistsError(errno.EEXIST, what, str(target))
 
 
 def refuse_strangers(target: Path) -> None:
@@ -105,13 +117,16 @@ def refuse_strangers(target: Path) -> None:
         raise FileExistsError(errno.EEXIST, what, str(target))
 
 
-def _is_of_a_run(folder: Path) -> bool:
+def _scenario_of(folder: Path) -> str | None:
+    """Return the name of the scenario whose run the folder contains; None if it contains no run."""
     # A sweep has a file of that name too, without a format.
     try:
         provenance = _files.parse_json(_files.read_text(folder / PROVENANCE))
     except (OSError, ValueError):
-        return False
-    return isinstance(provenance, dict) and "format" in provenance and "tables" in provenance
+        return None
+    if not isinstance(provenance, dict) or "format" not in provenance or "tables" not in provenance:
+        return None
+    return str(provenance.get("scenario", "scenario"))
 
 
 def strangers(folder: Path) -> list[str]:
@@ -180,15 +195,15 @@ def parquet(table: Table) -> bytes:
     return content.getvalue()
 
 
-def _put_in_place(partial: Path, target: Path, aside: Path) -> None:
+def _put_in_place(partial: Path, target: Path, aside: Path, *, scenario: str, force: bool) -> None:
     """Rename `partial` to `target`; an earlier run there is kept until that has worked."""
     if not target.exists() or not any(target.iterdir()):
         partial.rename(target)
         return
     target.rename(aside)
     try:
-        # Simulating took its time: somebody may have put something there since it began.
-        refuse_foreign(aside)
+        # The folder may have changed during the simulation.
+        refuse_foreign(aside, scenario=scenario, force=force)
         partial.rename(target)
     except BaseException as error:
         aside.rename(target)
@@ -199,8 +214,19 @@ def _put_in_place(partial: Path, target: Path, aside: Path) -> None:
         remove(aside)
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """Read the parts of a :class:`silvan.Result`.
+class Contents(TypedDict):
+    """The arguments of a :class:`silvan.Result`."""
+
+    scenario_toml: str
+    provenance: Provenance
+    summary: Summary
+    account: list[str]
+    warnings: list[str]
+    tables: dict[str, Table]
+
+
+def read(folder: Path) -> Contents:
+    """Read the contents of a run's folder.
 
     Raises `OSError`, :class:`NotARunError`, or :class:`DamagedError`.
     """
@@ -211,14 +237,14 @@ def read(folder: Path) -> dict[str, Any]:
         "account": provenance.pop("account"),
         "warnings": provenance.pop("warnings"),
         "tables": {name: _table(file, _content(folder, file, files)) for name, file in tables.items()},
-        "provenance": provenance,
-        "summary": _object(SUMMARY, _content(folder, SUMMARY, files)),
+        "provenance": cast("Provenance", provenance),
+        "summary": cast("Summary", _object(SUMMARY, _content(folder, SUMMARY, files))),
         "scenario_toml": _text(SCENARIO, _content(folder, SCENARIO, files)),
     }
 
 
-def read_summary(folder: Path) -> dict[str, Any]:
-    """Read a run's summary alone, and see that the other files are there, as long as they were.
+def read_summary(folder: Path) -> Summary:
+    """Read only a run's summary, and check that the other files exist with their sizes.
 
     Raises as :func:`read`.
     """
@@ -230,7 +256,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
             raise DamagedError(f"{name}: not there") from None
         if size != facts.get("bytes"):
             raise DamagedError(f"{name}: {size} bytes, written were {facts.get('bytes')}")
-    return _object(SUMMARY, _content(folder, SUMMARY, files))
+    return cast("Summary", _object(SUMMARY, _content(folder, SUMMARY, files)))
 
 
 def _content(folder: Path, name: str, files: dict[str, dict[str, Any]]) -> bytes:

@@ -8,10 +8,11 @@ option does is said in IBA 1.2.1, annex A10.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from silvan import _core, _files
+from silvan import _files
 from silvan._core import FabricError, Scenario
 
 #: Far more than any options need; OpenSM's own file has 20 KB.
@@ -251,28 +252,34 @@ def _table(value: _Value | None) -> list[int] | None:
     return entries
 
 
-def load(path: Path, conf: Path, overrides: dict[str, str]) -> tuple[Scenario, list[str]]:
-    """Load a scenario with the options of a configuration file; `overrides` go before these.
+#: Loads a scenario with overrides.
+Load = Callable[[dict[str, str]], Scenario]
 
-    Returns the scenario and what to say of the options.
+
+def load(scenario: Path | Load, conf: Path, overrides: dict[str, str]) -> tuple[Scenario, list[str]]:
+    """Load a scenario with the options of a configuration file; `overrides` take precedence over these.
+
+    Returns the scenario and notes about the options.
     """
+    path = scenario
+    load = path if callable(path) else lambda given: Scenario.load(path, given)
     options = read(conf)
     notes = list(options.notes)
     if options.keys["congestion.mechanism"] == "none":
-        # The parts of the scenario have no effect then, and need not fit together.
-        return _core.Scenario.load(path, options.keys | overrides), notes
+        # The scenario's other congestion keys have no effect then, and need not be consistent.
+        return load(options.keys | overrides), notes
     mask = "congestion.marking.victim_mask"
     if options.victim_mask is not None:
-        options.keys[mask] = _victims(path, options, notes, mask)
-    return _core.Scenario.load(path, options.keys | overrides), notes
+        options.keys[mask] = _victims(load, options, notes, mask)
+    return load(options.keys | overrides), notes
 
 
-def _victims(path: Path, options: Options, notes: list[str], key: str) -> str:
-    """Return which ports a mask has, in the scenario's network: those to hosts, none or all."""
+def _victims(load: Load, options: Options, notes: list[str], key: str) -> str:
+    """Return which ports of the scenario's network a mask selects: those to hosts, none or all."""
     if options.victim_mask == 0:
         return "none"
     for name in ("hosts", "all"):
-        written = _core.Scenario.load(path, options.keys | {key: name}).opensm_options()
+        written = load(options.keys | {key: name}).opensm_options()
         found = re.search(rf"^{SWITCH}victim_mask 0x([0-9a-f]+)$", written, re.MULTILINE)
         if found is not None and int(found[1], 16) == options.victim_mask:
             return name

@@ -8,16 +8,17 @@ import subprocess
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from silvan._core import __version__
 
 if TYPE_CHECKING:
     from silvan._core import Scenario
+    from silvan.types import Machine, Provenance, Summary
 
 
-def of_run(scenario: Scenario, summary: dict[str, Any], started: float, wall_s: float) -> dict[str, Any]:
-    """Provenance of a run that began at `started` (seconds since 1970) and took `wall_s`."""
+def of_run(scenario: Scenario, summary: Summary, started: float, wall_s: float) -> Provenance:
+    """Return the provenance of a run that began at `started` (seconds since 1970) and took `wall_s`."""
     return {
         "scenario": scenario.name,
         "origin": scenario.origin,
@@ -55,7 +56,7 @@ def source_root() -> Path | None:
 
 
 @cache
-def machine() -> dict[str, Any]:
+def machine() -> Machine:
     """Describe the machine without naming it."""
     return {"system": platform.platform(), "cpu": _cpu(), "cores": os.cpu_count()}
 

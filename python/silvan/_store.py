@@ -46,6 +46,7 @@ else:
 
 if TYPE_CHECKING:
     from silvan.results import Progress, Result
+    from silvan.types import Summary
 
 try:
     import fcntl
@@ -194,7 +195,7 @@ class Store:
             where = error.filename or folder
             raise results.ResultError(f"{where}: cannot be read: {error.strerror or error}") from None
 
-    def summary(self, at: str, keep: Keep = "tables") -> dict[str, Any] | None:
+    def summary(self, at: str, keep: Keep = "tables") -> Summary | None:
         """Return a finished run's summary; None where there is none, or one that was damaged since.
 
         Of the other files only the sizes are looked at: reading all of a large store takes hours.

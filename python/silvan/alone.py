@@ -18,6 +18,7 @@ from silvan._core import Scenario, ScenarioError
 
 if TYPE_CHECKING:
     from silvan.results import Result
+    from silvan.types import AloneSummary, JobSummary, RootShare
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -55,7 +56,7 @@ def add(result: Result, run: Runner) -> None:
         found["job"]: _program(job["program"])
         for job, found in zip(spec["job"], result.summary["jobs"], strict=True)
     }
-    told: list[dict[str, Any]] = []
+    told: list[AloneSummary] = []
     for (name, own), found in zip(scenarios(result.scenario), result.summary["jobs"], strict=True):
         alone = run(own) if others else result
         told.append(_compare(result, alone, name, found, alone.summary["jobs"][0 if others else len(told)]))
@@ -70,9 +71,7 @@ def _program(program: Mapping[str, Any]) -> str:
     return names.get(kind) or str(program.get("operation") or program.get("kernel") or kind)
 
 
-def _compare(
-    beside: Result, alone: Result, name: str, found: Mapping[str, Any], apart: Mapping[str, Any]
-) -> dict[str, Any]:
+def _compare(beside: Result, alone: Result, name: str, found: JobSummary, apart: JobSummary) -> AloneSummary:
     done = found["finished_ns"] is not None and apart["finished_ns"] is not None
     slower = found["span_ns"] / apart["span_ns"] - 1 if done and apart["span_ns"] else None
     return {
@@ -118,11 +117,11 @@ def _held(result: Result, name: str) -> Counter[str]:
     return held
 
 
-def _roots(beside: Result, alone: Result, name: str) -> list[dict[str, Any]]:
+def _roots(beside: Result, alone: Result, name: str) -> list[RootShare]:
     """Return the roots that hold a job up more than alone, the worst first, and who feeds each with it."""
     more = _held(beside, name) - _held(alone, name)
     total = sum(more.values())
-    found = []
+    found: list[RootShare] = []
     for root, samples in sorted(more.items(), key=lambda item: (-item[1], item[0])):
         feeds: Counter[str] = Counter()
         for tree in beside.forest.trees:
@@ -135,9 +134,9 @@ def _roots(beside: Result, alone: Result, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def _sentence(result: Result, row: Mapping[str, Any], programs: Mapping[str, str]) -> str:
+def _sentence(result: Result, row: AloneSummary, programs: Mapping[str, str]) -> str:
     name = row["job"]
-    if row["slower"] is None:
+    if row["slower"] is None or row["span_ns"] is None or row["alone_ns"] is None:
         return f"Job `{name}` did not finish, here or alone on this network."
     times = f"{row['span_ns'] / 1e3:.6g} us, alone {row['alone_ns'] / 1e3:.6g} us"
     if row["slower"] <= SAME:

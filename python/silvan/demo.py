@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from silvan import Scenario, _folder, _show, plot, report, scenarios
+from silvan import _folder, plot, report, scenarios
+from silvan._core import Scenario
+from silvan.commands import _show
 from silvan.fairness import jain
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from typing import Any
 
 from silvan import _core, _files
 from silvan._core import TraceError
+from silvan.types import TraceCheck, WrittenTrace
 
 #: What a kernel of HPC Challenge is called.
 KERNELS = ("ping-pong", "natural-ring", "random-ring", "ptrans", "hpl", "fft", "random-access")
@@ -40,7 +41,7 @@ COLLECTIVES = (
 KINDS = (*KERNELS, *COLLECTIVES, "transformer")
 
 
-def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) -> dict[str, Any]:
+def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) -> TraceCheck:
     """Read a trace and run it without a network.
 
     `request` says how it is read (`format`, `time_scale`, `compute_scale`, `host_flops` in flop/s,
@@ -59,11 +60,11 @@ def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) ->
     with _readable(Path(path), request) as (source, known):
         checked = _core.trace_check(source, json.dumps(known), stream)
     if source != Path(path):
-        checked |= {"format": "otf2", "files": [str(path)]}
+        checked["format"], checked["files"] = "otf2", [str(path)]
     return checked
 
 
-def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any) -> dict[str, Any]:
+def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any) -> WrittenTrace:
     """Read a trace and write it as GOAL: text where `out` ends in `.goal`, binary where in `.bin`.
 
     `request` says how it is read, as in :func:`check`. Gives `contents`, `collectives` and `notes`.
@@ -79,7 +80,7 @@ def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any)
 
 def generate(
     kind: str, out: str | PathLike[str], *, algorithms: Mapping[str, str] | None = None, **sizes: Any
-) -> dict[str, Any]:
+) -> WrittenTrace:
     """Make a trace from sizes and write it as GOAL, as :func:`convert` does.
 
     `kind` is one of :data:`KERNELS`, with sizes `ranks`, `bytes`, `iterations`, `pairs`, `n`, `nb`, `points`,

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import silvan
 from silvan import cli
-from silvan.collide import routes
+from silvan.fabric.collisions import routes
 
 FABRICS = "tests/data/fabrics"
 TREE = f"{FABRICS}/4ary3tree-h64/updn"
@@ -20,22 +20,22 @@ TESTBED = "papers/common/testbed-scenario-1.toml"
 
 
 def test_all_to_all_counts_are_those_of_the_check():
-    load = silvan.fabric_check([FT2])["all_to_all"]
-    now = silvan.fabric_collide([FT2], pattern="all-to-all", tries=0)["now"]
+    load = silvan.fabric.check([FT2])["all_to_all"]
+    now = silvan.fabric.collide([FT2], pattern="all-to-all", tries=0)["now"]
     counts = {int(flows): links for flows, links in now["flows_per_link"].items()}
     assert (min(counts), max(counts), sum(counts.values())) == (load["min"], load["max"], load["links"])
 
 
 def test_shifts_do_not_collide_under_d_mod_k():
     for distance in (1, 17, 18, 323):
-        told = silvan.fabric_collide([FT2], pattern="shift", distance=distance)
+        told = silvan.fabric.collide([FT2], pattern="shift", distance=distance)
         assert told["now"]["worst_demand"] == 1.0
         assert told["suggestion"] is None
 
 
 def test_demand_is_what_a_run_shows(tmp_path):
     # Three flows through a trunk of twice a host's rate.
-    told = silvan.fabric_collide(TESTBED, pattern="shift", distance=3, hosts=["H[1-6]"], tries=0)
+    told = silvan.fabric.collide(TESTBED, pattern="shift", distance=3, hosts=["H[1-6]"], tries=0)
     trunk = {row["link"]: row for row in told["now"]["links"]}["S1:4->S2:5"]
     assert (trunk["flows"], trunk["demand"]) == (3, 1.5)
     flows = [{"name": f"F{n}", "from": f"H{n}", "to": f"H{n + 3}"} for n in (1, 2, 3)]
@@ -49,10 +49,10 @@ def test_demand_is_what_a_run_shows(tmp_path):
 
 def test_what_goes_to_odd_and_even_hosts_shares_no_link_under_d_mod_k():
     tree = "papers/common/hybrids-hotspots.toml"
-    even = silvan.fabric_collide(
+    even = silvan.fabric.collide(
         tree, pattern="all-to-all", hosts=[f"H{n}" for n in range(1, 65, 2)], top=999
     )
-    odd = silvan.fabric_collide(tree, pattern="all-to-all", hosts=[f"H{n}" for n in range(2, 65, 2)], top=999)
+    odd = silvan.fabric.collide(tree, pattern="all-to-all", hosts=[f"H{n}" for n in range(2, 65, 2)], top=999)
     names = [{row["link"] for row in told["now"]["links"]} for told in (even, odd)]
     assert len(names[0]) == len(names[1]) > 50
     assert not names[0] & names[1]
@@ -60,21 +60,21 @@ def test_what_goes_to_odd_and_even_hosts_shares_no_link_under_d_mod_k():
 
 def test_a_suggestion_collides_less_and_is_reproducible():
     spread = ["node-0000", "node-0018", "node-[0036-0160]"]
-    told = silvan.fabric_collide([FT2], trace=PTRANS, hosts=spread)
+    told = silvan.fabric.collide([FT2], trace=PTRANS, hosts=spread)
     better = told["suggestion"]
     assert told["now"]["worst_demand"] > 1 > better["worst_demand"]
     assert len(better["hosts"]) == told["job"]["hosts"] == told["job"]["ranks"] == 8
-    again = silvan.fabric_collide([FT2], trace=PTRANS, hosts=better["hosts"], tries=0)["now"]
+    again = silvan.fabric.collide([FT2], trace=PTRANS, hosts=better["hosts"], tries=0)["now"]
     assert again["worst_demand"] == better["worst_demand"]
     scattered = ["node-0000", "node-0004", "node-0008", "node-0012", "node-[0016-0027]", "node-0032"]
-    one, two = (silvan.fabric_collide([TREE], pattern="shift", distance=3, hosts=scattered) for _ in range(2))
+    one, two = (silvan.fabric.collide([TREE], pattern="shift", distance=3, hosts=scattered) for _ in range(2))
     assert one == two
     assert one["suggestion"]["worst_demand"] < one["now"]["worst_demand"]
     assert "exchanges" in one["suggestion"]["how"]
 
 
 def test_ranks_of_a_host_meet_no_network():
-    told = silvan.fabric_collide(
+    told = silvan.fabric.collide(
         [TREE], pattern="shift", ranks=8, ranks_per_host=4, hosts=["node-0000", "node-0016"]
     )
     assert told["job"] | {"what": ""} == {
@@ -88,7 +88,7 @@ def test_ranks_of_a_host_meet_no_network():
 
 def test_a_collective_operation_has_the_pairs_of_its_algorithm():
     def flows(pattern, ranks=16):
-        return silvan.fabric_collide([TREE], pattern=pattern, ranks=ranks, tries=0)["job"]["flows"]
+        return silvan.fabric.collide([TREE], pattern=pattern, ranks=ranks, tries=0)["job"]["flows"]
 
     assert flows("all-reduce=ring") == 16
     assert flows("all-reduce=recursive-doubling") == 16 * 4
@@ -99,7 +99,7 @@ def test_a_collective_operation_has_the_pairs_of_its_algorithm():
 
 def test_round_robin_is_over_leaves():
     fabric = routes.read([TREE])
-    told = silvan.fabric_collide([TREE], pattern="shift", ranks=16, placement="round-robin", tries=0, top=99)
+    told = silvan.fabric.collide([TREE], pattern="shift", ranks=16, placement="round-robin", tries=0, top=99)
     used = Counter(fabric.leaves[fabric.hosts.index(row["from"])] for row in told["now"]["pairs"])
     assert set(used.values()) == {1}
 
@@ -134,7 +134,7 @@ WRONG = {
 def test_wrong_inputs_are_told(case):
     keys, message = WRONG[case]
     with pytest.raises(silvan.SilvanError) as told:
-        silvan.fabric_collide([TREE], **keys)
+        silvan.fabric.collide([TREE], **keys)
     assert message in str(told.value)
 
 
@@ -156,7 +156,7 @@ def test_a_route_that_does_not_arrive_is_told(tmp_path):
 
 def test_the_scenario_says_how_it_is_routed():
     with pytest.raises(silvan.FabricError, match="leave --lft out"):
-        silvan.fabric_collide(TESTBED, pattern="ring", tables="x.lft")
+        silvan.fabric.collide(TESTBED, pattern="ring", tables="x.lft")
 
 
 def test_the_command(tmp_path):

@@ -109,7 +109,7 @@ def test_the_folder_one_is_in_is_not_replaced(small, tmp_path):
     assert invoke("run", small, "--out", folder).exit_code == 0
     for out in (".", folder, ".."):
         done = command("run", small, "--out", out, cwd=folder)
-        assert "is the folder you are in, or one above" in done.stderr
+        assert "is the current folder or one above it" in done.stderr
     assert (folder / "provenance.json").is_file()
 
 

@@ -133,7 +133,7 @@ def test_the_command_checks_several_and_says_what_waits(tmp_path: Path, ping_pon
     assert "7 calls at the ends are left out" in fine
     told = command("check", str(ping_pong), str(stuck), status=1)
     assert "rank 0, operation 0: receive 8 bytes from rank 1, tag 0: rank 1 never comes to its send" in told
-    assert "ranks wait for each other in a circle: 0 -> 1 -> 0" in told
+    assert "ranks wait for each other in a cycle: 0 -> 1 -> 0" in told
     listed = json.loads(command("check", "--json", str(ping_pong), "--latency", "1 us"))
     assert [one["run"]["span_ps"] for one in listed] == [2_000_000]
     bad = tmp_path / "bad.goal"
@@ -157,7 +157,7 @@ def test_the_command_converts_and_generates(tmp_path: Path, ping_pong: Path) -> 
                    "--algorithm", "all-to-all=bruck")  # fmt: skip
     assert "all-to-all by bruck" in told
     assert "is not NAME=VALUE" in command("generate", "fft", str(out), "--set", "ranks", status=2)
-    assert "is no number" in command("generate", "fft", str(out), "--set", "ranks=many", status=2)
+    assert "is not a number" in command("generate", "fft", str(out), "--set", "ranks=many", status=2)
 
 
 def event(kind: str, time: int, **fields: Any) -> Any:

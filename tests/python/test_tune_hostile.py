@@ -7,7 +7,7 @@ import pytest
 
 import silvan
 from conftest import FABRICS, command
-from silvan.fabric_study import load
+from silvan.fabric.studies import load
 from silvan.tuning import presets
 from silvan.tuning.problem import Tuning
 

@@ -56,7 +56,7 @@ def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDAr
     Keys: `link`, `first`, `last` (frames), `tree`, `trees`, `waits_for` (a link), `depth`, `queued` and
     `held` (the most bytes), `share` (of the samples, 0 to 255). `place` numbers the links.
     """
-    rows = result.columns("tree_links")
+    rows = result.coded("tree_links")
     link, waits_for = (_numbers(rows[name], place) for name in ("link", "waits_for"))
     columns = [np.asarray(rows[name]).astype(np.int64) for name in ("tree", "trees", "depth")]
     queued, held = (np.asarray(rows[name]).astype(np.int64) for name in ("queued_bytes", "downstream_bytes"))

@@ -53,7 +53,7 @@ def by_name(result: Result, table: str, key: str, column: str) -> Lines:
     """Return the rows of a table over time, by name: each interval has a row per name, in the same order."""
     if table not in result.tables or not result.tables[table].num_rows:
         return []
-    columns = result.columns(table)
+    columns = result.coded(table)
     codes, names = columns[key]
     again = np.flatnonzero(np.asarray(codes) == codes[0])
     count = int(again[1]) if len(again) > 1 else len(codes)

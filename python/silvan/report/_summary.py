@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from silvan.report import _text
 
@@ -114,7 +114,7 @@ def _rate(value: float) -> _text.Cell:
 
 
 def _received(result: Result, names: list[str]) -> float:
-    flows: list[dict[str, Any]] = result.summary.get("flows", [])
+    flows = result.summary["flows"]
     return float(sum(flow["received_gbit_s"] for flow in flows if flow["flow"] in names))
 
 

@@ -165,7 +165,7 @@ def _contributors(result: Result, run: int) -> str:
 def _links(result: Result, run: int) -> str:
     if "tree_links" not in result.tables or not result.tables["tree_links"].num_rows:
         return ""
-    rows = result.columns("tree_links")
+    rows = result.coded("tree_links")
     codes, names = rows["link"]
     codes = np.asarray(codes)
     samples = max(result.tables["network"].num_rows, 1)
@@ -201,8 +201,8 @@ def _flows(result: Result, run: int) -> str:
         (
             name(one["class"]), name(ends.get(one["class"], "a pattern")), number(one["received_gbit_s"], 3),
             share(one["marked_packets"] / max(one["delivered_packets"], 1)),
-            time(latency.get(one["class"], {}).get("p50_ns", 0)),
-            time(latency.get(one["class"], {}).get("p99_ns", 0)),
+            time(latency[one["class"]]["p50_ns"] if one["class"] in latency else 0),
+            time(latency[one["class"]]["p99_ns"] if one["class"] in latency else 0),
         )
         for one in kinds
     ]  # fmt: skip

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from silvan._core import Scenario
 from silvan.sweeps.axes import read_seeds
-from silvan.sweeps.errors import Place, SweepError
+from silvan.sweeps.errors import DEFAULT_EXECUTOR, Place, SweepError
 from silvan.sweeps.measures import Measure
 from silvan.sweeps.study import Study, of_file, of_scenario, read_axes, read_measures
 
@@ -47,7 +47,7 @@ def sweep(  # noqa: PLR0913 - most are named and have defaults
     overrides: Mapping[str, Any] | None = None,
     keep: Keep = "tables",
     name: str = "sweep",
-    executor: str | Executor = "processes",
+    executor: str | Executor = DEFAULT_EXECUTOR,
     jobs: int | None = None,
     options: Options | None = None,
     store: str | PathLike[str] = STORE,
@@ -69,7 +69,7 @@ def sweep(  # noqa: PLR0913 - most are named and have defaults
         overrides: Keys that are set in every run.
         keep: ``"tables"``, or ``"summary"`` to keep some kilobytes of each run.
         name: What the sweep is called.
-        executor: ``"processes"``, ``"threads"``, ``"slurm"``, ``"dask"``, or any
+        executor: ``"threads"``, ``"processes"``, ``"slurm"``, ``"dask"``, or any
             :class:`concurrent.futures.Executor`.
         jobs: Runs at a time; as many as there are cores by default.
         options: More for Slurm and Dask, with `jobs`: :class:`silvan.sweeps.executors.Options`.

@@ -15,7 +15,7 @@ from silvan import _files, _folder, _provenance, results
 from silvan._core import Scenario, ScenarioError, SilvanError, __version__
 from silvan._store import Store, address, build
 from silvan.sweeps.axes import Point
-from silvan.sweeps.errors import SweepError
+from silvan.sweeps.errors import DEFAULT_EXECUTOR, SweepError
 from silvan.sweeps.executors import Options, perform_all
 from silvan.sweeps.measures import defaults, number
 from silvan.sweeps.study import Function, Study
@@ -44,7 +44,7 @@ def run_study(
     *,
     store: Path,
     out: Path | None = None,
-    executor: str | Executor = "processes",
+    executor: str | Executor = DEFAULT_EXECUTOR,
     options: Options | None = None,
     tell: Tell | None = None,
 ) -> Sweep:

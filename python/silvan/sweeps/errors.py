@@ -9,8 +9,12 @@ from typing import Any, NoReturn
 
 from silvan._core import SilvanError
 
-#: Values are shown so far in messages.
+#: Longer values are cut in messages.
 SHOWN = 60
+#: Where `sweep`, `tune` and `fabric.study` execute runs by default. Threads simulate as fast as processes,
+#: since the simulator releases the GIL; they start at once, and scripts need no `if __name__ == "__main__"`.
+#: Processes isolate runs from each other: one that is killed is reported as failed, and the others continue.
+DEFAULT_EXECUTOR = "threads"
 
 
 class SweepError(SilvanError):

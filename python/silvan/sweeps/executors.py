@@ -1,4 +1,4 @@
-"""Where runs are done: processes here by default, or any executor of `concurrent.futures`."""
+"""Where runs are executed: threads of this process by default, or any executor of `concurrent.futures`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.worker import Done, Job, perform
 
-NAMES = ("processes", "threads", "slurm", "dask")
+NAMES = ("threads", "processes", "slurm", "dask")
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ def _few(names: Sequence[str]) -> str:
 
 def _grid(result: Result, measure: Measure) -> NDArray[np.float64]:
     """Values of a column: a row per name, a column per interval of the span."""
-    columns = result.columns(measure.table)
+    columns = result.coded(measure.table)
     arrays = {name: values for name, values in columns.items() if not isinstance(values, tuple)}
     column = RATES.get(measure.column, measure.column)
     if column not in arrays:

@@ -11,8 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from silvan import _files
-from silvan._core import Scenario
+from silvan import _files, scenarios
+from silvan._core import Scenario, ScenarioError
 from silvan.sweeps.axes import RESERVED, Axis, Point, check_size, points, read_axis, read_seeds, refuse_dates
 from silvan.sweeps.errors import Place, SweepError
 from silvan.sweeps.measures import Measure, read_measure
@@ -104,9 +104,16 @@ class Study:
 
         Raises :class:`SweepError` or :class:`silvan.ScenarioError`, with file, line, key and value.
         """
-        file = Path(path)
+        file = _located(path)
         table, place = read_toml(file, "a study")
         return _read(table, place, file, dict(overrides or {}))
+
+
+def _located(path: str | PathLike[str]) -> Path:
+    try:
+        return scenarios.locate(path, "study")
+    except ScenarioError as error:
+        raise SweepError(str(error)) from None
 
 
 def read_toml(file: Path, what: str) -> tuple[dict[str, Any], Place]:
@@ -207,8 +214,9 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def of_file(path: Path) -> Base:
-    """Read the scenario of a study from its file."""
-    Scenario.load(path)  # words what can be wrong with a file
+    """Read the scenario of a study from its file, or by the name of one that comes with Silvan."""
+    path = scenarios.locate(path)
+    Scenario.load(path)  # raises the errors of a scenario file
     text = _files.read_text(path)
     return Base(text, str(path), str(path.parent.absolute()))
 

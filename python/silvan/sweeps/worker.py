@@ -15,6 +15,7 @@ from silvan.sweeps.study import Base
 
 if TYPE_CHECKING:
     from silvan.results import Progress, Result
+    from silvan.types import Summary
 
 Values = dict[str, "float | None"]
 
@@ -100,7 +101,7 @@ def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None)
     return values
 
 
-def _known(store: Store, at: str, measure: Measure, summary: dict[str, Any]) -> float | None:
+def _known(store: Store, at: str, measure: Measure, summary: Summary) -> float | None:
     """Return a measure that needs no tables (any more); raise `KeyError` if it does."""
     if measure.needs_tables:
         value: float | None = store.noted(at, measure.note)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from silvan._core import Scenario
+from silvan.sweeps.errors import DEFAULT_EXECUTOR
 from silvan.tuning.problem import Tuning
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
     batch: int | None = None,
     sampler_seed: int | None = None,
     name: str | None = None,
-    executor: str | Executor = "threads",
+    executor: str | Executor = DEFAULT_EXECUTOR,
     jobs: int | None = None,
     options: Options | None = None,
     store: str | PathLike[str] = STORE,
@@ -85,7 +86,7 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
         batch: Settings proposed at a time, 2 by default: more for more cores. The result depends on it.
         sampler_seed: The sampler's own seed.
         name: What the tuning is called.
-        executor: As in :func:`silvan.sweep`; threads by default, which simulate as fast as processes.
+        executor: As in :func:`silvan.sweep`.
         jobs: Runs at a time; as many as there are cores by default. The result does not depend on it.
         options: More for Slurm and Dask: :class:`silvan.sweeps.executors.Options`.
         store: Folder of the runs: those that are there are not simulated again, after an interruption too.

@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from silvan import scenarios
 from silvan._core import Scenario
 from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import Place
@@ -192,7 +193,7 @@ class Tuning:
         `overrides` are set in the scenario, and an axis of that key goes. Raises :class:`SweepError` or
         :class:`silvan.ScenarioError`, with file, line, key and value.
         """
-        file = Path(path)
+        file = scenarios.locate(path)
         table, place = read_toml(file, "such a file")
         if "topology" in table and "scenario" not in table:
             return Tuning(

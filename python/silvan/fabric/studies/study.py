@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from silvan import _core, _files, _opensm, results
 from silvan._core import FabricError, Scenario
-from silvan.fabric_study import routes as paths
-from silvan.fabric_study.load import Load, Shape, draw
+from silvan.fabric.studies import routes as paths
+from silvan.fabric.studies.load import Load, Shape, draw
 from silvan.results import Result
 from silvan.sweeps.axes import Axis, as_text
+from silvan.sweeps.errors import DEFAULT_EXECUTOR
 from silvan.sweeps.executors import Options
 from silvan.sweeps.study import Base, of_file
 from silvan.tuning.outcome import Tuned, confirm
@@ -26,6 +27,7 @@ from silvan.tuning.problem import Kind, Tuning
 from silvan.tuning.racing import Trial
 from silvan.tuning.runs import Tell, open_runs
 from silvan.tuning.survey import Survey
+from silvan.types import FabricCheck
 
 #: Simulated time of a run on links of 32 Gbit/s, and as many bytes on others: shorter ones flatter settings
 #: that hold hotspots back for long. Large fabrics get less, so that a run has at most so many packet-hops.
@@ -48,7 +50,7 @@ Simulate = Callable[[Scenario, str], Result]
 class Site:
     """A fabric as a scenario of its own: files, hosts, routes."""
 
-    report: dict[str, Any]
+    report: FabricCheck
     wiring: Path
     tables: Path
     routes: paths.Routes
@@ -103,8 +105,8 @@ class Studied:
     notes: tuple[str, ...]
 
 
-#: File with the lines to paste.
-OPTIONS = "opensm.conf"
+#: Files with the scenario, and with the lines to paste.
+SITE, OPTIONS = "site.toml", "opensm.conf"
 OFF, DEFAULTS, MINE, BEST = "without control", "defaults", "opensm.conf", "recommended"
 
 
@@ -262,11 +264,11 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
     site = read_site(asked)
     load = draw(site.routes.hosts, site.host_gbit_s, asked.shape, asked.seed)
     site = _kept(site, asked.out / "fabric")
-    file = asked.out / "site.toml"
+    file = asked.out / SITE
     _files.write_text(file, scenario_text(site, load, duration_ns(site), asked.seed))
     tuning = _tuning(asked, site, load, of_file(file))
     options = Options(jobs=asked.jobs)
-    done = open_runs(tuning, asked.out / "runs", "threads", options, tell)
+    done = open_runs(tuning, asked.out / "runs", DEFAULT_EXECUTOR, options, tell)
     survey = Survey(tuning, done, LIMITS)
     done.expected = tuning.size * len(tuning.kinds) + (FINALISTS + 4) * tuning.confirm * len(tuning.kinds)
     found = survey.run()

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from silvan._core import FabricError
-from silvan.collide import flows, routes
-from silvan.collide.routes import Fabric, Floats, Ints, Paths
+from silvan.fabric.collisions import flows, routes
+from silvan.fabric.collisions.routes import Fabric, Floats, Ints, Paths
+from silvan.types import Collisions, Placement
 
 PLACEMENTS = ("linear", "round-robin")
 
@@ -174,8 +175,8 @@ def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tupl
     return best, how
 
 
-def _told(fabric: Fabric, job: Job, found: Loads, top: int) -> dict[str, Any]:
-    """Return the lines that describe a placement."""
+def _described(fabric: Fabric, found: Loads, top: int) -> Placement:
+    """Return the description of a placement."""
     inner = np.flatnonzero(fabric.inner)
     order = inner[np.lexsort((inner, -found.flows[inner], -found.demand[inner]))]
     worst = np.zeros(len(found.sources))
@@ -238,7 +239,7 @@ def _job(
     return job
 
 
-def collide(  # noqa: PLR0913 - options, each by its name
+def collide(  # noqa: PLR0913 - options with names and defaults
     paths: Paths,
     *,
     pattern: str | None = None,
@@ -253,37 +254,8 @@ def collide(  # noqa: PLR0913 - options, each by its name
     top: int = 10,
     tries: int = 1000,
     seed: int = 1,
-) -> dict[str, Any]:
-    """Tell which links a job's messages share, without a run, and suggest a placement that shares less.
-
-    Args:
-        paths: Files and folders of a fabric, as :func:`silvan.fabric_check` takes them, or a scenario.
-        pattern: ``shift`` (by `distance`, 1 unless given), ``ring``, ``all-to-all``, or a collective
-            operation, ``all-reduce`` or ``all-reduce=ring``.
-        trace: Instead of a pattern, a trace in any format that :mod:`silvan.traces` reads.
-        hosts: Hosts, in the order of the ranks, also as ``node-[00-17]``; all of the fabric unless given.
-            Those beyond what the ranks need are free for the suggestion.
-        placement: ``linear`` or ``round-robin`` over leaf switches.
-        ranks: Number of ranks; by default as many as fit on the hosts, or those of the trace.
-        ranks_per_host: Ranks that share a host.
-        distance: How far a shift goes.
-        tables: Forwarding tables, where the files have several.
-        default_rate: Rate of links that state none.
-        top: So many links and pairs are listed.
-        tries: Exchanges of hosts that the search for a better placement tries; 0 for no suggestion.
-        seed: Of that search.
-
-    Returns:
-        ``job`` (what was counted), ``now`` and, where something better was found, ``suggestion``, else None.
-        Both have `worst_demand`, `links_above_one`, `flows_above_one`, `flows_per_link` (links between
-        switches by their number of flows), and the worst `links` and `pairs`; the suggestion also `hosts`,
-        in the order of the ranks, and `how` it was found.
-
-    Raises:
-        FabricError: files that do not fit, unknown hosts, too few of them, or a route that does not arrive.
-        TraceError: an unknown pattern, or a trace that cannot be read.
-
-    """
+) -> Collisions:
+    """Find the links that a job's messages share; see :func:`silvan.fabric.collide`."""
     if placement not in PLACEMENTS:
         raise FabricError(f"`{placement}` is no placement; known are {', '.join(PLACEMENTS)}")
     if top < 1 or tries < 0:
@@ -294,7 +266,7 @@ def collide(  # noqa: PLR0913 - options, each by its name
     if placement == "round-robin":
         order = in_turn(fabric, order)
     found = job.on(fabric, order)
-    told = {
+    told: Collisions = {
         "job": {
             "what": str(trace) if trace is not None else pattern,
             "ranks": job.ranks,
@@ -302,7 +274,7 @@ def collide(  # noqa: PLR0913 - options, each by its name
             "flows": len(found.sources),
             "placement": placement,
         },
-        "now": _told(fabric, job, found, top),
+        "now": _described(fabric, found, top),
         "suggestion": None,
     }
     if tries and (score := found.score(fabric.inner))[0] > 1:
@@ -310,5 +282,5 @@ def collide(  # noqa: PLR0913 - options, each by its name
         after = job.on(fabric, best)
         if after.score(fabric.inner) < score:
             chosen = [fabric.hosts[host] for host in best[: job.hosts].tolist()]
-            told["suggestion"] = {"how": how, "hosts": chosen, **_told(fabric, job, after, top)}
+            told["suggestion"] = {"how": how, "hosts": chosen, **_described(fabric, after, top)}
     return told

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from rich.console import Console
@@ -13,18 +12,19 @@ from rich.table import Table
 
 from silvan._fluid import rules
 from silvan._progress import simulated
-from silvan._show import LIST_AT_MOST, gbit
+from silvan.commands._show import LIST_AT_MOST, gbit
+from silvan.types import Fluid, FluidFlow, FluidShare, FluidTotal
 
 
-def rates(console: Console, report: Mapping[str, Any]) -> None:
+def rates(console: Console, report: Fluid) -> None:
     """Print the fluid rates of a scenario's flows."""
     flows = report["flows"]
     console.print()
-    for rule, name in rules(report):
+    for rule, name, total in rules(report):
         # Not as the table's title, which would be folded at the table's width.
-        total = f"{gbit(report[rule]['gbit_s'])} Gbit/s in all{_until(report[rule])}"
-        console.print(f"[bold]{name}: {total}[/]")
-        console.print(_few(flows, rule) if len(flows) <= LIST_AT_MOST else _many(flows, rule))
+        console.print(f"[bold]{name}: {gbit(total['gbit_s'])} Gbit/s in all{_until(total)}[/]")
+        shares = [(flow, share) for flow in flows if (share := flow[rule]) is not None]
+        console.print(_few(shares) if len(flows) <= LIST_AT_MOST else _many([share for _, share in shares]))
         console.print()
     if report["uncontrolled_missing"]:
         console.print(f"[yellow]Note:[/] {escape(report['uncontrolled_missing'])}")
@@ -35,7 +35,7 @@ def rates(console: Console, report: Mapping[str, Any]) -> None:
     )
 
 
-def _until(total: Mapping[str, Any]) -> str:
+def _until(total: FluidTotal) -> str:
     end = total["completed_ns"]
     return "" if end is None else f", the last total sent after {simulated(end)}"
 
@@ -49,20 +49,18 @@ def _table(left: Sequence[str], right: Sequence[str]) -> Table:
     return table
 
 
-def _few(flows: Sequence[Mapping[str, Any]], rule: str) -> Table:
+def _few(shares: Sequence[tuple[FluidFlow, FluidShare]]) -> Table:
     table = _table(("flow", "from", "to", "held back by"), ("Gbit/s", "total sent"))
-    for flow in flows:
-        share = flow[rule]
+    for flow, share in shares:
         end = share["completed_ns"]
-        names = (escape(flow[key]) for key in ("flow", "from", "to"))
-        cells = (gbit(share["gbit_s"]), "-" if end is None else simulated(end))
-        table.add_row(*names, escape(share["bottleneck"]), *cells)
+        names = (escape(flow["flow"]), escape(flow["from"]), escape(flow["to"]), escape(share["bottleneck"]))
+        table.add_row(*names, gbit(share["gbit_s"]), "-" if end is None else simulated(end))
     return table
 
 
-def _many(flows: Sequence[Mapping[str, Any]], rule: str) -> Table:
-    """Return the bottlenecks that hold back most flows, and how the rates behind them spread."""
-    behind = Counter(flow[rule]["bottleneck"] for flow in flows)
+def _many(shares: Sequence[FluidShare]) -> Table:
+    """Return the bottlenecks of most flows, and how the rates behind each are distributed."""
+    behind = Counter(share["bottleneck"] for share in shares)
     table = _table(("held back by",), ("flows", "min Gbit/s", "mean", "max"))
 
     def add(name: str, of: Sequence[float]) -> None:
@@ -70,6 +68,6 @@ def _many(flows: Sequence[Mapping[str, Any]], rule: str) -> Table:
         table.add_row(escape(name), f"{len(of):,}", *(gbit(value) for value in spread))
 
     for bottleneck, _ in behind.most_common(LIST_AT_MOST):
-        add(bottleneck, [f[rule]["gbit_s"] for f in flows if f[rule]["bottleneck"] == bottleneck])
-    add(f"all ({len(behind):,} bottlenecks)", [f[rule]["gbit_s"] for f in flows])
+        add(bottleneck, [share["gbit_s"] for share in shares if share["bottleneck"] == bottleneck])
+    add(f"all ({len(behind):,} bottlenecks)", [share["gbit_s"] for share in shares])
     return table

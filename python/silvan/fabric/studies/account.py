@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from silvan._progress import simulated
-from silvan.fabric_study.study import BEST, OFF, Studied
+from silvan.fabric.studies.study import BEST, OFF, Studied
 from silvan.results import Result
 from silvan.sweeps.axes import as_text
 from silvan.tuning import report as tune_report

@@ -11,7 +11,7 @@ import numpy as np
 
 from silvan import traces
 from silvan._core import TraceError
-from silvan.collide.routes import Ints
+from silvan.fabric.collisions.routes import Ints
 
 PATTERNS = ("shift", "ring", "all-to-all")
 

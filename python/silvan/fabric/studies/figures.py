@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from silvan import plot
-from silvan.fabric_study.account import classes, offered_by_class, overloaded, utilisation
+from silvan.fabric.studies.account import classes, offered_by_class, overloaded, utilisation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from silvan.fabric_study.study import Studied
+    from silvan.fabric.studies.study import Studied
 
 
 def save_all(studied: Studied, folder: Path) -> list[str]:
