@@ -1,4 +1,4 @@
-"""Fluid rates beside the packet simulation."""
+"""Fluid rates, without packets."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ RULES: dict[Rule, str] = {"uncontrolled": "no control", "max_min": "max-min", "s
 
 
 def fluid(scenario: Scenario | str | PathLike[str], **overrides: object) -> Fluid:
-    """Compute the rates of a scenario's flows as fluids, and when those with a total end.
+    """Compute the fluid rates of a scenario's flows, and the ends of flows with a total.
 
-    Three rules: ``uncontrolled`` (back pressure alone; None where it cannot be said, with the reason
+    Three rules: ``uncontrolled`` (back pressure only; None if it cannot be computed, with the reason
     in ``uncontrolled_missing``), ``max_min`` fair rates, and ``saa``, the single application
-    assignment, which ends all flows soonest. ``answer["flows"]`` has a row per flow with rate,
-    bottleneck and end under each, ``answer["saa"]`` and the like the sums. Overrides are those of
-    :func:`silvan.run`.
+    assignment, with which the last flow ends soonest. ``answer["flows"]`` has a row per flow with rate,
+    bottleneck and end under each rule, ``answer["saa"]`` and so on the sums. Scenario and overrides are
+    those of :func:`silvan.run`.
     """
     if not isinstance(scenario, Scenario):
         scenario = scenarios.load(scenario)

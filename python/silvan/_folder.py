@@ -1,12 +1,11 @@
-"""The folder of a run on disk, written whole or not at all.
+"""The folder of a run on disk, written completely or not at all.
 
 Everything is written to a hidden folder beside the target, flushed to the disk, and renamed
-in one step. `provenance.json` comes last, so even a folder that somebody renamed by hand
-cannot look finished unless it is. It holds size and hash of each other file, so that a run that
-was damaged since is told from a sound one.
+in one step. `provenance.json` is written last, so that a folder without it is known to be
+incomplete. It has the size and hash of every other file, so that damage is detected.
 
-What is removed is listed by name: an earlier run is replaced only if its folder holds nothing
-but what a run writes.
+Files are removed only by their known names: an earlier run is replaced only if its folder contains
+nothing but files that a run writes.
 """
 
 from __future__ import annotations
@@ -39,25 +38,25 @@ TABLES = (
     "flows", "hosts", "links", "network", "isolation", "classes", "latency", "trees", "tree_links",
     "contributors", "victims", "wiring", "ranks", "messages", "collectives",
 )  # fmt: skip
-#: Folder of a run's figures, and what they are called; drawn by `silvan.plot`.
+#: Folder and names of a run's figures; drawn by `silvan.plot`.
 FIGURES_FOLDER = "figures"
 FIGURES = (
     "throughput", "ccti", "hosts", "links", "congestion", "latency", "class-throughput", "class-latency",
 )  # fmt: skip
 FIGURE_ENDINGS = (".png", ".svg")
-#: All that the folder of a run may hold. Nothing else is ever removed.
+#: All files that the folder of a run may contain. No other file is ever removed.
 FILES = frozenset((SCENARIO, SUMMARY, ACCOUNT, PROVENANCE, *(f"{name}.parquet" for name in TABLES)))
 FIGURE_FILES = frozenset(f"{name}{ending}" for name in FIGURES for ending in FIGURE_ENDINGS)
-#: So many strange names are listed in a message.
+#: At most so many names of foreign files are listed in a message.
 NAMES_SHOWN = 4
 
 
 class NotARunError(Exception):
-    """The folder is not that of a finished run."""
+    """The folder does not contain a finished run."""
 
 
 class DamagedError(Exception):
-    """The folder was that of a finished run, and is no longer as it was written."""
+    """The folder contains a run whose files have changed since they were written."""
 
 
 def write(target: Path, result: Result, *, force: bool = False) -> Path:
@@ -107,12 +106,12 @@ def refuse_foreign(target: Path, *, scenario: str | None = None, force: bool = F
 
 
 def refuse_strangers(target: Path) -> None:
-    """Raise `FileExistsError` where the folder of a run holds what no run writes."""
+    """Raise `FileExistsError` if the folder of a run contains files that no run writes."""
     if strange := strangers(target):
         more = f" and {len(strange) - NAMES_SHOWN} more" if len(strange) > NAMES_SHOWN else ""
         what = (
-            f"is not replaced, since it holds what no run writes: {', '.join(strange[:NAMES_SHOWN])}{more}; "
-            "choose another folder, or move these away"
+            "is not replaced, since it contains files that no run writes: "
+            f"{', '.join(strange[:NAMES_SHOWN])}{more}; choose another folder, or move these away"
         )
         raise FileExistsError(errno.EEXIST, what, str(target))
 
@@ -130,7 +129,7 @@ def _scenario_of(folder: Path) -> str | None:
 
 
 def strangers(folder: Path) -> list[str]:
-    """Return what is in a run's folder that no run writes, by name."""
+    """Return the names of files in a run's folder that no run writes."""
     found = []
     for path in sorted(folder.iterdir()):
         if path.name == FIGURES_FOLDER and path.is_dir() and not path.is_symlink():
@@ -149,8 +148,8 @@ def _is_own_file(path: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove the folder of a run by the names of what it may hold; anything else stays, and so it."""
-    # What says that the run is finished goes first, so that nothing half removed looks whole.
+    """Remove the files of a run by their names, and the folder if it is empty then."""
+    # The file that marks a finished run is removed first, so that a partly removed run is incomplete.
     for name in (PROVENANCE, *sorted(FILES - {PROVENANCE})):
         (folder / name).unlink(missing_ok=True)
     figures = folder / FIGURES_FOLDER
@@ -188,7 +187,7 @@ def _write_files(folder: Path, result: Result) -> None:
 def parquet(table: Table) -> bytes:
     """Return a table as the bytes of a Parquet file.
 
-    arro3 panics where a file cannot be written, on a full disk say; Python's own files raise.
+    arro3 panics if it cannot write a file, for example on a full disk; Python's own files raise.
     """
     content = io.BytesIO()
     arro3.io.write_parquet(table, content, compression="zstd(3)")
@@ -196,7 +195,7 @@ def parquet(table: Table) -> bytes:
 
 
 def _put_in_place(partial: Path, target: Path, aside: Path, *, scenario: str, force: bool) -> None:
-    """Rename `partial` to `target`; an earlier run there is kept until that has worked."""
+    """Rename `partial` to `target`; an earlier run there is kept until that has succeeded."""
     if not target.exists() or not any(target.iterdir()):
         partial.rename(target)
         return
@@ -253,20 +252,20 @@ def read_summary(folder: Path) -> Summary:
         try:
             size = (folder / name).stat().st_size
         except FileNotFoundError:
-            raise DamagedError(f"{name}: not there") from None
+            raise DamagedError(f"{name}: missing") from None
         if size != facts.get("bytes"):
-            raise DamagedError(f"{name}: {size} bytes, written were {facts.get('bytes')}")
+            raise DamagedError(f"{name}: {size} bytes instead of {facts.get('bytes')}")
     return cast("Summary", _object(SUMMARY, _content(folder, SUMMARY, files)))
 
 
 def _content(folder: Path, name: str, files: dict[str, dict[str, Any]]) -> bytes:
-    """Read a file of a run, and see that it is as it was written: arro3 may panic on any other."""
+    """Read a file of a run and check its hash: arro3 may panic on a damaged file."""
     try:
         content = _files.plain(folder / name).read_bytes()
     except (FileNotFoundError, IsADirectoryError) as error:
         raise DamagedError(f"{name}: {error.strerror}") from None
     if name in files and files[name].get("sha256") != hashlib.sha256(content).hexdigest():
-        raise DamagedError(f"{name}: not as it was written")
+        raise DamagedError(f"{name}: changed since it was written")
     return content
 
 
@@ -276,7 +275,7 @@ def _provenance(folder: Path) -> dict[str, Any]:
         raise NotARunError(f"{folder}: not the folder of a finished run (no {PROVENANCE})")
     provenance = _object(PROVENANCE, path.read_bytes())
     if "format" not in provenance or "tables" not in provenance:
-        raise NotARunError(f"{folder}: not the folder of a run ({PROVENANCE} is of something else)")
+        raise NotARunError(f"{folder}: not the folder of a run ({PROVENANCE} is not one of a run)")
     if provenance.pop("format") != FORMAT or not set(_names(provenance)) <= set(TABLES):
         raise NotARunError(f"{folder}: written by another version of Silvan ({provenance.get('version')})")
     for key in ("account", "warnings"):
@@ -288,7 +287,7 @@ def _provenance(folder: Path) -> dict[str, Any]:
     if not isinstance(files, dict) or not all(isinstance(facts, dict) for facts in files.values()):
         raise DamagedError(f"{PROVENANCE}: `files` is not a table of files")
     if not set(files) <= FILES:
-        raise DamagedError(f"{PROVENANCE}: `files` names what no run writes")
+        raise DamagedError(f"{PROVENANCE}: `files` names files that no run writes")
     return provenance
 
 
@@ -321,5 +320,5 @@ def _table(name: str, content: bytes) -> Table:
         return arro3.io.read_parquet(io.BytesIO(content)).read_all()
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a panic of arro3 is no Exception
+    except BaseException as error:  # a panic of arro3 is not an Exception
         raise DamagedError(f"{name}: {str(error).splitlines()[0]}") from None

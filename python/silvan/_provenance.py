@@ -1,4 +1,4 @@
-"""Where a result comes from: program, scenario, machine, time."""
+"""Provenance of a result: program, scenario, machine, time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def of_run(scenario: Scenario, summary: Summary, started: float, wall_s: float) 
 
 @cache
 def git_commit() -> str | None:
-    """Commit of the checkout that this package runs from, `-dirty` if changed; None outside one."""
+    """Return the commit of the clone that the package runs from, with `-dirty` if changed; None outside."""
     root = source_root()
     if root is None or not (root / ".git").exists():
         return None
@@ -50,7 +50,7 @@ def git_commit() -> str | None:
 
 
 def source_root() -> Path | None:
-    """Return the repository that this package runs from, if it runs from one."""
+    """Return the clone that the package runs from; None for an installed package."""
     root = Path(__file__).resolve().parents[2]
     return root if (root / "crates" / "silvan-python").is_dir() else None
 

@@ -107,7 +107,7 @@ def test_round_robin_is_over_leaves():
 WRONG = {
     "nothing to send": ({}, "either a pattern or a trace"),
     "both": ({"pattern": "ring", "trace": PTRANS}, "either a pattern or a trace"),
-    "no such pattern": ({"pattern": "rnig"}, "`rnig` is no pattern; known are shift, ring"),
+    "no such pattern": ({"pattern": "rnig"}, "`rnig` is not a pattern; known are shift, ring"),
     "no such algorithm": ({"pattern": "all-reduce=bruck"}, "bruck"),
     "no such host": ({"pattern": "ring", "hosts": ["node-0000", "nod-1"]}, "no host `nod-1` in the fabric"),
     "a host twice": (
@@ -119,12 +119,12 @@ WRONG = {
     "an open bracket": ({"pattern": "ring", "hosts": ["node-[0000"]}, "is written like"),
     "a range without end": ({"pattern": "ring", "hosts": ["n[0-99999999999]"]}, "a range of more than"),
     "to itself": ({"pattern": "shift", "distance": 64}, "would send to itself"),
-    "a distance of no shift": ({"pattern": "ring", "distance": 2}, "has an effect on `shift` alone"),
+    "a distance of no shift": ({"pattern": "ring", "distance": 2}, "affects only `shift`"),
     "a distance of a trace": ({"trace": PTRANS, "distance": 2}, "`shift` alone"),
     "one rank": ({"pattern": "ring", "ranks": 1}, "ranks = 1: must be 2 to"),
     "ranks of a trace": ({"trace": PTRANS, "ranks": 9}, "the trace has 8"),
     "a trace that is none": ({"trace": "README.md"}, "README.md"),
-    "no such placement": ({"pattern": "ring", "placement": "random"}, "`random` is no placement"),
+    "no such placement": ({"pattern": "ring", "placement": "random"}, "`random` is not a placement"),
     "no rank on a host": ({"pattern": "ring", "ranks_per_host": 0}, "ranks_per_host = 0: must be 1 or more"),
     "nothing listed": ({"pattern": "ring", "top": 0}, "top = 0"),
 }
@@ -150,12 +150,12 @@ def test_a_route_that_does_not_arrive_is_told(tmp_path):
     with pytest.raises(silvan.FabricError, match="it ends at node-0002"):
         fabric.ways(*(routes.np.array([host]) for host in every))
     fabric.to_switch[fabric.table[fabric.leaves[target], target]] = fabric.to_switch[up]
-    with pytest.raises(silvan.FabricError, match="it goes in a circle"):
+    with pytest.raises(silvan.FabricError, match="the route has a cycle"):
         fabric.ways(*(routes.np.array([host]) for host in every))
 
 
 def test_the_scenario_says_how_it_is_routed():
-    with pytest.raises(silvan.FabricError, match="leave --lft out"):
+    with pytest.raises(silvan.FabricError, match="omit --lft"):
         silvan.fabric.collide(TESTBED, pattern="ring", tables="x.lft")
 
 

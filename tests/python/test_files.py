@@ -99,7 +99,7 @@ def test_a_run_is_replaced_only_if_nothing_else_is_with_it(result, tmp_path, nam
     stranger.write_text("precious")
     before = contents(folder)
     shown = name if name.startswith("figures") else name.split("/", 1)[0]
-    with pytest.raises(silvan.ResultError, match=rf"holds what no run writes: {shown}; choose another"):
+    with pytest.raises(silvan.ResultError, match=rf"files that no run writes: {shown}; choose another"):
         result.save(folder)
     assert contents(folder) == before
 
@@ -120,7 +120,7 @@ def test_links_are_not_followed_into_what_is_not_ours(result, tmp_path):
     elsewhere.mkdir()
     (elsewhere / "throughput.png").write_text("precious")
     (folder / "figures").symlink_to(elsewhere)
-    with pytest.raises(silvan.ResultError, match="holds what no run writes: figures"):
+    with pytest.raises(silvan.ResultError, match="contains files that no run writes: figures"):
         result.save(folder)
     assert (elsewhere / "throughput.png").read_text() == "precious"
 
@@ -404,7 +404,7 @@ def test_one_changed_byte_is_seen(result, tmp_path):
     content = bytearray((folder / "flows.parquet").read_bytes())
     content[len(content) // 2] ^= 0x55
     (folder / "flows.parquet").write_bytes(content)
-    with pytest.raises(silvan.ResultError, match=r"flows\.parquet: not as it was written"):
+    with pytest.raises(silvan.ResultError, match=r"flows\.parquet: changed since it was written"):
         silvan.load(folder)
 
 
@@ -443,7 +443,7 @@ def test_a_damaged_run_that_holds_more_than_a_run_is_left_alone(scenario, tmp_pa
     folder = store.run(scenario).folder
     damage(folder, "an empty summary")
     (folder / "note.txt").write_text("precious")
-    with pytest.raises(silvan.ResultError, match=r"damaged, and .*holds what no run writes: note\.txt"):
+    with pytest.raises(silvan.ResultError, match=r"damaged, and .*files that no run writes: note\.txt"):
         store.run(scenario)
     assert (folder / "note.txt").read_text() == "precious"
 

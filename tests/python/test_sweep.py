@@ -350,7 +350,7 @@ def test_executors_that_do_not_exist(scenario, tmp_path):
 
 @pytest.mark.skipif(shutil.which("srun") is not None, reason="there is a Slurm here")
 def test_a_machine_without_slurm(scenario, tmp_path):
-    with pytest.raises(silvan.SweepError, match="no Slurm here: "):
+    with pytest.raises(silvan.SweepError, match="Slurm is not available: "):
         silvan.sweep(scenario, AXES, executor="slurm", store=tmp_path)
 
 
@@ -361,7 +361,7 @@ def test_a_worker_of_another_build_refuses(scenario, tmp_path, monkeypatch):
 
     monkeypatch.setattr(executors, "perform", other)
     got = swept(scenario, tmp_path, {"congestion.mechanism": ["none"]})
-    assert "this worker has another build of Silvan (0123) than whoever sent the run" in str(got.failures[0])
+    assert "this worker has another build of Silvan (0123) than the sender of the run" in str(got.failures[0])
 
 
 def test_addresses(scenario, monkeypatch):

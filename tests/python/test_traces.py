@@ -258,7 +258,7 @@ def test_what_otf2_has_and_is_not_read_is_told(tmp_path: Path) -> None:
             calls_of([("at 0", what)])
     with pytest.raises(silvan.TraceError, match="which is no rank, communicates"):
         calls_of([(type("Location", (), {"name": "GPU"})(), event("MpiRecv", 1))])
-    with pytest.raises(silvan.TraceError, match=r"pip install 'silvan\[otf2\]'|there is no such file"):
+    with pytest.raises(silvan.TraceError, match=r"pip install 'silvan\[otf2\]'|no such file"):
         _otf2.write(tmp_path / "none.otf2", StringIO())
 
 

@@ -10,8 +10,12 @@ use crate::convert::{self, ScenarioError};
 
 /// A validated scenario: what is simulated, and how. Immutable.
 ///
-/// It remembers the text it came from, so that further overrides act on what the user wrote
-/// and not on values that were filled in.
+/// Load one from a file with `Scenario.load("testbed.toml")`, from text with `Scenario.from_toml(text)`,
+/// or one that comes with Silvan with `silvan.scenarios.load("testbed")`. There is no constructor.
+///
+/// Overrides are dotted keys and values: `{"congestion.mechanism": "ib-cc", "seed": 7}`. A text is read as
+/// after `--set` on the command line, so `"1 ms"` is a quantity. The scenario keeps the text it was read
+/// from, so that further overrides act on what the user wrote and not on default values.
 #[pyclass(module = "silvan", frozen)]
 pub struct Scenario {
     inner: silvan_scenario::Scenario,

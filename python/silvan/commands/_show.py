@@ -1,4 +1,4 @@
-"""What the command prints."""
+"""Tables on the terminal."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
         Summary,
     )
 
-#: Verdicts of rows; what is neither met nor missed is not decided.
+#: Colors of verdicts.
 VERDICT_COLOURS = {"met": "green", "missed": "red", "open": "yellow", "shown": "default", "not run": "yellow"}
 
-#: Longer lists of flows or hosts are summed up.
+#: Longer lists of flows or hosts are summarized.
 LIST_AT_MOST = 16
 
 
@@ -141,7 +141,7 @@ def _jobs(jobs: Sequence[JobSummary]) -> Table:
 
 
 def _spread(what: str, columns: Mapping[str, Sequence[float]]) -> Table:
-    """Return how many values spread, one row per column of numbers in Gbit/s."""
+    """Return the distribution of values, one row per column of numbers in Gbit/s."""
     number = len(next(iter(columns.values())))
     table = _table(f"{what} ({number}), Gbit/s", ("",), ("min", "5 %", "median", "mean", "95 %", "max"))
     for name, values in columns.items():
@@ -175,8 +175,8 @@ def _totals(summary: Summary) -> Table:
     table.add_row("notifications received (BECN)", f"{summary['becn_received']:,}")
     if "reordering" in summary:
         late, most = (summary["reordering"][key] for key in ("late_packets", "most_held_bytes"))
-        table.add_row("packets that came after a later one", f"{late:,}")
-        table.add_row("most that a host held for earlier ones", f"{most:,} bytes")
+        table.add_row("packets that arrived after a later one", f"{late:,}")
+        table.add_row("most bytes that a host held for earlier ones", f"{most:,} bytes")
     return table
 
 
@@ -214,7 +214,7 @@ def check(console: Console, name: str, report: ScenarioCheck) -> None:
 
 
 def _job(job: JobCheck) -> str:
-    """Return what a job does and where, in words."""
+    """Return a job's hosts and messages in words."""
     hosts = job["hosts"]
     where = ", ".join(hosts) if len(hosts) <= 4 else f"{', '.join(hosts[:3])} ... {hosts[-1]}"
     collectives = (
@@ -229,7 +229,7 @@ def _job(job: JobCheck) -> str:
 
 
 def _forest(forest: ForestCheck) -> str:
-    """Return who is what in a forest of congestion trees, in words."""
+    """Return the roles of hosts in a forest of congestion trees, in words."""
     numbers = (forest["contributors"], forest["victims"], forest["mixed"])
     roles = zip(numbers, ("contributors", "victims", "mixed hosts"), strict=True)
     members = ", ".join(f"{number} {role}" for number, role in roles if number)
@@ -244,7 +244,7 @@ def _forest(forest: ForestCheck) -> str:
 
 
 def _round_trip(trip: RoundTrip) -> str:
-    """Return how long the longest way there and back is, and the window that it asks for."""
+    """Return the longest round trip, and the window that it requires."""
     switches = "1 switch" if trip["hops"] == 1 else f"{trip['hops']} switches"
     return (
         f"at most {switches}, {simulated(trip['shortest_ns'])}; {trip['window']:.2f} packets fill it, so "
@@ -324,7 +324,7 @@ def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             console.print(f"{row['id']}, {escape(row['quantity'])}: {escape(row['reason'])}")
     notes = dict.fromkeys((row["id"], row["assumption"]) for row in rows if row["assumption"])
     if notes:
-        console.print("\n[bold]Assumed where the source is silent[/]")
+        console.print("\n[bold]Assumptions where the source has no information[/]")
         for key, text in notes:
             console.print(f"{key}: {escape(text)}")
 
@@ -336,7 +336,7 @@ def _number(value: object) -> str:
 def comparison(
     console: Console, flows: Iterable[FlowSummary], off: Mapping[str, float], on: Mapping[str, float]
 ) -> None:
-    """Print the demo: what each flow gets with congestion control off and on."""
+    """Print the throughput of each flow of the demo without and with congestion control."""
     columns = ("CC off", "CC on", "on / off")
     table = _table("Received over the last half second, Gbit/s", ("flow", "from", "to"), columns)
     for flow in flows:

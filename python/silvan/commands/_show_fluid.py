@@ -1,4 +1,4 @@
-"""What `silvan check --fluid` prints."""
+"""Tables of `silvan check --fluid`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rates(console: Console, report: Fluid) -> None:
     flows = report["flows"]
     console.print()
     for rule, name, total in rules(report):
-        # Not as the table's title, which would be folded at the table's width.
+        # Not the table's title, which would be folded at the table's width.
         console.print(f"[bold]{name}: {gbit(total['gbit_s'])} Gbit/s in all{_until(total)}[/]")
         shares = [(flow, share) for flow in flows if (share := flow[rule]) is not None]
         console.print(_few(shares) if len(flows) <= LIST_AT_MOST else _many([share for _, share in shares]))
@@ -30,8 +30,8 @@ def rates(console: Console, report: Fluid) -> None:
         console.print(f"[yellow]Note:[/] {escape(report['uncontrolled_missing'])}")
     by_size = report["weights"] == "total"
     console.print(
-        "Payload rates while all flows are there; SAA weighs flows "
-        + ("by their totals." if by_size else "alike, as not all have a total.")
+        "Payload rates while all flows are active; SAA weighs flows "
+        + ("by their totals." if by_size else "equally, as not all have a total.")
     )
 
 
@@ -50,7 +50,7 @@ def _table(left: Sequence[str], right: Sequence[str]) -> Table:
 
 
 def _few(shares: Sequence[tuple[FluidFlow, FluidShare]]) -> Table:
-    table = _table(("flow", "from", "to", "held back by"), ("Gbit/s", "total sent"))
+    table = _table(("flow", "from", "to", "limited by"), ("Gbit/s", "total sent"))
     for flow, share in shares:
         end = share["completed_ns"]
         names = (escape(flow["flow"]), escape(flow["from"]), escape(flow["to"]), escape(share["bottleneck"]))
@@ -61,7 +61,7 @@ def _few(shares: Sequence[tuple[FluidFlow, FluidShare]]) -> Table:
 def _many(shares: Sequence[FluidShare]) -> Table:
     """Return the bottlenecks of most flows, and how the rates behind each are distributed."""
     behind = Counter(share["bottleneck"] for share in shares)
-    table = _table(("held back by",), ("flows", "min Gbit/s", "mean", "max"))
+    table = _table(("limited by",), ("flows", "min Gbit/s", "mean", "max"))
 
     def add(name: str, of: Sequence[float]) -> None:
         spread = (float(np.min(of)), float(np.mean(of)), float(np.max(of)))

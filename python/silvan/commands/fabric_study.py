@@ -106,9 +106,9 @@ def show(console: Console, studied: Studied, out: Path) -> None:
     for key, value in tune_report.shown_settings(studied.tuned).items():
         console.print(f"  {key} = {escape(value)}")
     for one in studied.tuned.contrasts:
-        console.print(f"Beside {escape(one.name)}: {one.score} times as good")
+        console.print(f"Compared with {escape(one.name)}: {one.score} times as good")
     for name, value, kept in account.margin_rows(studied):
-        console.print(f"Margin: {escape(name)} = {value}; one step away is left of the score: {kept}")
+        console.print(f"Margin: {escape(name)} = {value}; relative score one step away: {kept}")
     for note in studied.notes:
         console.print(f"[yellow]Note:[/] {escape(note)}")
     console.print()

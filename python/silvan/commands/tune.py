@@ -168,7 +168,7 @@ def show(console: Console, tuned: Tuned) -> None:
         title="Times as good, with 95 % intervals over fresh seeds", box=None, header_style="bold"
     )
     against.title_style, against.title_justify = "bold", "left"
-    against.add_column("beside")
+    against.add_column("compared with")
     for name in ("score", *(objective.name for objective in tuned.tuning.objectives)):
         against.add_column(escape(name), justify="right")
     for one in tuned.contrasts:
@@ -177,7 +177,7 @@ def show(console: Console, tuned: Tuned) -> None:
     console.print(against)
     console.print()
     for line in report.sentences(tuned):
-        if not line.startswith("Beside "):
+        if not line.startswith("Compared with "):
             console.print(escape(line))
     if tuned.importance:
         shares = ", ".join(f"{name} {share:.2f}" for name, share in tuned.importance.items())

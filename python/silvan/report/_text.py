@@ -1,6 +1,6 @@
-"""The page's text: tables that can be read without scripts, account, settings, provenance.
+"""The page's text: tables that work without scripts, account, settings, provenance.
 
-Names come from files of others: all text goes through :func:`html.escape`.
+Names come from untrusted files: all text is escaped with :func:`html.escape`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ else:
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: Rows of a table of the page at most: a browser lays out more only slowly.
+#: Most rows of a table: browsers are slow with longer ones.
 MOST_ROWS = 400
-#: Longer values of settings and provenance are cut.
+#: Longer values of settings and provenance are truncated.
 MOST_LETTERS = 2_000
 
-#: A cell: what it shows, and what it is sorted by.
+#: A cell: the text shown, and the value by which it is sorted.
 Cell = tuple[str, float | str]
 
 
@@ -67,7 +67,7 @@ def name(value: str) -> Cell:
 
 
 def table(title: str, identifier: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Return a table; `rows` beyond :data:`MOST_ROWS` are only counted."""
+    """Return a table of at most :data:`MOST_ROWS` rows; further rows are only counted."""
     rows = list(rows)
     if not rows:
         return f'<section class="table"><h3>{escape(title)}</h3><p class="none">None.</p></section>'
@@ -230,7 +230,7 @@ def _jobs(result: Result, run: int) -> str:
 
 
 def account(result: Result) -> str:
-    """Return what happened, and the warnings."""
+    """Return the account and the warnings."""
     told = "".join(f"<p>{escape(line)}</p>" for line in result.account)
     warned = "".join(f"<p class=warning>Warning: {escape(line)}</p>" for line in result.warnings)
     return told + warned
