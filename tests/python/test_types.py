@@ -138,7 +138,8 @@ def test_traces_are_as_declared(tmp_path):
 
 def test_every_key_says_what_it_is():
     """Each class has a docstring, and each key a comment above it unless its name and type say all."""
-    source = (ROOT / "python" / "silvan" / "types.py").read_text(encoding="utf-8").splitlines()
+    files = sorted((ROOT / "python" / "silvan" / "types").glob("*.py"))
+    source = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     for n, line in enumerate(source):
         if line.startswith("class ") and not line.startswith("class _"):
             assert source[n + 1].startswith('    """'), line
