@@ -250,9 +250,9 @@ def test_what_otf2_has_and_is_not_read_is_told(tmp_path: Path) -> None:
     for what, message in (
         (
             event("MpiCollectiveEnd", 1, collective_op="CollectiveOp.ALLTOALLV", **done),
-            "ALLTOALLV is not read",
+            "ALLTOALLV is not supported",
         ),
-        (event("MpiSend", 1, receiver=0, communicator="self", msg_length=1, msg_tag=1), "ranks are not told"),
+        (event("MpiSend", 1, receiver=0, communicator="self", msg_length=1, msg_tag=1), "ranks are not recorded"),
     ):
         with pytest.raises(silvan.TraceError, match=message):
             calls_of([("at 0", what)])
