@@ -252,11 +252,14 @@ def test_what_otf2_has_and_is_not_read_is_told(tmp_path: Path) -> None:
             event("MpiCollectiveEnd", 1, collective_op="CollectiveOp.ALLTOALLV", **done),
             "ALLTOALLV is not supported",
         ),
-        (event("MpiSend", 1, receiver=0, communicator="self", msg_length=1, msg_tag=1), "ranks are not recorded"),
+        (
+            event("MpiSend", 1, receiver=0, communicator="self", msg_length=1, msg_tag=1),
+            "ranks are not recorded",
+        ),
     ):
         with pytest.raises(silvan.TraceError, match=message):
             calls_of([("at 0", what)])
-    with pytest.raises(silvan.TraceError, match="which is no rank, communicates"):
+    with pytest.raises(silvan.TraceError, match="which is not a rank, communicates"):
         calls_of([(type("Location", (), {"name": "GPU"})(), event("MpiRecv", 1))])
     with pytest.raises(silvan.TraceError, match=r"pip install 'silvan\[otf2\]'|no such file"):
         _otf2.write(tmp_path / "none.otf2", StringIO())
