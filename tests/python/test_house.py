@@ -1,5 +1,6 @@
 """What keeps the house in order."""
 
+import graphlib
 import re
 import subprocess
 
@@ -118,7 +119,7 @@ def used_by_rooms():
         room = path.relative_to(source).parts[0].removesuffix(".rs")
         if room == "lib" or path.name == "tests.rs":
             continue
-        code = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests")[0]
+        code = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0]
         code = re.sub(r"//.*", "", code)
         found = set(re.findall(r"\bcrate::(\w+)", code)) - {room}
         # `use crate::{one, other}` would not be seen.
@@ -133,6 +134,18 @@ def test_rooms_use_only_those_they_may():
     for room, others in allowed.items():
         if others is not None:
             assert used[room] == others, f"{room} may use {sorted(others)}"
+
+
+def test_rooms_use_each_other_in_no_cycle():
+    """A room that may use all comes last, so it must not be used."""
+    allowed = table_of_rooms()
+    free = {room for room, others in allowed.items() if others is None}
+    users = {room: others - {room} for room, others in allowed.items() if others is not None}
+    assert not free & set().union(*users.values()), f"{sorted(free)} may use all and must not be used"
+    try:
+        graphlib.TopologicalSorter(users).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(f"rooms use each other in a cycle: {' -> '.join(error.args[1])}")
 
 
 def test_the_engine_uses_no_other_crate_of_the_house():

@@ -2,16 +2,16 @@
 //! the marks to return, a reaction at the sources, and the isolation of congested flows (whose
 //! parts live in [`crate::queueing`]). The mechanisms of the literature are presets of parts.
 
+pub(crate) mod facts;
 pub mod marking;
 pub mod reaction;
-pub mod round_trip;
 
 use schemars::JsonSchema;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use silvan_engine::{Bytes, Time};
 
-use crate::config::Packet;
+use crate::packet_format::Packet;
 use crate::queueing::{Isolation, SpecialQueues};
 use marking::{Fecn, FillMapping, Marking, Mvpm, Opm, Sampled};
 use reaction::{Cct, CctTable, ExplicitRate, Lipd, Mvcm, Qcn, Reaction};

@@ -5,7 +5,7 @@
 //! once, which nothing inside the network does.
 //!
 //! Where there is one partition, a trigger is pulled by the packet that makes up the number. Several partitions find
-//! out together when that will be, before they come to it: see [`crate::measure::Ahead`].
+//! out together when that will be, before they come to it: see `context::Ahead`.
 
 use silvan_engine::Time;
 
@@ -61,7 +61,7 @@ impl Triggers {
 
     /// Pulls the next one if the packet that makes up its number is among those that are delivered at these times,
     /// the first one first, after so many others. Gives the time, and which of all it is.
-    pub fn foresee(&mut self, delivered: u64, times: &[Time]) -> Option<(Time, usize)> {
+    pub fn plan(&mut self, delivered: u64, times: &[Time]) -> Option<(Time, usize)> {
         let place = self.next.checked_sub(delivered + 1)?;
         let time = *times.get(usize::try_from(place).ok()?)?;
         Some((time, self.pull_next(time)?))
@@ -81,10 +81,10 @@ impl Triggers {
     }
 
     /// The same with the sources of one partition, whose hosts have places there.
-    pub fn of_part(&self, part: u16, place: impl Fn(u32) -> (u16, u32)) -> Self {
+    pub fn of_partition(&self, partition: u16, place: impl Fn(u32) -> (u16, u32)) -> Self {
         let mut own = self.clone();
         for trigger in &mut own.list {
-            trigger.waiting.retain(|waiting| place(waiting.host).0 == part);
+            trigger.waiting.retain(|waiting| place(waiting.host).0 == partition);
             trigger.waiting.iter_mut().for_each(|waiting| waiting.host = place(waiting.host).1);
         }
         own
@@ -124,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn triggers_are_foreseen_at_the_packet_that_makes_up_the_number() {
+    fn triggers_are_planned_at_the_packet_that_makes_up_the_number() {
         let mut triggers =
             Triggers::new(vec![trigger(0, 50), trigger(1, 10), trigger(2, 10), trigger(3, 12)]);
         let times = [3, 5, 5, 8].map(Time);
-        assert_eq!(triggers.foresee(5, &times), None, "the ninth at most");
-        let found: Vec<_> = std::iter::from_fn(|| triggers.foresee(8, &times)).collect();
+        assert_eq!(triggers.plan(5, &times), None, "the ninth at most");
+        let found: Vec<_> = std::iter::from_fn(|| triggers.plan(8, &times)).collect();
         assert_eq!(found, [(Time(5), 0), (Time(5), 1), (Time(8), 2)]);
         assert_eq!(triggers.next, 50);
         assert_eq!(triggers.waiting(2)[0].host, 3);
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_partition_has_the_sources_of_its_hosts() {
         let triggers = Triggers::new((0..4).map(|class| trigger(class, 1)).collect());
-        let own = triggers.of_part(1, |host| ((host % 2) as u16, 10 + host));
+        let own = triggers.of_partition(1, |host| ((host % 2) as u16, 10 + host));
         let hosts: Vec<Vec<u32>> =
             own.iter().map(|trigger| trigger.waiting.iter().map(|waiting| waiting.host).collect()).collect();
         assert_eq!(hosts, [vec![], vec![11], vec![], vec![13]]);
