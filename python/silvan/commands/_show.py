@@ -1,4 +1,4 @@
-"""What the command prints."""
+"""Tables on the terminal."""
 
 from __future__ import annotations
 
@@ -14,11 +14,26 @@ from silvan._progress import count, simulated
 
 if TYPE_CHECKING:
     from silvan.results import Result
+    from silvan.types import (
+        FabricCheck,
+        FlowSummary,
+        ForestCheck,
+        GroupSummary,
+        HostSummary,
+        JobCheck,
+        JobSummary,
+        Lanes,
+        LatencySummary,
+        LinkLoad,
+        RoundTrip,
+        ScenarioCheck,
+        Summary,
+    )
 
-#: Verdicts of rows; what is neither met nor missed is not decided.
+#: Colors of verdicts.
 VERDICT_COLOURS = {"met": "green", "missed": "red", "open": "yellow", "shown": "default", "not run": "yellow"}
 
-#: Longer lists of flows or hosts are summed up.
+#: Longer lists of flows or hosts are summarized.
 LIST_AT_MOST = 16
 
 
@@ -67,7 +82,7 @@ def result(console: Console, run: Result) -> None:
         console.print(f"[yellow]Warning:[/] {escape(warning)}")
 
 
-def _flows(flows: Sequence[Mapping[str, Any]]) -> Table:
+def _flows(flows: Sequence[FlowSummary]) -> Table:
     if len(flows) > LIST_AT_MOST:
         return _spread("Flows", {"received": [flow["received_gbit_s"] for flow in flows]})
     table = _table("Flows", ("flow", "from", "to"), ("received Gbit/s", "received MB", "completed"))
@@ -84,17 +99,17 @@ def _flows(flows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _hosts(hosts: Sequence[Mapping[str, Any]]) -> Table:
-    columns = {"received": "received_gbit_s", "sent": "sent_gbit_s"}
+def _hosts(hosts: Sequence[HostSummary]) -> Table:
     if len(hosts) > LIST_AT_MOST:
-        return _spread("Hosts", {name: [h[key] for h in hosts] for name, key in columns.items()})
-    table = _table("Hosts", ("host",), [f"{name} Gbit/s" for name in columns])
+        received, sent = [host["received_gbit_s"] for host in hosts], [host["sent_gbit_s"] for host in hosts]
+        return _spread("Hosts", {"received": received, "sent": sent})
+    table = _table("Hosts", ("host",), ("received Gbit/s", "sent Gbit/s"))
     for host in hosts:
-        table.add_row(escape(host["host"]), *(gbit(host[key]) for key in columns.values()))
+        table.add_row(escape(host["host"]), gbit(host["received_gbit_s"]), gbit(host["sent_gbit_s"]))
     return table
 
 
-def _groups(groups: Sequence[Mapping[str, Any]]) -> Table:
+def _groups(groups: Sequence[GroupSummary]) -> Table:
     table = _table(
         "Groups of hosts, means", ("traffic", "group"), ("hosts", "received Gbit/s", "sent Gbit/s")
     )
@@ -104,7 +119,7 @@ def _groups(groups: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _jobs(jobs: Sequence[Mapping[str, Any]]) -> Table:
+def _jobs(jobs: Sequence[JobSummary]) -> Table:
     table = _table(
         "Jobs",
         ("job",),
@@ -112,7 +127,7 @@ def _jobs(jobs: Sequence[Mapping[str, Any]]) -> Table:
     )
     for job in jobs:
         done, slowdown = job["finished_ns"], job["slowdown"]
-        shares = (job[f"{what}_share"] for what in ("computing", "blocked", "throttled"))
+        shares = (job["computing_share"], job["blocked_share"], job["throttled_share"])
         table.add_row(
             escape(job["job"]),
             f"{job['ranks']:,}",
@@ -126,7 +141,7 @@ def _jobs(jobs: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _spread(what: str, columns: Mapping[str, Sequence[float]]) -> Table:
-    """Return how many values spread, one row per column of numbers in Gbit/s."""
+    """Return the distribution of values, one row per column of numbers in Gbit/s."""
     number = len(next(iter(columns.values())))
     table = _table(f"{what} ({number}), Gbit/s", ("",), ("min", "5 %", "median", "mean", "95 %", "max"))
     for name, values in columns.items():
@@ -135,7 +150,7 @@ def _spread(what: str, columns: Mapping[str, Sequence[float]]) -> Table:
     return table
 
 
-def _latency(rows: Sequence[Mapping[str, Any]]) -> Table:
+def _latency(rows: Sequence[LatencySummary]) -> Table:
     table = _table("Latency of packets", ("class", "since"), ("packets", "mean", "median", "99 %", "max"))
     if len(rows) > 2 * LIST_AT_MOST:
         rows = sorted(rows, key=lambda row: -row["mean_ns"])[:LIST_AT_MOST]
@@ -147,13 +162,12 @@ def _latency(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _totals(summary: Mapping[str, Any]) -> Table:
+def _totals(summary: Summary) -> Table:
     table = _table("Totals", ("",), ("",))
     table.show_header = False
     table.add_row("received by all hosts", f"{gbit(summary['throughput_gbit_s'])} Gbit/s")
-    for what in ("hosts", "flows"):
-        index = summary[f"jain_{what}"]
-        table.add_row(f"Jain's index of the {what}", "-" if index is None else f"{index:.4f}")
+    table.add_row("Jain's index of the hosts", f"{summary['jain_hosts']:.4f}")
+    table.add_row("Jain's index of the flows", f"{summary['jain_flows']:.4f}" if summary["flows"] else "-")
     table.add_row("packets injected", f"{summary['packets_injected']:,}")
     table.add_row("packets delivered", f"{summary['packets_delivered']:,}")
     table.add_row("packets inside at the end", f"{summary['packets_inside']:,}")
@@ -161,12 +175,12 @@ def _totals(summary: Mapping[str, Any]) -> Table:
     table.add_row("notifications received (BECN)", f"{summary['becn_received']:,}")
     if "reordering" in summary:
         late, most = (summary["reordering"][key] for key in ("late_packets", "most_held_bytes"))
-        table.add_row("packets that came after a later one", f"{late:,}")
-        table.add_row("most that a host held for earlier ones", f"{most:,} bytes")
+        table.add_row("packets that arrived after a later one", f"{late:,}")
+        table.add_row("most bytes that a host held for earlier ones", f"{most:,} bytes")
     return table
 
 
-def check(console: Console, name: str, report: Mapping[str, Any]) -> None:
+def check(console: Console, name: str, report: ScenarioCheck) -> None:
     """Print what `silvan check` found."""
     estimate, load = report["estimate"], report["all_to_all"]
     table = _table(escape(f"{name}: fine"), ("",), ())
@@ -199,8 +213,8 @@ def check(console: Console, name: str, report: Mapping[str, Any]) -> None:
         console.print(f"[yellow]Warning:[/] {escape(warning)}")
 
 
-def _job(job: Mapping[str, Any]) -> str:
-    """Return what a job does and where, in words."""
+def _job(job: JobCheck) -> str:
+    """Return a job's hosts and messages in words."""
     hosts = job["hosts"]
     where = ", ".join(hosts) if len(hosts) <= 4 else f"{', '.join(hosts[:3])} ... {hosts[-1]}"
     collectives = (
@@ -214,10 +228,11 @@ def _job(job: Mapping[str, Any]) -> str:
     )
 
 
-def _forest(forest: Mapping[str, Any]) -> str:
-    """Return who is what in a forest of congestion trees, in words."""
-    roles = {"contributors": "contributors", "victims": "victims", "mixed": "mixed hosts"}
-    members = ", ".join(f"{forest[key]} {name}" for key, name in roles.items() if forest[key])
+def _forest(forest: ForestCheck) -> str:
+    """Return the roles of hosts in a forest of congestion trees, in words."""
+    numbers = (forest["contributors"], forest["victims"], forest["mixed"])
+    roles = zip(numbers, ("contributors", "victims", "mixed hosts"), strict=True)
+    members = ", ".join(f"{number} {role}" for number, role in roles if number)
     smallest, largest = min(forest["subset_sizes"]), max(forest["subset_sizes"])
     size = str(largest) if smallest == largest else f"{smallest} to {largest}"
     moves = f", which move {count(forest['moves']).strip()} times" if forest["moves"] else ""
@@ -228,8 +243,8 @@ def _forest(forest: Mapping[str, Any]) -> str:
     )
 
 
-def _round_trip(trip: Mapping[str, Any]) -> str:
-    """Return how long the longest way there and back is, and the window that it asks for."""
+def _round_trip(trip: RoundTrip) -> str:
+    """Return the longest round trip, and the window that it requires."""
     switches = "1 switch" if trip["hops"] == 1 else f"{trip['hops']} switches"
     return (
         f"at most {switches}, {simulated(trip['shortest_ns'])}; {trip['window']:.2f} packets fill it, so "
@@ -237,7 +252,7 @@ def _round_trip(trip: Mapping[str, Any]) -> str:
     )
 
 
-def _load(load: Mapping[str, Any]) -> str:
+def _load(load: LinkLoad) -> str:
     if not load["links"]:
         return "no such links"
     return (
@@ -245,7 +260,7 @@ def _load(load: Mapping[str, Any]) -> str:
     )
 
 
-def fabric(console: Console, report: Mapping[str, Any]) -> None:
+def fabric(console: Console, report: FabricCheck) -> None:
     """Print what `silvan fabric check` found."""
     table = _table(escape(report["topology"]), ("",), ())
     table.show_header = False
@@ -273,7 +288,7 @@ def fabric(console: Console, report: Mapping[str, Any]) -> None:
         console.print(f"[red]Unroutable:[/] {escape(problem)}")
 
 
-def _lanes(table: Table, found: Mapping[str, Any]) -> None:
+def _lanes(table: Table, found: Lanes) -> None:
     for lane in found["lanes"]:
         circles = lane["in_circles"]
         verdict = "free of deadlock" if not circles else f"[red]{circles:,} of them in circles[/]"
@@ -309,7 +324,7 @@ def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             console.print(f"{row['id']}, {escape(row['quantity'])}: {escape(row['reason'])}")
     notes = dict.fromkeys((row["id"], row["assumption"]) for row in rows if row["assumption"])
     if notes:
-        console.print("\n[bold]Assumed where the source is silent[/]")
+        console.print("\n[bold]Assumptions where the source has no information[/]")
         for key, text in notes:
             console.print(f"{key}: {escape(text)}")
 
@@ -319,9 +334,9 @@ def _number(value: object) -> str:
 
 
 def comparison(
-    console: Console, flows: Iterable[Mapping[str, Any]], off: Mapping[str, float], on: Mapping[str, float]
+    console: Console, flows: Iterable[FlowSummary], off: Mapping[str, float], on: Mapping[str, float]
 ) -> None:
-    """Print the demo: what each flow gets with congestion control off and on."""
+    """Print the throughput of each flow of the demo without and with congestion control."""
     columns = ("CC off", "CC on", "on / off")
     table = _table("Received over the last half second, Gbit/s", ("flow", "from", "to"), columns)
     for flow in flows:

@@ -31,37 +31,37 @@ _ENTRY = re.compile(r"0x([0-9a-f]+)\s*: (\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Fabric:
-    """Hosts and switches by number, directed links between them, and which link leads where."""
+    """Hosts and switches by number, the directed links between them, and the forwarding tables."""
 
     hosts: list[str]
     switches: list[str]
-    #: Per link: its name (`leaf:19->spine:1`), its rate in Gbit/s, and where it leads.
+    #: By link: its name (`leaf:19->spine:1`) and its rate in Gbit/s.
     links: list[str]
     rates: Floats
-    #: The switch that a link leads to, or -1; and the host, or -1.
+    #: By link: the switch at its end, or -1; and the host at its end, or -1.
     to_switch: Ints
     to_host: Ints
-    #: The link that a host sends on.
+    #: By host: the link that it sends on.
     first: Ints
-    #: Per switch and destination host, the link that a packet takes; -1 where there is none.
+    #: By switch and destination host: the link that a packet takes, or -1.
     table: Ints
 
     @property
     def leaves(self) -> Ints:
-        """Return per host the switch that it is at."""
+        """By host: the switch that it is connected to."""
         return self.to_switch[self.first]
 
     @property
     def inner(self) -> NDArray[np.bool_]:
-        """Return per link whether it is one between switches."""
+        """By link: whether it is between switches."""
         is_first = np.zeros(len(self.links), dtype=bool)
         is_first[self.first] = True
         return (self.to_switch >= 0) & ~is_first
 
     def ways(self, sources: Ints, destinations: Ints) -> tuple[Ints, Ints]:
-        """Follow flows between hosts: numbers of flows and of the links that each takes, as two columns.
+        """Return the links of flows between hosts: pairs of a flow's and a link's number, as two columns.
 
-        Raises `FabricError` where one does not arrive.
+        Raises `FabricError` for a flow that does not arrive.
         """
         flows = np.arange(len(sources))
         links = self.first[sources]
@@ -81,7 +81,7 @@ class Fabric:
                 pair = self._pair(flows[at], sources, destinations)
                 raise FabricError(f"no route {pair}: {self.switches[here[at]]} has no entry for it")
             found.append((flows, links))
-        raise FabricError(f"no route {self._pair(flows[0], sources, destinations)}: it goes in a circle")
+        raise FabricError(f"no route {self._pair(flows[0], sources, destinations)}: the route has a cycle")
 
     def _arrived(self, flows: Ints, links: Ints, sources: Ints, destinations: Ints) -> None:
         wrong = np.flatnonzero(self.to_host[links] != destinations[flows])
@@ -96,12 +96,12 @@ class Fabric:
 def read(paths: Paths, tables: str | PathLike[str] | None = None, rate: str | None = None) -> Fabric:
     """Read a fabric's files, as `silvan fabric check` takes them, or the network of a scenario (`.toml`).
 
-    Raises `FabricError` where they are wrong.
+    Raises `FabricError` if they are wrong.
     """
     one = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
     if len(one) == 1 and Path(one[0]).suffix == ".toml":
         if tables is not None:
-            raise FabricError(f"{one[0]}: a scenario says itself how it is routed; leave --lft out")
+            raise FabricError(f"{one[0]}: a scenario has its own routing; omit --lft")
         forwarding, wiring = fabric_route(one[0], None, rate)
         with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
             for name, text in (("fabric.topo", wiring), ("fabric.lft", forwarding)):
@@ -120,7 +120,7 @@ class _Nodes:
         self.lids: list[int] = []
 
     def of(self, kind: str, guid: str, name: str, lid: str, port: str) -> tuple[str, int]:
-        """Return the number of the host or switch at an end of a link."""
+        """Return kind and number of the host or switch at an end of a link."""
         known = self.hosts if kind == "CA" else self.switches
         key = f"{guid}/{port}" if kind == "CA" else guid
         if key not in known:
@@ -132,7 +132,7 @@ class _Nodes:
 
 
 def _of_files(files: dict[str, str]) -> Fabric:
-    """Read what the core wrote for `ibdmchk`: a list of links, and tables."""
+    """Read the files for `ibdmchk`: a list of links, and tables."""
     nodes = _Nodes()
     links: list[tuple[tuple[str, int], tuple[str, int], str, float]] = []
     ports: dict[tuple[int, int], int] = {}

@@ -12,25 +12,30 @@ from numpy.typing import NDArray
 
 from silvan._core import FabricError
 
-#: Shares of the hosts that send to hotspots, and to storage; the others make the background.
+#: Shares of the hosts that send to hotspots, and to storage; the others are the background.
 HOT_SHARE, STORAGE_SHARE = 0.5, 0.1
-#: One hotspot for so many hosts, and one storage host for so many.
+#: Hosts per hotspot, and per storage host.
 HOSTS_PER_HOTSPOT, HOSTS_PER_STORAGE = 80, 160
-#: A write to storage, and how much of a storage host's link all of them offer on average.
+#: Size of a write, and the load that all writes offer to a storage host, as a share of its link.
 WRITE, STORAGE_LOAD = "256 KiB", 0.9
-#: What a host of the background offers, of its link; all it can, so that what control gives it back shows.
+#: Load that a background host offers, as a share of its link; 1 shows the gain by congestion control best.
 BACKGROUND = 1.0
 FEWEST_HOSTS = 4
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How much of what; what a user chooses."""
+    """The amounts of traffic that a user chooses."""
 
+    #: Number of hotspots; None for one in :data:`HOSTS_PER_HOTSPOT` hosts.
     hotspots: int | None = None
+    #: Names of the hotspots; empty to draw them.
     names: tuple[str, ...] = ()
+    #: Share of the hosts that send to hotspots, 0 to 1.
     hot_share: float = HOT_SHARE
+    #: Share of the hosts that write to storage, 0 to 1.
     storage_share: float = STORAGE_SHARE
+    #: Load that the other hosts offer, as a share of their links, 0 to 1.
     background: float = BACKGROUND
 
     def __post_init__(self) -> None:
@@ -39,7 +44,7 @@ class Shape:
                 raise FabricError(f"{name} = {value:g}: must be a share of the hosts, 0 to 1")
         if self.hot_share == 0 or self.hot_share + self.storage_share > 0.95:
             total = f"--contributors {self.hot_share:g} and --incast {self.storage_share:g}"
-            raise FabricError(f"{total}: contributors must be there, and both at most 0.95 of the hosts")
+            raise FabricError(f"{total}: the first must be above 0, and the sum at most 0.95")
         if not 0 < self.background <= 1:
             raise FabricError(
                 f"--background = {self.background:g}: must be a share of the link, above 0, at most 1"
@@ -52,13 +57,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class Group:
-    """Hosts that send alike: a pattern of traffic."""
+    """Hosts with the same traffic pattern."""
 
     name: str
     hosts: tuple[str, ...]
-    #: Where to; none for any host.
+    #: Destinations; empty for all hosts.
     targets: tuple[str, ...] = ()
-    #: Offered per host, as a share of its link.
+    #: Offered load per host, as a share of its link.
     share: float = 1.0
     message: str = "64 KiB"
 
@@ -75,7 +80,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Load:
-    """Who sends what: groups of hosts, the slowest host's link as the measure of rates."""
+    """The traffic of a study: groups of hosts, and the rate of the slowest host link (Gbit/s)."""
 
     hosts: tuple[str, ...]
     hotspots: tuple[str, ...]
@@ -88,7 +93,7 @@ class Load:
         return [group.table(self.rate_gbit_s) for group in self.groups]
 
     def demand(self) -> NDArray[np.float64]:
-        """Return what each host (row) offers to each (column), in Gbit/s, were there room for all."""
+        """Return the load that each host (row) offers to each host (column), Gbit/s."""
         at = {name: n for n, name in enumerate(self.hosts)}
         demand = np.zeros((len(self.hosts), len(self.hosts)))
         for group in self.groups:
@@ -103,7 +108,7 @@ class Load:
 
 
 def draw(hosts: Sequence[str], rate_gbit_s: float, shape: Shape, seed: int) -> Load:
-    """Draw who is what; the same names, shape and seed give the same load."""
+    """Draw the roles of hosts; the same names, shape and seed give the same load."""
     if len(hosts) < FEWEST_HOSTS:
         raise FabricError(f"a study needs {FEWEST_HOSTS} hosts at least, and the fabric has {len(hosts)}")
     unknown = [name for name in shape.names if name not in set(hosts)]
@@ -133,10 +138,12 @@ def draw(hosts: Sequence[str], rate_gbit_s: float, shape: Shape, seed: int) -> L
         targets, clients = tuple(rest[:servers]), tuple(sorted(rest[servers : servers + writers]))
         share = min(1.0, STORAGE_LOAD * servers / writers)
         groups.append(Group("storage", clients, targets, share, WRITE))
-        # Storage hosts send too: they are in the background.
+        # Storage hosts also send background traffic.
         rest = [*rest[:servers], *rest[servers + writers :]]
     elif shape.storage_share:
-        notes.append("the fabric is too small for a storage incast beside the hotspots: there is none")
+        notes.append(
+            "the fabric is too small for a storage incast in addition to the hotspots: there is none"
+        )
     groups.append(Group("background", tuple(sorted(rest)), share=shape.background))
     return Load(tuple(hosts), hotspots, tuple(groups), rate_gbit_s, tuple(notes))
 

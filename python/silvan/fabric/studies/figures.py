@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from silvan import plot
-from silvan.fabric_study.account import classes, offered_by_class, overloaded, utilisation
+from silvan.fabric.studies.account import classes, offered_by_class, overloaded, utilisation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from silvan.fabric_study.study import Studied
+    from silvan.fabric.studies.study import Studied
 
 
 def save_all(studied: Studied, folder: Path) -> list[str]:
@@ -27,7 +27,7 @@ def save_all(studied: Studied, folder: Path) -> list[str]:
 
 @plot.style()
 def offered(studied: Studied) -> Figure:
-    """Draw what links are offered, as a share of what they carry, the worst first."""
+    """Draw the offered load of links as a share of their capacity, largest first."""
     figure, (axes,) = plot.new_figure()
     share = studied.offered / studied.site.capacity
     inner, to_host = overloaded(studied)
@@ -56,7 +56,7 @@ def offered(studied: Studied) -> Figure:
 
 @plot.style()
 def links(studied: Studied) -> Figure:
-    """Draw how much the links between switches carry in each run, the busiest first."""
+    """Draw the utilisation of the links between switches in each run, largest first."""
     figure, (axes,) = plot.new_figure()
     names = [
         studied.site.routes.links[n] for n in range(len(studied.offered)) if studied.site.routes.inner[n]
@@ -80,7 +80,7 @@ def links(studied: Studied) -> Figure:
 
 @plot.style()
 def traffic(studied: Studied) -> Figure:
-    """Draw what each class of traffic receives of what it offers, and its tail latency."""
+    """Draw the received share of the offered load of each class of traffic, and its tail latency."""
     figure, (left, right) = plot.new_figure(2, width=10.0)
     wanted = offered_by_class(studied)
     width = 0.8 / len(studied.runs)
@@ -109,7 +109,7 @@ def traffic(studied: Studied) -> Figure:
 
 @plot.style()
 def trees(studied: Studied) -> Figure:
-    """Draw how many links are in congestion trees over time."""
+    """Draw the number of links in congestion trees over time."""
     figure, (axes,) = plot.new_figure()
     for k, (title, result) in enumerate(studied.runs.items()):
         ends = result.numpy("network")["time_ns"]
@@ -129,7 +129,7 @@ def trees(studied: Studied) -> Figure:
 
 @plot.style()
 def margin(studied: Studied) -> Figure:
-    """Draw what is left of the score one step away from the recommended settings."""
+    """Draw the relative score one step away from the recommended settings."""
     figure, panels = plot.new_figure(len(studied.margins), width=9.0, height=3.2, sharey=True)
     for axes, (name, found) in zip(panels, studied.margins.items(), strict=True):
         value = found.value

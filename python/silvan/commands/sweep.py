@@ -2,32 +2,120 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.progress import TimeRemainingColumn as TimeLeft
 from rich.table import Table
 
-from silvan._store import Keep
-from silvan.sweeps.driver import Tell, run_study
-from silvan.sweeps.errors import SweepError
-from silvan.sweeps.executors import Options
-from silvan.sweeps.study import Study
-from silvan.sweeps.table import Sweep
+from silvan.commands import common
+from silvan.sweeps.errors import DEFAULT_EXECUTOR
 
-EXIT_FAILED = 1
-EXIT_STOPPED = 130
-#: More rows than this are for programs to read.
+if TYPE_CHECKING:
+    from silvan._store import Keep
+    from silvan.sweeps.driver import Tell
+    from silvan.sweeps.executors import Options
+    from silvan.sweeps.table import Sweep
+
+#: A longer table is cut; the file has all rows.
 ROWS_SHOWN = 60
 FAILURES_SHOWN = 20
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Set a key in all runs, in place of an axis over the same key."
+    ),
+]
+Runs = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="DIR", help="Folder of the runs.", show_default="OUT/runs"),
+]
+Executor = Annotated[
+    str, typer.Option("--executor", metavar="KIND", help="threads, processes, slurm or dask.")
+]
+Cluster = Annotated[
+    str,
+    typer.Option(
+        "--cluster", metavar="KIND", help="slurm, or local: processes that stand in for Slurm tasks."
+    ),
+]
+Partition = Annotated[
+    str | None,
+    typer.Option("--partition", metavar="NAME", help="Slurm partition.", show_default="Slurm's"),
+]
+Minutes = Annotated[int, typer.Option("--time", metavar="MIN", min=1, help="Time limit of a Slurm task.")]
+Cores = Annotated[int, typer.Option("--cpus", metavar="N", min=1, help="Cores of a Slurm task.")]
+PerTask = Annotated[
+    int | None,
+    typer.Option(
+        "--runs-per-task", metavar="N", min=1, help="Runs of a Slurm task.", show_default="even shares"
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option("--dask-address", metavar="ADDRESS", help="Dask scheduler.", show_default="a local cluster"),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add `silvan sweep`."""
+    app.command()(sweep)
+
+
+def sweep(  # noqa: PLR0913, PLR0917 - one argument per option
+    study: Annotated[
+        Path,
+        typer.Argument(metavar="STUDY", help="Study file (docs/sweeps.md), or one that comes with Silvan."),
+    ],
+    settings: Settings = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder of the table.", show_default="out/NAME"),
+    ] = None,
+    store: Runs = None,
+    executor: Executor = DEFAULT_EXECUTOR,
+    jobs: common.Jobs = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep", metavar="WHAT", help="Of each run: tables or summary.", show_default="as in the study"
+        ),
+    ] = None,
+    cluster: Cluster = "slurm",
+    partition: Partition = None,
+    minutes: Minutes = 60,
+    cpus: Cores = 1,
+    runs_per_task: PerTask = None,
+    address: Address = None,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw figures, in the folder of --out.")] = False,
+    as_json: common.AsJson = False,
+    progress: common.ShowProgress = None,
+) -> None:
+    """Run a scenario over axes and seeds; finished runs are reused.
+
+    Exit status: 0 fine, 1 some runs failed (they are listed), 130 stopped with Ctrl-C.
+    """
+    from silvan.sweeps.executors import Options
+
+    request = Request(
+        study=study,
+        settings=common.overrides(settings),
+        out=out,
+        store=store,
+        executor=executor,
+        options=Options(jobs, address, cluster, partition, minutes, cpus, runs_per_task),
+        keep=cast("Keep | None", keep),
+        plot=plot,
+        as_json=as_json,
+    )
+    errors, shown = common.progress_console(progress)
+    raise typer.Exit(run(request, common.out_console(), errors, shown))
 
 
 @dataclass(frozen=True)
@@ -48,8 +136,11 @@ class Request:
 def run(request: Request, console: Console, errors: Console, shown: bool) -> int:
     """Run the study, print its table, and return the exit status.
 
-    The table alone goes to `console`: it is the same however the study was run.
+    Only the table is printed to `console`, so that it does not depend on how the study was run.
     """
+    from silvan.sweeps.driver import run_study
+    from silvan.sweeps.study import Study
+
     study = Study.load(request.study, request.settings)
     if request.keep is not None:
         study = replace(study, keep=request.keep)
@@ -69,11 +160,11 @@ def run(request: Request, console: Console, errors: Console, shown: bool) -> int
             )
     except KeyboardInterrupt:
         errors.print(
-            f"stopped: {done[0]} of {done[1]} runs are done and kept; the same command goes on from there"
+            f"stopped: {done[0]} of {done[1]} runs are done and kept; repeat the command to continue"
         )
-        return EXIT_STOPPED
+        return common.EXIT_STOPPED
     if request.as_json:
-        print_json(sweep, console)
+        common.print_json(rows_of(sweep))
     else:
         print_table(sweep, console)
     errors.print(
@@ -87,27 +178,9 @@ def run(request: Request, console: Console, errors: Console, shown: bool) -> int
 
 
 @contextmanager
-def task_bar(console: Console, title: str, total: int | None, *, show: bool) -> Iterator[Callable[..., None]]:
-    """Show how many of `total` are done, the time since the beginning and that left, and a note.
-
-    Gives what updates it: `completed`, `total` and `note`.
-    """
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeLeft(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not show) as progress:
-        yield partial(progress.update, progress.add_task(escape(title), total=total, note=""))
-
-
-@contextmanager
 def bar(console: Console, title: str, *, show: bool) -> Iterator[Tell]:
-    """Show runs done, the time since the beginning and that left; what was found counts for neither."""
-    with task_bar(console, title, None, show=show) as update:
+    """Show the runs done, the time passed and left; runs that were found in the store are not counted."""
+    with common.task_bar(console, title, None, show=show) as update:
 
         def tell(finished: int, failed: int, total: int, found: int) -> None:
             notes = [f"{found} found"] * bool(found) + [f"{failed} failed"] * bool(failed)
@@ -137,7 +210,7 @@ def print_table(sweep: Sweep, console: Console) -> None:
         table.add_row(*cells, *(["failed"] * len(values) if row.error is not None else values))
     console.print(table)
     if len(sweep.rows) > ROWS_SHOWN:
-        console.print(f"... and {len(sweep.rows) - ROWS_SHOWN:,} rows more in the table's file")
+        console.print(f"... and {len(sweep.rows) - ROWS_SHOWN:,} more rows in the file of the table")
 
 
 def _heading(name: str, unit: str) -> str:
@@ -150,8 +223,8 @@ def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else escape(str(value))
 
 
-def print_json(sweep: Sweep, console: Console) -> None:
-    """Print the rows as a list of objects."""
+def rows_of(sweep: Sweep) -> list[dict[str, Any]]:
+    """Return the rows as objects for JSON: axes, seed, measures, error, address of the run."""
     rows = []
     for row in sweep.rows:
         axes = {}
@@ -160,9 +233,7 @@ def print_json(sweep: Sweep, console: Console) -> None:
             axes.update({key: values[step] for key, values in axis.together.items()})
         measures = {name: row.values.get(name) for name in sweep.measures}
         rows.append({**axes, "seed": row.seed, **measures, "error": row.error, "run": row.address})
-    console.print(
-        json.dumps(rows, indent=2, ensure_ascii=False), markup=False, soft_wrap=True, highlight=False
-    )
+    return rows
 
 
 def _failures(sweep: Sweep, errors: Console) -> int:
@@ -174,10 +245,11 @@ def _failures(sweep: Sweep, errors: Console) -> int:
         errors.print(f"  {failure}", markup=False)
     if len(failures) > FAILURES_SHOWN:
         errors.print(f"  ... and {len(failures) - FAILURES_SHOWN} more, in the table's column `error`")
-    return EXIT_FAILED
+    return common.EXIT_FAILED
 
 
 def _draw(sweep: Sweep, out: Path, errors: Console) -> None:
+    from silvan.sweeps.errors import SweepError
     from silvan.sweeps.figures import save_all
 
     try:

@@ -1,4 +1,4 @@
-"""What hotspots do to a fabric, and what congestion control changes: runs, and a survey of settings."""
+"""The effect of hotspots and of congestion control on a fabric: runs, and a survey of settings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from silvan import _core, _files, _opensm, results
 from silvan._core import FabricError, Scenario
-from silvan.fabric_study import routes as paths
-from silvan.fabric_study.load import Load, Shape, draw
+from silvan.fabric.studies import routes as paths
+from silvan.fabric.studies.load import Load, Shape, draw
 from silvan.results import Result
 from silvan.sweeps.axes import Axis, as_text
+from silvan.sweeps.errors import DEFAULT_EXECUTOR
 from silvan.sweeps.executors import Options
 from silvan.sweeps.study import Base, of_file
 from silvan.tuning.outcome import Tuned, confirm
@@ -26,17 +27,18 @@ from silvan.tuning.problem import Kind, Tuning
 from silvan.tuning.racing import Trial
 from silvan.tuning.runs import Tell, open_runs
 from silvan.tuning.survey import Survey
+from silvan.types import FabricCheck
 
-#: Simulated time of a run on links of 32 Gbit/s, and as many bytes on others: shorter ones flatter settings
-#: that hold hotspots back for long. Large fabrics get less, so that a run has at most so many packet-hops.
+#: Simulated time of a run on links of 32 Gbit/s; on other links, for the same number of bytes. Shorter runs
+#: favor settings that throttle hotspots for long. The packet-hops of a run on a large fabric are limited.
 DURATION_NS, LINK_GBIT_S = 6_000_000, 32.0
 HOPS_AT_MOST = 36e6
-#: Draws of who is what, in which settings are compared, fresh seeds of each, and settings tried with these.
+#: Random draws of the roles, fresh seeds for each, and settings that are tried with these.
 DRAWS, SEEDS, FINALISTS = 2, 3, 2
-#: Longest delays tried, in times of what lets the contributors of a hotspot share it, and the other axes.
+#: Longest delays, as multiples of the delay for a fair share of a hotspot, and values of the other axes.
 LONGEST_TIMES, INCREASES, TIMERS = (2, 4, 8), (2, 4, 8), (5, 20, 80)
-#: What is allowed, where the best is at the end of an axis: a table of 128 entries is at its end after 127
-#: steps, the timer has 16 bits, and delays are those of which tables are made.
+#: Limits on the extension of axes: an index has at most 127 steps in a table of 128 entries, the timer has
+#: 16 bits, and delays are those of generated tables.
 LIMITS = {"cct_longest": (1, int(DELAYS_US[1])), "ccti_increase": (1, 127), "ccti_timer": (1, 65535)}
 MTU_BITS = 2048 * 8
 NO_CONTROL = {"congestion.mechanism": "none"}
@@ -46,15 +48,16 @@ Simulate = Callable[[Scenario, str], Result]
 
 @dataclass(frozen=True)
 class Site:
-    """A fabric as a scenario of its own: files, hosts, routes."""
+    """A fabric: its files, hosts and routes."""
 
-    report: dict[str, Any]
+    #: The check of the fabric.
+    report: FabricCheck
     wiring: Path
     tables: Path
     routes: paths.Routes
-    #: Gbit/s by directed link, in the order of the routes' links.
+    #: Capacity of each directed link, Gbit/s, in the order of the routes' links.
     capacity: NDArray[np.float64]
-    #: Gbit/s of the slowest host's link.
+    #: Rate of the slowest host link, Gbit/s.
     host_gbit_s: float
     default_rate: str | None
     notes: tuple[str, ...]
@@ -62,7 +65,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user asks for."""
+    """The request of a user."""
 
     fabric: Sequence[Path]
     out: Path
@@ -70,46 +73,48 @@ class Asked:
     default_rate: str | None = None
     shape: Shape = field(default_factory=Shape)
     seed: int = 1
-    #: OpenSM's configuration file, to be set beside what is recommended.
+    #: OpenSM's configuration file, for the comparison.
     conf: Path | None = None
     jobs: int | None = None
 
 
 @dataclass(frozen=True)
 class Margin:
-    """How much of the score is left one step away from the recommended value of a parameter."""
+    """The relative score one step away from the recommended value of a parameter."""
 
+    #: The recommended value.
     value: Any
-    #: Of each neighbour its value and its score relative to the best's.
+    #: The value of each neighbor, and its score relative to that of the recommended value.
     near: list[tuple[Any, float]]
-    #: Why there is one side alone; nothing where there are two.
+    #: Why there is only one neighbor; empty if there are two.
     end: str
 
 
 @dataclass(frozen=True)
 class Studied:
-    """What a study found."""
+    """The result of a study."""
 
     asked: Asked
     site: Site
     load: Load
-    #: Offered load by link, in Gbit/s.
+    #: Offered load by link, Gbit/s.
     offered: NDArray[np.float64]
     #: Runs by title: without control, with the defaults, as opensm.conf has it, as recommended.
     runs: dict[str, Result]
+    #: The survey of settings.
     tuned: Tuned
-    #: By parameter.
+    #: Margins by parameter.
     margins: dict[str, Margin]
     notes: tuple[str, ...]
 
 
-#: File with the lines to paste.
-OPTIONS = "opensm.conf"
+#: Files with the scenario, and with the lines to paste.
+SITE, OPTIONS = "site.toml", "opensm.conf"
 OFF, DEFAULTS, MINE, BEST = "without control", "defaults", "opensm.conf", "recommended"
 
 
 def read_site(asked: Asked) -> Site:
-    """Read the fabric; nothing is written."""
+    """Read the fabric; does not write files."""
     report = _core.fabric_check(list(asked.fabric), asked.tables, asked.default_rate)
     if report["pairs_unroutable"]:
         raise FabricError(
@@ -122,7 +127,7 @@ def read_site(asked: Asked) -> Site:
     tables = used["forwarding tables"]
     if report["lanes"] is not None:
         notes.append(
-            "lanes and service levels of paths are checked for deadlock; the runs of a study do without them"
+            "lanes and service levels of paths are checked for deadlock, but not used in the runs of a study"
         )
     routes = paths.read(_core.fabric_ibdmchk([wiring, tables], None, asked.default_rate))
     rates = _rates(wiring, tables, asked.default_rate)
@@ -135,14 +140,14 @@ def read_site(asked: Asked) -> Site:
 
 
 def _kept(site: Site, folder: Path) -> Site:
-    """Copy the fabric's files to the study's folder, where the scenario names them."""
+    """Copy the fabric's files to the study's folder, to which the scenario refers."""
     folder.mkdir(parents=True, exist_ok=True)
     wiring, tables = _copied(site.wiring, folder / "wiring"), _copied(site.tables, folder / "tables")
     return replace(site, wiring=wiring, tables=tables)
 
 
 def _copied(source: Path, stem: Path) -> Path:
-    """Copy a file that is plain or compressed; its new name says which."""
+    """Copy a plain or compressed file, with a suffix for the latter."""
     with _files.plain(source).open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     target = stem.with_name(stem.name + ".gz") if packed else stem
@@ -152,7 +157,7 @@ def _copied(source: Path, stem: Path) -> Path:
 
 
 def _rates(wiring: Path, tables: Path, default_rate: str | None) -> dict[str, float]:
-    """Return Gbit/s by directed link, as a run has them."""
+    """Return the rate of each directed link in a run, Gbit/s."""
     head = 'duration = "1 ns"\n' + _scenario_text(wiring, tables, default_rate)
     scenario = Scenario.from_toml(head + '[[traffic]]\nrate = "1 Mbit/s"\npattern = { kind = "uniform" }\n')
     columns = results.run(scenario).numpy("wiring")
@@ -163,7 +168,7 @@ def _scenario_text(wiring: Path, tables: Path, default_rate: str | None) -> str:
     rate = f"default_rate = {_quoted(default_rate)}\n" if default_rate else ""
     return (
         f'[topology]\nkind = "file"\nfile = {_quoted(str(wiring))}\n{rate}\n'
-        f'[routing]\nkind = "table"\nfile = {_quoted(str(tables))}\n# Routes that can deadlock are told of.\n'
+        f'[routing]\nkind = "table"\nfile = {_quoted(str(tables))}\n# Deadlock is reported.\n'
         "allow_deadlock = true\n\n"
     )
 
@@ -174,7 +179,7 @@ def _quoted(text: str) -> str:
 
 
 def scenario_text(site: Site, load: Load, duration_ns: int, seed: int) -> str:
-    """Return the study's scenario: the files beside it, the load, no congestion control."""
+    """Return the study's scenario: fabric and load, without congestion control."""
     where = _scenario_text(
         Path("fabric") / site.wiring.name, Path("fabric") / site.tables.name, site.default_rate
     )
@@ -186,7 +191,7 @@ def scenario_text(site: Site, load: Load, duration_ns: int, seed: int) -> str:
         f'warmup = "{duration_ns // 2} ns"',
         "",
         where,
-        "# Notifications pass the trees that they are to prune on a lane of their own.",
+        "# Notifications have a lane of their own, so that congestion trees do not delay them.",
         "[lanes]\ncount = 2\ncontrol = 1\n",
         f'[measure]\ninterval = "{duration_ns // 50} ns"\n',
     ]
@@ -205,7 +210,7 @@ def _toml(value: Any) -> str:
 
 
 def duration_ns(site: Site) -> int:
-    """Return how long a run simulates, by speed and size of the fabric."""
+    """Return the simulated time of a run (ns), by speed and size of the fabric."""
     hops = site.report["hops"]
     mean = sum(int(length) * pairs for length, pairs in hops.items()) / max(1, sum(hops.values())) + 1
     per_ns = len(site.routes.hosts) * site.host_gbit_s / MTU_BITS * mean
@@ -214,7 +219,7 @@ def duration_ns(site: Site) -> int:
 
 
 def space(site: Site, load: Load) -> tuple[Axis, ...]:
-    """Return the settings to survey, by the fabric: contributors of a hotspot, and the speed of its link."""
+    """Return the settings to survey, by the contributors of a hotspot and the rate of its link."""
     hot = load.groups[0]
     share = len(hot.hosts) / len(hot.targets)
     fair_us = share * MTU_BITS / site.host_gbit_s / 1000
@@ -233,7 +238,7 @@ def space(site: Site, load: Load) -> tuple[Axis, ...]:
 
 
 def _tuning(asked: Asked, site: Site, load: Load, base: Base) -> Tuning:
-    """Return the survey: the load as drawn, and drawn anew."""
+    """Return the survey, over the load as drawn and other draws."""
     kinds = [Kind("as drawn")]
     for n in range(1, DRAWS):
         other = draw(load.hosts, load.rate_gbit_s, asked.shape, asked.seed + 1000 * n)
@@ -255,23 +260,23 @@ def _tuning(asked: Asked, site: Site, load: Load, base: Base) -> Tuning:
 
 
 def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
-    """Do everything but writing: the runs, the survey, the margins."""
+    """Execute the runs and the survey, and compute the margins; see :func:`silvan.fabric.study`."""
     if asked.conf is not None:
-        # Better now than after minutes.
+        # Report errors before the runs.
         _opensm.read(asked.conf)
     site = read_site(asked)
     load = draw(site.routes.hosts, site.host_gbit_s, asked.shape, asked.seed)
     site = _kept(site, asked.out / "fabric")
-    file = asked.out / "site.toml"
+    file = asked.out / SITE
     _files.write_text(file, scenario_text(site, load, duration_ns(site), asked.seed))
     tuning = _tuning(asked, site, load, of_file(file))
     options = Options(jobs=asked.jobs)
-    done = open_runs(tuning, asked.out / "runs", "threads", options, tell)
+    done = open_runs(tuning, asked.out / "runs", DEFAULT_EXECUTOR, options, tell)
     survey = Survey(tuning, done, LIMITS)
     done.expected = tuning.size * len(tuning.kinds) + (FINALISTS + 4) * tuning.confirm * len(tuning.kinds)
     found = survey.run()
     tuned = confirm(survey.tuning, done, found, FINALISTS)
-    # On fresh seeds another may be the best, whose neighbours were not all tried.
+    # On fresh seeds, the best may be another one, whose neighbors were not all tried.
     best = next(one for one in survey.trials if one.setting == tuned.finalists[0].setting)
     survey.surround(best)
     tuned = replace(tuned, tuning=survey.tuning, simulated=done.simulated, reused=done.found)
@@ -281,7 +286,7 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
         own, said = _opensm.load(file, asked.conf, {})
         notes += said
         titles[MINE] = dict(own.overrides)
-    # As it would be pasted: OpenSM's table has delays of 16 bits, rounded.
+    # As it would be pasted: OpenSM's table has rounded delays of 16 bits.
     lines = asked.out / OPTIONS
     _files.write_text(lines, tuned.opensm_options())
     titles[BEST] = dict(_opensm.load(file, lines, {})[0].overrides)
@@ -292,7 +297,7 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
 
 
 def _margins(survey: Survey, best: Trial) -> dict[str, Margin]:
-    """Tell what the score loses one step away from the best, along each axis."""
+    """Return the relative score one step away from the best, along each axis."""
     margins = {}
     for n, axis in enumerate(survey.axes):
         if len(axis) == 1:

@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 
 from silvan._progress import simulated
-from silvan.fabric_study.study import BEST, OFF, Studied
+from silvan.fabric.studies.study import BEST, OFF, Studied
 from silvan.results import Result
 from silvan.sweeps.axes import as_text
 from silvan.tuning import report as tune_report
 from silvan.tuning.presets import REFERENCE
 
-#: Links, pairs, trees and victims that are named.
+#: Most links, pairs, trees and victims in the account.
 LINKS, PAIRS, TREES, VICTIMS = 8, 3, 8, 8
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     """Return a table in Markdown."""
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    # A name may hold what ends a cell.
+    # A name may contain the separator of cells.
     return lines + [f"| {' | '.join(str(cell).replace('|', '/') for cell in row)} |" for row in rows]
 
 
 def classes(result: Result) -> dict[str, tuple[float, float | None]]:
-    """Return by class of traffic Gbit/s received, and the 99th percentile of latency in us."""
+    """Return by class of traffic: Gbit/s received, and the 99th percentile of latency in us."""
     tails = {
         row["class"]: row["p99_ns"] / 1000
         for row in result.summary["latency"]
@@ -39,7 +39,7 @@ def classes(result: Result) -> dict[str, tuple[float, float | None]]:
 
 
 def overloaded(studied: Studied) -> tuple[list[int], list[int]]:
-    """Return links by offered share of their capacity, the worst first: between switches, and to hosts."""
+    """Return links between switches and links to hosts, by offered share of capacity, largest first."""
     share = studied.offered / studied.site.capacity
     order = [int(n) for n in np.argsort(-share, kind="stable")]
     inner = studied.site.routes.inner
@@ -49,7 +49,7 @@ def overloaded(studied: Studied) -> tuple[list[int], list[int]]:
 
 
 def headline(studied: Studied) -> list[str]:
-    """Say in a few sentences what hotspots do, and what control changes."""
+    """Return the main results in a few sentences."""
     off, best = (classes(studied.runs[title]) for title in (OFF, BEST))
     lines = []
     share = studied.offered / studied.site.capacity
@@ -85,13 +85,13 @@ def headline(studied: Studied) -> list[str]:
     for one in studied.tuned.contrasts:
         if one.name == REFERENCE and one.score.low <= 1:
             lines.append(
-                "The recommended settings are not surely better than the defaults: see their interval."
+                "The recommended settings are not proven to be better than the defaults: see the interval."
             )
     return lines
 
 
 def tree_links(result: Result) -> float:
-    """Return how many links are in congestion trees, on average after the warm-up."""
+    """Return the number of links in congestion trees, on average after the warm-up."""
     after = result.summary["averages_from_ns"]
     ends = result.numpy("network")["time_ns"]
     samples = int((ends > after).sum())
@@ -99,7 +99,7 @@ def tree_links(result: Result) -> float:
 
 
 def hotspot_share(studied: Studied, title: str) -> float:
-    """Return what hotspots receive in a run, whoever sends it, as a share of what their links carry."""
+    """Return what hotspots receive in a run in total, as a share of the capacity of their links."""
     hot = set(studied.load.hotspots)
     received = [
         host["received_gbit_s"] for host in studied.runs[title].summary["hosts"] if host["host"] in hot
@@ -155,7 +155,14 @@ def _load(studied: Studied) -> list[str]:
         )
         rows.append((group.name, len(group.hosts), goal or "any host", offered, group.message))
     heads = ("traffic", "hosts", "to", "each offers", "messages")
-    return ["## The load", "", "Who is who is drawn; `site.toml` has all names.", "", *table(heads, rows), ""]
+    return [
+        "## The load",
+        "",
+        "Roles are drawn at random; `site.toml` has all names.",
+        "",
+        *table(heads, rows),
+        "",
+    ]
 
 
 def _links(studied: Studied) -> list[str]:
@@ -163,7 +170,7 @@ def _links(studied: Studied) -> list[str]:
     demand = studied.load.demand()
     inner, to_host = overloaded(studied)
     means = {title: utilisation(studied.runs[title]) for title in (OFF, BEST)}
-    lines = ["## The worst links", "", "Offered: what would cross the link were there room everywhere.", ""]
+    lines = ["## The worst links", "", "Offered: the load of the link if no link were limited.", ""]
     for what, order in (("Links to hosts", to_host), ("Links between switches", inner)):
         rows = []
         for n in order[:LINKS]:
@@ -216,7 +223,7 @@ def _trees(studied: Studied) -> list[str]:
     span_ns = result.summary["simulated_ns"]
     losers = [(host, class_, f"{bytes_ * 8 / span_ns:.3g}") for (class_, host), bytes_ in worst]
     if losers:
-        lines += ["Who loses most to trees that it does not feed:", ""]
+        lines += ["Hosts that lose most to trees of others:", ""]
         lines += [*table(("host", "traffic", "lost, Gbit/s"), losers), ""]
     return lines
 
@@ -256,13 +263,13 @@ def _recommended(studied: Studied) -> list[str]:
     lines = ["## Recommended settings", "", *table(("key", "value"), list(settings.items())), ""]
     lines += [
         f"Of {len(tuned.found.trials)} settings; the score weighs what hosts that are no hotspots receive "
-        "and what hotspots receive alike. Beside known settings, with the load as drawn and drawn anew:",
+        "and what hotspots receive equally. Compared with known settings, over all draws of the load:",
         "",
     ]
     rows = [(one.name, one.score, *one.objectives.values()) for one in tuned.contrasts]
     names = [objective.name for objective in tuned.tuning.objectives]
     lines += [*table(("times as good as", "score", *names), rows), ""]
-    lines += ["Margin: what is left of the score one step away, all else being equal:", ""]
+    lines += ["Margin: the relative score one step away, all else being equal:", ""]
     lines += [*table(("parameter", "recommended", "one step away"), margin_rows(studied)), ""]
     lines += [
         "`opensm.conf` has the lines to paste; `tune.toml` searches finer: `silvan tune tune.toml`.",
@@ -272,7 +279,7 @@ def _recommended(studied: Studied) -> list[str]:
 
 
 def margin_rows(studied: Studied) -> list[tuple[str, str, str]]:
-    """Return by parameter its value and what its neighbours keep of the score."""
+    """Return by parameter its value and the relative score of its neighbors."""
     rows = []
     for name, margin in studied.margins.items():
         kept = [f"{as_text(other)}: {ratio:.2f}" for other, ratio in margin.near]
@@ -283,7 +290,7 @@ def margin_rows(studied: Studied) -> list[tuple[str, str, str]]:
 
 
 def numbers(studied: Studied) -> dict[str, Any]:
-    """Return the numbers of a study, the same each time."""
+    """Return the numbers of a study, for ``study.json``; they do not depend on how it was executed."""
     site = studied.site
     share = studied.offered / site.capacity
     means = {title: utilisation(result) for title, result in studied.runs.items()}

@@ -1,6 +1,6 @@
-"""Which directed links each pair of hosts crosses, by the forwarding tables of a fabric.
+"""The directed links on the route of each pair of hosts, from the forwarding tables of a fabric.
 
-Wiring and tables are taken as :func:`silvan.fabric_ibdmchk` gives them, whatever files they came from.
+Wiring and tables are read in the format of :func:`silvan.fabric.ibdmchk`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from silvan._core import FabricError
 
-#: More switches on a way than this: the tables lead in a circle.
+#: A route with more switches than this has a cycle.
 HOPS_AT_MOST = 64
 END = re.compile(
     r"\{ (?P<kind>CA|SW|RTR) Ports:\S+ SystemGUID:\S+ NodeGUID:(?P<guid>[0-9a-fA-F]+) .*?"
@@ -26,26 +26,26 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Routes:
-    """The hosts and directed links of a fabric, and the tables that lead from one to another."""
+    """The hosts and directed links of a fabric, and its forwarding tables."""
 
     hosts: tuple[str, ...]
-    #: Directed links as a run calls them, and whether both ends are switches.
+    #: Directed links, with the names of a run, and whether both ends are switches.
     links: tuple[str, ...]
     inner: NDArray[np.bool_]
-    #: By host: its LID, the link that it sends on and the switch at its other end.
+    #: By host: its LID, the link that it sends on, and the switch at the other end of this link.
     lids: Numbers
     first_link: Numbers
     first_switch: Numbers
-    #: By switch and LID, the port to take; by switch and port, the link, and the node behind it
-    #: (a switch, or -1 - host). Where there is none, -1 for ports and links.
+    #: By switch and LID: the port. By switch and port: the link, and the node at its end
+    #: (a switch, or -1 - host). A missing port or link is -1.
     port: Numbers
     link_at: Numbers
     behind: Numbers
 
     def walk(self, sources: Numbers, target: int) -> list[tuple[Numbers, Numbers]]:
-        """Return, step by step, which sources (by position) cross which link on their way to a host.
+        """Return, step by step, the sources (by position) and their next link on the way to a host.
 
-        A source without a route drops out.
+        A source without a route is omitted.
         """
         going = np.flatnonzero(sources != target)
         steps = [(going, self.first_link[sources[going]])]
@@ -61,10 +61,10 @@ class Routes:
             behind = self.behind[at, port]
             on = behind >= 0
             going, at = going[on], behind[on]
-        raise FabricError(f"the tables lead in a circle on the way to {self.hosts[target]}")
+        raise FabricError(f"the tables have a cycle on the way to {self.hosts[target]}")
 
     def load(self, demand: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what each link would carry: `demand` has a row per source and a column per target host."""
+        """Return the offered load of each link: `demand` has a row per source and a column per target."""
         load = np.zeros(len(self.links))
         for target in np.flatnonzero(demand.any(axis=0)):
             sources = np.flatnonzero(demand[:, target])
@@ -73,7 +73,7 @@ class Routes:
         return load
 
     def pairs_over(self, demand: NDArray[np.float64], link: int) -> list[tuple[str, str, float]]:
-        """Return the pairs with demand that cross a link, the largest demand first."""
+        """Return the pairs of hosts whose demand crosses a link, the largest demand first."""
         found = []
         for target in np.flatnonzero(demand.any(axis=0)):
             sources = np.flatnonzero(demand[:, target])
@@ -84,7 +84,7 @@ class Routes:
 
 
 def read(files: Mapping[str, str]) -> Routes:
-    """Read the list of links and the tables of :func:`silvan.fabric_ibdmchk`."""
+    """Read the list of links and the tables of :func:`silvan.fabric.ibdmchk`."""
     hosts: dict[str, int] = {}
     host_lids: list[int] = []
     switches: dict[str, int] = {}
@@ -92,7 +92,7 @@ def read(files: Mapping[str, str]) -> Routes:
     for line in files["opensm-subnet.lst"].splitlines():
         ends = list(END.finditer(line))
         if len(ends) != 2:
-            raise FabricError(f"a line of the list of links has no two ends: {line[:80]}")
+            raise FabricError(f"a line of the list of links does not have two ends: {line[:80]}")
         for end in ends:
             if end["kind"] == "SW":
                 switches.setdefault(end["guid"].lower(), len(switches))
@@ -136,7 +136,7 @@ def _end_name(end: re.Match[str]) -> str:
 def _tables(
     text: str, switches: Mapping[str, int], rows: Sequence[tuple[re.Match[str], re.Match[str]]]
 ) -> tuple[Numbers, int]:
-    """Return the port by switch and LID, and how many ports a switch has at most."""
+    """Return the port by switch and LID, and the largest number of ports of a switch."""
     most_lid = max(int(end["lid"], 16) for pair in rows for end in pair)
     most_port = max(int(end["port"], 16) for pair in rows for end in pair)
     port = np.full((len(switches), most_lid + 1), -1, dtype=np.int64)
@@ -144,7 +144,7 @@ def _tables(
     for line in text.splitlines():
         if line.startswith("0x") and here >= 0:
             lid, out, *_ = line.split(" : ")
-            # UNREACHABLE stands for no entry.
+            # UNREACHABLE means no entry.
             if out.strip().isdigit() and int(lid, 16) <= most_lid and 0 < int(out) <= most_port:
                 port[here, int(lid, 16)] = int(out)
         elif "Switch 0x" in line:

@@ -1,4 +1,4 @@
-"""What a job's ranks send to each other: a pattern, a collective operation, or a trace."""
+"""The pairs of ranks of a job that exchange messages: by a pattern, a collective operation, or a trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from silvan import traces
 from silvan._core import TraceError
-from silvan.collide.routes import Ints
+from silvan.fabric.collisions.routes import Ints
 
 PATTERNS = ("shift", "ring", "all-to-all")
 
@@ -19,20 +19,20 @@ _RANKS = re.compile(r"num_ranks (\d+)")
 _RANK = re.compile(r"rank (\d+) \{")
 _SEND = re.compile(r"(?:\w+: )?send (\d+)b to (\d+)")
 
-#: The largest all-to-all whose flows are counted one by one.
+#: The most ranks of a pattern.
 MOST_RANKS = 4096
 
 
 def of_pattern(pattern: str, ranks: int, distance: int | None) -> tuple[Ints, Ints]:
-    """Return the pairs of ranks that exchange something, as two columns.
+    """Return the pairs of ranks that exchange messages, as two columns.
 
-    `pattern` is one of :data:`PATTERNS`, or a collective operation, ``NAME`` or ``NAME=ALGORITHM``: all
-    that it sends in any of its rounds. Raises `TraceError`.
+    `pattern` is one of :data:`PATTERNS`, or a collective operation, ``NAME`` or ``NAME=ALGORITHM``, with the
+    messages of all its rounds. Raises `TraceError`.
     """
     if not 2 <= ranks <= MOST_RANKS:
         raise TraceError(f"ranks = {ranks}: must be 2 to {MOST_RANKS:,}")
     if distance is not None and pattern != "shift":
-        raise TraceError(f"distance = {distance}: has an effect on `shift` alone, not on `{pattern}`")
+        raise TraceError(f"distance = {distance}: affects only `shift`, not `{pattern}`")
     every = np.arange(ranks)
     if pattern == "shift":
         by = 1 if distance is None else distance
@@ -53,7 +53,9 @@ def _of_collective(pattern: str, ranks: int) -> tuple[Ints, Ints]:
     operation, _, algorithm = pattern.partition("=")
     if operation not in traces.COLLECTIVES:
         known = ", ".join((*PATTERNS, *(name for name in traces.COLLECTIVES if name != "all-to-all")))
-        raise TraceError(f"`{pattern}` is no pattern; known are {known}, the latter also as NAME=ALGORITHM")
+        raise TraceError(
+            f"`{pattern}` is not a pattern; known are {known}; collective operations also as NAME=ALGORITHM"
+        )
     algorithms = {operation: algorithm} if algorithm else {}
     sizes = {} if operation == "barrier" else {"bytes": 1024 * ranks}
     with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
@@ -63,16 +65,16 @@ def _of_collective(pattern: str, ranks: int) -> tuple[Ints, Ints]:
 
 
 def of_trace(path: str | PathLike[str]) -> tuple[Ints, Ints, int]:
-    """Return the pairs of ranks that a trace has messages for, and its number of ranks.
+    """Return the pairs of ranks with messages in a trace, and its number of ranks.
 
-    Raises `TraceError` where it cannot be read.
+    Raises `TraceError` if it cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
         goal = Path(folder) / "trace.goal"
         traces.convert(path, goal)
         sources, destinations, ranks = _pairs(goal)
     if not len(sources):
-        raise TraceError(f"{path}: no rank sends anything to another")
+        raise TraceError(f"{path}: no rank sends a message to another")
     return sources, destinations, ranks
 
 

@@ -1,11 +1,10 @@
-"""Which links a job's messages share, told from routes alone, and a placement that shares less.
+"""The links that a job's messages share, from routes alone, and a placement that shares fewer.
 
-A *flow* is a pair of hosts of which one sends anything to the other. If every host divides its link evenly
-among its flows, a flow asks for one over the larger of the numbers of flows that its source sends and its
-destination receives. The *demand* on a link is the sum of that over the flows that take it, in units of what
-the link carries beside a host's: above 1 it cannot be met, and the flows on it take so many times as long as
-their ends alone would make them. All flows count at once: those of an operation in several rounds do not
-all meet, so that the demand is the most there can be.
+A *flow* is an ordered pair of hosts with messages. If every host divides its link evenly among its flows, the
+rate of a flow is the rate of the host's link divided by the larger number of flows at its two hosts. The
+*demand* on a link is the sum of these rates over its flows, relative to the capacity of the link: a demand
+above 1 cannot be met, and the flows take longer by this factor. All flows count at the same time. The
+rounds of a collective operation do not all overlap, so that the demand is an upper bound.
 """
 
 from __future__ import annotations
@@ -21,34 +20,35 @@ from typing import Any
 import numpy as np
 
 from silvan._core import FabricError
-from silvan.collide import flows, routes
-from silvan.collide.routes import Fabric, Floats, Ints, Paths
+from silvan.fabric.collisions import flows, routes
+from silvan.fabric.collisions.routes import Fabric, Floats, Ints, Paths
+from silvan.types import Collisions, Placement
 
 PLACEMENTS = ("linear", "round-robin")
 
 #: The most hosts that a range may name.
 MOST_HOSTS = 1 << 20
 
-#: Work that a search for a better placement may take, in flows followed.
+#: Limit on the search for a better placement: number of routed flows.
 MOST_FOLLOWED = 20_000_000
 
 
 @dataclass(frozen=True)
 class Loads:
-    """What flows between hosts ask of links."""
+    """The demand of flows on links."""
 
-    #: Per flow, the hosts.
+    #: Hosts of each flow.
     sources: Ints
     destinations: Ints
-    #: Columns: number of a flow, and of a link that it takes.
+    #: Pairs of a flow's number and the number of a link on its route.
     of_flow: Ints
     of_link: Ints
-    #: Per link: flows, and demand in units of its own rate.
+    #: By link: number of flows, and demand relative to its capacity.
     flows: Ints
     demand: Floats
 
     def score(self, inner: Any) -> tuple[float, float, float]:
-        """Return what a placement is judged by, less being better: the worst link, what is too much, all."""
+        """Return the score, lower is better: largest demand, excess above 1, sum of squares."""
         demand = self.demand[inner]
         if not len(demand):
             return (0.0, 0.0, 0.0)
@@ -57,7 +57,7 @@ class Loads:
 
 
 def loads(fabric: Fabric, ranks_on: Ints, sources: Ints, destinations: Ints) -> Loads:
-    """Put ranks on hosts and follow what they send to each other."""
+    """Return the demand of the messages between ranks on given hosts."""
     one, other = ranks_on[sources], ranks_on[destinations]
     pairs = np.unique(np.stack((one, other), axis=1)[one != other], axis=0).reshape(-1, 2)
     one, other = pairs[:, 0], pairs[:, 1]
@@ -76,13 +76,13 @@ def loads(fabric: Fabric, ranks_on: Ints, sources: Ints, destinations: Ints) -> 
 
 
 def expand(names: Sequence[str]) -> list[str]:
-    """Write lists of hosts out: ``node-[00-03,7]`` is five of them. Raises `FabricError`."""
+    """Expand ranges of hosts: ``node-[00-03,7]`` is five hosts. Raises `FabricError`."""
     found: list[str] = []
     for name in names:
         match = re.fullmatch(r"([^\[\]]*)\[([^\[\]]*)\]([^\[\]]*)", name)
         if match is None:
             if "[" in name or "]" in name:
-                raise FabricError(f"`{name}`: a range of hosts is written like node-[00-03,7]")
+                raise FabricError(f"`{name}`: write a range of hosts as node-[00-03,7]")
             found.append(name)
             continue
         for part in match[2].split(","):
@@ -103,7 +103,9 @@ def _numbers(fabric: Fabric, names: Sequence[str] | None) -> Ints:
     wanted = expand(names)
     for name in wanted:
         if name not in known:
-            raise FabricError(f"no host `{name}` in the fabric; there is for instance `{fabric.hosts[0]}`")
+            raise FabricError(
+                f"no host `{name}` in the fabric; its hosts have names such as `{fabric.hosts[0]}`"
+            )
     twice = [name for name, times in Counter(wanted).items() if times > 1]
     if twice:
         raise FabricError(f"host `{twice[0]}` is in the list twice")
@@ -111,7 +113,7 @@ def _numbers(fabric: Fabric, names: Sequence[str] | None) -> Ints:
 
 
 def in_turn(fabric: Fabric, hosts: Ints) -> Ints:
-    """Return hosts in turn: the first of each leaf switch, then the second of each."""
+    """Return hosts round robin: the first of each leaf switch, then the second of each."""
     leaves: dict[int, list[int]] = {}
     for host in hosts.tolist():
         leaves.setdefault(int(fabric.leaves[host]), []).append(host)
@@ -121,14 +123,14 @@ def in_turn(fabric: Fabric, hosts: Ints) -> Ints:
 
 
 def by_leaf(fabric: Fabric, hosts: Ints) -> Ints:
-    """Return hosts leaf by leaf, the leaves with most of them first."""
+    """Return hosts leaf by leaf, the leaves with the most hosts first."""
     size = Counter(fabric.leaves[hosts].tolist())
     return np.array(sorted(hosts.tolist(), key=lambda h: (-size[fabric.leaves[h]], fabric.leaves[h], h)))
 
 
 @dataclass(frozen=True)
 class Job:
-    """Ranks that send to each other, so many on each host."""
+    """The pairs of ranks that exchange messages, with a number of ranks on each host."""
 
     ranks: int
     per_host: int
@@ -137,19 +139,19 @@ class Job:
 
     @property
     def hosts(self) -> int:
-        """Return how many hosts it needs."""
+        """The number of hosts that it needs."""
         return -(-self.ranks // self.per_host)
 
     def on(self, fabric: Fabric, order: Ints) -> Loads:
-        """Put it on the first of some hosts."""
+        """Return its demand on the first of the given hosts."""
         ranks_on = order[np.arange(self.ranks) // self.per_host]
         return loads(fabric, ranks_on, self.sources, self.destinations)
 
 
 def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tuple[Ints, str]:
-    """Look for an order of hosts that collides less, and say how it was found.
+    """Search for an order of hosts with less demand; return it and how it was found.
 
-    First the other placements, then exchanges of two hosts, drawn from a seed, kept where they are no worse.
+    First the other placements, then random exchanges of two hosts, kept if they are no worse.
     """
     inner = fabric.inner
     known = {"linear": order, "round-robin": in_turn(fabric, order), "leaf by leaf": by_leaf(fabric, order)}
@@ -174,8 +176,8 @@ def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tupl
     return best, how
 
 
-def _told(fabric: Fabric, job: Job, found: Loads, top: int) -> dict[str, Any]:
-    """Return the lines that describe a placement."""
+def _described(fabric: Fabric, found: Loads, top: int) -> Placement:
+    """Return the description of a placement."""
     inner = np.flatnonzero(fabric.inner)
     order = inner[np.lexsort((inner, -found.flows[inner], -found.demand[inner]))]
     worst = np.zeros(len(found.sources))
@@ -218,12 +220,12 @@ def _job(
     hosts: int,
 ) -> Job:
     if (pattern is None) == (trace is None):
-        raise FabricError("say what the ranks send: either a pattern or a trace")
+        raise FabricError("give either a pattern or a trace")
     if per_host < 1:
         raise FabricError(f"ranks_per_host = {per_host}: must be 1 or more")
     if trace is not None:
         if distance is not None:
-            raise FabricError(f"distance = {distance}: has an effect on the pattern `shift` alone")
+            raise FabricError(f"distance = {distance}: affects only the pattern `shift`")
         sources, destinations, there = flows.of_trace(trace)
         if ranks not in (None, there):
             raise FabricError(f"ranks = {ranks}: the trace has {there}")
@@ -238,7 +240,7 @@ def _job(
     return job
 
 
-def collide(  # noqa: PLR0913 - options, each by its name
+def collide(  # noqa: PLR0913 - options with names and defaults
     paths: Paths,
     *,
     pattern: str | None = None,
@@ -253,39 +255,10 @@ def collide(  # noqa: PLR0913 - options, each by its name
     top: int = 10,
     tries: int = 1000,
     seed: int = 1,
-) -> dict[str, Any]:
-    """Tell which links a job's messages share, without a run, and suggest a placement that shares less.
-
-    Args:
-        paths: Files and folders of a fabric, as :func:`silvan.fabric_check` takes them, or a scenario.
-        pattern: ``shift`` (by `distance`, 1 unless given), ``ring``, ``all-to-all``, or a collective
-            operation, ``all-reduce`` or ``all-reduce=ring``.
-        trace: Instead of a pattern, a trace in any format that :mod:`silvan.traces` reads.
-        hosts: Hosts, in the order of the ranks, also as ``node-[00-17]``; all of the fabric unless given.
-            Those beyond what the ranks need are free for the suggestion.
-        placement: ``linear`` or ``round-robin`` over leaf switches.
-        ranks: Number of ranks; by default as many as fit on the hosts, or those of the trace.
-        ranks_per_host: Ranks that share a host.
-        distance: How far a shift goes.
-        tables: Forwarding tables, where the files have several.
-        default_rate: Rate of links that state none.
-        top: So many links and pairs are listed.
-        tries: Exchanges of hosts that the search for a better placement tries; 0 for no suggestion.
-        seed: Of that search.
-
-    Returns:
-        ``job`` (what was counted), ``now`` and, where something better was found, ``suggestion``, else None.
-        Both have `worst_demand`, `links_above_one`, `flows_above_one`, `flows_per_link` (links between
-        switches by their number of flows), and the worst `links` and `pairs`; the suggestion also `hosts`,
-        in the order of the ranks, and `how` it was found.
-
-    Raises:
-        FabricError: files that do not fit, unknown hosts, too few of them, or a route that does not arrive.
-        TraceError: an unknown pattern, or a trace that cannot be read.
-
-    """
+) -> Collisions:
+    """Find the links that a job's messages share; see :func:`silvan.fabric.collide`."""
     if placement not in PLACEMENTS:
-        raise FabricError(f"`{placement}` is no placement; known are {', '.join(PLACEMENTS)}")
+        raise FabricError(f"`{placement}` is not a placement; known are {', '.join(PLACEMENTS)}")
     if top < 1 or tries < 0:
         raise FabricError(f"top = {top}, tries = {tries}: must be 1 or more, and 0 or more")
     fabric = routes.read(paths, tables, default_rate)
@@ -294,7 +267,7 @@ def collide(  # noqa: PLR0913 - options, each by its name
     if placement == "round-robin":
         order = in_turn(fabric, order)
     found = job.on(fabric, order)
-    told = {
+    told: Collisions = {
         "job": {
             "what": str(trace) if trace is not None else pattern,
             "ranks": job.ranks,
@@ -302,7 +275,7 @@ def collide(  # noqa: PLR0913 - options, each by its name
             "flows": len(found.sources),
             "placement": placement,
         },
-        "now": _told(fabric, job, found, top),
+        "now": _described(fabric, found, top),
         "suggestion": None,
     }
     if tries and (score := found.score(fabric.inner))[0] > 1:
@@ -310,5 +283,5 @@ def collide(  # noqa: PLR0913 - options, each by its name
         after = job.on(fabric, best)
         if after.score(fabric.inner) < score:
             chosen = [fabric.hosts[host] for host in best[: job.hosts].tolist()]
-            told["suggestion"] = {"how": how, "hosts": chosen, **_told(fabric, job, after, top)}
+            told["suggestion"] = {"how": how, "hosts": chosen, **_described(fabric, after, top)}
     return told
