@@ -26,6 +26,7 @@ pub mod config;
 pub mod congestion;
 mod context;
 mod error;
+mod facts;
 pub mod fluid;
 mod host;
 mod jobs;

@@ -3,7 +3,7 @@
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
-use crate::congestion::facts::Telemetry;
+use crate::facts::Telemetry;
 use crate::port::{Port, Vl};
 
 /// Index of a packet in the [`Pool`].

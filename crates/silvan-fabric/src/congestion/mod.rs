@@ -2,7 +2,6 @@
 //! the marks to return, a reaction at the sources, and the isolation of congested flows (whose
 //! parts live in [`crate::queueing`]). The mechanisms of the literature are presets of parts.
 
-pub(crate) mod facts;
 pub mod marking;
 pub mod reaction;
 

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::Host;
-use crate::congestion::facts::Severity;
+use crate::facts::Severity;
 use crate::congestion::reaction::{ControlLevel, Mark};
 use crate::congestion::{CoalescePer, Coalescing, Notification};
 use crate::context::Context;

@@ -15,7 +15,7 @@ use silvan_engine::Time;
 use silvan_trace::execute::Parcel;
 
 use super::{Announcement, Report, Word};
-use crate::congestion::facts::Telemetry;
+use crate::facts::Telemetry;
 use crate::link::Way;
 use crate::packet::{Marks, Packet, PacketId};
 

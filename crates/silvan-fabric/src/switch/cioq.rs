@@ -18,7 +18,7 @@ use silvan_engine::units::BytePace;
 
 use super::rounds::Rounds;
 use super::{Outgoing, Ports};
-use crate::congestion::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
+use crate::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
 use crate::context::Context;
 use crate::message::CreditReturn;
 use crate::packet::{Fifo, Kind, PacketId};

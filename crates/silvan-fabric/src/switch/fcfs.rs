@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use silvan_engine::cache::prefetch_lines;
 
 use super::{Outgoing, Ports};
-use crate::congestion::facts::{QueueChange, QueueFill};
+use crate::facts::{QueueChange, QueueFill};
 use crate::context::Context;
 use crate::packet::PacketId;
 use crate::port::{Port, Vl};

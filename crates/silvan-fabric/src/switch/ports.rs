@@ -6,7 +6,7 @@ use silvan_engine::cache::prefetch;
 use silvan_engine::{Rate, Time};
 
 use super::{Chooser, Detourer, Director};
-use crate::congestion::facts::{QueueChange, Severity};
+use crate::facts::{QueueChange, Severity};
 use crate::congestion::marking::{Arriving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, key};

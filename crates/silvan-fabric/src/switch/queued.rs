@@ -16,7 +16,7 @@ use silvan_engine::units::BytePace;
 use super::islip::Islip;
 use super::round_robin::RoundRobin;
 use super::{Outgoing, Ports};
-use crate::congestion::facts::{QueueChange, QueueFill};
+use crate::facts::{QueueChange, QueueFill};
 use crate::context::Context;
 use crate::link::{ChannelId, Class};
 use crate::message::Word;

@@ -20,7 +20,7 @@ mod record;
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Rate, Time};
 
-use crate::congestion::facts::{QueueChange, QueueFill};
+use crate::facts::{QueueChange, QueueFill};
 use crate::congestion::marking::{Applied, Arriving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::packet::{Fifo, Pool};
 use crate::port::{Port, Vl};

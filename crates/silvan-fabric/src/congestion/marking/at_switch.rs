@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use silvan_engine::{Rate, Time};
 
 use super::Marker;
-use crate::congestion::facts::{Arrival, Departure, PortState, QueueChange, Severity, Verdict};
+use crate::facts::{Arrival, Departure, PortState, QueueChange, Severity, Verdict};
 use crate::message::Report;
 use crate::packet::{Kind, Packet, PacketId, Pool};
 

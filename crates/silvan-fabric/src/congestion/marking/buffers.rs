@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::MarkingRule;
-use crate::congestion::facts::{Departure, InputBuffer, InputVerdict, Verdict};
+use crate::facts::{Departure, InputBuffer, InputVerdict, Verdict};
 
 /// Parameters of output packet marking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
 use super::{MarkingRule, severity};
-use crate::congestion::facts::{Departure, PortState, QueueChange, QueueFill, Severity, Verdict};
+use crate::facts::{Departure, PortState, QueueChange, QueueFill, Severity, Verdict};
 use crate::port_set::PortSet;
 
 /// Parameters of a switch's congestion manager.

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::cache::prefetch;
 
-use super::facts::{
+use crate::facts::{
     Arrival, Departure, InputBuffer, InputVerdict, PortState, QueueChange, Severity, Verdict,
 };
 

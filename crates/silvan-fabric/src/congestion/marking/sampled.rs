@@ -17,7 +17,7 @@ use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
 use super::{MarkingRule, severity};
-use crate::congestion::facts::{Arrival, PortState, Severity, Verdict};
+use crate::facts::{Arrival, PortState, Severity, Verdict};
 
 /// Parameters of sampled marks; the defaults are those of the standard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
