@@ -87,7 +87,7 @@ def test_one_version_everywhere():
 def table_of_rooms():
     """Return per room of the model which others it may use, None for all, as CONTRIBUTING.md says."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (`.*`) \| (.*) \|$", text.split("### Who may use whom")[1], re.MULTILINE)
+    rows = re.findall(r"^\| (`.*`) \| (.*) \|$", text.split("### Modules of the model")[1], re.MULTILINE)
     allowed = {}
     for rooms, others in rows:
         names = None if others == "all" else set(re.findall(r"`(\w+)`", others))
