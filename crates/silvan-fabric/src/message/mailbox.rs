@@ -52,7 +52,8 @@ pub(crate) struct HeadArrival {
     pub packet: PacketId,
     /// The lower bits of the time at which it is ready for arbitration; the bin has the others.
     pub when: u32,
-    pub dst: u32,
+    /// See [`crate::voq::Head::to`].
+    pub to: u32,
     pub size: u16,
     pub space: u16,
     pub input: u8,

@@ -18,8 +18,8 @@ use silvan_engine::units::BytePace;
 
 use super::rounds::Rounds;
 use super::{Outgoing, Ports};
-use crate::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
 use crate::context::Context;
+use crate::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
 use crate::message::CreditReturn;
 use crate::packet::{Fifo, Kind, PacketId};
 use crate::port::{Port, PortVl, Vl};

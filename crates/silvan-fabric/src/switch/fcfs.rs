@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use silvan_engine::cache::prefetch_lines;
 
 use super::{Outgoing, Ports};
-use crate::facts::{QueueChange, QueueFill};
 use crate::context::Context;
+use crate::facts::{QueueChange, QueueFill};
 use crate::packet::PacketId;
 use crate::port::{Port, Vl};
 use crate::port_set::Ports256;

@@ -6,9 +6,9 @@ use silvan_engine::cache::prefetch;
 use silvan_engine::{Rate, Time};
 
 use super::{Chooser, Detourer, Director};
-use crate::facts::{QueueChange, Severity};
 use crate::congestion::marking::{Arriving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::context::Context;
+use crate::facts::{QueueChange, Severity};
 use crate::link::{ChannelId, Class, key};
 use crate::message::{CreditReturn, Report, Word};
 use crate::packet::{Kind, Packet, PacketId};

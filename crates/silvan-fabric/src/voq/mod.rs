@@ -20,8 +20,8 @@ mod record;
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Rate, Time};
 
-use crate::facts::{QueueChange, QueueFill};
 use crate::congestion::marking::{Applied, Arriving, MarkedLane, OutputFacts, SwitchMarking};
+use crate::facts::{QueueChange, QueueFill};
 use crate::packet::{Fifo, Pool};
 use crate::port::{Port, Vl};
 use crate::port_set::{PortSet, Ports256, next_of};
@@ -176,7 +176,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         (wires, around): (&mut W, &mut A),
         marking: &mut SwitchMarking,
         slot: Slot,
-        (head, is_data): (Head, bool),
+        head: Head,
         now: Time,
     ) -> bool {
         let queue = self.queue_index(slot);
@@ -205,7 +205,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         let (sum, above, blocked) = (lane.sum, lane.above, lane.blocked);
         if MARKS != UNMARKED {
             if MARKS == ALL_EVENTS && marking.watches_arrivals() {
-                let packet = Arriving { id: head.packet, size: head.size, is_data };
+                let packet = Arriving { id: head.packet, size: head.size, is_data: head.is_data() };
                 self.arrives((wires, around), marking, slot, packet, now);
             }
             if sum > marking.quiet_fill() || above {
@@ -379,7 +379,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
                 Head::of(id, &W::packets(around)[id])
             }
         };
-        let need = Need { output, vl, dst: head.dst, space: head.space, now };
+        let need = Need { output, vl, dst: head.dst(), space: head.space, now };
         if !wires.has_credit(around, record, need) {
             record.lanes[vl].blocked = head.space;
             return Err(wires.wait_for_credit(around, record, need));
