@@ -260,7 +260,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
     }
 
     /// Lets the marking rule decide about a packet that has just come in.
-    #[inline]
+    #[inline(always)]
     fn arrives<A, W: Wires<LANES, X, A>>(
         &mut self,
         (wires, around): (&mut W, &mut A),
@@ -269,6 +269,10 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         packet: Arriving,
         now: Time,
     ) {
+        let lane = self.lane_index(slot.output(), slot.vl());
+        if marking.marker.skips_arrival(lane, packet.size, packet.is_data) {
+            return;
+        }
         let (at, facts) = self.facts((wires, around), slot, now);
         let applied = marking.arrives(at, &facts, W::packets(around), packet);
         if applied != Applied::default() {

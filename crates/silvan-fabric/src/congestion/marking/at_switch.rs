@@ -141,7 +141,7 @@ impl SwitchMarking {
     }
 
     /// A packet has come into the queues of an output.
-    #[inline]
+    #[inline(never)]
     pub fn arrives(
         &mut self,
         at: MarkedLane,

@@ -122,6 +122,12 @@ pub(crate) trait MarkingRule {
         true
     }
 
+    /// Whether the rule lets a packet of this size that has come into a queue pass without [`Self::arrives`]. A rule
+    /// that needs few arrivals counts the others here, which is fast.
+    fn skips_arrival(&self, _port: &mut Self::State, _size: u32, _is_data: bool) -> bool {
+        false
+    }
+
     /// A packet has come into a queue of the lane.
     fn arrives(&self, _port: &mut Self::State, _arrival: &Arrival) -> Verdict {
         Verdict::Forward
@@ -235,6 +241,13 @@ impl Marker {
 
     pub fn marks_only_arrivals(&self) -> bool {
         with_rule!(self, (rule, _ports) => rule.marks_only_arrivals(), true)
+    }
+
+    #[inline(always)]
+    pub fn skips_arrival(&mut self, lane: usize, size: u32, is_data: bool) -> bool {
+        with_rule!(self, (rule, ports) => {
+            ports.get_mut(lane).is_some_and(|port| rule.skips_arrival(port, size, is_data))
+        }, true)
     }
 
     pub fn may_mark_arrivals(&self, lane: usize, bytes: u32) -> bool {

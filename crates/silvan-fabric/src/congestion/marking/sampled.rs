@@ -111,12 +111,17 @@ impl MarkingRule for SampledRule {
         false
     }
 
-    fn arrives(&self, port: &mut Sampler, arrival: &Arrival) -> Verdict {
-        if !arrival.is_data {
-            return Verdict::Forward;
+    #[inline(always)]
+    fn skips_arrival(&self, port: &mut Sampler, size: u32, is_data: bool) -> bool {
+        let is_sampled = is_data && size >= port.left;
+        if is_data && !is_sampled {
+            port.left -= size;
         }
-        if arrival.size < port.left {
-            port.left -= arrival.size;
+        !is_sampled
+    }
+
+    fn arrives(&self, port: &mut Sampler, arrival: &Arrival) -> Verdict {
+        if self.skips_arrival(port, arrival.size, arrival.is_data) {
             return Verdict::Forward;
         }
         let found = severity(arrival.queue_bytes, port.before, self.set_point, self.weight);
