@@ -196,8 +196,8 @@ mod tests {
         let mut fly = KAryNFly::new(2, 3).build().unwrap();
         assert_eq!(
             message(RoutingSpec::UpDown(UpDown::default()), &fly),
-            "up-down: 2-ary 3-fly of 8 hosts, unidirectional, butterfly has one-way links, and what goes up must \
-             come down; use destination-tag on a k-ary n-fly, or shortest-path"
+            "up-down: 2-ary 3-fly of 8 hosts, unidirectional, butterfly has unidirectional links, but up*/down* \
+             needs both directions; use destination-tag on a k-ary n-fly, or shortest-path"
         );
         fly.switches.push(fly.switches[0].clone());
         fly.switches[12].name = "more".to_owned();
