@@ -19,9 +19,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 SCHEMA := docs/scenario.schema.json
+# The extension module has no tests of its own; benchmarks are compiled by `bench`, and checked by `lint`.
+RUST_TESTS := --workspace --exclude silvan-python --exclude silvan-bench
 # Scenarios of `make swarm`; those of `make same`, from the seed FIRST on.
 N ?= 300
 same: N = 2000
+mutants: N = 200
+SEED ?= 1
+MODULES ?=
 FIRST ?= 1
 # Pairs of runs of each case of `make bench AGAINST=...`; ONLY names some of the cases.
 ROUNDS ?= 5
@@ -35,7 +40,8 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
-        verify swarm same fuzz bench papers clean
+        verify swarm same fuzz bench papers clean quick nightly toolchain environment test-tools \
+        test-rust-build swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -66,25 +72,68 @@ $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 demo: $(VENV)/.built ## run the testbed with congestion control off and on, compare, plot to out/demo
 	$(BIN)/silvan demo
 
+# A minute once everything is built: unit tests, Python tests that take milliseconds, 30 drawn scenarios.
+quick: $(VENV)/.built $(VENV)/.dev-deps ## in a minute: unit tests, fast Python tests, 30 drawn scenarios
+	$(CARGO) test $(RUST_TESTS) --lib --quiet
+	$(BIN)/python -m pytest -m quick
+	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
+	target/release/examples/swarm --count 30 --fresh --out target/check/quick
+
 test: test-rust test-python ## all tests
 
+# The same files as `test-rust` needs, and the debug build of the swarm, so that neither waits for the other.
+test-rust-build: toolchain
+	$(CARGO) test $(RUST_TESTS) --quiet --no-run
+
 test-rust:
-	$(CARGO) test --workspace --exclude silvan-python --quiet
+	$(CARGO) test $(RUST_TESTS) --quiet
 
-# On all cores; whoever becomes idle takes tests over, since some last a hundred times as long as others.
-test-python: $(VENV)/.built $(VENV)/.dev-deps
-	@tools/have-browser
-	@tools/have-opensm
-	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
+# On all cores; a process without work takes over tests of others, since some tests last a hundred times as long.
+test-python: $(VENV)/.built test-tools
+	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m "not worked_example"
 
-check: lint test schema-check wheel-check site swarm ## what CI runs: lint, all tests, schema, wheel, site, 300 drawn scenarios
+# Programs that tests compare with or need, where the package manager has them.
+test-tools: $(VENV)/.dev-deps
+	@tools/install-test-tools
 
-lint: $(VENV)/.dev-deps ## rustfmt, clippy, ruff, mypy; changes nothing
+loom: ## all interleavings of a few threads at the barrier
+	$(CARGO) test -p silvan-engine --lib --features loom --quiet barrier
+
+# MODULES="host switch/voq" instead of those in which an error would change results unnoticed.
+mutants: ## N=200 mutants of the model, drawn from SEED=1: how many does no test notice? (an hour; cargo-mutants)
+	$(PYTHON) tools/mutants.py --count $(N) --seed $(SEED) $(MODULES)
+
+# The patches of docs/examples, each applied to a copy of the sources and tested there.
+examples-check: $(VENV)/.built $(VENV)/.dev-deps
+	$(BIN)/python -m pytest -rs -m worked_example
+
+check: ## what CI runs: lint, all tests, schema, wheel, site, 300 drawn scenarios (logs in target/check)
+	@$(PYTHON) tools/check.py
+
+# What takes longer than a change should wait for.
+nightly: ## `check`, and: 5000 drawn scenarios, all oracles, the wheel with each Python, experiments, fuzzing, mutants
+	@$(PYTHON) tools/check.py
+	$(MAKE) swarm N=5000
+	$(MAKE) wheel-check-all
+	$(MAKE) verify
+	$(MAKE) fuzz RUNS=100000 CASES=1000
+	$(MAKE) mutants
+
+toolchain:
+	@SILVAN_NO_INSTALL=1 tools/with-rust true 2>/dev/null || { $(MAKE) $(VENV)/.deps && tools/with-rust true; }
+
+environment: $(VENV)/.dev-deps $(VENV)/.site-deps
+
+lint: lint-rust lint-python ## rustfmt, clippy, ruff, mypy; changes nothing
+
+lint-rust: toolchain
 	@has() { $(CARGO) fmt --version && $(CARGO) clippy --version; } >/dev/null 2>&1; \
 	  has || { tools/with-rust rustup component add rustfmt clippy 2>/dev/null && has; } || \
 	  { echo "rustfmt and clippy are needed: rustup component add rustfmt clippy" >&2; exit 1; }
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+
+lint-python: $(VENV)/.dev-deps
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -107,8 +156,11 @@ wheel: $(VENV)/.built ## a wheel for all Pythons from 3.10 on, and a source arch
 	$(BIN)/maturin sdist --out target/wheels
 
 # Half a minute for each Python, or more on a busy machine; most of it is what pip does.
-wheel-check: wheel ## the wheel works alone, with the oldest and the newest Python here (others: PYTHONS="python3.14")
-	$(BIN)/python tools/try_wheel.py target/wheels/*.whl $(PYTHONS)
+wheel-check: wheel ## the wheel works alone, with the oldest Python here (others: PYTHONS="python3.14")
+	$(BIN)/python tools/try_wheel.py target/wheels/*.whl $(or $(PYTHONS),--oldest)
+
+wheel-check-all: wheel
+	$(BIN)/python tools/try_wheel.py target/wheels/*.whl
 
 # Half a minute, two thirds of it the gallery's runs. To look at it, with its search:
 # python3 -m http.server --bind 127.0.0.1 --directory target/site/html
@@ -125,6 +177,13 @@ swarm: ## N=300 drawn scenarios, each run many ways (again: goes on; one: make s
 	$(CARGO) build --quiet -p silvan-scenario --example swarm
 	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
 	target/release/examples/swarm --count $(N) --books target/debug/examples/swarm $(SWARM)
+
+# From the first seed in each run, whatever is in out/swarm. The debug build repeats a quarter of the scenarios.
+swarm-check:
+	$(CARGO) build --quiet -p silvan-scenario --example swarm
+	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
+	target/release/examples/swarm --count $(N) --fresh --out target/check/swarm \
+	  --books target/debug/examples/swarm --books-every 4
 
 # Needs a nightly compiler and cargo-fuzz; fuzz/README.md says more.
 fuzz: $(VENV)/.built ## RUNS=10000000 executions of each fuzz target, and of the readers in Python (hours)
@@ -147,7 +206,7 @@ bench: ## speed: whole runs, to bench.json, then parts; AGAINST=COMMIT: ratios t
 ifdef AGAINST
 	$(PYTHON) tools/bench_ratio.py $(AGAINST) $(ONLY) --rounds $(ROUNDS) --json bench.json
 else
-	$(CARGO) bench --quiet -p silvan-engine -p silvan-fabric --bench queue --bench hops -- --noplot
+	$(CARGO) bench --quiet -p silvan-bench -- --noplot
 endif
 
 same: ## AGAINST=COMMIT: which of N=2000 drawn scenarios give other results than there

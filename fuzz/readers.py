@@ -209,15 +209,15 @@ def fabric_case(folder: Path) -> Callable[[random.Random], bool]:
         files = [path, *(folder / f"whole-{other}" for other in others[name])]
         rate = draw.choice((None, "32 Gbit/s"))
         try:
-            report = silvan.fabric_check(files, default_rate=rate)
-            written = silvan.fabric_ibdmchk(files, default_rate=rate)
+            report = silvan.fabric.check(files, default_rate=rate)
+            written = silvan.fabric.ibdmchk(files, default_rate=rate)
         except silvan.SilvanError:
             return False
         again = folder / "again"
         again.mkdir(exist_ok=True)
         for file, text in written.items():
             (again / file).write_text(text, encoding="utf-8")
-        back = silvan.fabric_check([again / file for file in written if written[file]])
+        back = silvan.fabric.check([again / file for file in written if written[file]])
         for key in ("hosts", "switches", "links", "pairs_routed"):
             if back[key] != report[key]:
                 raise AssertionError(f"{key} was {report[key]}, and {back[key]} when written and read again")

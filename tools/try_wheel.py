@@ -1,6 +1,6 @@
 """Tries a wheel where nothing else of Silvan is: in an empty environment of the oldest and the newest Python.
 
-    python tools/try_wheel.py target/wheels/silvan-0.2.0-....whl [PYTHON...]
+    python tools/try_wheel.py target/wheels/silvan-0.2.0-....whl [--oldest] [PYTHON...]
 
 `make wheel-check` does it. Pythons are those named, else the oldest and the newest found on PATH and in
 pyenv's folder, of those that the wheel is for. What the wheel needs is installed in the versions of
@@ -143,11 +143,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=Path)
     parser.add_argument("pythons", nargs="*", type=Path, metavar="PYTHON")
+    parser.add_argument("--oldest", action="store_true", help="of the Pythons found, only the oldest")
     arguments = parser.parse_args()
     wheel = arguments.wheel.resolve()
     try:
         try_source_archive(wheel)
-        for python in arguments.pythons or pythons():
+        for python in arguments.pythons or pythons()[: 1 if arguments.oldest else None]:
             began = time.monotonic()
             with tempfile.TemporaryDirectory(prefix="silvan-wheel-") as home:
                 try_wheel(python, wheel, Path(home))

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/isolation.md: `python docs/figures/draw.py` writes them beside itself."""
+"""Draw the figures of docs/isolation.md: `python docs/figures/draw.py` writes them to its own folder."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ def compare(results):
         "fluid_first_end_ms": fluid["flows"][4]["uncontrolled"]["completed_ns"] * 1e-6,
         "fluid_end_ms": fluid["uncontrolled"]["completed_ns"] * 1e-6,
         "saa_end_ms": fluid["saa"]["completed_ns"] * 1e-6,
+        "longer": fluid["uncontrolled"]["completed_ns"] / fluid["saa"]["completed_ns"],
         "packets_trunk": sum(shares[f"packets_{flow}"] for flow in FLOWS[:4]),
         "packets_first_end_ms": ended["f5"] * 1e-6,
         "packets_end_ms": max(ended.values()) * 1e-6,

@@ -8,8 +8,19 @@ LEVELS = {"near": range(2, 5), "second": range(5, 17), "third": range(17, 65)}
 LAW = {"near": 1 / 4, "second": 1 / 64, "third": 1 / 768}
 
 
+#: Other trees, by k and n, whose furthest senders are compared with the general law.
+OTHERS = ((2, 2), (2, 3), (2, 4), (4, 2), (8, 2))
+
+
+def _of(k, n):
+    hosts = [f"H{host + 1}" for host in range(1, k**n)]
+    own = {"topology.k": k, "topology.n": n, "duration": "40 ms", "warmup": "20 ms"}
+    return "all-to-one.toml", {**own, "traffic.0.hosts": hosts}
+
+
 def runs(quick):
-    return {"off": ("all-to-one.toml", {"duration": "153.6 ms"} if quick else {})}
+    trees = {f"{k} {n}": _of(k, n) for k, n in OTHERS}
+    return {"off": ("all-to-one.toml", {"duration": "153.6 ms"} if quick else {}), **trees}
 
 
 def _shares(results):
@@ -25,6 +36,11 @@ def compare(results):
     for level, shares in _shares(results).items():
         values[f"{level}_least"] = min(shares)
         values[f"{level}_most"] = max(shares)
+    for k, n in OTHERS:
+        run = results[f"{k} {n}"]
+        furthest = range(k ** (n - 1) + 1, k**n + 1)
+        sent = [run.host(f"H{host}")["sent_gbit_s"] / 16.0 for host in furthest]
+        values[f"furthest_{k}_{n}"] = sum(sent) / len(sent)
     return values
 
 

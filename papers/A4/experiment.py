@@ -12,7 +12,12 @@ def runs(quick):
 def compare(results):
     rate = {flow: results["off"].received_gbit_s(flow) for flow in FLOWS}
     shares = {f"share_{flow}": rate[flow] / 16.0 for flow in FLOWS}
-    return shares | {"E1_over_E2": rate["E1"] / rate["E2"]}
+    return shares | {
+        "E1_over_E2": rate["E1"] / rate["E2"],
+        "drop": 100 * (1 - shares["share_E1"]),
+        "hot": shares["share_E2"],
+        "cold_over_hot": rate["E1"] / rate["E2"],
+    }
 
 
 def plot(results, out):

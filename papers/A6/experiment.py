@@ -1,6 +1,10 @@
 """Windows that fill the shortest round trip (MVCM paper, 4.3)."""
 
-from silvan.papers import figures, mvcm
+import math
+
+from silvan.papers import common, figures
+
+mvcm = common("mvcm")
 
 TABLES = ()
 SCENARIO = "../common/mvcm-one-flow.toml"
@@ -22,6 +26,9 @@ def compare(results):
         "payload_256": mvcm.Window().packets,
         "payload_0": mvcm.Window(payload=0).packets,
         "wide": mvcm.Window(bandwidth=16).packets,
+        "wide_window": float(math.ceil(mvcm.Window(bandwidth=16).packets)),
+        # The acknowledgement and the hops are nothing beside a packet of 1 MB.
+        "long": mvcm.Window(payload=1_000_000).packets,
         "simulated_round_trip": mvcm.PACKET / _rate(results["1"]),
         "simulated": 1 / _rate(results["1"]),
         "two": _rate(results["2"]),

@@ -1,8 +1,12 @@
 """The memory that EcoCC's control needs (Paper VI, supplement, table 5)."""
 
-from silvan.papers import figures, hybrid
+from silvan.papers import common, figures
+
+hybrid = common("hybrid")
 
 TABLES = ()
+#: Paper VI's VOQnet has a queue of so many packets of 2 KiB per destination.
+VOQNET_PACKETS, PACKET = 64, 2048
 MEMORY = {n.hosts: hybrid.ControlMemory(n.hosts, n.destinations) for n in hybrid.NETWORKS.values()}
 
 
@@ -14,6 +18,12 @@ def compare(results):
     largest = MEMORY[1024]
     return {
         **{f"cam_{hosts}": float(own.cam_per_line) for hosts, own in MEMORY.items()},
+        "cam_fields": float(hybrid.ControlMemory(64, 0).cam_per_line),
+        **{
+            f"list_{hosts}": float(own.cam_per_line - hybrid.ControlMemory(hosts, 0).cam_per_line)
+            for hosts, own in MEMORY.items()
+        },
+        **{f"voqnet_{hosts}": hosts * VOQNET_PACKETS * PACKET / 2**20 for hosts in MEMORY},
         "sram": float(largest.sram_per_line),
         "cam_port": float(largest.cam_per_port),
         "sram_port": float(largest.sram_per_port),

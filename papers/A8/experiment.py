@@ -4,8 +4,10 @@ Saturation of input-queued switches, waiting in an M/D/1 queue, shift permutatio
 and max-min shares as a bound.
 """
 
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
 from silvan.papers.catalogue import find_papers, load_module
+
+staged = common("staged")
 
 PORTS = (2, 3, 4, 5, 6, 7, 8)
 #: Stands for a switch of very many ports.

@@ -1,6 +1,8 @@
 """A silent forest: eight standing hotspots, 80 % contributors, 20 % victims (Paper IV, table II)."""
 
-from silvan.papers import figures, forest
+from silvan.papers import common, figures
+
+forest = common("forest")
 
 TABLES = ("network",)
 ALONE = {"traffic.0.pattern.victims": 20, "traffic.0.pattern.contributors": 0}
@@ -23,6 +25,7 @@ def compare(results):
     numbers["others_gain"] = numbers["others_on"] / numbers["others_off"]
     numbers["total_gain"] = numbers["total_on"] / numbers["total_off"]
     numbers["hotspots_loss"] = numbers["hotspots_on"] / numbers["hotspots_off"]
+    numbers["loss_percent"] = 100 * (1 - numbers["hotspots_loss"])
     numbers["others_left"] = numbers["others_on"] / alone["alone_off"]
     return numbers
 

@@ -1,6 +1,8 @@
 """A windy forest, 25 % mixed hosts (Paper IV, figure 5)."""
 
-from silvan.papers import figures, forest
+from silvan.papers import common, figures
+
+forest = common("forest")
 
 TABLES = ()
 MIXED = 25
@@ -17,12 +19,14 @@ def _sweep(results):
 
 def compare(results):
     sweep = _sweep(results)
+    off, on = (sum(sweep.hotspots(p, c) for p in sweep.points) / len(sweep.points) for c in ("off", "on"))
     gains = [sweep.gain(p) for p in sweep.points if p >= 30]
     return {
         "tmax_p0": sweep.tmax(0),
         "others_p0_on": sweep.others(0, "on"),
         "others_p0_off": sweep.others(0, "off"),
         "gain_p0": sweep.gain(0),
+        "reached_p0": sweep.reaches([0]),
         "reached_p10": sweep.reaches([10]),
         "gain_p10": sweep.gain(10),
         "reached_p60": sweep.reaches([60]),
@@ -30,8 +34,9 @@ def compare(results):
         "gain_least": min(gains),
         "gain_most": max(gains),
         "gain_peak": max(sweep.points, key=sweep.gain),
-        "hotspots_off": sum(sweep.hotspots(p, "off") for p in sweep.points) / len(sweep.points),
-        "hotspots_on": sum(sweep.hotspots(p, "on") for p in sweep.points) / len(sweep.points),
+        "hotspots_off": off,
+        "hotspots_on": on,
+        "loss_percent": 100 * (1 - on / off),
         "total_p100": sweep.total_gain(100),
         "total_p60": sweep.total_gain(60),
         "total_peak": sweep.peak(),

@@ -1,6 +1,8 @@
 """Windy forests, 50 and 75 % mixed hosts (Paper IV, figures 6 and 7)."""
 
-from silvan.papers import figures, forest
+from silvan.papers import common, figures
+
+forest = common("forest")
 
 TABLES = ()
 MIXED = (50, 75)

@@ -1,6 +1,8 @@
 """A windy forest of mixed hosts alone (Paper IV, figure 8)."""
 
-from silvan.papers import figures, forest
+from silvan.papers import common, figures
+
+forest = common("forest")
 
 TABLES = ()
 MIXED = 100

@@ -1,6 +1,8 @@
 """Moving silent trees, 20 % victims (Paper IV, figure 9a)."""
 
-from silvan.papers import figures, forest
+from silvan.papers import common, figures
+
+forest = common("forest")
 
 TABLES = ()
 

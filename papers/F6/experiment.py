@@ -1,6 +1,8 @@
 """Moving silent trees, 60 % victims (Paper IV, figure 9b)."""
 
-from silvan.papers import figures, forest
+from silvan.papers import common, figures
+
+forest = common("forest")
 
 TABLES = ()
 VICTIMS = 60

@@ -1,6 +1,8 @@
 """Moving windy trees, mixed hosts alone (Paper IV, figure 10)."""
 
-from silvan.papers import figures, forest
+from silvan.papers import common, figures
+
+forest = common("forest")
 
 TABLES = ()
 PERCENT = (30, 60, 90)

@@ -1,6 +1,8 @@
 """What it costs: half a second of the 648-host network with control on (Paper I, 3.3)."""
 
-from silvan.papers import figures, forest
+from silvan.papers import common, figures
+
+forest = common("forest")
 
 TABLES = ()
 FULL_S = 0.5
@@ -14,7 +16,11 @@ def runs(quick):
 
 def compare(results):
     run = results["on"]
-    return {"wall": run.wall_s * FULL_S / run.duration_s, "memory": run.peak_memory_mb}
+    return {
+        "wall": run.wall_s * FULL_S / run.duration_s,
+        "memory": run.peak_memory_mb,
+        "data": run.summary["throughput_gbit_s"] * FULL_S / 8,
+    }
 
 
 def plot(results, out):

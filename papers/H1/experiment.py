@@ -1,7 +1,9 @@
 """Case 1: a victim and four contributors over a dumbbell (Paper V, figures 7a and 9)."""
 
 from silvan.fairness import jain
-from silvan.papers import hybrid
+from silvan.papers import common
+
+hybrid = common("hybrid")
 
 TABLES = ("flows", "network")
 FLOWS = ("F0", "F1", "F2", "F5", "F6")

@@ -1,7 +1,9 @@
 """Case 2: several points of congestion in a 2-ary 3-tree (Paper V, figures 7b and 10)."""
 
 from silvan.fairness import jain
-from silvan.papers import hybrid
+from silvan.papers import common
+
+hybrid = common("hybrid")
 
 TABLES = ("flows", "network")
 FLOWS = ("F1", "F0", "F4", "F2", "F3")

@@ -1,6 +1,8 @@
 """Case 3: as case 2, with three hosts that send to anybody (Paper V, figure 7c)."""
 
-from silvan.papers import hybrid
+from silvan.papers import common
+
+hybrid = common("hybrid")
 
 TABLES = ("flows", "network")
 FLOWS = ("F1", "F0", "F4", "F2", "F3")

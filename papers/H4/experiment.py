@@ -1,6 +1,8 @@
 """Case 4: one, four and six trees in a 4-ary 3-tree (Paper V, figure 8)."""
 
-from silvan.papers import figures, hybrid
+from silvan.papers import common, figures
+
+hybrid = common("hybrid")
 
 TABLES = ("network", "hosts")
 HOSTS = 64

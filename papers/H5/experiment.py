@@ -1,6 +1,8 @@
 """Three networks and three patterns under five mechanisms (Paper VI, figure 7)."""
 
-from silvan.papers import figures, hybrid
+from silvan.papers import common, figures
+
+hybrid = common("hybrid")
 
 TABLES = ("network", "hosts")
 ROOTS = {1: 1, 2: 4, 3: 6}

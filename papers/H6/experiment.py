@@ -1,6 +1,8 @@
 """Average gains of EcoCC and CCFIT with four roots (Paper VI, table 3)."""
 
-from silvan.papers import figures, hybrid
+from silvan.papers import common, figures
+
+hybrid = common("hybrid")
 
 TABLES = ("network",)
 NETWORKS = (1, 2)

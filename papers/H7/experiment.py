@@ -1,6 +1,8 @@
 """Switch inputs without a free special queue (Paper VI, supplement, figure 10)."""
 
-from silvan.papers import figures, hybrid
+from silvan.papers import common, figures
+
+hybrid = common("hybrid")
 
 TABLES = ("isolation",)
 NAMES = ("HFDI", "EcoCC")

@@ -4,7 +4,9 @@ import random
 
 import numpy as np
 
-from silvan.papers import figures, hybrid
+from silvan.papers import common, figures
+
+hybrid = common("hybrid")
 
 TABLES = ()
 NETWORK = hybrid.NETWORKS[2]

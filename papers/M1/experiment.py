@@ -1,6 +1,8 @@
 """Cold flows in a hot phase: no mechanism, Renato's, Pfister's, MVCM (MVCM paper, figures 5 and 11)."""
 
-from silvan.papers import figures, mvcm
+from silvan.papers import common, figures
+
+mvcm = common("mvcm")
 
 TABLES = ("classes",)
 NAMES = ("none", "Renato", "Pfister", "MVCM")

@@ -1,6 +1,8 @@
 """Which packets are marked (MVCM paper, figure 10)."""
 
-from silvan.papers import figures, mvcm
+from silvan.papers import common, figures
+
+mvcm = common("mvcm")
 
 TABLES = ("classes",)
 #: What a mechanism acts on: MVCM on what is validated.

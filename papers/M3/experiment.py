@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from silvan.papers import figures, mvcm
+from silvan.papers import common, figures
+
+mvcm = common("mvcm")
 
 TABLES = ("classes", "links")
 NAMES = ("none", "MVCM")

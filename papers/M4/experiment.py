@@ -1,6 +1,8 @@
 """Latency against accepted traffic (MVCM paper, figure 9a)."""
 
-from silvan.papers import figures, mvcm
+from silvan.papers import common, figures
+
+mvcm = common("mvcm")
 
 TABLES = ("classes",)
 NAMES = ("Renato", "Pfister", "MVCM")

@@ -1,6 +1,8 @@
 """Static windows of 1, 2 and 5 packets at high load (MVCM paper, figure 4)."""
 
-from silvan.papers import figures, mvcm
+from silvan.papers import common, figures
+
+mvcm = common("mvcm")
 
 TABLES = ("classes",)
 WINDOWS = (1, 2, 5)

@@ -1,6 +1,8 @@
 """One part at a time: validation, warm packets, the limit of slots (MVCM paper, figures 12 to 14, 16)."""
 
-from silvan.papers import figures, mvcm
+from silvan.papers import common, figures
+
+mvcm = common("mvcm")
 
 TABLES = ("classes", "hosts")
 MVPM = {"congestion.marking": {"kind": "mvpm"}}

@@ -2,7 +2,9 @@
 
 import random
 
-from silvan.papers import figures, mvcm
+from silvan.papers import common, figures
+
+mvcm = common("mvcm")
 
 TABLES = ("classes",)
 NAMES = ("none", "Renato", "Pfister", "MVCM")

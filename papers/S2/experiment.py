@@ -1,6 +1,8 @@
 """Completion of superposed permutations, with and without rates and routes (SYSTOR 2009, figure 6)."""
 
-from silvan.papers import figures, phases
+from silvan.papers import common, figures
+
+phases = common("phases")
 
 TABLES = ()
 

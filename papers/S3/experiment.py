@@ -1,6 +1,8 @@
 """How much of the calculated rates a network with few buffers realises (SYSTOR 2009, table 1)."""
 
-from silvan.papers import figures, phases
+from silvan.papers import common, figures
+
+phases = common("phases")
 
 TABLES = ()
 BUFFERS = (2, 4, 8, 16)

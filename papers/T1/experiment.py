@@ -1,6 +1,8 @@
 """Testbed, scenario 1, congestion control off (Paper III, figure 7a; Paper I, figures 7a and c)."""
 
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
+
+staged = common("staged")
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
 

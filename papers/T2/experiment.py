@@ -3,7 +3,9 @@
 import numpy as np
 
 from silvan.fairness import jain
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
+
+staged = common("staged")
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
 SCENARIO = "../common/testbed-scenario-1.toml"
@@ -23,7 +25,13 @@ def compare(results):
     values = {f"F1_of_{active}": staged.settled(on, "F1", active, 5) for active in range(1, 6)}
     values |= {f"{flow}_of_5": rate for flow, rate in zip(FLOWS[1:], last[1:], strict=True)}
     values["jain"] = jain(last[1:])
+    together = sum(staged.settled(on, flow, 3, 5) for flow in ("F2", "F3"))
+    values["together_hardware"] = values["together_simulator"] = together
+    values["penalty"] = together / sum(last[1:])
     step_s = on.duration_s / 5
+    varies, last_step = (on.samples_gbit_s("F1", n * step_s, (n + 1) * step_s).std() for n in (2, 4))
+    # Not a number if F1 never varies.
+    values["F1_varies"] = float(varies / last_step) if last_step > 0 else float("nan")
     swing = {
         name: float(np.mean([run.samples_gbit_s(f, 4.5 * step_s, 5 * step_s).std() for f in FLOWS[1:]]))
         for name, run in (("on", on), ("off", off))

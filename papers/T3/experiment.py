@@ -1,6 +1,8 @@
 """The victim's throughput against the size of its messages (Paper III, V.A.1 and figure 9)."""
 
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
+
+staged = common("staged")
 
 SCENARIO = "../common/testbed-scenario-1.toml"
 SIZES = tuple(2**n for n in range(6, 21))

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
+
+staged = common("staged")
 
 FLOWS = ("F1", "F2", "F3")
 SCENARIO = "../common/testbed-scenario-2.toml"
@@ -25,7 +27,20 @@ def _samples(run):
 def compare(results):
     off, on = _samples(results["off"]), _samples(results["on"])
     means = on.mean(axis=1)
+    single = {}
+    for name, case in (("off", off), ("on", on)):
+        for flow, own in zip(FLOWS, case, strict=True):
+            single[f"{name}_min_{flow}"], single[f"{name}_max_{flow}"] = own.min(), own.max()
+    # Table II has them once for this flow and once for all, which are the same number.
+    del single["off_min_F3"], single["off_max_F3"]
     return {
+        **single,
+        **{f"off_sd_{flow}": own.std() for flow, own in zip(FLOWS, off, strict=True)},
+        **{
+            f"jitter_{flow}": own.std() / max(before.std(), 1e-9)
+            for flow, own, before in zip(FLOWS, on, off, strict=True)
+        },
+        "on_sd_within": (on - means[:, None]).std(),
         **{f"off_mean_{flow}": own.mean() for flow, own in zip(FLOWS, off, strict=True)},
         **{f"on_mean_{flow}": own.mean() for flow, own in zip(FLOWS, on, strict=True)},
         **{f"on_sd_{flow}": own.std() for flow, own in zip(FLOWS, on, strict=True)},
@@ -37,7 +52,6 @@ def compare(results):
         "off_mean": off.mean(),
         "on_mean": on.mean(),
         "change": on.mean() / off.mean(),
-        "on_sd": on.std(),
         "sd_ratio": on.std() / max(off.std(), 1e-9),
         "on_min": on.min(),
         "on_max": on.max(),

@@ -3,8 +3,10 @@
 import numpy as np
 
 from silvan.fairness import jain
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
 from silvan.papers.data import smoothed
+
+staged = common("staged")
 
 FLOWS = ("H1", "H2", "H3", "H6", "H7")
 CASES = {
@@ -52,9 +54,10 @@ def compare(results):
     values["one_H2_of_4"] = one[4][1]
     values["one_H6_over_H3_of_4"] = one[4][3] / one[4][2]
     values["one_last_is_largest_of_4"] = one[4][3] / max(one[4][1:3])
-    for name in ("one", "near", "two"):
-        for n in range(3, 6):
-            values[f"{name}_spread_of_{n}"] = _spread(results[name], n)
+    for n in range(3, 6):
+        spread = {name: _spread(results[name], n) for name in ("one", "near", "two")}
+        for name in ("one", "near"):
+            values[f"{name}_over_two_of_{n}"] = spread[name] / spread["two"]
     return values
 
 

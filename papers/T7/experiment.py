@@ -1,7 +1,9 @@
 """CCTI_Timer of 2000 us: contributors do not settle between joins (Paper III, VII.B, figure 13)."""
 
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
 from silvan.papers.data import jain_over_time, settling_s
+
+staged = common("staged")
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
 #: Throughput is averaged over this span before fairness is judged.

@@ -3,7 +3,9 @@
 import numpy as np
 
 from silvan.fairness import treatment_variation
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
+
+staged = common("staged")
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
 #: In microseconds; a unit of the timer is 1.024 us.

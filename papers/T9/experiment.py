@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from silvan.papers import figures, staged
+from silvan.papers import common, figures
+
+staged = common("staged")
 
 TABLES = ("messages",)
 SCENARIO = "../common/testbed-scenario-1.toml"
@@ -127,7 +129,16 @@ def _case(results, case):
 
 
 def compare(results):
-    return {f"{case}_{name}": float(value) for case in CASES for name, value in _case(results, case).items()}
+    cases = {case: {name: float(value) for name, value in _case(results, case).items()} for case in CASES}
+    numbers = {f"{case}_{name}": value for case, own in cases.items() for name, value in own.items()}
+    a, b, c = cases.values()
+    for name, with_control in c.items():
+        ratio = with_control / b[name]
+        numbers[f"gain_{name}"] = 100 * (1 - ratio if "latency" in name else ratio - 1)
+    numbers["ring_latency_rise"] = 100 * (b["random_latency"] / a["random_latency"] - 1)
+    numbers["ring_latency_left"] = c["random_latency"] / a["random_latency"]
+    numbers["ring_bandwidth_drop"] = 100 * (1 - b["random_bandwidth"] / a["random_bandwidth"])
+    return numbers
 
 
 #: Per figure: the quantities, and their names on the axis.

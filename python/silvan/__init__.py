@@ -2,13 +2,32 @@
 
 >>> import silvan
 >>> scenario = silvan.Scenario.load("scenarios/testbed.toml")
->>> off = silvan.run(scenario)
->>> on = silvan.run(scenario, congestion__mechanism="ib-cc")
+>>> off = silvan.run(scenario)  # doctest: +SKIP
+>>> on = silvan.run(scenario, congestion__mechanism="ib-cc")  # doctest: +SKIP
 >>> on.summary["throughput_gbit_s"]  # doctest: +SKIP
 
 Results are Arrow tables (``on.flows``), which polars, pandas, duckdb and pyarrow read without
-a copy, and numpy arrays (``on.numpy("flows")``). Figures: :mod:`silvan.plot`.
+a copy, and numpy arrays (``on.numpy("flows")``).
+
+| name | what it does |
+| --- | --- |
+| :class:`Scenario` | what is simulated, from a file or from text |
+| :func:`run`, :func:`load`, :class:`Result` | a run and its result; :class:`Forest`: its congestion trees |
+| :func:`sweep`, :func:`tune` | many runs of one scenario; a search for the best settings |
+| :func:`fluid`, :func:`contention` | rates and contention without packets |
+| :mod:`silvan.fabric` | real fabrics: check, route, study, collide |
+| :mod:`silvan.traces` | traces of parallel applications |
+| :mod:`silvan.plot`, :mod:`silvan.report` | figures; reports in HTML |
+| :mod:`silvan.scenarios` | scenarios and studies that come with Silvan |
+| :mod:`silvan.types` | types of the dictionaries in results, with units |
+
+Modules are imported when they are first used, so that ``import silvan`` is fast.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from silvan._core import (
     FabricError,
@@ -18,21 +37,22 @@ from silvan._core import (
     SilvanError,
     TraceError,
     __version__,
-    fabric_check,
-    fabric_ibdmchk,
-    fabric_route,
     schema,
 )
-from silvan._fluid import fluid
-from silvan.collide import collide as fabric_collide
-from silvan.flow_level import Contention, contention
-from silvan.results import Result, ResultError, load, run
-from silvan.sweeps import Measure, Study, SweepError, sweep
-from silvan.tuning import Tuning, tune
+
+if TYPE_CHECKING:
+    from silvan import fabric, plot, report, scenarios, traces, types
+    from silvan._fluid import fluid
+    from silvan.flow_level import Contention, contention
+    from silvan.forest import Forest
+    from silvan.results import Result, ResultError, load, run
+    from silvan.sweeps import Measure, Study, SweepError, sweep
+    from silvan.tuning import Tuning, tune
 
 __all__ = [
     "Contention",
     "FabricError",
+    "Forest",
     "Measure",
     "ModelError",
     "Result",
@@ -46,14 +66,48 @@ __all__ = [
     "Tuning",
     "__version__",
     "contention",
-    "fabric_check",
-    "fabric_collide",
-    "fabric_ibdmchk",
-    "fabric_route",
+    "fabric",
     "fluid",
     "load",
+    "plot",
+    "report",
     "run",
+    "scenarios",
     "schema",
     "sweep",
+    "traces",
     "tune",
+    "types",
 ]
+
+_MODULES = frozenset(("fabric", "plot", "report", "scenarios", "traces", "types"))
+_MODULE_OF = {
+    "Contention": "flow_level",
+    "Forest": "forest",
+    "Measure": "sweeps",
+    "Result": "results",
+    "ResultError": "results",
+    "Study": "sweeps",
+    "SweepError": "sweeps",
+    "Tuning": "tuning",
+    "contention": "flow_level",
+    "fluid": "_fluid",
+    "load": "results",
+    "run": "results",
+    "sweep": "sweeps",
+    "tune": "tuning",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"silvan.{name}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module `silvan` has no attribute `{name}`")
+    value = getattr(import_module(f"silvan.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

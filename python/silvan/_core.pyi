@@ -1,29 +1,34 @@
-"""The compiled half of the package."""
+"""The compiled module of the package."""
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
+from silvan.types import FabricCheck, Fluid, ScenarioCheck, Summary, TraceCheck, WrittenTrace
+
 __version__: str
 
 class SilvanError(Exception):
-    """What Silvan refuses or cannot do."""
+    """The base of all errors of Silvan."""
 
 class ScenarioError(SilvanError):
-    """A scenario is wrong: says where, what, and what is right."""
+    """A scenario is wrong; the message has the place, the fault and valid values."""
 
 class ModelError(SilvanError):
-    """A run could not be built or go on, with its context."""
+    """A run cannot be built or continue."""
 
 class FabricError(SilvanError):
-    """The files of a real fabric are wrong or do not fit together."""
+    """The files of a real fabric are wrong or inconsistent."""
 
 class TraceError(SilvanError):
-    """A trace is wrong: says where, what, and what is right."""
+    """A trace is wrong; the message has the place, the fault and valid values."""
 
 @final
 class Scenario:
     """A validated scenario: what is simulated, and how. Immutable.
+
+    Load one from a file with ``Scenario.load("testbed.toml")``, from text with ``Scenario.from_toml(text)``,
+    or one that comes with Silvan with ``silvan.scenarios.load("testbed")``. There is no constructor.
 
     Overrides are dotted keys and values: ``{"congestion.mechanism": "ib-cc", "seed": 7}``. A
     text is read as after ``--set`` on the command line, so ``"1 ms"`` is a quantity.
@@ -31,7 +36,7 @@ class Scenario:
 
     @staticmethod
     def load(path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Scenario:
-        """Read a scenario file."""
+        """Read a scenario file; raises :class:`ScenarioError`."""
 
     @staticmethod
     def from_toml(
@@ -40,7 +45,10 @@ class Scenario:
         base_dir: str | PathLike[str] | None = None,
         overrides: Mapping[str, Any] | None = None,
     ) -> Scenario:
-        """Read a scenario from text; files that it names are looked for in `base_dir`."""
+        """Read a scenario from text; files that it names are relative to `base_dir`.
+
+        Messages call the text `origin`. Raises :class:`ScenarioError`.
+        """
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Scenario:
         """Return the same scenario with more overrides by dotted key; later ones win."""
@@ -51,8 +59,8 @@ class Scenario:
         With `standalone`, files that it names are named by absolute paths.
         """
 
-    def check(self) -> dict[str, Any]:
-        """Tell what can be told before a run: sizes, routing, deadlock check, estimated cost."""
+    def check(self) -> ScenarioCheck:
+        """Return what is known before a run: sizes, routing, deadlock check, estimated cost."""
 
     def opensm_options(self) -> str:
         """Return the congestion control as options of OpenSM's configuration file."""
@@ -67,11 +75,11 @@ class Scenario:
 
     @property
     def origin(self) -> str:
-        """Where it was read from, as messages call it."""
+        """Where it was read from, as in messages."""
 
     @property
     def base_dir(self) -> PathLike[str]:
-        """Folder in which files named by the scenario are looked for."""
+        """Folder of the files that the scenario names."""
 
     @property
     def overrides(self) -> list[tuple[str, str]]:
@@ -79,7 +87,7 @@ class Scenario:
 
     @property
     def seed(self) -> int:
-        """The seed from which all randomness derives."""
+        """The seed of all randomness."""
 
     @property
     def duration_ns(self) -> int:
@@ -87,10 +95,10 @@ class Scenario:
 
 @final
 class Run:
-    """What a finished run gives; :class:`silvan.Result` is made of it."""
+    """A finished run; :class:`silvan.Result` is made from it."""
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Summary:
         """Totals and averages."""
 
     @property
@@ -106,7 +114,7 @@ class Run:
 
     @property
     def warnings(self) -> list[str]:
-        """Whatever was asked for and had no effect."""
+        """Keys of the scenario without effect, and limits that were reached."""
 
     @property
     def wall_s(self) -> float:
@@ -130,14 +138,14 @@ def run(scenario: Scenario, progress: Callable[[int, int, int], object] | None =
 def schema() -> str:
     """Return the JSON Schema of scenario files."""
 
-def fluid(scenario: Scenario) -> dict[str, Any]:
-    """Return the rates of a scenario's flows as fluids, and when those with a total end."""
+def fluid(scenario: Scenario) -> Fluid:
+    """Return the fluid rates of a scenario's flows, and the ends of flows with a total."""
 
 def fabric_check(
     paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     tables: str | PathLike[str] | None = None,
     default_rate: str | None = None,
-) -> dict[str, Any]:
+) -> FabricCheck:
     """Check a real fabric: routes of all pairs, load per link, deadlock lane by lane.
 
     `paths` are files and folders of it; `tables` names the forwarding tables, where there are several.
@@ -173,15 +181,15 @@ def contention(
     `progress(done)` is called at most five times a second.
     """
 
-def trace_check(path: str | PathLike[str], request: str, stream: bool) -> dict[str, Any]:
-    """Read a trace and run it without a network, or read it through; `request` is JSON."""
+def trace_check(path: str | PathLike[str], request: str, stream: bool) -> TraceCheck:
+    """Read a trace and run it without a network, or only read it; `request` is JSON."""
 
 def trace_convert(
     path: str | PathLike[str], request: str, out: str | PathLike[str], binary: bool
-) -> dict[str, Any]:
+) -> WrittenTrace:
     """Read a trace and write it as GOAL."""
 
 def trace_generate(
     kind: str, sizes: str, request: str, out: str | PathLike[str], binary: bool
-) -> dict[str, Any]:
-    """Make a trace from sizes and write it as GOAL: `kernel`, `collective` or `transformer`."""
+) -> WrittenTrace:
+    """Generate a trace from sizes and write it as GOAL: `kernel`, `collective` or `transformer`."""

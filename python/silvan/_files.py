@@ -1,4 +1,4 @@
-"""Files, read only where they are plain ones and written whole or not at all."""
+"""Files: only regular files are read, and a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any
 
 
 def plain(path: Path) -> Path:
-    """Return `path` if it leads to a plain file.
+    """Return `path` if it leads to a regular file.
 
-    To be asked before opening: a FIFO keeps whoever opens it waiting, and a device such as
-    /dev/zero has no end. Raises `OSError`, with the file's name.
+    To be called before opening: opening a FIFO blocks, and a device such as /dev/zero has no end.
+    Raises `OSError`, with the file's name.
     """
     try:
         mode = path.stat().st_mode
     except ValueError:
-        raise OSError(errno.EINVAL, "no file has a NUL character in its name", repr(str(path))) from None
+        raise OSError(errno.EINVAL, "a file name cannot contain a NUL character", repr(str(path))) from None
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "is a folder; a file is needed here", str(path))
     if not stat.S_ISREG(mode):
@@ -32,35 +32,35 @@ def plain(path: Path) -> Path:
 
 
 def read_text(path: Path) -> str:
-    """Read a plain file of text in UTF-8; raises `OSError` or `ValueError`."""
+    """Read a regular file of text in UTF-8; raises `OSError` or `ValueError`."""
     return plain(path).read_text(encoding="utf-8")
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return a JSON value; raises `ValueError` for whatever is not one that we would write."""
+    """Return a JSON value; raises `ValueError` for text that is not JSON or is nested too deep."""
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError("nested too deep for JSON that Silvan wrote") from None
+        raise ValueError("nested deeper than any JSON that Silvan writes") from None
 
 
 def to_json(value: object) -> str:
-    """Write a value as the JSON of a file that people read too."""
+    """Return a value as indented JSON with a final newline."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all; one that is there is replaced."""
+    """Write a file completely or not at all; an existing file is replaced."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give the path of a file to write, which then takes the place of `path` unless that failed.
+    """Yield the path of a file to write, which replaces `path` when the block ends without an exception.
 
-    Only of a plain file: renaming over /dev/null or a FIFO would take it from everybody else. A
-    link stays, and the file that it leads to is replaced.
+    Only a regular file is replaced: renaming over /dev/null or a FIFO would remove it. A symbolic
+    link is kept, and the file that it leads to is replaced.
     """
     target = Path(os.path.realpath(path))
     if target.exists():
@@ -76,7 +76,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def mark() -> str:
-    """Return an ending that no other writer uses."""
+    """Return a suffix that no other writer uses."""
     return f"{os.getpid()}-{secrets.token_hex(4)}"
 
 

@@ -1,29 +1,31 @@
-"""Fluid rates beside the packet simulation."""
+"""Fluid rates, without packets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from os import PathLike
-from typing import Any
+from typing import Literal
 
-from silvan import _core
+from silvan import _core, scenarios
 from silvan._core import Scenario
+from silvan.types import Fluid, FluidTotal
 
-#: The rules, as keys of the answer and as people read them.
-RULES = {"uncontrolled": "no control", "max_min": "max-min", "saa": "SAA"}
+Rule = Literal["uncontrolled", "max_min", "saa"]
+#: The rules: keys of the answer, and their names.
+RULES: dict[Rule, str] = {"uncontrolled": "no control", "max_min": "max-min", "saa": "SAA"}
 
 
-def fluid(scenario: Scenario | str | PathLike[str], **overrides: object) -> dict[str, Any]:
-    """Compute the rates of a scenario's flows as fluids, and when those with a total end.
+def fluid(scenario: Scenario | str | PathLike[str], **overrides: object) -> Fluid:
+    """Compute the fluid rates of a scenario's flows, and the ends of flows with a total.
 
-    Three rules: ``uncontrolled`` (back pressure alone; None where it cannot be said, with the reason
+    Three rules: ``uncontrolled`` (back pressure only; None if it cannot be computed, with the reason
     in ``uncontrolled_missing``), ``max_min`` fair rates, and ``saa``, the single application
-    assignment, which ends all flows soonest. ``answer["flows"]`` has a row per flow with rate,
-    bottleneck and end under each, ``answer["saa"]`` and the like the sums. Overrides are those of
-    :func:`silvan.run`.
+    assignment, with which the last flow ends soonest. ``answer["flows"]`` has a row per flow with rate,
+    bottleneck and end under each rule, ``answer["saa"]`` and so on the sums. Scenario and overrides are
+    those of :func:`silvan.run`.
     """
     if not isinstance(scenario, Scenario):
-        scenario = Scenario.load(scenario)
+        scenario = scenarios.load(scenario)
     if overrides:
         scenario = scenario.with_overrides(
             {key.replace("__", "."): value for key, value in overrides.items()}
@@ -31,6 +33,9 @@ def fluid(scenario: Scenario | str | PathLike[str], **overrides: object) -> dict
     return _core.fluid(scenario)
 
 
-def rules(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return key and name of the rules that an answer of :func:`fluid` has rates for."""
-    return ((key, name) for key, name in RULES.items() if report[key] is not None)
+def rules(report: Fluid) -> Iterator[tuple[Rule, str, FluidTotal]]:
+    """Yield key, name and total of the rules that an answer of :func:`fluid` has rates for."""
+    for key, name in RULES.items():
+        total = report[key]
+        if total is not None:
+            yield key, name, total

@@ -1,12 +1,11 @@
-"""The folder of a run on disk, written whole or not at all.
+"""The folder of a run on disk, written completely or not at all.
 
 Everything is written to a hidden folder beside the target, flushed to the disk, and renamed
-in one step. `provenance.json` comes last, so even a folder that somebody renamed by hand
-cannot look finished unless it is. It holds size and hash of each other file, so that a run that
-was damaged since is told from a sound one.
+in one step. `provenance.json` is written last, so that a folder without it is known to be
+incomplete. It has the size and hash of every other file, so that damage is detected.
 
-What is removed is listed by name: an earlier run is replaced only if its folder holds nothing
-but what a run writes.
+Files are removed only by their known names: an earlier run is replaced only if its folder contains
+nothing but files that a run writes.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import io
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import arro3.io
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from arro3.core import Table
 
     from silvan.results import Result
+    from silvan.types import Provenance, Summary
 
 #: Version of the folder's layout.
 FORMAT = 1
@@ -38,30 +38,30 @@ TABLES = (
     "flows", "hosts", "links", "network", "isolation", "classes", "latency", "trees", "tree_links",
     "contributors", "victims", "wiring", "ranks", "messages", "collectives",
 )  # fmt: skip
-#: Folder of a run's figures, and what they are called; drawn by `silvan.plot`.
+#: Folder and names of a run's figures; drawn by `silvan.plot`.
 FIGURES_FOLDER = "figures"
 FIGURES = (
     "throughput", "ccti", "hosts", "links", "congestion", "latency", "class-throughput", "class-latency",
 )  # fmt: skip
 FIGURE_ENDINGS = (".png", ".svg")
-#: All that the folder of a run may hold. Nothing else is ever removed.
+#: All files that the folder of a run may contain. No other file is ever removed.
 FILES = frozenset((SCENARIO, SUMMARY, ACCOUNT, PROVENANCE, *(f"{name}.parquet" for name in TABLES)))
 FIGURE_FILES = frozenset(f"{name}{ending}" for name in FIGURES for ending in FIGURE_ENDINGS)
-#: So many strange names are listed in a message.
+#: At most so many names of foreign files are listed in a message.
 NAMES_SHOWN = 4
 
 
 class NotARunError(Exception):
-    """The folder is not that of a finished run."""
+    """The folder does not contain a finished run."""
 
 
 class DamagedError(Exception):
-    """The folder was that of a finished run, and is no longer as it was written."""
+    """The folder contains a run whose files have changed since they were written."""
 
 
-def write(target: Path, result: Result) -> Path:
+def write(target: Path, result: Result, *, force: bool = False) -> Path:
     """Write `result` to the folder `target`; see :meth:`silvan.Result.save`."""
-    refuse_foreign(target)
+    refuse_foreign(target, scenario=result.name, force=force)
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
     mark = _files.mark()
@@ -70,7 +70,8 @@ def write(target: Path, result: Result) -> Path:
     try:
         _write_files(partial, result)
         _files.flush(partial)
-        _put_in_place(partial, target, parent / f".{target.name}.replaced-{mark}")
+        aside = parent / f".{target.name}.replaced-{mark}"
+        _put_in_place(partial, target, aside, scenario=result.name, force=force)
         _files.flush(parent)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -78,44 +79,57 @@ def write(target: Path, result: Result) -> Path:
     return target
 
 
-def refuse_foreign(target: Path) -> None:
-    """Raise `FileExistsError` where `target` holds anything but an earlier run."""
+def refuse_foreign(target: Path, *, scenario: str | None = None, force: bool = False) -> None:
+    """Raise `FileExistsError` if `target` contains anything but an earlier run.
+
+    Also if that run is one of another scenario than `scenario` (by name), unless with `force`.
+    """
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise FileExistsError(errno.EEXIST, "exists and is not a folder", str(target))
     here = Path.cwd()
     if target.resolve() in (here, *here.parents):
-        what = "is the folder you are in, or one above; name one in it"
+        what = "is the current folder or one above it; name a folder inside"
         raise FileExistsError(errno.EEXIST, what, str(target))
     if not target.is_dir() or not any(target.iterdir()):
         return
-    if not _is_of_a_run(target):
+    written_by = _scenario_of(target)
+    if written_by is None:
         what = "is not empty and not the folder of a run; choose another or empty it"
         raise FileExistsError(errno.EEXIST, what, str(target))
     refuse_strangers(target)
-
-
-def refuse_strangers(target: Path) -> None:
-    """Raise `FileExistsError` where the folder of a run holds what no run writes."""
-    if strange := strangers(target):
-        more = f" and {len(strange) - NAMES_SHOWN} more" if len(strange) > NAMES_SHOWN else ""
+    if scenario is not None and written_by != scenario and not force:
         what = (
-            f"is not replaced, since it holds what no run writes: {', '.join(strange[:NAMES_SHOWN])}{more}; "
-            "choose another folder, or move these away"
+            f"has a run of the scenario `{written_by}`, not of `{scenario}`; "
+            "choose another folder, or replace it with --force (force=True)"
         )
         raise FileExistsError(errno.EEXIST, what, str(target))
 
 
-def _is_of_a_run(folder: Path) -> bool:
+def refuse_strangers(target: Path) -> None:
+    """Raise `FileExistsError` if the folder of a run contains files that no run writes."""
+    if strange := strangers(target):
+        more = f" and {len(strange) - NAMES_SHOWN} more" if len(strange) > NAMES_SHOWN else ""
+        what = (
+            "is not replaced, since it contains files that no run writes: "
+            f"{', '.join(strange[:NAMES_SHOWN])}{more}; choose another folder, or move these away"
+        )
+        raise FileExistsError(errno.EEXIST, what, str(target))
+
+
+def _scenario_of(folder: Path) -> str | None:
+    """Return the name of the scenario whose run the folder contains; None if it contains no run."""
     # A sweep has a file of that name too, without a format.
     try:
         provenance = _files.parse_json(_files.read_text(folder / PROVENANCE))
     except (OSError, ValueError):
-        return False
-    return isinstance(provenance, dict) and "format" in provenance and "tables" in provenance
+        return None
+    if not isinstance(provenance, dict) or "format" not in provenance or "tables" not in provenance:
+        return None
+    return str(provenance.get("scenario", "scenario"))
 
 
 def strangers(folder: Path) -> list[str]:
-    """Return what is in a run's folder that no run writes, by name."""
+    """Return the names of files in a run's folder that no run writes."""
     found = []
     for path in sorted(folder.iterdir()):
         if path.name == FIGURES_FOLDER and path.is_dir() and not path.is_symlink():
@@ -134,8 +148,8 @@ def _is_own_file(path: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove the folder of a run by the names of what it may hold; anything else stays, and so it."""
-    # What says that the run is finished goes first, so that nothing half removed looks whole.
+    """Remove the files of a run by their names, and the folder if it is empty then."""
+    # The file that marks a finished run is removed first, so that a partly removed run is incomplete.
     for name in (PROVENANCE, *sorted(FILES - {PROVENANCE})):
         (folder / name).unlink(missing_ok=True)
     figures = folder / FIGURES_FOLDER
@@ -173,22 +187,22 @@ def _write_files(folder: Path, result: Result) -> None:
 def parquet(table: Table) -> bytes:
     """Return a table as the bytes of a Parquet file.
 
-    arro3 panics where a file cannot be written, on a full disk say; Python's own files raise.
+    arro3 panics if it cannot write a file, for example on a full disk; Python's own files raise.
     """
     content = io.BytesIO()
     arro3.io.write_parquet(table, content, compression="zstd(3)")
     return content.getvalue()
 
 
-def _put_in_place(partial: Path, target: Path, aside: Path) -> None:
-    """Rename `partial` to `target`; an earlier run there is kept until that has worked."""
+def _put_in_place(partial: Path, target: Path, aside: Path, *, scenario: str, force: bool) -> None:
+    """Rename `partial` to `target`; an earlier run there is kept until that has succeeded."""
     if not target.exists() or not any(target.iterdir()):
         partial.rename(target)
         return
     target.rename(aside)
     try:
-        # Simulating took its time: somebody may have put something there since it began.
-        refuse_foreign(aside)
+        # The folder may have changed during the simulation.
+        refuse_foreign(aside, scenario=scenario, force=force)
         partial.rename(target)
     except BaseException as error:
         aside.rename(target)
@@ -199,8 +213,19 @@ def _put_in_place(partial: Path, target: Path, aside: Path) -> None:
         remove(aside)
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """Read the parts of a :class:`silvan.Result`.
+class Contents(TypedDict):
+    """The arguments of a :class:`silvan.Result`."""
+
+    scenario_toml: str
+    provenance: Provenance
+    summary: Summary
+    account: list[str]
+    warnings: list[str]
+    tables: dict[str, Table]
+
+
+def read(folder: Path) -> Contents:
+    """Read the contents of a run's folder.
 
     Raises `OSError`, :class:`NotARunError`, or :class:`DamagedError`.
     """
@@ -211,14 +236,14 @@ def read(folder: Path) -> dict[str, Any]:
         "account": provenance.pop("account"),
         "warnings": provenance.pop("warnings"),
         "tables": {name: _table(file, _content(folder, file, files)) for name, file in tables.items()},
-        "provenance": provenance,
-        "summary": _object(SUMMARY, _content(folder, SUMMARY, files)),
+        "provenance": cast("Provenance", provenance),
+        "summary": cast("Summary", _object(SUMMARY, _content(folder, SUMMARY, files))),
         "scenario_toml": _text(SCENARIO, _content(folder, SCENARIO, files)),
     }
 
 
-def read_summary(folder: Path) -> dict[str, Any]:
-    """Read a run's summary alone, and see that the other files are there, as long as they were.
+def read_summary(folder: Path) -> Summary:
+    """Read only a run's summary, and check that the other files exist with their sizes.
 
     Raises as :func:`read`.
     """
@@ -227,20 +252,20 @@ def read_summary(folder: Path) -> dict[str, Any]:
         try:
             size = (folder / name).stat().st_size
         except FileNotFoundError:
-            raise DamagedError(f"{name}: not there") from None
+            raise DamagedError(f"{name}: missing") from None
         if size != facts.get("bytes"):
-            raise DamagedError(f"{name}: {size} bytes, written were {facts.get('bytes')}")
-    return _object(SUMMARY, _content(folder, SUMMARY, files))
+            raise DamagedError(f"{name}: {size} bytes instead of {facts.get('bytes')}")
+    return cast("Summary", _object(SUMMARY, _content(folder, SUMMARY, files)))
 
 
 def _content(folder: Path, name: str, files: dict[str, dict[str, Any]]) -> bytes:
-    """Read a file of a run, and see that it is as it was written: arro3 may panic on any other."""
+    """Read a file of a run and check its hash: arro3 may panic on a damaged file."""
     try:
         content = _files.plain(folder / name).read_bytes()
     except (FileNotFoundError, IsADirectoryError) as error:
         raise DamagedError(f"{name}: {error.strerror}") from None
     if name in files and files[name].get("sha256") != hashlib.sha256(content).hexdigest():
-        raise DamagedError(f"{name}: not as it was written")
+        raise DamagedError(f"{name}: changed since it was written")
     return content
 
 
@@ -250,7 +275,7 @@ def _provenance(folder: Path) -> dict[str, Any]:
         raise NotARunError(f"{folder}: not the folder of a finished run (no {PROVENANCE})")
     provenance = _object(PROVENANCE, path.read_bytes())
     if "format" not in provenance or "tables" not in provenance:
-        raise NotARunError(f"{folder}: not the folder of a run ({PROVENANCE} is of something else)")
+        raise NotARunError(f"{folder}: not the folder of a run ({PROVENANCE} is not one of a run)")
     if provenance.pop("format") != FORMAT or not set(_names(provenance)) <= set(TABLES):
         raise NotARunError(f"{folder}: written by another version of Silvan ({provenance.get('version')})")
     for key in ("account", "warnings"):
@@ -262,7 +287,7 @@ def _provenance(folder: Path) -> dict[str, Any]:
     if not isinstance(files, dict) or not all(isinstance(facts, dict) for facts in files.values()):
         raise DamagedError(f"{PROVENANCE}: `files` is not a table of files")
     if not set(files) <= FILES:
-        raise DamagedError(f"{PROVENANCE}: `files` names what no run writes")
+        raise DamagedError(f"{PROVENANCE}: `files` names files that no run writes")
     return provenance
 
 
@@ -295,5 +320,5 @@ def _table(name: str, content: bytes) -> Table:
         return arro3.io.read_parquet(io.BytesIO(content)).read_all()
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a panic of arro3 is no Exception
+    except BaseException as error:  # a panic of arro3 is not an Exception
         raise DamagedError(f"{name}: {str(error).splitlines()[0]}") from None

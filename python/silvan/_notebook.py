@@ -1,6 +1,6 @@
-"""What results, forests and sweeps show in a notebook: HTML that needs no style sheet of its own.
+"""HTML of results, forests and sweeps in a notebook, without a style sheet.
 
-Names come from files of others: all text goes through :func:`html.escape`.
+Names come from untrusted files: all text is escaped with :func:`html.escape`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Rows of a table, and sentences of an account, at most.
 MOST_ROWS = 12
-#: The report's colours of a still by the class of its lines; a notebook may be light or dark.
+#: The report's colors of a still image by the class of its lines, for light and dark notebooks.
 _STILL = (
     "<style>.silvan-still svg { width: 100%; max-width: 1000px; fill: none; }"
     ".silvan-still .idle { stroke: #8d97a3; stroke-opacity: 0.45; stroke-width: 0.7; }"
@@ -43,7 +43,7 @@ def of_result(result: Result) -> str:
 
 
 def of_forest(forest: Forest, result: Result) -> str:
-    """Return the network of a run when most links were in trees, and its largest trees."""
+    """Return the network of a run at the time at which most links were in trees, and its largest trees."""
     head = f"<p>{escape(repr(forest)[1:-1])}</p>"
     if not forest.trees:
         return f"<div>{head}</div>"
@@ -99,7 +99,7 @@ def of_sweep(sweep: Sweep) -> str:
 
 
 class _Swatch(str):
-    """A colour that a cell shows."""
+    """A color that a cell shows."""
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], count: int) -> str:

@@ -1,29 +1,30 @@
-"""OpenSM's configuration file into keys of a scenario.
+"""Reads OpenSM's configuration file as keys of a scenario.
 
-Options are read as OpenSM reads them (`osm_subnet.c`): one a line, `#` begins a comment, numbers are
-decimal, octal with a leading 0 or hexadecimal with 0x, and the last of several lines counts. What each
-option does is said in IBA 1.2.1, annex A10.
+Options are read as OpenSM reads them (`osm_subnet.c`): one per line, `#` starts a comment, numbers are
+decimal, octal with a leading 0 or hexadecimal with 0x, and the last of several lines counts. The options are
+defined in IBA 1.2.1, annex A10.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from silvan import _core, _files
+from silvan import _files
 from silvan._core import FabricError, Scenario
 
-#: Far more than any options need; OpenSM's own file has 20 KB.
+#: Limit on the size of a file; OpenSM's own file has 20 KB.
 MAX_BYTES = 4 << 20
 MAX_LINE = 256 << 10
 LEVELS = 16
-#: A congestion control table has at least so many entries, and at most so many that an index reaches.
+#: Fewest and most entries of a congestion control table.
 FEWEST_ENTRIES, MOST_ENTRIES = 128, 16_384
-#: A credit is so many bytes.
+#: Bytes of a credit.
 CREDIT = 64
 SWITCH, ADAPTER = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
-#: Bits of the switches' control map, and the options that they make valid.
+#: Options that the bits of the switches' control map make valid.
 VALID = (
     ("victim_mask", 0),
     ("credit_mask", 1),
@@ -33,20 +34,20 @@ VALID = (
     ("credit_starvation_return_delay", 3),
     ("marking_rate", 4),
 )
-#: Options that say how OpenSM talks to the nodes, not what it sets.
+#: Options about OpenSM's communication with the nodes, without effect on settings.
 ABOUT_TALKING = ("cc_key", "cc_max_outstanding_mads")
 PER_LEVEL = ("ccti_timer", "ccti_increase", "trigger_threshold", "ccti_min")
 
 
 @dataclass
 class Options:
-    """What a file sets."""
+    """The settings of a file."""
 
     #: Keys of the scenario and their values.
     keys: dict[str, str] = field(default_factory=dict)
-    #: What has no effect, and how values were understood.
+    #: Notes on options without effect, and on the interpretation of values.
     notes: list[str] = field(default_factory=list)
-    #: Ports that mark as victims, one bit each; `None` where the switches keep their own.
+    #: Ports that mark as victims, one bit each; `None` if the switches keep their default.
     victim_mask: int | None = None
 
 
@@ -56,7 +57,7 @@ class _Value:
     where: str
 
     def number(self, most: int) -> int:
-        """Return a number of C's form from 0 to `most`."""
+        """Return a number in C notation, from 0 to `most`."""
         found = re.fullmatch(r"0[xX][0-9a-fA-F]{1,64}|[0-9]{1,20}", self.text)
         octal = found is not None and re.fullmatch(r"0[0-9]+", self.text) is not None
         if found is None or (octal and re.search("[89]", self.text)):
@@ -77,8 +78,8 @@ def _short(text: str) -> str:
 def read(path: Path) -> Options:
     """Read the options of congestion control from a configuration file of OpenSM.
 
-    Raises `FabricError`, with file and line, where the file is no text of bounded size or an option
-    about congestion control is not as OpenSM would take it.
+    Raises `FabricError`, with file and line, for a file that is not text or too long, and for an option of
+    congestion control that OpenSM would not accept.
     """
     try:
         with _files.plain(path).open("rb") as file:
@@ -119,7 +120,7 @@ def parse(text: str, origin: str) -> Options:
         elif key in known:
             single[key] = _Value(value, where)
         elif key.startswith("cc_"):
-            options.notes.append(f"{where} is no option that OpenSM 3.3 knows: no effect")
+            options.notes.append(f"{where} is not an option of OpenSM 3.3: no effect")
         elif key:
             others += 1
     if others:
@@ -172,7 +173,7 @@ def _switches(options: Options, single: dict[str, _Value], origin: str) -> None:
             options.victim_mask = number
             continue
         if name == "packet_size" and number > 255 and value is not None:
-            # The option has eight bits in OpenSM; the ccmgr plug-in's, of the same name, is in bytes.
+            # OpenSM's option has eight bits; the option of the same name of the ccmgr plug-in is in bytes.
             credits = -(-number // CREDIT)
             options.notes.append(
                 f"{value.where} {value.text} is more than 255 credits, so it is taken as bytes, "
@@ -251,28 +252,34 @@ def _table(value: _Value | None) -> list[int] | None:
     return entries
 
 
-def load(path: Path, conf: Path, overrides: dict[str, str]) -> tuple[Scenario, list[str]]:
-    """Load a scenario with the options of a configuration file; `overrides` go before these.
+#: Loads a scenario with overrides.
+Load = Callable[[dict[str, str]], Scenario]
 
-    Returns the scenario and what to say of the options.
+
+def load(scenario: Path | Load, conf: Path, overrides: dict[str, str]) -> tuple[Scenario, list[str]]:
+    """Load a scenario with the options of a configuration file; `overrides` take precedence over these.
+
+    Returns the scenario and notes about the options.
     """
+    path = scenario
+    load = path if callable(path) else lambda given: Scenario.load(path, given)
     options = read(conf)
     notes = list(options.notes)
     if options.keys["congestion.mechanism"] == "none":
-        # The parts of the scenario have no effect then, and need not fit together.
-        return _core.Scenario.load(path, options.keys | overrides), notes
+        # The scenario's other congestion keys have no effect then, and need not be consistent.
+        return load(options.keys | overrides), notes
     mask = "congestion.marking.victim_mask"
     if options.victim_mask is not None:
-        options.keys[mask] = _victims(path, options, notes, mask)
-    return _core.Scenario.load(path, options.keys | overrides), notes
+        options.keys[mask] = _victims(load, options, notes, mask)
+    return load(options.keys | overrides), notes
 
 
-def _victims(path: Path, options: Options, notes: list[str], key: str) -> str:
-    """Return which ports a mask has, in the scenario's network: those to hosts, none or all."""
+def _victims(load: Load, options: Options, notes: list[str], key: str) -> str:
+    """Return which ports of the scenario's network a mask selects: those to hosts, none or all."""
     if options.victim_mask == 0:
         return "none"
     for name in ("hosts", "all"):
-        written = _core.Scenario.load(path, options.keys | {key: name}).opensm_options()
+        written = load(options.keys | {key: name}).opensm_options()
         found = re.search(rf"^{SWITCH}victim_mask 0x([0-9a-f]+)$", written, re.MULTILINE)
         if found is not None and int(found[1], 16) == options.victim_mask:
             return name

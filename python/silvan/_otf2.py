@@ -1,7 +1,7 @@
-"""OTF2 traces as recordings of MPI calls, by the optional package `otf2`.
+"""OTF2 traces as recordings of MPI calls, read with the optional package `otf2`.
 
 Sizes of collective operations are as Score-P writes them: an all-reduce of n ranks, for example, sends
-n times the vector. What was done in place is told from the size where that can be.
+n times the vector. Operations in place are recognized by their size where possible.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SILENT = ("CREATE_HANDLE", "DESTROY_HANDLE", "ALLOCATE", "DEALLOCATE", "CREATE_H
 def write(anchor: Path, out: TextIO) -> None:
     """Read a trace and write it as a recording of the calls of each rank.
 
-    Raises `TraceError` without the package `otf2`, and where the trace is wrong or has what is not read.
+    Raises `TraceError` without the package `otf2`, and for a trace that is wrong or has unsupported events.
     """
     try:
         import otf2
     except ImportError:
         raise TraceError(f"{anchor}: to read OTF2, pip install 'silvan[otf2]'") from None
     if not anchor.is_file():
-        raise TraceError(f"{anchor}: cannot be read: there is no such file")
+        raise TraceError(f"{anchor}: cannot be read: no such file")
     try:
         with otf2.reader.open(str(anchor)) as trace:
             start = trace.definitions.clock_properties.global_offset
@@ -60,7 +60,7 @@ class Communicators:
     def __init__(self, comms: Sequence[Any]) -> None:
         world = next((comm for comm in comms if comm.name == "MPI_COMM_WORLD"), None)
         if world is None or not world.group.members:
-            raise TraceError("there is no MPI_COMM_WORLD with its ranks")
+            raise TraceError("MPI_COMM_WORLD or its ranks are missing")
         #: Ranks by location.
         self.ranks = {location: rank for rank, location in enumerate(world.group.members)}
         others = [comm for comm in comms if comm is not world and self._is_of_ranks(comm)]
@@ -76,7 +76,7 @@ class Communicators:
     def number(self, comm: Any, rank: int) -> int:
         """Return the number of a communicator that a rank uses."""
         if id(comm) not in self._numbers:
-            raise TraceError(f"rank {rank} uses the communicator `{comm.name}`, whose ranks are not told")
+            raise TraceError(f"rank {rank} uses the communicator `{comm.name}`, whose ranks are not recorded")
         return self._numbers[id(comm)]
 
 
@@ -89,12 +89,12 @@ class Calls:
         self._ranks = [_Rank(rank, communicators) for rank in range(len(communicators.ranks))]
 
     def add(self, location: Any, event: Any) -> None:
-        """Take an event of a location."""
+        """Add an event of a location."""
         kind = type(event).__name__
         rank = self._communicators.ranks.get(location)
         if rank is None:
             if kind.startswith("Mpi"):
-                raise TraceError(f"location `{location.name}`, which is no rank, communicates")
+                raise TraceError(f"location `{location.name}`, which is not a rank, communicates")
             return
         ns = (event.time - self._start) * 1_000_000_000 // self._ticks
         self._ranks[rank].add(kind, event, ns)
@@ -110,7 +110,7 @@ class Calls:
 
 
 class _Rank:
-    """A rank: the call it is in, and those it has made."""
+    """A rank: its current call, and its finished calls."""
 
     def __init__(self, rank: int, communicators: Communicators) -> None:
         self._rank = rank
@@ -119,7 +119,7 @@ class _Rank:
         self._begin = 0
         self._texts: list[str] = []
         self._ended: list[int] = []
-        #: Time of begin and end, and text; that of a receive may be known only when it has ended.
+        #: Times of start and end, and text; the text of a receive may be known only after it has ended.
         self._calls: list[tuple[int, int, str | int]] = []
         self._receives: dict[int, str] = {}
 
@@ -135,7 +135,7 @@ class _Rank:
                 self._close(ns)
         elif kind.startswith("Mpi"):
             if self._depth == 0:
-                # Recorded without regions: the event is all that is known of the call.
+                # Recorded without regions: only the event is known of the call.
                 self._begin = ns
             self._event(kind, event, ns)
             if self._depth == 0:
@@ -169,7 +169,7 @@ class _Rank:
         if name in SILENT:
             return []
         if name not in OPERATIONS:
-            raise TraceError(f"rank {self._rank}: the collective operation {name} is not read")
+            raise TraceError(f"rank {self._rank}: the collective operation {name} is not supported")
         number = self._communicators.number(event.communicator, self._rank)
         ranks = len(self._communicators.members[number])
         me = self._communicators.members[number].index(self._rank)
@@ -181,11 +181,11 @@ class _Rank:
     def _close(self, ns: int) -> None:
         texts = self._texts
         if len(texts) == 2 and texts[0].startswith("Send ") and texts[1].startswith("Recv "):
-            # Both in one call: it receives while it sends.
+            # Both in one call: MPI_Sendrecv.
             received = texts[1].replace("bytes", "rbytes").replace("tag", "rtag").removeprefix("Recv ")
             texts = [f"{texts[0].replace('Send', 'Sendrecv', 1)} {received.rpartition(' comm ')[0]}"]
         self._calls += [(self._begin, ns, text) for text in texts]
-        # A call without messages, too: what it takes is not computing.
+        # Calls without messages are kept too: their duration is not computation.
         if self._ended or not texts:
             self._calls.append(
                 (self._begin, ns, " ".join(["Waitall n", str(len(self._ended)), *map(str, self._ended)]))
@@ -194,7 +194,7 @@ class _Rank:
 
     def lines(self) -> Iterator[str]:
         for begin, end, call in self._calls:
-            # A receive that never ended has no source; nothing waits for it.
+            # A receive that never ended has no source; no call waits for it.
             text = self._receives.get(call) if isinstance(call, int) else call
             if text is not None:
                 yield f"{self._rank} {begin} {end} {text}"
@@ -203,7 +203,7 @@ class _Rank:
 def _size(name: str, sent: int, received: int, ranks: int, me: int) -> int:
     """Return the bytes of the vector or the block of a collective operation.
 
-    See `scorep_mpi_coll_bytes_*` of Score-P: what an operation in place leaves with the rank is not counted.
+    See `scorep_mpi_coll_bytes_*` of Score-P: data that an operation in place does not move is not counted.
     """
     by_name: Mapping[str, int] = {
         "BARRIER": 0,

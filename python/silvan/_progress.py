@@ -48,10 +48,10 @@ class _Rate(ProgressColumn):
 
 
 class RunProgress:
-    """A bar with simulated time, event rate and time left; also the run's last known state.
+    """A progress bar with simulated time, event rate and time left; also the run's last known state.
 
-    An instance is what :func:`silvan.run` takes as `progress`. The bar appears only once a run
-    has lasted for a second, and only if `show`.
+    :func:`silvan.run` takes an instance as `progress`. The bar appears only if `show`, and only after
+    the run has lasted for a second.
     """
 
     def __init__(self, console: Console, title: str, *, show: bool) -> None:

@@ -1,4 +1,4 @@
-"""Where a result comes from: program, scenario, machine, time."""
+"""Provenance of a result: program, scenario, machine, time."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import subprocess
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from silvan._core import __version__
 
 if TYPE_CHECKING:
     from silvan._core import Scenario
+    from silvan.types import Machine, Provenance, Summary
 
 
-def of_run(scenario: Scenario, summary: dict[str, Any], started: float, wall_s: float) -> dict[str, Any]:
-    """Provenance of a run that began at `started` (seconds since 1970) and took `wall_s`."""
+def of_run(scenario: Scenario, summary: Summary, started: float, wall_s: float) -> Provenance:
+    """Return the provenance of a run that began at `started` (seconds since 1970) and took `wall_s`."""
     return {
         "scenario": scenario.name,
         "origin": scenario.origin,
@@ -36,7 +37,7 @@ def of_run(scenario: Scenario, summary: dict[str, Any], started: float, wall_s: 
 
 @cache
 def git_commit() -> str | None:
-    """Commit of the checkout that this package runs from, `-dirty` if changed; None outside one."""
+    """Return the commit of the clone that the package runs from, with `-dirty` if changed; None outside."""
     root = source_root()
     if root is None or not (root / ".git").exists():
         return None
@@ -49,13 +50,13 @@ def git_commit() -> str | None:
 
 
 def source_root() -> Path | None:
-    """Return the repository that this package runs from, if it runs from one."""
+    """Return the clone that the package runs from; None for an installed package."""
     root = Path(__file__).resolve().parents[2]
     return root if (root / "crates" / "silvan-python").is_dir() else None
 
 
 @cache
-def machine() -> dict[str, Any]:
+def machine() -> Machine:
     """Describe the machine without naming it."""
     return {"system": platform.platform(), "cpu": _cpu(), "cores": os.cpu_count()}
 

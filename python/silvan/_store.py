@@ -1,22 +1,21 @@
-"""A store of finished runs: each is simulated once, whoever asks for it and however often.
+"""A store of finished runs: each is simulated once.
 
-A run is found again by its address, a hash of all that decides its result: the resolved scenario
-with its seed, the contents of the files that it names, and the very build of the simulator. Its
-folder is that of :meth:`silvan.Result.save` and is never changed once it is there:
+A run is found by its address, a hash of everything that determines its result: the resolved scenario
+with its seed, the contents of the files that it names, and the build of the simulator. Its folder is
+that of :meth:`silvan.Result.save` and never changes:
 
 >>> from silvan._store import Store
 >>> store = Store("out/runs")  # doctest: +SKIP
 >>> run = store.run(scenario)  # doctest: +SKIP
 >>> run.result, run.found      # doctest: +SKIP
 
-`run.found` tells whether it was there already. `store.find(address(scenario))` looks without
-simulating. With ``keep="summary"`` a run that has to be simulated is written without its tables,
-at some kilobytes; a run of the store may then be one without tables, although the result in hand
-right after a simulation has them.
+`run.found` is true if the run was in the store. `store.find(address(scenario))` only searches the
+store. With ``keep="summary"`` a run is written without its tables, in a few kilobytes; a result that is
+read from the store then has no tables, while the result of a simulation has them.
 
-Any number of processes may use a store at once, on any machines that share its file system. Who
-asks for a run that another is simulating waits for it. Killing any of them at any moment leaves
-nothing that looks finished and is not; what it was writing is cleared away by whoever comes next.
+Any number of processes may use a store at the same time, on any machines that share its file system. A
+process that needs a run which another one is simulating waits for it. A process may be killed at any time:
+it leaves no incomplete run that looks finished, and its partial files are removed later.
 """
 
 from __future__ import annotations
@@ -46,36 +45,37 @@ else:
 
 if TYPE_CHECKING:
     from silvan.results import Progress, Result
+    from silvan.types import Summary
 
 try:
     import fcntl
 except ImportError:  # not on every system; see Store._turn
     fcntl = None  # type: ignore[assignment]
 
-#: What is kept of a run: everything, or all but the tables.
+#: What is kept of a run: everything, or everything but the tables.
 Keep = Literal["tables", "summary"]
 
-#: Layout of the store; part of the address, so that another layout finds nothing of this one.
+#: Layout of the store; included in the address, so that runs of another layout are not found.
 LAYOUT = 1
-#: What a scenario is called changes nothing that is simulated.
+#: Keys of a scenario that do not affect the result.
 NAMES = ("name", "description")
-#: Hexadecimal digits of an address: no two runs of anybody's will ever share one.
+#: Hexadecimal digits of an address: enough to exclude collisions.
 DIGITS = 32
-#: Ending of a folder without tables.
+#: Suffix of a folder without tables.
 COMPACT = ".summary"
-#: Ending of a folder of noted values.
+#: Suffix of a folder of noted values.
 NOTES = ".notes"
-#: Names of what a run that is being simulated has in a store.
+#: Names of locks and partial folders of a run that is being simulated.
 LEFTOVER = re.compile(rf"\.([0-9a-f]{{{DIGITS}}})(?:\.lock$|(?:{re.escape(COMPACT)})?\.partial-)")
-#: How often to look whether another's run is finished.
+#: Interval at which to check whether another process has finished a run, s.
 LOOK_EVERY_S = 0.1
-#: Where locks do not work, leftovers of this age are nobody's.
+#: On a file system without locks, partial folders older than this are abandoned, s.
 STALE_S = 24 * 3600.0
 
 
 @cache
 def build() -> str:
-    """Identity of this build of the simulator, as digits of a hash of the program itself."""
+    """Return an identifier of this build of the simulator: digits of a hash of the compiled module."""
     return hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()[:16]
 
 
@@ -101,7 +101,7 @@ def address(scenario: _core.Scenario) -> str:
 
 
 def _with_contents(value: Any, base: Path) -> Any:
-    """Put a hash of its contents in the place of each file that a scenario names."""
+    """Replace the name of each file in a scenario by a hash of its contents."""
     if isinstance(value, list):
         return [_with_contents(item, base) for item in value]
     if not isinstance(value, dict):
@@ -121,7 +121,7 @@ def _hash_of(path: Path) -> str:
 
 @cache
 def _hash_of_version(path: Path, changed_ns: int, size: int) -> str:
-    # The arguments beside the path make an edited file another entry of the cache.
+    # Time and size are arguments so that an edited file is another entry of the cache.
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -131,12 +131,12 @@ class StoredRun:
 
     result: Result
     folder: Path
-    #: Whether it had been simulated before.
+    #: Whether it was in the store.
     found: bool
 
 
 class Store:
-    """A folder of finished runs; made when the first is written."""
+    """A folder of finished runs; created with the first run."""
 
     def __init__(self, root: str | PathLike[str]) -> None:
         self.root = Path(root)
@@ -147,7 +147,7 @@ class Store:
         return self.root / address[:2] / (address + (COMPACT if keep == "summary" else ""))
 
     def find(self, address: str, keep: Keep = "tables") -> Path | None:
-        """Return the folder of a finished run; where a summary is enough, with or without tables."""
+        """Return the folder of a finished run; if a summary is sufficient, with or without tables."""
         wanted: tuple[Keep, ...] = ("tables",) if keep == "tables" else ("tables", "summary")
         for kind in wanted:
             folder = self.folder(address, kind)
@@ -164,24 +164,24 @@ class Store:
         known: str | None = None,
         finish: Callable[[Result], object] | None = None,
     ) -> StoredRun:
-        """Return a scenario's run from the store, simulated and written now if it is not there.
+        """Return a scenario's run from the store; simulate and write it if it is not there.
 
-        `known` is the run's address, where the caller has it already. `finish` is called with a
-        fresh result, tables and all, before its folder appears.
+        `known` is the run's address, if the caller knows it. `finish` is called with a new result,
+        including its tables, before its folder appears.
 
-        Raises what :func:`silvan.run` raises; :class:`silvan.ResultError` where the run cannot be
-        written or read back.
+        Raises the exceptions of :func:`silvan.run`, and :class:`silvan.ResultError` if the run cannot be
+        written or read.
         """
         at = known or address(scenario)
         run = self._stored(at, keep)
         if run is None:
             with self._turn(at):
-                # Another may have finished it meanwhile.
+                # Another process may have finished it in the meantime.
                 run = self._stored(at, keep) or self._simulate(scenario, at, keep, progress, finish)
         return run
 
     def _stored(self, at: str, keep: Keep) -> StoredRun | None:
-        """Read a finished run; None where there is none, or one that was damaged since."""
+        """Read a finished run; None if there is none, or if it is damaged."""
         folder = self.find(at, keep)
         if folder is None:
             return None
@@ -190,14 +190,14 @@ class Store:
         except (_folder.NotARunError, _folder.DamagedError):
             return None
         except OSError as error:
-            # No reason to simulate: its disk may be back tomorrow, and its owner let us read.
+            # Not simulated again: the run exists, and the disk or the permissions may be repaired.
             where = error.filename or folder
             raise results.ResultError(f"{where}: cannot be read: {error.strerror or error}") from None
 
-    def summary(self, at: str, keep: Keep = "tables") -> dict[str, Any] | None:
-        """Return a finished run's summary; None where there is none, or one that was damaged since.
+    def summary(self, at: str, keep: Keep = "tables") -> Summary | None:
+        """Return a finished run's summary; None if there is none, or if it is damaged.
 
-        Of the other files only the sizes are looked at: reading all of a large store takes hours.
+        Only the sizes of the other files are checked: reading all of a large store takes hours.
         """
         folder = self.find(at, keep)
         if folder is None:
@@ -222,7 +222,7 @@ class Store:
         if finish is not None:
             finish(result)
         try:
-            # Where locks do not work another may have been faster, with the same result.
+            # Without locks, another process may have written the same result first.
             if self._stored(at, keep) is None:
                 _folder.write(folder, kept)
         except OSError as error:
@@ -232,7 +232,7 @@ class Store:
         return StoredRun(result, folder, False)
 
     def _clear_damaged(self, at: str) -> None:
-        """Remove what is left of a run that cannot be read: found first, it would hide a sound one."""
+        """Remove a run that cannot be read: it would be found instead of an intact one."""
         for kind in ("tables", "summary"):
             folder = self.folder(at, kind)
             if not folder.is_dir() or self._stored(at, kind) is not None:
@@ -247,7 +247,7 @@ class Store:
 
     @contextmanager
     def _turn(self, at: str) -> Iterator[None]:
-        """Wait until nobody else simulates this run."""
+        """Wait until no other process simulates this run."""
         shelf = self.root / at[:2]
         try:
             shelf.mkdir(parents=True, exist_ok=True)
@@ -264,10 +264,10 @@ class Store:
             lock.release()
 
     def note(self, at: str, name: str, value: object) -> None:
-        """Keep a value that was computed from a run, beside its folder, whole or not at all.
+        """Write a value that was computed from a run beside its folder, completely or not at all.
 
-        `name` is a file name; `value` is written as JSON. Written before the run's folder, so
-        that a finished run has all that was to be noted.
+        `name` is a file name; `value` is written as JSON. Notes are written before the run's folder, so
+        that a finished run has all of them.
         """
         path = self._note(at, name)
         try:
@@ -279,7 +279,7 @@ class Store:
     def noted(self, at: str, name: str) -> Any:
         """Return a noted value.
 
-        Raises `KeyError` where there is none.
+        Raises `KeyError` if there is none.
         """
         try:
             return _files.parse_json(_files.read_text(self._note(at, name)))
@@ -290,9 +290,9 @@ class Store:
         return self.root / at[:2] / f"{at}{NOTES}" / f"{name}.json"
 
     def clear_leftovers(self) -> int:
-        """Remove what killed processes left half written; return how many folders that were.
+        """Remove the partial folders of killed processes; return their number.
 
-        Those that somebody is writing now are left alone.
+        Folders that a process is writing now are kept.
         """
         removed = 0
         for shelf in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
@@ -314,16 +314,16 @@ def _without_tables(result: Result) -> Result:
 
 
 class _Lock:
-    """A lock that ends with the process that holds it; free where the file system has no locks."""
+    """A lock that is released when its process ends; always free on a file system without locks."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        #: Whether it is ours for certain.
+        #: Whether this process holds the lock.
         self.held = False
         self._handle: int | None = None
 
     def take(self) -> bool:
-        """Try to take it; false while another holds it."""
+        """Try to take the lock; return false while another process holds it."""
         while True:
             self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             free = _locked(self._handle)
@@ -333,7 +333,7 @@ class _Lock:
                 return False
             if free is None:
                 return True
-            # Its last holder may have removed the file between our opening and locking it.
+            # The last holder may have removed the file between opening and locking.
             try:
                 same = self.path.stat().st_ino == os.fstat(self._handle).st_ino
             except FileNotFoundError:
@@ -352,13 +352,13 @@ class _Lock:
 
 
 def _locked(handle: int) -> bool | None:
-    """Lock a file if it is free, and tell whether it was; None where there are no locks."""
+    """Lock a file and return whether that succeeded; None on a file system without locks."""
     if fcntl is None:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        # Some network file systems have no locks; then a run may be simulated twice, no more.
+        # Some network file systems have no locks: there a run may be simulated twice.
         return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
     return True
 

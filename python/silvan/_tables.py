@@ -1,12 +1,14 @@
-"""Tables as numpy has them, and as Arrow has them.
+"""Tables as numpy arrays, and as Arrow tables.
 
-Numbers are not copied from the simulator to numpy, nor from there to Arrow; the codes of names are, once.
+Numbers are not copied, neither from the simulator to numpy nor from numpy to Arrow; codes of names are
+copied once.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from arro3.core import Array, DataType, Field, Schema, Table, dictionary_dictionary, dictionary_indices
@@ -14,15 +16,32 @@ from numpy.typing import NDArray
 
 from silvan._core import ArrayView
 
-#: Columns by name: numbers, or codes and the list of names that they number. Read-only.
-Columns = dict[str, NDArray[Any] | tuple[NDArray[Any], list[str]]]
+#: A column: numbers, or codes and the list of names that they index. Read-only.
+Column = NDArray[Any] | tuple[NDArray[Any], list[str]]
+Value = TypeVar("Value")
+
+
+class ByColumn(dict[str, Value]):
+    """The columns of a table by name; the `KeyError` of an unknown name lists the columns."""
+
+    def __init__(self, table: str, columns: Mapping[str, Value]) -> None:
+        super().__init__(columns)
+        self._table = table
+
+    def __missing__(self, name: str) -> Value:
+        near = difflib.get_close_matches(str(name), self, n=1)
+        hint = f"did you mean `{near[0]}`? " if near else ""
+        raise KeyError(f"no column `{name}` in the table `{self._table}`; {hint}it has {', '.join(self)}")
+
+
+Columns = Mapping[str, Column]
 
 NAMES = DataType.dictionary(DataType.uint32(), DataType.utf8())
 KINDS = {"uint64": DataType.uint64(), "uint32": DataType.uint32(), "float64": DataType.float64()}
 
 
 def of_run(table: Mapping[str, ArrayView | tuple[ArrayView, list[str]]]) -> Columns:
-    """Return a table of the simulator as arrays over the simulator's memory."""
+    """Return a table of the simulator as arrays that share the simulator's memory."""
     return {
         name: (np.asarray(view[0]), view[1]) if isinstance(view, tuple) else np.asarray(view)
         for name, view in table.items()
@@ -30,16 +49,16 @@ def of_run(table: Mapping[str, ArrayView | tuple[ArrayView, list[str]]]) -> Colu
 
 
 def to_arrow(columns: Columns) -> Table:
-    """Return columns as an Arrow table of one batch, over the memory of the arrays."""
+    """Return columns as an Arrow table of one batch that shares the memory of the arrays."""
     arrays = [_array(values) for values in columns.values()]
     fields = [Field(name, array.type, nullable=False) for name, array in zip(columns, arrays, strict=True)]
     return Table.from_arrays(arrays, schema=Schema(fields))
 
 
-def _array(values: NDArray[Any] | tuple[NDArray[Any], list[str]]) -> Array:
+def _array(values: Column) -> Array:
     if isinstance(values, tuple):
         codes, names = values
-        # Each name once, in order: what numbers the names are the codes themselves.
+        # Each name once, in order, so that the codes index the dictionary.
         return Array(names, type=DataType.utf8()).cast(NAMES).take(_array(codes))
     # arro3 refuses empty arrays of numpy.
     return Array.from_numpy(values) if len(values) else _empty(KINDS[values.dtype.name])
@@ -48,9 +67,9 @@ def _array(values: NDArray[Any] | tuple[NDArray[Any], list[str]]) -> Array:
 def of_arrow(table: Table) -> Columns:
     """Return copies of an Arrow table's columns.
 
-    Raises `TypeError` where one is neither numbers nor names, or has missing values.
+    Raises `TypeError` for a column that has neither numbers nor names, or has missing values.
     """
-    columns: Columns = {}
+    columns: dict[str, Column] = {}
     for name in table.column_names:
         kind, column = table.schema.field(name).type, table.column(name)
         if kind != NAMES and kind not in KINDS.values():

@@ -1,8 +1,8 @@
-"""Jobs beside all else, held against each alone on the same network: how much slower, where, and by whom.
+"""Slowdown of jobs by other traffic: each job compared with the same job alone on the network.
 
-Each job runs once more on its hosts, without other jobs, flows and traffic. What it takes longer beside them
-is divided among the roots of congestion trees, by the samples at which a host of the job fed a root's tree
-or waited for it, less those at which it did so alone.
+Each job runs once more on its hosts, without other jobs, flows and traffic. The additional time in the full
+scenario is divided among the roots of congestion trees, by the samples at which a host of the job contributed
+to a root's tree or waited for it, minus those at which it did so alone.
 """
 
 from __future__ import annotations
@@ -18,44 +18,45 @@ from silvan._core import Scenario, ScenarioError
 
 if TYPE_CHECKING:
     from silvan.results import Result
+    from silvan.types import AloneSummary, JobSummary, RootShare
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
-#: A job that takes no more than so much longer is as fast as alone.
+#: A job whose relative slowdown is at most this counts as equally fast.
 SAME = 0.005
-#: As many roots, and those who share each, are named in the account.
+#: At most so many roots, and classes of traffic that share a root, are named in the account.
 ROOTS_AT_MOST = 3
 
 Runner = Callable[[Scenario], "Result"]
 
 
 def scenarios(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
-    """Give each job's name, and the scenario of this job alone, on the same hosts.
+    """Yield each job's name, and the scenario of this job alone on the same hosts.
 
-    Raises `ScenarioError` where there is no job.
+    Raises `ScenarioError` for a scenario without jobs.
     """
     spec = tomllib.loads(scenario.to_toml(standalone=True))
     jobs = spec.get("job", [])
     if not jobs:
-        raise ScenarioError(f"{scenario.origin}: no [[job]], so that there is nothing to run alone")
+        raise ScenarioError(f"{scenario.origin}: has no [[job]] to run alone")
     for job, found in zip(jobs, scenario.check()["jobs"], strict=True):
-        # Who is where depends on the jobs before it, and on its number.
+        # The placement depends on the jobs before it and on its number: fix its name and hosts.
         own = {**job, "name": found["job"], "hosts": found["hosts"], "placement": "linear"}
         yield found["job"], scenario.with_overrides({"job": [own], "flow": [], "traffic": []})
 
 
 def add(result: Result, run: Runner) -> None:
-    """Run each job of a run alone, and put what comes of it into the run's summary and account."""
+    """Run each job of a run alone, and add the comparison to the run's summary and account."""
     spec = tomllib.loads(result.scenario_toml)
     others = bool(spec.get("flow") or spec.get("traffic") or len(spec["job"]) > 1)
     programs = {
         found["job"]: _program(job["program"])
         for job, found in zip(spec["job"], result.summary["jobs"], strict=True)
     }
-    told: list[dict[str, Any]] = []
+    told: list[AloneSummary] = []
     for (name, own), found in zip(scenarios(result.scenario), result.summary["jobs"], strict=True):
         alone = run(own) if others else result
         told.append(_compare(result, alone, name, found, alone.summary["jobs"][0 if others else len(told)]))
@@ -64,15 +65,13 @@ def add(result: Result, run: Runner) -> None:
 
 
 def _program(program: Mapping[str, Any]) -> str:
-    """Return what a program is called in a sentence."""
+    """Return the name of a program for a sentence."""
     names = {"transformer": "training step", "trace": "trace"}
     kind = str(program["kind"])
     return names.get(kind) or str(program.get("operation") or program.get("kernel") or kind)
 
 
-def _compare(
-    beside: Result, alone: Result, name: str, found: Mapping[str, Any], apart: Mapping[str, Any]
-) -> dict[str, Any]:
+def _compare(beside: Result, alone: Result, name: str, found: JobSummary, apart: JobSummary) -> AloneSummary:
     done = found["finished_ns"] is not None and apart["finished_ns"] is not None
     slower = found["span_ns"] / apart["span_ns"] - 1 if done and apart["span_ns"] else None
     return {
@@ -86,7 +85,7 @@ def _compare(
 
 
 def _latencies(result: Result, name: str) -> dict[tuple[int, int, int], float]:
-    """Return what each message of a job took, by its ranks and its number between them."""
+    """Return the latency (ns) of each message of a job, by its ranks and its number between them."""
     table = result.numpy("messages")
     own = (table["job"] == name) & np.isfinite(table["delivered_ns"])
     order = np.argsort(table["handed_ns"][own], kind="stable")
@@ -102,14 +101,14 @@ def _latencies(result: Result, name: str) -> dict[tuple[int, int, int], float]:
 
 
 def _messages(beside: Result, alone: Result, name: str) -> float | None:
-    """Return how many times as long as alone a message took on average, less one."""
+    """Return the mean ratio of message latencies to those alone, minus one."""
     one, other = _latencies(beside, name), _latencies(alone, name)
     both = [one[key] / other[key] for key in one.keys() & other.keys() if other[key] > 0]
     return float(np.mean(sorted(both))) - 1 if both else None
 
 
 def _held(result: Result, name: str) -> Counter[str]:
-    """Return per root of a tree the samples at which hosts of a job fed it or waited for it."""
+    """Return by root the samples at which hosts of a job contributed to a tree or waited for it."""
     held: Counter[str] = Counter()
     if "trees" in result.tables:
         for tree in result.forest.trees:
@@ -118,11 +117,11 @@ def _held(result: Result, name: str) -> Counter[str]:
     return held
 
 
-def _roots(beside: Result, alone: Result, name: str) -> list[dict[str, Any]]:
-    """Return the roots that hold a job up more than alone, the worst first, and who feeds each with it."""
+def _roots(beside: Result, alone: Result, name: str) -> list[RootShare]:
+    """Return the roots that slow a job down, the largest share first, and the other classes that use them."""
     more = _held(beside, name) - _held(alone, name)
     total = sum(more.values())
-    found = []
+    found: list[RootShare] = []
     for root, samples in sorted(more.items(), key=lambda item: (-item[1], item[0])):
         feeds: Counter[str] = Counter()
         for tree in beside.forest.trees:
@@ -135,9 +134,9 @@ def _roots(beside: Result, alone: Result, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def _sentence(result: Result, row: Mapping[str, Any], programs: Mapping[str, str]) -> str:
+def _sentence(result: Result, row: AloneSummary, programs: Mapping[str, str]) -> str:
     name = row["job"]
-    if row["slower"] is None:
+    if row["slower"] is None or row["span_ns"] is None or row["alone_ns"] is None:
         return f"Job `{name}` did not finish, here or alone on this network."
     times = f"{row['span_ns'] / 1e3:.6g} us, alone {row['alone_ns'] / 1e3:.6g} us"
     if row["slower"] <= SAME:

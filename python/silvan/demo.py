@@ -1,4 +1,4 @@
-"""The demonstration: the published testbed with congestion control off and on."""
+"""The demo: the published testbed without and with congestion control."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from silvan import Scenario, _folder, _show, plot, report, scenarios
+from silvan import _folder, plot, report, scenarios
+from silvan._core import Scenario
+from silvan.commands import _show
 from silvan.fairness import jain
 
 if TYPE_CHECKING:
@@ -16,11 +18,11 @@ if TYPE_CHECKING:
     from silvan.results import Result
 
 SCENARIO = "testbed"
-#: The flow that goes to another host than the congested one.
+#: The flow to a host that is not congested.
 VICTIM = "F1"
 #: The report of both runs.
 REPORT = "report.html"
-#: Averages are over this last part of the run.
+#: Averages are over this last time of the run, ns.
 LAST_NS = 500_000_000
 
 Simulate = Callable[[Scenario, str], "Result"]
@@ -32,7 +34,7 @@ def find_scenario() -> Path:
 
 
 def last_gbit_s(result: Result, span_ns: float = LAST_NS) -> dict[str, float]:
-    """Received throughput of each flow over the end of a run."""
+    """Return the throughput of each flow over the end of a run, Gbit/s."""
     series = plot.Series(result, "flows", "flow", "received_bytes")
     end_ns = series.end_ns[-1]
     last = series.end_ns - series.interval_ns >= end_ns - span_ns - 1.0
@@ -44,7 +46,7 @@ def last_gbit_s(result: Result, span_ns: float = LAST_NS) -> dict[str, float]:
 
 
 def run(console: Console, out: Path, simulate: Simulate) -> None:
-    """Run both, print the comparison, write results and figures to `out`."""
+    """Run the testbed twice, print the comparison, write results and figures to `out`."""
     scenario = Scenario.load(find_scenario())
     _refuse_foreign(out)
     off = simulate(scenario.with_overrides({"congestion.mechanism": "none"}), "CC off")
@@ -68,15 +70,15 @@ def run(console: Console, out: Path, simulate: Simulate) -> None:
 
 
 def _refuse_foreign(out: Path) -> None:
-    """Raise `FileExistsError` where the demonstration would replace what it did not write."""
+    """Raise `FileExistsError` if the demo would replace files that it did not write."""
     runs = [out / "cc-off", out / "cc-on"]
     for folder in runs:
         _folder.refuse_foreign(folder)
-    # Drawn after both runs are written: without them it is somebody else's.
+    # These are written after both runs: without the runs, they are not the demo's.
     drawn = ("comparison.png", "comparison.svg", REPORT)
     figures = [path for name in drawn if (path := out / name).exists()]
     if figures and not all(folder.is_dir() for folder in runs):
-        what = "is not of an earlier demonstration; choose another folder with --out"
+        what = "was not written by an earlier demo; choose another folder with --out"
         raise FileExistsError(errno.EEXIST, what, str(figures[0]))
 
 

@@ -1,4 +1,4 @@
-"""How evenly flows or hosts are treated: one figure for a whole run, one for its changes."""
+"""Fairness among flows or hosts: Jain's index, and the variation over time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def jain(shares: ArrayLike) -> float:
-    """Jain's index: 1 when all shares are equal, 1/n when one has everything; NaN when all are zero."""
+    """Return Jain's index: 1 if all shares are equal, 1/n if one has everything; NaN if all are zero."""
     values = np.asarray(shares, dtype=np.float64)
     squares = float((values * values).sum())
     return float(values.sum()) ** 2 / (len(values) * squares) if squares > 0 else float("nan")
 
 
 def treatment_variation(rates: ArrayLike) -> float:
-    """Var of Paper III, VII.B: the variance over time of the largest rate less the smallest.
+    """Return Var of Paper III, VII.B: the variance over time of the largest minus the smallest rate.
 
     `rates` has a row per flow and a column per interval; the result is in the square of its unit.
     """
@@ -37,9 +37,9 @@ def rates_gbit_s(
     start_s: float = 0.0,
     end_s: float = float("inf"),
 ) -> NDArray[Any]:
-    """Received Gbit/s of flows (or of hosts): a row per name, a column per interval in the span.
+    """Return the received Gbit/s of flows or hosts: a row per name, a column per interval in the span.
 
-    Raises `KeyError` for a name that the table does not have.
+    Raises `KeyError` for a name that is not in the table.
     """
     columns = result.numpy(table)
     key = {"flows": "flow", "hosts": "host"}[table]

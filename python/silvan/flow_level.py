@@ -1,4 +1,4 @@
-"""Flows on trees, without packets: how many share a flow's worst link.
+"""Contention of flows on fat trees, without packets: how many flows share a flow's worst link.
 
 >>> import silvan
 >>> tree = {"kind": "modified-k-ary-n-tree", "k": 4, "n": 3, "horizontal_width": 2}
@@ -29,18 +29,18 @@ from silvan._progress import PATIENCE_S
 
 @dataclass(frozen=True)
 class Contention:
-    """What came of each permutation, as arrays over permutations.
+    """The results of random permutations, as arrays over permutations.
 
-    The contention of a flow is the most flows on any link of its route, itself among them.
+    The contention of a flow is the largest number of flows on a link of its route, including itself.
     """
 
-    #: Number of flows: the hosts that the permutation does not map to themselves.
+    #: Number of flows: hosts that the permutation does not map to themselves.
     flows: NDArray[np.int64]
-    #: The highest contention of a flow.
+    #: Largest contention of a flow.
     maximum: NDArray[np.int64]
-    #: The average over flows of their contention.
+    #: Mean contention of the flows.
     mean: NDArray[np.float64]
-    #: The average over flows of the switches that they cross.
+    #: Mean number of switches that a flow crosses.
     mean_switches: NDArray[np.float64]
 
 
@@ -54,20 +54,20 @@ def contention(
     cache_entries: int | None = None,
     progress: bool | Callable[[int, int], object] = False,
 ) -> Contention:
-    """Set the flows of random permutations up one after another, and count how they share links.
+    """Set up the flows of random permutations one by one, and count how they share links.
 
     Args:
         topology: A fat tree, as the table ``[topology]`` of a scenario.
         routing: ``default`` (D-mod-K), or adaptive by ``flow-count``, ``bytes`` or ``random``.
-        permutations: How many. Each is set up on an empty network, in random order.
-        seed: From which they are drawn.
-        first: The number of the first of them, for work in several parts.
-        cache_entries: Bound of the route cache of an input port, if any.
-        progress: ``True`` for a bar on the terminal, or a function called with the number done
-            and that of all.
+        permutations: Number of permutations. Each is set up on an empty network, in random order.
+        seed: Seed from which they are drawn.
+        first: Number of the first permutation, to divide the work among several calls.
+        cache_entries: Entries of the route cache of an input port; unlimited by default.
+        progress: ``True`` for a bar on the terminal, or a function that is called with the number of
+            finished permutations and of all.
 
     Raises:
-        SilvanError: the topology is wrong or no fat tree, or there is no such routing.
+        SilvanError: the topology is wrong or not a fat tree, or the routing is unknown.
 
     """
     for name, value, low in (("permutations", permutations, 1), ("seed", seed, 0), ("first", first, 0)):

@@ -1,14 +1,14 @@
-"""The congestion trees of a run: where their roots were, how they grew, who fed them, who suffered.
+"""The congestion trees of a run: their roots, branches, contributors and victims over time.
 
-A tree is a root and the links that wait for it. Its *root* is an output with more waiting than it can send:
-one that faces a host (an endpoint root), or an inner one. Its *branches* are the links, of switches and
-hosts, that lack credit for two packets because what waits behind them is for the root, at once or in the
-end; where special queues are stopped, the outputs that may not send to the root's host. A tree is born when
-something waits for a root, and lives as long as the root is busy.
+A tree consists of a root and the links that wait for it. Its *root* is an output that is offered more than it
+can send: one to a host (an endpoint root), or one between switches (an inner root). Its *branches* are the
+links of switches and hosts that lack credit for two packets because the packets behind them are for the root,
+directly or over other branches; with special queues, the outputs that may not send to the root's host. A tree
+starts when a link waits for a root, and ends when the root is no longer busy.
 
-*Contributors* send through the root; *victims* only past a branch of it (Paper I, Paper IV). A tree is
-*silent* if its contributors send nowhere else, *windy* if they do, *moving* if its contributors came from
-another root, or went on to one (Paper IV).
+*Contributors* send through the root; *victims* only through a branch of the tree (Paper I, Paper IV). A tree
+is *silent* if its contributors send only through the root, *windy* if they also send elsewhere, *moving* if
+its contributors came from another root or moved on to one (Paper IV).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from silvan._progress import simulated
 
 if TYPE_CHECKING:
     import networkx
@@ -29,17 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TreeLink:
-    """A link in a tree at a moment: a row of the table ``tree_links``."""
+    """A link in a tree at a sample: a row of the table ``tree_links``."""
 
     link: str
-    #: The nearest tree that it waits for, and in how many trees it is.
+    #: The nearest tree that it waits for, and the number of trees that it is in.
     tree: int
     trees: int
-    #: The link that it waits for, one nearer to the root; of a root, itself.
+    #: The link that it waits for, one closer to the root; for a root, the root itself.
     waits_for: str
-    #: Links from it to the root.
+    #: Number of links from it to the root.
     depth: int
-    #: Bytes that wait for it, and bytes in the buffer behind it.
+    #: Bytes queued for it, and bytes in the buffer at its other end.
     queued_bytes: int
     downstream_bytes: int
 
@@ -51,17 +53,17 @@ class TreeLink:
 
 @dataclass(frozen=True)
 class Contributor:
-    """A host that feeds a tree with a class of traffic: a row of the table ``contributors``."""
+    """A host that sends a class of traffic through a root: a row of the table ``contributors``."""
 
     tree: int
     #: Flow or traffic pattern.
     class_: str
     host: str
-    #: When it was seen feeding the tree first and last, in nanoseconds.
+    #: First and last time at which it contributed, ns.
     first_ns: int
     last_ns: int
-    #: Intervals in which it fed the tree or had packets on the way to the root at the end, and those of them
-    #: at whose ends the host held a flow of its back.
+    #: Intervals in which it contributed or had packets on the way to the root at the end, and those of them
+    #: at the end of which congestion control held back one of its flows.
     samples: int
     throttled_samples: int
     #: Its share of the payload through the root, 0 to 1.
@@ -70,28 +72,28 @@ class Contributor:
 
 @dataclass(frozen=True)
 class Victim:
-    """A host that a tree holds back with a class of traffic: a row of the table ``victims``."""
+    """A host whose class of traffic a tree holds back: a row of the table ``victims``."""
 
     tree: int
     #: Flow or traffic pattern.
     class_: str
     host: str
-    #: When it was seen waiting first and last, in nanoseconds.
+    #: First and last time at which it waited, ns.
     first_ns: int
     last_ns: int
     #: Samples at which it waited.
     samples: int
-    #: Bytes that it offered and could not send in these intervals, as far as this tree's part goes.
+    #: Bytes that it offered and could not send in these intervals, because of this tree.
     lost_bytes: int
-    #: The same as a share of what it offered, 0 to 1.
+    #: The same as a share of the offered bytes, 0 to 1.
     lost_share: float
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A congestion tree, from its birth to its end: a row of the table ``trees``."""
+    """A congestion tree from its start to its end: a row of the table ``trees``."""
 
-    #: Trees count from 1, in the order of their births.
+    #: Number of the tree, from 1 on, in the order of their starts.
     tree: int
     #: The directed link at the root.
     root: str
@@ -99,24 +101,24 @@ class Tree:
     root_kind: str
     #: ``silent``, ``windy`` or ``moving``.
     kind: str
-    #: The share of what its contributors sent that went through the root, 0 to 1.
+    #: Share of the contributors' traffic that went through the root, 0 to 1.
     root_share: float
-    #: Beginning of the first interval and end of the last one at whose ends it was there.
+    #: Start of the first interval and end of the last interval with the tree, ns.
     born_ns: int
     last_ns: int
-    #: Samples at which it was there.
+    #: Number of samples with the tree.
     samples: int
     #: ``new``, ``split`` (the root was a branch of `from_tree`), or ``moved`` (from the root of `from_tree`).
     origin: str
-    #: 0 for none.
+    #: Number of a tree; 0 for none.
     from_tree: int
     #: ``lasts`` (to the end of the run), ``died``, ``merged`` (the root became a branch of `into_tree`), or
     #: ``moved`` (to the root of `into_tree`).
     end: str
-    #: 0 for none.
+    #: Number of a tree; 0 for none.
     into_tree: int
-    #: The most at any sample: links besides the root, links from one to the root, and bytes waiting for
-    #: any of them (what waits for several trees is divided among them).
+    #: Maxima over the samples: links without the root, links between one of them and the root, and bytes
+    #: queued for all of them (bytes queued for several trees are divided among them).
     peak_branches: int
     peak_depth: int
     peak_queued_bytes: int
@@ -125,12 +127,12 @@ class Tree:
 
     @property
     def lifetime_ns(self) -> int:
-        """From birth to end, in nanoseconds."""
+        """From start to end, in nanoseconds."""
         return self.last_ns - self.born_ns
 
 
 class Forest:
-    """The congestion trees of a run, as :attr:`silvan.Result.forest` gives them."""
+    """The congestion trees of a run; see :attr:`silvan.Result.forest`."""
 
     def __init__(self, result: Result) -> None:
         if "trees" not in result.tables:
@@ -141,7 +143,7 @@ class Forest:
 
     @cached_property
     def trees(self) -> tuple[Tree, ...]:
-        """All trees, in the order of their births."""
+        """All trees, in the order of their starts."""
         contributors = _by_tree(Contributor, self._rows("contributors"))
         victims = _by_tree(Victim, self._rows("victims"))
         return tuple(
@@ -166,27 +168,27 @@ class Forest:
 
     @cached_property
     def times_ns(self) -> NDArray[np.uint64]:
-        """Ends of all intervals at which there was a tree, in nanoseconds."""
+        """Ends of all intervals with a tree, in nanoseconds."""
         return np.unique(self._result.numpy("tree_links")["time_ns"])
 
     def at(self, time_ns: float) -> tuple[TreeLink, ...]:
-        """Return the links in trees at the end of the interval that holds a time, roots first.
+        """Return the links in trees at the end of the interval that contains a time, roots first.
 
         Raises `ValueError` for a time outside the run.
         """
         end_ns = self._sample(time_ns)
         columns = self._result.numpy("tree_links")
         names = [field.name for field in fields(TreeLink)]
-        # Rows are in the order of time.
+        # Rows are ordered by time.
         first, last = np.searchsorted(columns["time_ns"], [end_ns, end_ns + 1])
         rows = zip(*(columns[name][first:last].tolist() for name in names), strict=True)
         return tuple(TreeLink(**dict(zip(names, row, strict=True))) for row in rows)
 
     def graph(self, time_ns: float) -> networkx.DiGraph[str]:
-        """Return who waits for whom at a time: a directed graph, with an edge to what a branch waits for.
+        """Return the wait-for graph at a time: a directed edge from each branch to the link it waits for.
 
-        Nodes are links, with the attributes of :class:`TreeLink`. Raises `ImportError` where `networkx` is
-        not there, and `ValueError` for a time outside the run.
+        Nodes are links, with the attributes of :class:`TreeLink`. Raises `ImportError` without `networkx`,
+        and `ValueError` for a time outside the run.
         """
         try:
             import networkx
@@ -200,7 +202,7 @@ class Forest:
         return graph
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """Return the table ``trees`` as a data frame; raises `ImportError` where pandas is not there."""
+        """Return the table ``trees`` as a data frame; raises `ImportError` without pandas."""
         try:
             import pandas
         except ImportError:
@@ -210,9 +212,8 @@ class Forest:
     def _sample(self, time_ns: float) -> int:
         ends = self._result.numpy("network")["time_ns"]
         if not 0 <= time_ns <= (ends[-1] if len(ends) else 0):
-            raise ValueError(
-                f"{time_ns} ns is not a time of the run, which ends at {ends[-1] if len(ends) else 0} ns"
-            )
+            end = simulated(float(ends[-1]) if len(ends) else 0.0)
+            raise ValueError(f"{simulated(time_ns)} is not a time of the run, which ends at {end}")
         return int(ends[np.searchsorted(ends, time_ns)])
 
     def _rows(self, table: str) -> list[dict[str, Any]]:

@@ -1,11 +1,11 @@
-"""Pictures of the network with its congestion trees: at a time, for papers, and moving.
+"""Images and animations of the network with its congestion trees.
 
 >>> from silvan import forest_figures
 >>> forest_figures.save(forest_figures.still([off, on], 4.5e9), "forest")  # doctest: +SKIP
 >>> forest_figures.animate([off, on], "forest.gif")  # doctest: +SKIP
 
-Hosts stand below, switch levels above. Links that wait for a root have the hue of its tree, roots are ringed,
-victims have dashed rings, contributors the hue of their tree.
+Hosts are at the bottom, levels of switches above. Links that wait for a root have the color of its tree.
+Roots have rings, victims have dashed rings, contributors have the color of their tree.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ if TYPE_CHECKING:
 
 #: The time at which most links are in trees.
 BUSIEST = "busiest"
-#: Frames of a moving picture, and how many are shown in a second, unless something else is said.
+#: Default number of frames of an animation, and frames per second.
 FRAMES, FRAMES_PER_S = 120, 12
-#: Inches of a network's picture, and dots of a moving one to an inch.
+#: Size of the image of a network in inches, and dots per inch of an animation.
 WIDTH, HEIGHT, DPI = 6.4, 3.2, 90
-#: Colours of a GIF (hues, greys, and what lies between them), and the frames that they are taken from.
+#: Number of colors of a GIF, and of frames from which the palette is computed.
 COLOURS, PALETTE_FRAMES = 64, 8
-#: Networks of at most so many nodes have larger marks, of at most so many names, too.
+#: Networks with at most so many nodes have larger markers, and with at most so many, names.
 FEW, NAMED = 48, 24
-#: Colours of what is in no tree: links, hosts, switches.
+#: Colors of links, hosts and switches that are in no tree.
 IDLE, HOST, SWITCH = "#c3c8ce", "#6b7480", "#2f363d"
 NOWHERE = np.zeros((0, 2))
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def read_time(text: str) -> float:
-    """Return the nanoseconds of a time such as ``4.5 s``; raises `ValueError`."""
+    """Return a time such as ``4.5 s`` in nanoseconds; raises `ValueError`."""
     number = text.strip().rstrip("nuµms")
     unit = text.strip()[len(number) :]
     try:
@@ -64,7 +64,7 @@ def read_time(text: str) -> float:
 def still(
     results: Sequence[Result], time_ns: float | None = None, *, titles: Sequence[str] | None = None
 ) -> Figure:
-    """Draw the networks of runs at a time side by side; None: when most links are in trees.
+    """Draw the networks of runs side by side at a time, by default that at which most links are in trees.
 
     Raises `ValueError` for a time outside a run, and `KeyError` for a run without a forest.
     """
@@ -80,7 +80,7 @@ def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
     written = [stem.with_name(f"{stem.name}.{ending}") for ending in ("svg", "pdf")]
     with plot.style():
         for target in written:
-            # Without the time of writing: the same run gives the same bytes.
+            # Without the current time, so that the same run gives the same bytes.
             date = {"Date": None} if target.suffix == ".svg" else {"CreationDate": None}
             figure.savefig(target, metadata=date)
     return written
@@ -95,16 +95,16 @@ def animate(
     frames_per_s: int = FRAMES_PER_S,
     span_ns: tuple[float, float] | None = None,
 ) -> Path:
-    """Write a moving picture of the networks of runs, GIF or (where ffmpeg is) MP4; return its path.
+    """Write an animation of the networks of runs, GIF or (with ffmpeg) MP4; return its path.
 
-    Frames are evenly spaced over the span, by default over all that the runs have in common. Raises
-    `ValueError` for another ending, or a span outside the runs; :class:`silvan.SilvanError` without ffmpeg.
+    Frames are evenly spaced over the span (ns), by default from 0 to the end of the shortest run. Raises
+    `ValueError` for another suffix, or a span outside the runs; :class:`silvan.SilvanError` without ffmpeg.
     """
     path = Path(file)
     if path.suffix not in (".gif", ".mp4"):
-        raise ValueError(f"{path}: a moving picture is a .gif or .mp4")
+        raise ValueError(f"{path}: an animation is a .gif or .mp4")
     if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
-        raise SilvanError(f"{path}: MP4 needs the program ffmpeg; a .gif needs nothing")
+        raise SilvanError(f"{path}: MP4 needs the program ffmpeg; a .gif does not")
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file, such as forest.gif", str(path))
     picture = _Picture(results, titles)
@@ -119,7 +119,7 @@ def animate(
         if path.suffix == ".gif":
             _write_gif(picture, times, partial, frames_per_s)
         else:
-            # By its ending, ffmpeg knows what to write.
+            # ffmpeg recognizes the format by the suffix.
             named = partial.with_name(partial.name + ".mp4")
             try:
                 _write_mp4(picture, times, named, frames_per_s)
@@ -133,7 +133,7 @@ def _write_gif(picture: _Picture, times: NDArray[np.float64], path: Path, frames
     from PIL import Image
 
     frames = [Image.fromarray(pixels) for pixels in _drawn(picture, times)]
-    # One palette for all: what stands still is then written once.
+    # One palette for all frames, so that areas that do not change are written once.
     some = frames[:: max(1, len(frames) // PALETTE_FRAMES)]
     together = Image.new("RGB", (some[0].width, some[0].height * len(some)))
     for at, frame in enumerate(some):
@@ -160,7 +160,7 @@ def _drawn(picture: _Picture, times: NDArray[np.float64]) -> Iterator[NDArray[np
         for time_ns in times.tolist():
             picture.show(time_ns)
             picture.figure.canvas.draw()
-            # The first drawing places the axes; to place them anew takes longer than to draw.
+            # The layout is computed once: computing it takes longer than drawing.
             picture.figure.set_layout_engine("none")
             yield np.asarray(picture.figure.canvas.buffer_rgba())[:, :, :3].copy()  # type: ignore[attr-defined]
 
@@ -172,16 +172,16 @@ def _rings(axes: Axes, size: float, line: str, width: float) -> PathCollection:
 
 
 def _cut(name: str, letters: int = 12) -> str:
-    # A dollar would begin a formula.
+    # A dollar sign would start a formula.
     return (name if len(name) <= letters else f"{name[: letters - 1]}…").replace("$", r"\$")
 
 
 class _Picture:
-    """The networks of runs side by side, to be shown at one time or another."""
+    """The networks of runs side by side; shows them at any time."""
 
     def __init__(self, results: Sequence[Result], titles: Sequence[str] | None) -> None:
         if not results:
-            raise ValueError("a picture needs a run")
+            raise ValueError("an image needs at least one run")
         titles = titles or [result.name for result in results]
         if len(titles) != len(results):
             raise ValueError(f"{len(titles)} titles for {len(results)} runs")
@@ -195,7 +195,7 @@ class _Picture:
 
     @property
     def busiest_ns(self) -> float:
-        """When most links are in trees of a run that all others have reached, too."""
+        """The time at which most links are in trees, within the shortest run."""
         scene = max((one.scene for one in self._networks), key=lambda one: len(one.spans["link"]))
         return min(float(scene.clock.frames_ns[scene.busiest]), self.end_ns)
 

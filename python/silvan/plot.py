@@ -1,6 +1,6 @@
-"""Figures of a run: what flowed where, when.
+"""Figures of a run over time.
 
-Each function draws into an axes that it is given, or makes one, and returns it:
+Each function draws into the given axes, or into new ones, and returns them:
 
 >>> from silvan import plot
 >>> axes = plot.throughput(result)  # doctest: +SKIP
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-#: Okabe and Ito's palette: told apart by colour-blind readers too, yellow left out.
+#: The palette of Okabe and Ito, suitable for color-blind readers, without yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
 DASHES = ("-", "--", ":", "-.")
-#: More lines than this are drawn as a band that most of them lie in.
+#: More lines than this are drawn as a band from the 5th to the 95th percentile.
 LINES_AT_MOST = 12
-#: Latencies are drawn on a logarithmic axis if the largest is more than so many times the smallest.
+#: Latencies have a logarithmic axis if the ratio of the largest to the smallest exceeds this.
 FAR_APART = 20
-#: A heat map shows at most so many rows, the busiest.
+#: Most rows of a heat map; it shows the busiest links.
 ROWS_AT_MOST = 60
-#: Links that are never used more than this carry control packets at most.
+#: Links whose utilisation never exceeds this carry only control packets and are not drawn.
 WORTH_SHOWING = 0.02
 
 STYLE: dict[Any, Any] = {
@@ -69,7 +69,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Give figures made inside the look of Silvan's own."""
+    """Apply Silvan's style to figures that are created inside the block."""
     with mpl.rc_context(STYLE):
         yield
 
@@ -77,7 +77,7 @@ def style() -> Iterator[None]:
 def new_figure(
     columns: int = 1, width: float = 8.0, height: float = 4.2, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with axes side by side, in Silvan's look, without touching pyplot."""
+    """Create a figure with axes side by side in Silvan's style, without pyplot."""
     with style():
         figure = Figure(figsize=(width, height))
         FigureCanvasAgg(figure)
@@ -90,12 +90,12 @@ def _axes(given: Axes | None) -> Axes:
 
 
 def legend_beside(ax: Axes) -> None:
-    """Put the legend to the right of the axes, where it hides nothing."""
+    """Put the legend to the right of the axes."""
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
 def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
-    """Write a figure as PNG and as SVG; `path` has no ending."""
+    """Write a figure as PNG and as SVG; `path` has no suffix."""
     stem = Path(path)
     stem.parent.mkdir(parents=True, exist_ok=True)
     written = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
@@ -107,7 +107,7 @@ def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
 
 
 class Series:
-    """Columns over time by name: the rows of a table, taken apart."""
+    """A column of a table as time series by name: a row per name, a column per sample."""
 
     def __init__(self, result: Result, table: str, key: str, column: str) -> None:
         columns = result.numpy(table)
@@ -115,7 +115,7 @@ class Series:
         times, steps = np.unique(columns["time_ns"], return_inverse=True)
         grid = np.zeros((len(names), len(times)))
         grid[positions, steps] = columns[column]
-        # In the order of first appearance, which is that of the scenario.
+        # In the order of the scenario.
         order = np.argsort(np.unique(positions, return_index=True)[1])
         self.names: list[str] = [str(names[i]) for i in order]
         self.values: NDArray[np.float64] = grid[order]
@@ -123,16 +123,16 @@ class Series:
 
     @property
     def interval_ns(self) -> NDArray[np.float64]:
-        """Length of each sampling interval."""
+        """Length of each sampling interval, ns."""
         return np.diff(self.end_ns, prepend=0.0)
 
     def rates_gbit_s(self) -> NDArray[np.float64]:
-        """Bytes per interval as Gbit/s."""
+        """Return bytes per interval as Gbit/s."""
         return self.values * 8.0 / self.interval_ns
 
     @property
     def edges_ns(self) -> NDArray[np.float64]:
-        """Bounds of the sampling intervals."""
+        """Bounds of the sampling intervals, ns."""
         return np.concatenate(([0.0], self.end_ns))
 
 
@@ -153,7 +153,7 @@ def _time_axis(ax: Axes, end_ns: float) -> float:
 def _steps(
     ax: Axes, series: Series, values: NDArray[np.float64], what: str, *, logarithmic: bool = False
 ) -> None:
-    """Draw lines over time, or a band where there are many."""
+    """Draw lines over time, or a band if there are many."""
     if logarithmic:
         ax.set_yscale("log")
     end = float(series.end_ns[-1]) if len(series.end_ns) else 1.0
@@ -161,7 +161,7 @@ def _steps(
     edges = series.edges_ns / size
     if len(series.names) > LINES_AT_MOST:
         with warnings.catch_warnings():
-            # Where there is no value at all, there is none to show.
+            # Samples without any value are not drawn.
             warnings.simplefilter("ignore", RuntimeWarning)
             low, half, high = np.nanpercentile(values, (5, 50, 95), axis=0)
         ax.stairs(
@@ -182,7 +182,7 @@ def _steps(
         for i, name in enumerate(series.names):
             colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
             # Earlier lines are thinner and on top, so that equal values stay visible as stripes;
-            # nothing is drawn before there is anything.
+            # a line starts at its first value.
             shown = np.where(np.maximum.accumulate(values[i] > 0), values[i], np.nan)
             width, order = 1.3 + 0.5 * min(i, 4), 3.0 - 0.05 * i
             ax.stairs(
@@ -204,12 +204,12 @@ def _steps(
 
 
 def _name_ends(ax: Axes, series: Series, values: NDArray[np.float64]) -> None:
-    """Write names at the right end of their lines; lines that end together share a label."""
+    """Write names at the right end of the lines; lines with nearly equal ends share a label."""
     at_end = slice(-max(1, values.shape[1] // 20), None)
     alive: NDArray[np.bool_] = np.asarray(np.isfinite(values[:, at_end]).any(axis=1))
     values = np.nan_to_num(values)
     last = values[:, at_end].mean(axis=1)
-    # Labels of lines that are closer than this would cover each other.
+    # Labels of lines that are closer than this would overlap.
     factor, gap = (1.3, 0.0) if ax.get_yscale() == "log" else (1.0, 0.05 * max(float(values.max()), 1e-9))
     groups: list[list[int]] = []
     for i in np.argsort(last):
@@ -271,9 +271,9 @@ def class_throughput(result: Result, ax: Axes | None = None, *, title: str | Non
 def class_latency(
     result: Result, ax: Axes | None = None, *, since: str = "generation", title: str | None = None
 ) -> Axes:
-    """Mean latency of the packets of each class of traffic over time, where any arrived.
+    """Mean latency of the packets of each class of traffic over time.
 
-    Latencies that are far apart are drawn on a logarithmic axis.
+    The axis is logarithmic if the latencies differ much.
     """
     ax = _axes(ax)
     series = Series(result, "classes", "class", f"mean_since_{since}_ns")
@@ -288,7 +288,7 @@ def class_latency(
 
 @style()
 def ccti(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Congestion control table index of each named flow over time: how far it is throttled."""
+    """Congestion control table index of each named flow over time: how much it is throttled."""
     ax = _axes(ax)
     series = Series(result, "flows", "flow", "ccti")
     _steps(ax, series, series.values, "flows")
@@ -321,9 +321,9 @@ def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = N
 
 
 def in_trees(result: Result) -> dict[str, NDArray[np.float64]]:
-    """Count, per sampling moment, the roots of congestion trees, and the links that wait for any of them.
+    """Count, per sample, the roots of congestion trees, and the links that wait for any of them.
 
-    Needs the tables of `Result.forest`. Moments after the table `tree_links` was full are NaN.
+    Needs the tables of `Result.forest`. Samples after the table `tree_links` was full are NaN.
     """
     rows, end_ns = result.numpy("tree_links"), result.numpy("network")["time_ns"]
     at = np.searchsorted(end_ns, rows["time_ns"])
@@ -341,10 +341,10 @@ def in_trees(result: Result) -> dict[str, NDArray[np.float64]]:
 
 @style()
 def congestion(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw how many links are in congestion trees, and how many flows are throttled, over time.
+    """Draw the number of links in congestion trees, and of throttled flows, over time.
 
-    Where trees were not recorded (``measure.forest``), it is drawn how many packets are inside the network,
-    on an axis of its own.
+    If trees were not recorded (``measure.forest``), draw the number of packets inside the network on an axis
+    of its own.
     """
     ax = _axes(ax)
     network = result.numpy("network")
@@ -374,7 +374,7 @@ def congestion(result: Result, ax: Axes | None = None, *, title: str | None = No
 
 
 def _packets_inside(ax: Axes, values: NDArray[Any], edges: NDArray[np.float64]) -> Any:
-    """Draw how much waits, wherever that is, on an axis at the right; return the line."""
+    """Draw the number of packets inside the network on an axis at the right; return the line."""
     right = ax.twinx()
     line = right.stairs(values, edges, baseline=None, color=COLOURS[0], linewidth=1.6)
     right.set_ylim(0, _top(values))
@@ -385,20 +385,20 @@ def _packets_inside(ax: Axes, values: NDArray[Any], edges: NDArray[np.float64]) 
 
 
 def _top(*lines: NDArray[Any]) -> float:
-    """Return the end of an axis of numbers on which the lines have some room above them."""
+    """Return the upper limit of an axis of numbers, with some space above the lines."""
     return max(1.0, 1.06 * max((float(np.nanmax(line, initial=0)) for line in lines), default=0.0))
 
 
 def _cumulative(
     columns: Mapping[str, NDArray[Any]], rows: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Bounds of histogram bins in microseconds, lower and upper in turn, and the share below."""
+    """Return the bounds of histogram bins (us), lower and upper in turn, and the share of packets below."""
     order = np.argsort(columns["lower_ns"][rows])
     lower, upper = (columns[name][rows][order].astype(float) for name in ("lower_ns", "upper_ns"))
     counts = columns["count"][rows][order].astype(float)
     above = np.cumsum(counts) / counts.sum()
     below = np.concatenate(([0.0], above[:-1]))
-    # Times are whole nanoseconds, so a bin is at least one wide; zero has no place on the axis.
+    # Times are whole nanoseconds, so a bin is at least 1 ns wide; a logarithmic axis has no zero.
     bounds = np.column_stack((np.maximum(lower, 0.5), np.maximum(upper, lower) + 1.0)).ravel()
     return bounds / 1e3, np.column_stack((below, above)).ravel()
 
@@ -447,7 +447,7 @@ def compare(
     for ax in axes[1:]:
         ax.set_ylabel("")
     if axes[0].get_yscale() == "linear":
-        # Each was drawn to its own height; the scale that they share is that of the highest.
+        # Each was drawn with its own limits; the shared axis needs the highest.
         axes[0].set_ylim(top=max(1.1 * float(ax.dataLim.y1) for ax in axes))
     return figure
 
@@ -466,11 +466,11 @@ FIGURES: Mapping[str, tuple[Callable[..., Axes], str, str]] = {
 
 
 def save_all(result: Result, folder: str | PathLike[str]) -> Path:
-    """Write every figure that the result has data for; return the folder."""
+    """Write every figure for which the result has data; return the folder."""
     target = Path(folder)
     for name, (draw, table, column) in FIGURES.items():
         if table in result.tables and len(result.numpy(table).get(column, ())) > 0:
-            # An index that never left zero says nothing.
+            # An index that is always zero is not drawn.
             if name == "ccti" and not result.numpy(table)[column].any():
                 continue
             figure = draw(result).get_figure(root=True)

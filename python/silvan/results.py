@@ -1,9 +1,10 @@
-"""Running a scenario, and what a run gives."""
+"""Running a scenario, and the result of a run."""
 
 from __future__ import annotations
 
+import difflib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -11,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silvan import _core, _folder, _provenance, _tables
+from silvan import _core, _folder, _provenance, _tables, scenarios
 from silvan import alone as _alone
 from silvan._core import Scenario, SilvanError
 from silvan.forest import Forest
+from silvan.types import Provenance, Summary
 
 if TYPE_CHECKING:
     from arro3.core import Table
     from numpy.typing import NDArray
 
-#: Called with simulated nanoseconds, those of the end, and events so far.
+#: Called with the simulated time (ns), that of the end (ns), and the number of events so far.
 Progress = Callable[[int, int, int], object]
 
 
@@ -29,23 +31,36 @@ class ResultError(SilvanError):
 
 
 class Result:
-    """A finished run, fresh from :func:`run` or read back by :func:`load`.
+    """A finished run, from :func:`silvan.run` or read by :func:`silvan.load`.
 
     Tables (:attr:`flows`, :attr:`hosts`, :attr:`links`, :attr:`classes`, :attr:`latency`) are `arro3` tables:
-    anything that speaks Arrow's PyCapsule interface takes them as they are, for instance
-    ``polars.from_arrow(result.flows)``. Their columns are described in ``docs/results.md``.
+    any library with Arrow's PyCapsule interface reads them, for instance ``polars.from_arrow(result.flows)``.
+    :attr:`columns` lists their columns, which ``docs/results.md`` describes with their units.
     """
+
+    #: The resolved scenario as TOML, with all defaults.
+    scenario_toml: str
+    #: Scenario, program, machine, time; see :class:`silvan.types.Provenance` for keys and units.
+    provenance: Provenance
+    #: Totals and averages; see :class:`silvan.types.Summary` for keys and units.
+    summary: Summary
+    #: What happened, in sentences.
+    account: list[str]
+    #: Keys of the scenario without effect, and limits that were reached.
+    warnings: list[str]
+    #: Tables by name.
+    tables: dict[str, Table]
 
     def __init__(
         self,
         *,
         scenario_toml: str,
-        provenance: dict[str, Any],
-        summary: dict[str, Any],
+        provenance: Provenance,
+        summary: Summary,
         account: list[str],
         warnings: list[str],
         tables: dict[str, Table],
-        columns: dict[str, _tables.Columns] | None = None,
+        columns: Mapping[str, _tables.Columns] | None = None,
     ) -> None:
         self.scenario_toml = scenario_toml
         self.provenance = provenance
@@ -53,9 +68,11 @@ class Result:
         self.account = account
         self.warnings = warnings
         self.tables = tables
-        #: Tables as numpy has them: those of the simulator, or made at the first call.
-        self._columns = dict(columns or {})
-        self._numpy: dict[str, dict[str, NDArray[Any]]] = {}
+        # Columns as numpy arrays: those of the simulator, or made at the first use.
+        self._coded: dict[str, _tables.ByColumn[_tables.Column]] = {
+            name: _tables.ByColumn(name, own) for name, own in (columns or {}).items()
+        }
+        self._numpy: dict[str, _tables.ByColumn[NDArray[Any]]] = {}
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -69,12 +86,19 @@ class Result:
         """Name of the scenario."""
         return str(self.provenance.get("scenario", "scenario"))
 
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """Names of the columns, by table; they end with the unit (`time_ns`)."""
+        return {name: tuple(table.column_names) for name, table in self.tables.items()}
+
     def table(self, name: str) -> Table:
-        """Return a table by name."""
+        """Return a table by name; raises `KeyError`, which lists the tables."""
         try:
             return self.tables[name]
         except KeyError:
-            raise KeyError(f"no table `{name}`; there are {', '.join(self.tables)}") from None
+            near = difflib.get_close_matches(name, self.tables, n=1)
+            hint = f"did you mean `{near[0]}`? " if near else ""
+            raise KeyError(f"no table `{name}`; {hint}there are {', '.join(self.tables)}") from None
 
     @property
     def flows(self) -> Table:
@@ -103,40 +127,40 @@ class Result:
 
     @cached_property
     def forest(self) -> Forest:
-        """The congestion trees; raises `KeyError` where they were not recorded (``measure.forest``)."""
+        """The congestion trees; raises `KeyError` if they were not recorded (``measure.forest``)."""
         return Forest(self)
 
-    def numpy(self, name: str) -> dict[str, NDArray[Any]]:
-        """Return a table as arrays by column name.
+    def numpy(self, name: str) -> Mapping[str, NDArray[Any]]:
+        """Return a table as arrays by column name; the `KeyError` of an unknown column lists the columns.
 
-        Numbers of a fresh run are read in place; all are read-only. Columns of names become arrays
-        of texts, made at the first call.
+        Numbers of a fresh run are read in place; all arrays are read-only. Columns of names become arrays
+        of text, made at the first call.
         """
         if name not in self._numpy:
             arrays: dict[str, NDArray[Any]] = {}
-            for column, values in self.columns(name).items():
+            for column, values in self.coded(name).items():
                 if isinstance(values, tuple):
                     codes, names = values
                     arrays[column] = np.array(names, dtype=object)[codes]
                 else:
                     arrays[column] = values
-            self._numpy[name] = arrays
+            self._numpy[name] = _tables.ByColumn(name, arrays)
         return self._numpy[name]
 
-    def columns(self, name: str) -> _tables.Columns:
-        """Return a table as :meth:`numpy` does, but columns of names as codes and list of names."""
-        if name not in self._columns:
-            self._columns[name] = _tables.of_arrow(self.table(name))
-        return self._columns[name]
+    def coded(self, name: str) -> _tables.Columns:
+        """Return a table like :meth:`numpy`, but each column of names as a pair: codes, and list of names."""
+        if name not in self._coded:
+            self._coded[name] = _tables.ByColumn(name, _tables.of_arrow(self.table(name)))
+        return self._coded[name]
 
-    def save(self, folder: str | PathLike[str]) -> Path:
-        """Write the run's folder, all of it or nothing; return its path.
+    def save(self, folder: str | PathLike[str], *, force: bool = False) -> Path:
+        """Write the run's folder, completely or not at all; return its path.
 
-        An earlier run's folder of the same name is replaced, if it holds nothing but what a run
-        writes; any other folder with something in it is refused with :class:`ResultError`.
+        An earlier run of the same scenario (by name) is replaced; with `force`, one of another scenario too.
+        Raises :class:`ResultError` for a folder that contains anything else.
         """
         try:
-            return _folder.write(Path(folder), self)
+            return _folder.write(Path(folder), self, force=force)
         except OSError as error:
             raise ResultError(f"{folder}: {error.strerror or error}; nothing written") from error
 
@@ -157,23 +181,30 @@ def run(
     alone: bool = False,
     **overrides: object,
 ) -> Result:
-    """Run a scenario (or the file of one) to its end.
+    """Run a scenario to its end.
 
-    Overrides name their keys with double underscores for dots: ``congestion__mechanism="ib-cc"``
-    (or as given, ``**{"congestion.mechanism": "ib-cc"}``). Other threads go on running. Ctrl-C
-    raises `KeyboardInterrupt` within a fraction of a second.
+    Args:
+        scenario: A scenario, its file, or the name of one that comes with Silvan, such as ``"testbed"``.
+        progress: Called at most five times a second with the simulated time and the end (ns), and events.
+        alone: Also run each job of the scenario alone on the network: ``summary["alone"]`` and the account
+            then state how much slower the job is in the scenario, at which links, and who shares them.
+        overrides: Values of the scenario by dotted key, with double underscores for dots:
+            ``congestion__mechanism="ib-cc"``, or ``**{"congestion.mechanism": "ib-cc"}``.
 
-    With `alone`, each job of the scenario runs once more, alone on the network; ``summary["alone"]`` and
-    the account then say how much slower it is beside all else, at which links, and who shares them.
+    Raises:
+        ScenarioError: a scenario that is wrong.
+        ModelError: a run that cannot continue.
+        KeyboardInterrupt: Ctrl-C, within a fraction of a second; other threads continue during a run.
+
     """
     if not isinstance(scenario, Scenario):
-        scenario = Scenario.load(scenario)
+        scenario = scenarios.load(scenario)
     if overrides:
         scenario = scenario.with_overrides(
             {key.replace("__", "."): value for key, value in overrides.items()}
         )
     if alone:
-        # Better now than after an hour.
+        # Fail before the run, not after an hour.
         next(_alone.scenarios(scenario))
     result = _run(scenario, progress)
     if alone:
@@ -198,7 +229,7 @@ def _run(scenario: Scenario, progress: Progress | None) -> Result:
 
 
 def load(folder: str | PathLike[str]) -> Result:
-    """Read back what :meth:`Result.save` or ``silvan run --out`` wrote."""
+    """Read a folder that :meth:`Result.save` or ``silvan run --out`` wrote; raises :class:`ResultError`."""
     try:
         return Result(**_folder.read(Path(folder)))
     except _folder.NotARunError as error:

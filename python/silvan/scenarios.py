@@ -1,8 +1,10 @@
-"""The scenarios and studies that come with Silvan, in a clone as in an installed package.
+"""The scenarios and studies that come with Silvan, in a clone and in an installed package.
 
 >>> from silvan import scenarios
 >>> scenarios.find("testbed").kind
 'scenario'
+>>> scenarios.load("testbed", {"seed": 7}).seed
+7
 """
 
 from __future__ import annotations
@@ -13,22 +15,25 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from silvan import _files
-from silvan._core import SilvanError
+from silvan._core import Scenario, ScenarioError, SilvanError
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
+Kind = Literal["scenario", "study"]
+
 #: In a clone these are links to folders of the repository; an installed package has the files.
 _SHIPPED = Path(__file__).parent / "shipped"
-_FOLDERS = {"scenarios": "scenario", "studies": "study"}
+_FOLDERS: Mapping[str, Kind] = {"scenarios": "scenario", "studies": "study"}
+_COMMANDS: Mapping[Kind, str] = {"scenario": "silvan run", "study": "silvan sweep"}
 #: No path in a scenario is longer; texts may be.
 _PATH_AT_MOST = 255
 
@@ -39,7 +44,8 @@ class Shipped:
 
     name: str
     #: ``scenario`` (for ``silvan run``) or ``study`` (for ``silvan sweep``).
-    kind: str
+    kind: Kind
+    #: One sentence, from the file; empty if the file has none.
     description: str
     path: Path
 
@@ -49,8 +55,8 @@ def folder(name: str) -> Path:
     found = (_SHIPPED / name).resolve()
     if not found.is_dir():
         raise SilvanError(
-            f"{_SHIPPED / name}: no folder; this package is not whole: install it again "
-            "(in a clone: check it out where git makes symbolic links)"
+            f"{_SHIPPED / name}: no such folder; the package is incomplete: install it again "
+            "(a clone needs a file system with symbolic links)"
         )
     return found
 
@@ -65,7 +71,7 @@ def listed() -> list[Shipped]:
 
 
 def find(name: str) -> Shipped:
-    """Return a scenario or study by its name; raises `SilvanError` with names that are near."""
+    """Return a scenario or study by its name; raises `SilvanError`, which lists similar names."""
     found = {one.name: one for one in listed()}
     name = name.removesuffix(".toml")
     if name not in found:
@@ -74,18 +80,69 @@ def find(name: str) -> Shipped:
     return found[name]
 
 
+def load(scenario: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> Scenario:
+    """Load a scenario from its file, or by the name of one that comes with Silvan.
+
+    `overrides` are those of :class:`silvan.Scenario`. A file takes precedence over a name. Raises
+    :class:`silvan.ScenarioError`; for a missing file the message lists similar names.
+    """
+    return Scenario.load(locate(scenario), None if overrides is None else dict(overrides))
+
+
+def from_toml(text: str, origin: str, overrides: Mapping[str, Any] | None = None) -> Scenario:
+    """Read a scenario from text; files that it names are relative to the current folder."""
+    return Scenario.from_toml(text, origin=origin, overrides=None if overrides is None else dict(overrides))
+
+
+def locate(name: str | os.PathLike[str], kind: Kind = "scenario") -> Path:
+    """Return the path of a file, or of the scenario or study of that name that comes with Silvan.
+
+    Raises :class:`silvan.ScenarioError` if there is neither; the message lists similar names.
+    """
+    path = Path(name)
+    if os.path.lexists(path) and not path.is_dir():
+        return path
+    shipped = {one.name: one for one in listed()}
+    one = shipped.get(str(name).removesuffix(".toml"))
+    if one is not None and one.kind == kind:
+        return one.path
+    if os.path.lexists(path):
+        return path
+    raise ScenarioError(f"{path}: no such file; {_instead(path, kind, shipped)}")
+
+
+def _instead(path: Path, kind: Kind, shipped: Mapping[str, Shipped]) -> str:
+    """Return a hint: what the user may have meant by a file that does not exist."""
+    if path.stem in shipped:
+        one = shipped[path.stem]
+        command = _COMMANDS[one.kind]
+        return (
+            f"the {one.kind} `{one.name}` comes with Silvan: {command} {one.name}, "
+            f"or silvan scenarios copy {one.name}"
+        )
+    try:
+        here = {file.name: str(file) for file in path.parent.glob("*.toml")}
+    except (OSError, ValueError):
+        here = {}
+    own = {name: name for name, one in shipped.items() if one.kind == kind}
+    near = difflib.get_close_matches(path.name, here, n=2) + difflib.get_close_matches(path.stem, own, n=2)
+    meant = [f"`{(here | own)[name]}`" for name in near]
+    hint = f"did you mean {' or '.join(meant)}? " if meant else ""
+    return f"{hint}silvan scenarios list shows those that come with Silvan"
+
+
 def copy(name: str, target: str | os.PathLike[str] = ".") -> list[Path]:
     """Copy a scenario or study, with the files that it names, into a folder; return paths, its own first.
 
-    Paths in the copies lead to the copies. The folder is made if need be. Nothing is replaced: raises
-    `FileExistsError` before anything is written.
+    Paths in the copies refer to the copies. The folder is created if it does not exist. No file is replaced:
+    raises `FileExistsError` before anything is written.
     """
     into = Path(target)
     texts: dict[Path, str | None] = dict(_with_files(find(name).path))
     paths = [into / source.name for source in texts]
     for path in paths:
         if os.path.lexists(path):
-            raise FileExistsError(errno.EEXIST, "is there already; choose another folder", str(path))
+            raise FileExistsError(errno.EEXIST, "already exists; choose another folder", str(path))
     into.mkdir(parents=True, exist_ok=True)
     for (source, text), path in zip(texts.items(), paths, strict=True):
         if text is None:
@@ -96,7 +153,7 @@ def copy(name: str, target: str | os.PathLike[str] = ".") -> list[Path]:
 
 
 def _with_files(path: Path) -> Iterator[tuple[Path, str | None]]:
-    """Yield a file and those that it names, at any remove: the text of a copy, None where it is the same."""
+    """Yield a file and all files that it names, recursively: the text of the copy, None if unchanged."""
     if path.suffix != ".toml":
         yield path, None
         return

@@ -1,4 +1,4 @@
-"""Traces of parallel applications: checked, converted to GOAL, generated.
+"""Traces of parallel applications: check, convert to GOAL, generate.
 
 >>> from silvan import traces
 >>> checked = traces.check("tests/data/traces/hpcc-8/mpifft-8ranks.txt.gz", latency="1 us")
@@ -19,8 +19,9 @@ from typing import Any
 
 from silvan import _core, _files
 from silvan._core import TraceError
+from silvan.types import TraceCheck, WrittenTrace
 
-#: What a kernel of HPC Challenge is called.
+#: Names of the HPC Challenge kernels.
 KERNELS = ("ping-pong", "natural-ring", "random-ring", "ptrans", "hpl", "fft", "random-access")
 
 #: Collective operations.
@@ -40,34 +41,32 @@ COLLECTIVES = (
 KINDS = (*KERNELS, *COLLECTIVES, "transformer")
 
 
-def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) -> dict[str, Any]:
+def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) -> TraceCheck:
     """Read a trace and run it without a network.
 
-    `request` says how it is read (`format`, `time_scale`, `compute_scale`, `host_flops` in flop/s,
+    `request` has the options of the reader (`format`, `time_scale`, `compute_scale`, `host_flops` in flop/s,
     `algorithms` as a mapping such as ``{"all-reduce": "ring"}``, `limit` of operations and dependencies)
-    and what communication costs: `latency`, `overhead` and `gap` per message (texts such as ``"1 us"``),
-    `bandwidth` of a network interface and `copy` of a cpu (``"100 Gbit/s"``), and the size of the largest
-    eager message, `rendezvous_above` (``"64 KiB"``). What is not given costs nothing.
+    and the cost of communication: `latency`, `overhead` and `gap` per message (texts such as ``"1 us"``),
+    `bandwidth` of a network interface and `copy` of a CPU (``"100 Gbit/s"``), and the size of the largest
+    eager message, `rendezvous_above` (``"64 KiB"``). Costs that are not given are zero.
 
-    Gives the `format`, the `files` that were read, `contents` (numbers of operations and bytes), the
-    algorithms of `collectives`, `notes` of the reader, and `run`: whether it is `complete`, its `span_ps`,
-    `finished_ps` per rank, what is `stuck`. With `stream`, GOAL's binary form and VEF are read through
-    without keeping them, and `run` is None. OTF2 (`.otf2`) needs the optional package: ``silvan[otf2]``.
+    With `stream`, GOAL's binary form and VEF are only read, without keeping them in memory, and `run` is
+    None. OTF2 (`.otf2`) needs the optional package: ``silvan[otf2]``.
 
-    Raises `TraceError` where the trace, or an argument, is wrong.
+    Raises `TraceError` if the trace or an argument is wrong.
     """
     with _readable(Path(path), request) as (source, known):
         checked = _core.trace_check(source, json.dumps(known), stream)
     if source != Path(path):
-        checked |= {"format": "otf2", "files": [str(path)]}
+        checked["format"], checked["files"] = "otf2", [str(path)]
     return checked
 
 
-def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any) -> dict[str, Any]:
-    """Read a trace and write it as GOAL: text where `out` ends in `.goal`, binary where in `.bin`.
+def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any) -> WrittenTrace:
+    """Read a trace and write it as GOAL: as text if `out` ends with `.goal`, binary if with `.bin`.
 
-    `request` says how it is read, as in :func:`check`. Gives `contents`, `collectives` and `notes`.
-    Raises `TraceError`, and `OSError` where `out` cannot be written.
+    `request` has the options of the reader, as in :func:`check`. Raises `TraceError`, and `OSError` if `out`
+    cannot be written.
     """
     target = Path(out)
     if os.path.realpath(target) == os.path.realpath(path):
@@ -79,14 +78,14 @@ def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any)
 
 def generate(
     kind: str, out: str | PathLike[str], *, algorithms: Mapping[str, str] | None = None, **sizes: Any
-) -> dict[str, Any]:
-    """Make a trace from sizes and write it as GOAL, as :func:`convert` does.
+) -> WrittenTrace:
+    """Generate a trace from sizes and write it as GOAL, as :func:`convert` does.
 
     `kind` is one of :data:`KERNELS`, with sizes `ranks`, `bytes`, `iterations`, `pairs`, `n`, `nb`, `points`,
     `messages`, `flops`, `seed`; one of :data:`COLLECTIVES`, with `ranks`, `groups`, `bytes`, `iterations`,
     `compute_ns`; or `transformer`, with `layers`, `hidden`, `feed_forward`, `vocabulary`, `sequence`,
     `micro_batch`, `micro_batches`, `bytes`, `gradient_bytes`, `tensor`, `pipeline`, `data`, `flops`, `steps`.
-    See `docs/traces.md`. Raises `TraceError` where one is wrong.
+    See `docs/traces.md`. Raises `TraceError` if one is wrong.
     """
     if kind not in KINDS:
         raise TraceError(f"`{kind}` is not one of {', '.join(KINDS)}")
@@ -102,7 +101,7 @@ def generate(
 
 @contextmanager
 def _readable(path: Path, request: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Give a file that the core reads: that of the trace, or a recording made of an OTF2 trace."""
+    """Yield a file that the core reads: the trace itself, or a recording made from an OTF2 trace."""
     if path.suffix != ".otf2" and request.get("format") != "otf2":
         yield path, request
         return

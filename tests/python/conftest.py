@@ -11,6 +11,17 @@ import pytest
 import silvan
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Modules whose tests take milliseconds: `make quick` runs them.
+QUICK = {
+    "test_fabric_files", "test_flow_level", "test_fluid", "test_golden", "test_house", "test_papers",
+    "test_scenario", "test_schema", "test_traces",
+}  # fmt: skip
+#: Tests that may be skipped in CI, with the reason. Where `SILVAN_SKIPS=expected`, any other skip fails the
+#: session.
+EXPECTED_SKIPS = {
+    "test_an_otf2_trace_is_read_whole": "not each release of Debian and Ubuntu has the package python3-otf2",
+    "test_a_machine_without_slurm": "there is a Slurm on this machine",
+}
 FABRICS = ROOT / "tests" / "data" / "fabrics"
 
 #: The testbed in small: a victim, two contributors, a few milliseconds.
@@ -84,3 +95,31 @@ def script(path: Path, *lines: str) -> Path:
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(0o755)
     return path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of quick modules."""
+    for item in items:
+        if item.path.stem in QUICK:
+            item.add_marker(pytest.mark.quick)
+
+
+def unexpected_skips(config: pytest.Config) -> list[str]:
+    """Return the tests that were skipped for no expected reason, where that is an error."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("SILVAN_SKIPS") != "expected" or hasattr(config, "workerinput") or reporter is None:
+        return []
+    skipped = [report.nodeid for report in reporter.stats.get("skipped", [])]
+    return [name for name in skipped if name.rpartition("::")[2].partition("[")[0] not in EXPECTED_SKIPS]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where a test was skipped that should have run."""
+    if unexpected_skips(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the tests that should have run."""
+    for name in unexpected_skips(config):
+        terminalreporter.write_line(f"unexpected skip, see EXPECTED_SKIPS in conftest.py: {name}")

@@ -59,7 +59,7 @@ def test_the_settings_of_the_page_are_understood():
     text = PAGE.read_text(encoding="utf-8")
     plain = SCENARIO.read_text(encoding="utf-8").replace('[congestion]\nmechanism = "ecocc"\n', "")
     own = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    section = text.split("### Other static organisations")[1].split("###")[0]
+    section = text.split("### Other static organizations")[1].split("###")[0]
     for row in re.findall(r"^\| [^`|]+ \| (`.*) \|$", section, re.MULTILINE):
         keys = re.findall("`([^`]* = [^`]*)`", row)
         whole = keys[0].startswith("lanes")

@@ -72,14 +72,14 @@ def same(report, other):
 
 @pytest.fixture
 def ring():
-    return silvan.fabric_check([RING / "ibnetdiscover.topo.gz", RING / "opensm-lfts.dump.gz"])
+    return silvan.fabric.check([RING / "ibnetdiscover.topo.gz", RING / "opensm-lfts.dump.gz"])
 
 
 @pytest.mark.parametrize("codes", [("4", "0"), ("4", "N/A")])
 def test_sections_are_read(tmp_path, ring, codes):
     (tmp_path / "ibdiagnet2.db_csv").write_text(sections(*codes))
     (tmp_path / "opensm.fdbs").write_text(text_of("opensm.fdbs"))
-    report = silvan.fabric_check(tmp_path)
+    report = silvan.fabric.check(tmp_path)
     assert same(report, ring)
     note = report["used"][0]["note"]
     assert "sections NODES, PORTS, LINKS, AR_INFO; skipped PM_INFO; adaptive routing enabled on 6" in note
@@ -89,7 +89,7 @@ def test_a_rate_beyond_qdr_is_read_from_its_codes(tmp_path):
     for speed, extended in (("4", "2"), ("512", "N/A")):
         path = tmp_path / "ibdiagnet2.db_csv"
         path.write_text(sections(speed, extended))
-        _, wiring = silvan.fabric_route(path, "up-down")
+        wiring = silvan.fabric.route(path, "up-down").network
         assert " 4xEDR" in wiring
         assert "QDR" not in wiring
 
@@ -102,14 +102,14 @@ def test_columns_may_be_few_and_padded(tmp_path, ring):
     )
     (tmp_path / "opensm-smdb.dump").write_text(text)
     files = [tmp_path / "opensm-smdb.dump", RING / "opensm.fdbs.gz"]
-    assert same(silvan.fabric_check(files, default_rate="32 Gbit/s"), ring)
+    assert same(silvan.fabric.check(files, default_rate="32 Gbit/s"), ring)
     with pytest.raises(silvan.FabricError, match="states no width and speed"):
-        silvan.fabric_check(files)
+        silvan.fabric.check(files)
 
 
 def test_adaptive_tables_are_used_as_static_ones(tmp_path, ring):
     (tmp_path / "ibdiagnet2.far").write_text(far())
-    report = silvan.fabric_check([RING / "ibnetdiscover.topo.gz", tmp_path])
+    report = silvan.fabric.check([RING / "ibnetdiscover.topo.gz", tmp_path])
     assert same(report, ring)
     assert report["adaptive_groups"] == 12
     assert (
@@ -128,7 +128,7 @@ def test_links_under_headings_are_read_too(tmp_path, ring):
         own = "" if name.startswith("sw") else f"{guid} "
         text += f"      {own}{re.sub(r'==>  0x[0-9a-f]+', '==>', rest)}\n"
     (tmp_path / "links.txt").write_text(text)
-    assert same(silvan.fabric_check([tmp_path / "links.txt", RING / "opensm.fdbs.gz"]), ring)
+    assert same(silvan.fabric.check([tmp_path / "links.txt", RING / "opensm.fdbs.gz"]), ring)
 
 
 def test_a_folder_says_what_it_did_not_use(tmp_path):
@@ -139,7 +139,7 @@ def test_a_folder_says_what_it_did_not_use(tmp_path):
     (tmp_path / "x.vl2vl").write_text("VL\n")
     (tmp_path / "photo.png").write_bytes(b"\x89PNG\xff\xfe")
     (tmp_path / "more").mkdir()
-    report = silvan.fabric_check(tmp_path)
+    report = silvan.fabric.check(tmp_path)
     said = {file["file"].rsplit("/", 1)[1]: file["note"] for file in report["ignored"]}
     assert said["opensm-subnet.lst"].startswith("the wiring was read from ")
     assert said["opensm.fdbs"].startswith("the tables were read from ")
@@ -228,20 +228,20 @@ def test_wrong_files_are_named(tmp_path, name, old, new, message):
     wiring, tables = name in (LST, INFO, "db_csv"), name in (FDBS, "far")
     rest = [FDBS] if wiring else ["ibnetdiscover.topo"] if tables else ["ibnetdiscover.topo", FDBS]
     with pytest.raises(silvan.FabricError) as error:
-        silvan.fabric_check([path, *(RING / f"{other}.gz" for other in rest)])
+        silvan.fabric.check([path, *(RING / f"{other}.gz" for other in rest)])
     assert message in str(error.value)
     assert str(error.value).startswith(f"{path}:")
 
 
 def test_what_is_missing_is_asked_for(tmp_path):
     with pytest.raises(silvan.FabricError, match="there is no wiring: give the output of `ibnetdiscover`"):
-        silvan.fabric_check(tmp_path)
+        silvan.fabric.check(tmp_path)
     with pytest.raises(silvan.FabricError, match=r"there are no forwarding tables: give opensm-lfts\.dump"):
-        silvan.fabric_check(RING / "opensm-subnet.lst.gz")
+        silvan.fabric.check(RING / "opensm-subnet.lst.gz")
     odd = tmp_path / "odd"
     odd.write_text("hello\n")
     with pytest.raises(silvan.FabricError, match="is not in a known format of fabric files"):
-        silvan.fabric_check([odd, RING / "opensm-subnet.lst.gz"])
+        silvan.fabric.check([odd, RING / "opensm-subnet.lst.gz"])
     done = command("fabric", "check", tmp_path / "none")
     assert done.returncode == 1
     assert "none: cannot be opened" in done.stderr
@@ -251,4 +251,4 @@ def test_files_of_different_fabrics_do_not_fit():
     other = ROOT / "tests" / "data" / "fabrics" / "sw2-h7" / "lash"
     wiring = [other / "ibnetdiscover.topo", other / "opensm-lfts.dump"]
     with pytest.raises(silvan.FabricError, match="no table belongs to a switch of the topology"):
-        silvan.fabric_check([*wiring, RING / f"{MAPS}.gz"])
+        silvan.fabric.check([*wiring, RING / f"{MAPS}.gz"])

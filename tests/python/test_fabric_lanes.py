@@ -30,9 +30,9 @@ def test_there_are_enough_of_them():
 def test_verdicts_are_those_of_ibdmchk(name, engine, one, many):
     folder = LANES / name / engine
     files = [folder / "ibnetdiscover.topo.gz", folder / "opensm-lfts.dump.gz"]
-    alone = silvan.fabric_check(files)
+    alone = silvan.fabric.check(files)
     assert (verdict(alone), alone["lanes"]) == (one, None)
-    report = silvan.fabric_check(folder)
+    report = silvan.fabric.check(folder)
     assert verdict(report) == many
     assert report["pairs_unroutable"] == report["lanes"]["discarded"] == 0
     assert any(lane["in_circles"] for lane in report["lanes"]["lanes"]) == (many == "loop")
@@ -55,12 +55,12 @@ def test_ibdmchk_reads_what_is_written_and_agrees(name, engine, one, many, tmp_p
         assert ("Found credit loop" in done.stdout) != ("no credit loops found" in done.stdout), done.stdout
         return "loop" if "Found credit loop" in done.stdout else "free"
 
-    files = silvan.fabric_ibdmchk(LANES / name / engine)
+    files = silvan.fabric.ibdmchk(LANES / name / engine)
     for file, text in files.items():
         (tmp_path / file).write_text(text)
     assert (run(), run("-c", "path-sl.txt", "-d", "sl2vl.txt")) == (one, many)
-    again = silvan.fabric_check(tmp_path)
-    ours = silvan.fabric_check(LANES / name / engine)
+    again = silvan.fabric.check(tmp_path)
+    ours = silvan.fabric.check(LANES / name / engine)
     for key in ("hops", "all_to_all", "deadlock", "lanes"):
         assert again[key] == ours[key], key
 
@@ -70,7 +70,7 @@ def test_all_kinds_of_files_say_the_same_of_a_fabric():
     lanes = [folder / "opensm-sl2vl.dump.gz", folder / "path-sl.txt.gz"]
     told = ("used", "ignored", "topology")
     reports = [
-        silvan.fabric_check([folder / wiring, folder / tables, *lanes])
+        silvan.fabric.check([folder / wiring, folder / tables, *lanes])
         for wiring in ("ibnetdiscover.topo.gz", "opensm-subnet.lst.gz", "iblinkinfo.txt.gz")
         for tables in ("opensm-lfts.dump.gz", "opensm.fdbs.gz", "dump_fts.lft.gz")
     ]
@@ -91,7 +91,7 @@ def test_the_command_says_lanes_and_files(tmp_path):
     }  # fmt: skip
     again = command("fabric", "check", LANES / "ring-6" / "lash", "--ibdmchk", tmp_path / "out")
     assert again.returncode == 2
-    assert "is there already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 def test_a_circle_over_lanes_is_named_with_them():

@@ -10,13 +10,13 @@ import tomllib
 import silvan
 from conftest import FABRICS, ROOT, command
 from silvan import _opensm
-from silvan.fabric_study import entry, load, routes
+from silvan.fabric.studies import files, load, routes
 
 TESTBED = FABRICS / "sw2-h7" / "minhop"
 
 
 def routed(*names):
-    return routes.read(silvan.fabric_ibdmchk(FABRICS.joinpath(*names)))
+    return routes.read(silvan.fabric.ibdmchk(FABRICS.joinpath(*names)))
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_all_to_all_loads_links_as_the_check_of_the_fabric_says(names):
     demand = np.ones((len(found.hosts),) * 2)
     np.fill_diagonal(demand, 0.0)
     flows = found.load(demand)
-    checked = silvan.fabric_check(FABRICS.joinpath(*names))["all_to_all"]
+    checked = silvan.fabric.check(FABRICS.joinpath(*names))["all_to_all"]
     inner = flows[found.inner]
     assert (len(inner), inner.min(), inner.max()) == (checked["links"], checked["min"], checked["max"])
     assert inner.mean() == pytest.approx(checked["mean"])
@@ -168,9 +168,9 @@ def test_named_hosts_are_the_hotspots(tmp_path):
 def test_nothing_that_no_study_wrote_is_overwritten(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(silvan.SilvanError, match="not the folder of a fabric study"):
-        entry.refuse_foreign(tmp_path)
+        files.refuse_foreign(tmp_path)
     (tmp_path / "site.toml").write_text("# mine too\n")
     with pytest.raises(silvan.SilvanError, match="not the folder of a fabric study"):
-        entry.refuse_foreign(tmp_path)
+        files.refuse_foreign(tmp_path)
     with pytest.raises(silvan.SilvanError, match="exists and is not a folder"):
-        entry.refuse_foreign(tmp_path / "notes.txt")
+        files.refuse_foreign(tmp_path / "notes.txt")

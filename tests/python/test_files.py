@@ -99,7 +99,7 @@ def test_a_run_is_replaced_only_if_nothing_else_is_with_it(result, tmp_path, nam
     stranger.write_text("precious")
     before = contents(folder)
     shown = name if name.startswith("figures") else name.split("/", 1)[0]
-    with pytest.raises(silvan.ResultError, match=rf"holds what no run writes: {shown}; choose another"):
+    with pytest.raises(silvan.ResultError, match=rf"files that no run writes: {shown}; choose another"):
         result.save(folder)
     assert contents(folder) == before
 
@@ -109,7 +109,7 @@ def test_the_folder_one_is_in_is_not_replaced(small, tmp_path):
     assert invoke("run", small, "--out", folder).exit_code == 0
     for out in (".", folder, ".."):
         done = command("run", small, "--out", out, cwd=folder)
-        assert "is the folder you are in, or one above" in done.stderr
+        assert "is the current folder or one above it" in done.stderr
     assert (folder / "provenance.json").is_file()
 
 
@@ -120,7 +120,7 @@ def test_links_are_not_followed_into_what_is_not_ours(result, tmp_path):
     elsewhere.mkdir()
     (elsewhere / "throughput.png").write_text("precious")
     (folder / "figures").symlink_to(elsewhere)
-    with pytest.raises(silvan.ResultError, match="holds what no run writes: figures"):
+    with pytest.raises(silvan.ResultError, match="contains files that no run writes: figures"):
         result.save(folder)
     assert (elsewhere / "throughput.png").read_text() == "precious"
 
@@ -135,7 +135,7 @@ def test_what_comes_in_between_stays(result, tmp_path, monkeypatch):
         (folder / "note.txt").write_text("precious")
 
     monkeypatch.setattr(_folder, "_write_files", slow)
-    with pytest.raises(silvan.ResultError, match=r"run: is not replaced, since it holds .* note\.txt"):
+    with pytest.raises(silvan.ResultError, match=r"run: is not replaced, since it contains .* note\.txt"):
         result.save(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert (folder / "note.txt").read_text() == "precious"
@@ -167,7 +167,7 @@ def test_the_demonstration_replaces_only_its_own(result, tmp_path, monkeypatch):
         demo.run(None, out, never)
     shutil.rmtree(out / "cc-on")
     (out / "comparison.svg").write_text("precious")
-    with pytest.raises(FileExistsError, match="not of an earlier demonstration"):
+    with pytest.raises(FileExistsError, match="was not written by an earlier demo"):
         demo.run(None, out, never)
     assert contents(out) == {"comparison.svg": b"precious"}
 
@@ -304,7 +304,7 @@ def test_files_that_a_scenario_names_are_not_waited_for(tmp_path):
     with pytest.raises(silvan.SweepError, match="odd: cannot be read: not a regular file"):
         silvan.sweep(scenario, executor="threads", store=tmp_path / "runs")
     scenario = scenario.with_overrides({"routing.file": '"o\\u0000d"'})
-    with pytest.raises(silvan.SweepError, match="cannot be read: no file has a NUL character in its name"):
+    with pytest.raises(silvan.SweepError, match="cannot be read: a file name cannot contain a NUL character"):
         silvan.sweep(scenario, executor="threads", store=tmp_path / "runs")
 
 
@@ -404,7 +404,7 @@ def test_one_changed_byte_is_seen(result, tmp_path):
     content = bytearray((folder / "flows.parquet").read_bytes())
     content[len(content) // 2] ^= 0x55
     (folder / "flows.parquet").write_bytes(content)
-    with pytest.raises(silvan.ResultError, match=r"flows\.parquet: not as it was written"):
+    with pytest.raises(silvan.ResultError, match=r"flows\.parquet: changed since it was written"):
         silvan.load(folder)
 
 
@@ -443,7 +443,7 @@ def test_a_damaged_run_that_holds_more_than_a_run_is_left_alone(scenario, tmp_pa
     folder = store.run(scenario).folder
     damage(folder, "an empty summary")
     (folder / "note.txt").write_text("precious")
-    with pytest.raises(silvan.ResultError, match=r"damaged, and .*holds what no run writes: note\.txt"):
+    with pytest.raises(silvan.ResultError, match=r"damaged, and .*files that no run writes: note\.txt"):
         store.run(scenario)
     assert (folder / "note.txt").read_text() == "precious"
 

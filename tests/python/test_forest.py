@@ -333,7 +333,7 @@ def test_a_moment_as_rows_and_as_a_graph(small):
     )
     assert graph.nodes["S2:2->H5"]["queued_bytes"] == links["S2:2->H5"].queued_bytes > 0
     assert forest.at(0.05e6) == ()
-    with pytest.raises(ValueError, match="not a time of the run, which ends at 3000000 ns"):
+    with pytest.raises(ValueError, match="not a time of the run, which ends at 3 ms"):
         forest.at(4e6)
     with pytest.raises(KeyError, match="no tree 9; there are 1"):
         forest[9]

@@ -99,11 +99,11 @@ def test_an_mp4_where_ffmpeg_is(runs, tmp_path):
 
 
 def test_what_cannot_be_drawn_is_told(runs, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match=r"a moving picture is a \.gif or \.mp4"):
+    with pytest.raises(ValueError, match=r"an animation is a \.gif or \.mp4"):
         forest_figures.animate(runs, tmp_path / "forest.png")
     with pytest.raises(ValueError, match=r"not in runs of 2\.5e\+06 ns"):
         forest_figures.animate(runs, tmp_path / "forest.gif", span_ns=(0, 3e6))
-    with pytest.raises(ValueError, match="a picture needs a run"):
+    with pytest.raises(ValueError, match="an image needs at least one run"):
         forest_figures.still([])
     with pytest.raises(ValueError, match="1 titles for 2 runs"):
         forest_figures.still(runs, titles=["one"])
@@ -148,7 +148,7 @@ def test_the_command_tells_what_is_wrong(folders, tmp_path):
         ((folders[0], "--forest", "9 s"), "is not a time of the run"),
         ((bare, "--forest", "busiest"), "measure.forest = false"),
         ((folders[0], "--forest", "1 ms", "--title", "a", "--title", "b"), "2 titles for 1 runs"),
-        ((folders[0], "--animate", "a.webp"), "a moving picture is a .gif or .mp4"),
+        ((folders[0], "--animate", "a.webp"), "an animation is a .gif or .mp4"),
     ):
         done = command("plot", *arguments, cwd=tmp_path)
         assert done.returncode == 2, arguments

@@ -60,7 +60,7 @@ def test_two_jobs_that_share_links_are_told_where_and_with_whom(together):
     for name in ("exchange", "ring"):
         job = next(row for row in together.scenario.check()["jobs"] if row["job"] == name)
         pattern = "all-to-all" if name == "exchange" else "all-reduce=ring"
-        told = silvan.fabric_collide(
+        told = silvan.fabric.collide(
             SCENARIOS / "two-jobs.toml", pattern=pattern, hosts=job["hosts"], top=999
         )
         used[name] = {link["link"] for link in told["now"]["links"]}

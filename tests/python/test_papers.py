@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from silvan.fairness import jain
-from silvan.papers import PapersError, RunData, find_papers, list_experiments, run_experiments, runner
+from silvan.papers import PapersError, RunData, common, find_papers, list_experiments, run_experiments, runner
 from silvan.papers.catalogue import Published, load_module
 from silvan.papers.data import settling_s, smoothed
-from silvan.papers.rows import counts, marks
+from silvan.papers.rows import counts, expected_text, marks
 
-ROW_KEYS = ["id", "quantity", "unit", "published", "simulated", "ratio", "tolerance", "verdict", "assumption"]
+ROW_KEYS = ["id", "quantity", "unit", "published", "expected", "provenance", "kind", "simulated", "ratio"]
+ROW_KEYS += ["tolerance", "verdict", "source", "assumption"]
 
 PUBLISHED = """
 title = "A test"
@@ -96,7 +97,7 @@ def test_the_order_of_ids_is_that_of_numbers() -> None:
 
 def test_rows_set_published_beside_simulated(papers: Path) -> None:
     rows = run_experiments(["x1"], seeds=1)
-    assert [list(row) for row in rows] == [ROW_KEYS, [*ROW_KEYS, "reason"], ROW_KEYS]
+    assert [list(row) for row in rows] == [ROW_KEYS, [*ROW_KEYS, "reason"], [*ROW_KEYS, "margin"]]
     assert [row["verdict"] for row in rows] == ["met", "missed", "met"]
     assert rows[0]["ratio"] == pytest.approx(0.95)
     assert rows[1]["reason"] == "The paper's switch differs."
@@ -174,8 +175,74 @@ def test_full_runs_have_five_seeds_quick_ones_one_and_what_is_deterministic_one(
 def test_an_interval_that_straddles_a_bound_leaves_a_row_open(
     tolerance: float | str, simulated: float, interval: float, verdict: str
 ) -> None:
-    row = Published("k", "q", "1", 10.0, tolerance, tolerance, "", "", "", "", "", False)
-    assert row.verdict(simulated, interval) == verdict
+    assert _expected(10.0, tolerance).verdict(simulated, interval) == verdict
+
+
+def _expected(number: float, tolerance: float | str, unit: str = "1") -> Published:
+    return Published("k", "q", unit, number, "read", tolerance, tolerance, *[""] * 5, *[False] * 3, "")
+
+
+@pytest.mark.parametrize(
+    ("number", "tolerance", "unit", "kind"),
+    [
+        (1.0, "at least", "1", "ordering"),
+        (1.0, "at most", "1", "ordering"),
+        (1.0, "at most", "s", "bound"),
+        (0.9, "at least", "1", "bound"),
+        (1.0, 0.1, "1", "two-sided"),
+        (1.0, "shown", "1", "shown"),
+    ],
+)
+def test_a_ratio_held_against_one_is_an_ordering(
+    number: float, tolerance: float | str, unit: str, kind: str
+) -> None:
+    assert _expected(number, tolerance, unit).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "simulated", "margin"),
+    [
+        ("at least", 5.0, 2.5),
+        ("at most", 1.0, 2.0),
+        ("at most", 4.0, 0.5),
+        (0.1, 2.0, None),
+        ("at most", 0.0, None),
+    ],
+)
+def test_a_margin_is_the_factor_by_which_a_bound_is_cleared(
+    tolerance: float | str, simulated: float, margin: float | None
+) -> None:
+    assert _expected(2.0, tolerance).margin(simulated) == margin
+
+
+def test_a_met_bound_with_a_margin_above_two_is_weak(papers: Path) -> None:
+    path = papers / "X1" / "experiment.py"
+    for bound, weak in ((0.99 * 1.9, False), (0.99 * 2.1, True), (0.99 / 2.1, False)):
+        path.write_text(CODE.replace('"bound": 0.99', f'"bound": {bound}'))
+        row = run_experiments(["X1"], seeds=1)[2]
+        assert row["margin"] == pytest.approx(bound / 0.99)
+        assert ("weak" in row) == weak
+
+
+@pytest.mark.parametrize("provenance", ["read", "derived", "assumed"])
+def test_only_printed_numbers_are_published(papers: Path, provenance: str) -> None:
+    path = papers / "X1" / "published.toml"
+    path.write_text(PUBLISHED.replace("published = 10.0", f'{provenance} = 10.0\nbasis = "Ten or so."', 1))
+    first, second, _ = run_experiments(["X1"], seeds=1)
+    assert (first["published"], first["expected"], first["provenance"]) == (None, 10.0, provenance)
+    assert (second["published"], second["expected"], second["provenance"]) == (10.0, 10.0, "published")
+    assert expected_text(first) == f"10 ({provenance})"
+    assert expected_text(second) == "10"
+
+
+def test_rows_share_texts(papers: Path) -> None:
+    text = PUBLISHED.replace('reason = "The paper\'s switch differs."', 'reason = "@switch"')
+    path = papers / "X1" / "published.toml"
+    path.write_text(text.replace("\n[[row]]", '\n[texts]\nswitch = "Another switch."\n\n[[row]]', 1))
+    assert run_experiments(["X1"], seeds=1)[1]["reason"] == "Another switch."
+    path.write_text(text)
+    with pytest.raises(PapersError, match=r"row 2: reason = .@switch.: there is no texts\.switch"):
+        run_experiments(["X1"], seeds=1)
 
 
 def test_rows_say_what_they_are(papers: Path) -> None:
@@ -214,7 +281,10 @@ def test_what_only_a_plot_needs_is_run_once_and_only_for_it(papers: Path, tmp_pa
         ("tolerance = 0.1", "tolerance = 10", "row 1: tolerance = 10: must be 0 to 1"),
         ('tolerance = "at least"', 'tolerance = "about"', "row 3: tolerance = 'about': must be 0 to 1"),
         ('unit = "Gbit/s"', 'units = "Gbit/s"', "row 1: unknown key `units`"),
-        ("published = 10.0", "", "row 1: `published` is missing"),
+        ("published = 10.0", "", "row 1: exactly one of published, read, derived, assumed must give"),
+        ("published = 10.0", "published = 10.0\nread = 9", "row 1: exactly one of"),
+        ("published = 10.0", "published = true", "row 1: published = True: must be a number"),
+        ("published = 10.0", "read = 10.0", "row 1: `basis` must say what the number that is read stands"),
         ('key = "far"', 'key = "close"', "two rows have the same key"),
         ('title = "A test"', "", "`title` is missing"),
     ],
@@ -229,6 +299,28 @@ def test_data_and_code_must_fit(papers: Path) -> None:
     (papers / "X1" / "experiment.py").write_text(CODE.replace('"bound"', '"bond"'))
     with pytest.raises(PapersError, match="not computed: bound; not published: bond"):
         run_experiments(["X1"])
+
+
+def test_code_of_several_experiments_is_imported_once(papers: Path) -> None:
+    text = (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Pair:\n    least: float\n    most: float\n"
+    )
+    (papers / "common" / "pairs.py").write_text(text)
+    pairs = common("pairs")
+    assert pairs.Pair(1, 2).most == 2
+    assert common("pairs") is pairs
+    with pytest.raises(PapersError, match=r"others\.py: no such Python file"):
+        common("others")
+
+
+def test_code_that_fails_to_import_can_be_corrected(papers: Path) -> None:
+    path = papers / "common" / "broken.py"
+    path.write_text("VALUE = 1 / 0\n")
+    with pytest.raises(ZeroDivisionError):
+        common("broken")
+    path.write_text("VALUE = 12345\n")
+    assert common("broken").VALUE == 12345
 
 
 def test_a_wrong_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,11 @@ import pytest
 
 import silvan
 from silvan._statistics import half_width
-from silvan.papers import RunData, find_papers, forest, list_experiments, run_experiments, runner
+from silvan.papers import RunData, common, find_papers, list_experiments, run_experiments, runner
 from silvan.papers.data import Results
 from silvan.papers.rows import rows_of
+
+forest = common("forest")
 
 
 def scenario(**overrides: Any) -> silvan.Scenario:

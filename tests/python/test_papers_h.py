@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import silvan
-from silvan.papers import RunData, find_papers, hybrid, list_experiments, run_experiments, runner
+from silvan.papers import RunData, common, find_papers, list_experiments, run_experiments, runner
 from silvan.papers.data import Results
+
+hybrid = common("hybrid")
 
 EXPERIMENTS = [f"H{n}" for n in range(1, 8)]
 

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import silvan
-from silvan.papers import RunData, find_papers, list_experiments, mvcm, run_experiments, runner
+from silvan.papers import RunData, common, find_papers, list_experiments, run_experiments, runner
 from silvan.papers.data import Results
+
+mvcm = common("mvcm")
 
 EXPERIMENTS = ["A6", "M1", "M2", "M3", "M4", "M5", "M6", "M8"]
 PER_INTERVAL = 50
@@ -193,3 +195,32 @@ def test_mvcm_spares_cold_flows() -> None:
 def test_larger_static_windows_let_more_into_the_tree() -> None:
     one, five = (_simulated(mvcm.static_window(packets)) for packets in (1, 5))
     assert mvcm.cold_mean(one, SHORT) < 0.8 * mvcm.cold_mean(five, SHORT)
+
+
+def test_near_saturation_is_the_largest_load_of_which_nearly_all_is_accepted(tmp_path: Path) -> None:
+    (experiment,) = (e for e in list_experiments() if e.id == "M9")
+    hosts = 512
+    runs = {}
+    for load, accepted in ((1.6, 1.0), (2.0, 1.0), (2.4, 0.99), (2.8, 0.8)):
+        rate = accepted * load / 4
+        links = {
+            "time_ns": np.array([10_000, 40_000, 40_000, 40_000]),
+            "link": np.array(["S1.1:1->S2.1", "S1.1:1->S2.1", "H1->S1.1", "S1.1:2->H1"], dtype=object),
+            # What is before the warm-up, or in the buffer of a host, does not count.
+            "downstream_bytes": np.array([1024, 256 * load, 512 * load, 1024]),
+            "queued_bytes": np.array([1024, 102.4, 1024, 307.2]),
+        }
+        summary = {
+            "throughput_gbit_s": rate * hosts * 8 * mvcm.PAYLOAD / mvcm.PACKET,
+            "latency": [{"class": "cold", "since": "injection", "mean_ns": 500.0}],
+        }
+        runs[f"{load:g}"] = RunData(summary=summary, tables={"links": links})
+    results = Results(runs, False)
+    numbers = experiment.code.compare(results)
+    assert numbers["input"] == pytest.approx(37.5 * 2.4)
+    assert numbers["output"] == pytest.approx(20)
+    packets_per_cycle = 0.99 * 2.4 / 4 / 278
+    assert numbers["outstanding"] == pytest.approx(packets_per_cycle * (500 + 22 + 27))
+    assert numbers["above_formula"] == pytest.approx(numbers["outstanding"] / 1.28)
+    experiment.code.plot(results, tmp_path)
+    assert (tmp_path / "M9.png").stat().st_size > 5_000

@@ -15,7 +15,7 @@ from silvan.papers.catalogue import choose
 
 def test_exact_laws_hold_over_two_processes(tmp_path: Path) -> None:
     rows = run_experiments(["A1", "A4", "A5"], quick=True, jobs=2, out=tmp_path)
-    assert len(rows) == 43
+    assert len(rows) == 47
     assert [row["quantity"] for row in rows if row["verdict"] != "met"] == []
     assert (tmp_path / "A4" / "A4.png").stat().st_size > 10_000
     runs = json.loads((tmp_path / "A5" / "runs.json").read_text())

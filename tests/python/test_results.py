@@ -25,7 +25,7 @@ def test_a_run_gives_summary_account_and_tables(result):
     )
     assert result.account
     assert {"flows", "hosts", "links", "latency"} <= set(result.tables)
-    with pytest.raises(KeyError, match="no table `flow`; there are"):
+    with pytest.raises(KeyError, match="no table `flow`; did you mean `flows`\\? there are"):
         result.table("flow")
 
 
@@ -49,7 +49,7 @@ def test_the_same_seed_gives_the_same_result(result):
 
 
 def test_numbers_are_read_in_place(result):
-    numbers = result.columns("flows")["received_bytes"]
+    numbers = result.coded("flows")["received_bytes"]
     assert np.shares_memory(numbers, result.numpy("flows")["received_bytes"])
     assert not result.numpy("flows")["received_bytes"].flags.owndata
     with pytest.raises(ValueError, match="read-only"):

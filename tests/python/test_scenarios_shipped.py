@@ -40,7 +40,7 @@ def test_a_copy_replaces_nothing(tmp_path):
     (tmp_path / "routes-512.toml").write_text("mine")
     done = command("scenarios", "copy", "routes-and-control", cwd=tmp_path)
     assert done.returncode == 1
-    assert "routes-512.toml: is there already" in done.stderr
+    assert "routes-512.toml: already exists" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["routes-512.toml"]
     (tmp_path / "testbed.toml").symlink_to(tmp_path / "nowhere")
     with pytest.raises(FileExistsError, match=r"testbed\.toml"):
@@ -59,5 +59,5 @@ def test_an_unknown_name_is_told_near_ones():
 
 def test_a_broken_package_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(scenarios, "_SHIPPED", tmp_path)
-    with pytest.raises(silvan.SilvanError, match="scenarios: no folder; this package is not whole"):
+    with pytest.raises(silvan.SilvanError, match="scenarios: no such folder; the package is incomplete"):
         scenarios.listed()

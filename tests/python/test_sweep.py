@@ -111,7 +111,7 @@ def until_in_the_middle(process: "subprocess.Popen[str]", store: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [2, 3])
 def test_the_number_of_processes_changes_no_byte(study, reference, tmp_path, jobs):
-    done = command("sweep", study, "--out", tmp_path, "--jobs", jobs)
+    done = command("sweep", study, "--out", tmp_path, "--jobs", jobs, "--executor", "processes")
     assert (tmp_path / "table.parquet").read_bytes() == reference[0]
     assert done.stdout == reference[1]
     assert f"{RUNS} runs simulated, 0 found" in done.stderr
@@ -140,7 +140,7 @@ def test_killed_in_the_middle_nothing_is_lost_or_done_twice(study, reference, tm
 
 
 def test_workers_go_when_only_their_parent_is_killed(study, tmp_path):
-    process = begin(study, tmp_path)
+    process = begin(study, tmp_path, "--executor", "processes")
     until_in_the_middle(process, tmp_path / "runs")
     children = psutil.Process(process.pid).children(recursive=True)
     assert len(children) >= 2
@@ -150,20 +150,21 @@ def test_workers_go_when_only_their_parent_is_killed(study, tmp_path):
     assert not alive
 
 
-def test_ctrl_c_keeps_what_is_finished(study, tmp_path):
-    process = begin(study, tmp_path)
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_ctrl_c_keeps_what_is_finished(study, tmp_path, executor):
+    process = begin(study, tmp_path, "--executor", executor)
     until_in_the_middle(process, tmp_path / "runs")
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert out == ""
-    assert f" of {RUNS} runs are done and kept; the same command goes on from there" in err
+    assert f" of {RUNS} runs are done and kept; repeat the command to continue" in err
     assert "Traceback" not in err
     assert 3 <= len(folders(tmp_path / "runs")) < RUNS
 
 
 def test_a_worker_that_dies_takes_no_run_with_it(study, reference, tmp_path):
-    process = begin(study, tmp_path)
+    process = begin(study, tmp_path, "--executor", "processes")
     until_in_the_middle(process, tmp_path / "runs")
     children = psutil.Process(process.pid).children(recursive=True)
     workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
@@ -340,7 +341,7 @@ def test_a_cube_needs_xarray(scenario, tmp_path, monkeypatch):
 
 def test_executors_that_do_not_exist(scenario, tmp_path):
     with pytest.raises(
-        silvan.SweepError, match="executor `pbs` is not one of processes, threads, slurm, dask"
+        silvan.SweepError, match="executor `pbs` is not one of threads, processes, slurm, dask"
     ):
         silvan.sweep(scenario, AXES, executor="pbs", store=tmp_path)
     with pytest.raises(silvan.SweepError, match="cluster `lsf` is not one of slurm, local"):
@@ -349,7 +350,7 @@ def test_executors_that_do_not_exist(scenario, tmp_path):
 
 @pytest.mark.skipif(shutil.which("srun") is not None, reason="there is a Slurm here")
 def test_a_machine_without_slurm(scenario, tmp_path):
-    with pytest.raises(silvan.SweepError, match="no Slurm here: "):
+    with pytest.raises(silvan.SweepError, match="Slurm is not available: "):
         silvan.sweep(scenario, AXES, executor="slurm", store=tmp_path)
 
 
@@ -360,7 +361,7 @@ def test_a_worker_of_another_build_refuses(scenario, tmp_path, monkeypatch):
 
     monkeypatch.setattr(executors, "perform", other)
     got = swept(scenario, tmp_path, {"congestion.mechanism": ["none"]})
-    assert "this worker has another build of Silvan (0123) than whoever sent the run" in str(got.failures[0])
+    assert "this worker has another build of Silvan (0123) than the sender of the run" in str(got.failures[0])
 
 
 def test_addresses(scenario, monkeypatch):

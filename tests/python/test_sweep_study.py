@@ -289,9 +289,9 @@ def test_reductions_go_along_the_last_axis(name):
         ({"summary": "flows.F9.x"}, "measure `m`: the summary has no `flows.F9`; there are F1, F2, F3"),
         (
             {"summary": "flows.F1"},
-            "measure `m`: `flows.F1` of the summary is not a number; go on with one of f",
+            "measure `m`: `flows.F1` of the summary is not a number; continue with one of f",
         ),
-        ({"summary": "latency.F1"}, "go on with one of generation, injection"),
+        ({"summary": "latency.F1"}, "continue with one of generation, injection"),
         (
             {"table": "flows", "column": "rate"},
             "measure `m`: `flows` has no column `rate`; there are received_gbit_s, sent_gbit_s, rec",
@@ -302,7 +302,7 @@ def test_reductions_go_along_the_last_axis(name):
         ),
         (
             {"table": "flows", "column": "ccti", "start": "1 s"},
-            "measure `m`: no sampling interval lies between 1 s and 0.003 s",
+            "measure `m`: no sampling interval is between 1 s and 0.003 s",
         ),
     ],
 )

@@ -157,7 +157,7 @@ def test_the_command_converts_and_generates(tmp_path: Path, ping_pong: Path) -> 
                    "--algorithm", "all-to-all=bruck")  # fmt: skip
     assert "all-to-all by bruck" in told
     assert "is not NAME=VALUE" in command("generate", "fft", str(out), "--set", "ranks", status=2)
-    assert "is no number" in command("generate", "fft", str(out), "--set", "ranks=many", status=2)
+    assert "is not a number" in command("generate", "fft", str(out), "--set", "ranks=many", status=2)
 
 
 def event(kind: str, time: int, **fields: Any) -> Any:
@@ -250,15 +250,18 @@ def test_what_otf2_has_and_is_not_read_is_told(tmp_path: Path) -> None:
     for what, message in (
         (
             event("MpiCollectiveEnd", 1, collective_op="CollectiveOp.ALLTOALLV", **done),
-            "ALLTOALLV is not read",
+            "ALLTOALLV is not supported",
         ),
-        (event("MpiSend", 1, receiver=0, communicator="self", msg_length=1, msg_tag=1), "ranks are not told"),
+        (
+            event("MpiSend", 1, receiver=0, communicator="self", msg_length=1, msg_tag=1),
+            "ranks are not recorded",
+        ),
     ):
         with pytest.raises(silvan.TraceError, match=message):
             calls_of([("at 0", what)])
-    with pytest.raises(silvan.TraceError, match="which is no rank, communicates"):
+    with pytest.raises(silvan.TraceError, match="which is not a rank, communicates"):
         calls_of([(type("Location", (), {"name": "GPU"})(), event("MpiRecv", 1))])
-    with pytest.raises(silvan.TraceError, match=r"pip install 'silvan\[otf2\]'|there is no such file"):
+    with pytest.raises(silvan.TraceError, match=r"pip install 'silvan\[otf2\]'|no such file"):
         _otf2.write(tmp_path / "none.otf2", StringIO())
 
 

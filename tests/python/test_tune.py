@@ -118,7 +118,7 @@ def test_a_pareto_front_has_nothing_that_another_beats(small, tmp_path):
     for trial in chosen:
         own = outcome._parts(result.tuning, trial)
         assert not any(all(a > b for a, b in zip(other, own, strict=True)) for other in parts)
-    assert "Settings of which none is better in everything" in (tmp_path / "out" / "account.md").read_text()
+    assert "## Pareto front" in (tmp_path / "out" / "account.md").read_text()
 
 
 def test_a_measure_of_ones_own_is_tuned(small, tmp_path):
@@ -297,7 +297,7 @@ def test_what_is_kept_in_traffic_that_the_search_did_not_see(small, tmp_path):
             ratios.append(values[0] / values[1])
         assert one.score.ratio == pytest.approx((ratios[0] * ratios[1]) ** 0.5)
     account = (tmp_path / "out" / "account.md").read_text()
-    assert "## On traffic that the search did not see" in account
+    assert "## On unseen traffic" in account
     assert (tmp_path / "out" / "figures" / "unseen.png").stat().st_size > 5000
     numbers = json.loads((tmp_path / "out" / "tune.json").read_text())
     assert [one["traffic"] for one in numbers["unseen"]] == ["late", "slow"]

@@ -7,7 +7,7 @@ import pytest
 
 import silvan
 from conftest import FABRICS, command
-from silvan.fabric_study import load
+from silvan.fabric.studies import load
 from silvan.tuning import presets
 from silvan.tuning.problem import Tuning
 
@@ -189,8 +189,8 @@ def test_nothing_that_no_tuning_wrote_is_overwritten(small, tmp_path):
     [
         ({"hot_share": 2.0}, r"--contributors = 2: must be a share"),
         ({"hot_share": float("nan")}, "must be a share"),
-        ({"hot_share": 0.0}, "contributors must be there"),
-        ({"hot_share": 0.9, "storage_share": 0.1}, "both at most 0.95"),
+        ({"hot_share": 0.0}, "the first must be above 0"),
+        ({"hot_share": 0.9, "storage_share": 0.1}, "the sum at most 0.95"),
         ({"background": 0.0}, "--background = 0: must be a share of the link"),
         ({"hotspots": 1, "names": ("h1",)}, "give a number or names"),
         ({"names": ("h1", "h1")}, "a host is named twice"),

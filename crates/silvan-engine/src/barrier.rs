@@ -1,13 +1,29 @@
 //! A barrier for threads that work in steps: no thread starts a step before all threads have finished the
 //! previous one.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::PoisonError;
+#[cfg(not(all(test, feature = "loom")))]
+use std::sync::{
+    Condvar, Mutex,
+    atomic::{AtomicBool, AtomicUsize, Ordering, fence},
+};
+use std::time::{Duration, Instant};
 
-/// Number of times that a thread polls the counter before it yields, if each thread has its own core.
+#[cfg(all(test, feature = "loom"))]
+use loom::sync::{
+    Condvar, Mutex,
+    atomic::{AtomicBool, AtomicUsize, Ordering, fence},
+};
+
+/// Number of times that a thread polls the step before it yields, if each thread has its own core.
 const SPINS: u32 = 1 << 12;
+/// How long a thread keeps reading the step before it sleeps. Steps usually take less. Where other processes use the
+/// cores, a thread that keeps asking is scheduled in turn with them, while a thread that is woken is scheduled soon.
+const AWAKE: Duration = Duration::from_micros(100);
 
-/// A barrier. Steps take microseconds, so threads poll instead of sleeping; if there are more threads than
-/// cores, they yield.
+/// A barrier.
+///
+/// Steps take microseconds, so a thread first reads the step again and again, and sleeps only if that takes long.
 #[derive(Debug)]
 pub struct Barrier {
     threads: usize,
@@ -15,6 +31,10 @@ pub struct Barrier {
     step: AtomicUsize,
     is_broken: AtomicBool,
     spins: u32,
+    /// Threads that sleep or are about to.
+    sleepers: AtomicUsize,
+    lock: Mutex<()>,
+    wakes: Condvar,
 }
 
 /// One of the threads has panicked, so the others must not wait for it.
@@ -25,11 +45,18 @@ impl Barrier {
     /// Creates a barrier for a number of threads.
     #[must_use]
     pub fn new(threads: usize) -> Self {
-        let (arrived, step) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        // Without a core for each thread, spinning threads would slow down the others.
-        let spins = if threads <= cores { SPINS } else { 0 };
-        Self { threads, arrived, step, is_broken: AtomicBool::new(false), spins }
+        Self {
+            threads,
+            arrived: AtomicUsize::new(0),
+            step: AtomicUsize::new(0),
+            is_broken: AtomicBool::new(false),
+            // Without a core for each thread, one that spins keeps the others from working.
+            spins: if threads <= cores { SPINS } else { 0 },
+            sleepers: AtomicUsize::new(0),
+            lock: Mutex::new(()),
+            wakes: Condvar::new(),
+        }
     }
 
     /// Waits until all threads have arrived. All memory writes before the call are visible to all threads
@@ -42,17 +69,11 @@ impl Barrier {
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.store(0, Ordering::Relaxed);
             self.step.store(step.wrapping_add(1), Ordering::Release);
-        } else {
-            let mut polls = 0u32;
-            while self.step.load(Ordering::Acquire) == step {
-                if self.is_broken.load(Ordering::Relaxed) {
-                    return Err(Broken);
-                }
-                polls = polls.saturating_add(1);
-                if polls < self.spins { std::hint::spin_loop() } else { std::thread::yield_now() }
-            }
+            self.wake_all();
+        } else if !self.stay_awake(step) {
+            self.sleep(step);
         }
-        if self.is_broken.load(Ordering::Relaxed) { Err(Broken) } else { Ok(()) }
+        if self.is_broken.load(Ordering::Acquire) { Err(Broken) } else { Ok(()) }
     }
 
     /// Breaks the barrier if this thread panics before the guard is dropped.
@@ -62,15 +83,67 @@ impl Barrier {
         impl Drop for Guard<'_> {
             fn drop(&mut self) {
                 if std::thread::panicking() {
-                    self.0.is_broken.store(true, Ordering::Relaxed);
+                    self.0.give_up();
                 }
             }
         }
         Guard(self)
     }
+
+    fn give_up(&self) {
+        self.is_broken.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    fn is_over(&self, step: usize) -> bool {
+        self.step.load(Ordering::Acquire) != step || self.is_broken.load(Ordering::Acquire)
+    }
+
+    /// Waits without sleeping. True once the step is over, false if that takes too long.
+    fn stay_awake(&self, step: usize) -> bool {
+        // A model checker cannot explore a loop without an end, and time does not pass in it.
+        if cfg!(all(test, feature = "loom")) {
+            return self.is_over(step);
+        }
+        for _ in 0..self.spins {
+            if self.is_over(step) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        let began = Instant::now();
+        while !self.is_over(step) {
+            if began.elapsed() > AWAKE {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+        true
+    }
+
+    fn sleep(&self, step: usize) {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        // With the fence of `wake_all`: either this thread reads the new step, or the other reads the new sleeper.
+        fence(Ordering::SeqCst);
+        while !self.is_over(step) {
+            lock = self.wakes.wait(lock).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        drop(lock);
+    }
+
+    fn wake_all(&self) {
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            // A thread that has read the old step and does not wait yet holds the lock.
+            drop(self.lock.lock());
+            self.wakes.notify_all();
+        }
+    }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicU32;
@@ -95,7 +168,38 @@ mod tests {
     }
 
     #[test]
-    fn no_thread_waits_for_a_thread_that_panicked() {
+    fn a_thread_that_comes_late_wakes_those_that_sleep() {
+        let barrier = Barrier::new(3);
+        std::thread::scope(|scope| {
+            let early: Vec<_> = (0..2).map(|_| scope.spawn(|| barrier.wait())).collect();
+            while barrier.sleepers.load(Ordering::Relaxed) < 2 {
+                std::thread::yield_now();
+            }
+            assert_eq!(barrier.wait(), Ok(()));
+            assert!(early.into_iter().all(|thread| thread.join().unwrap() == Ok(())));
+        });
+        assert_eq!(barrier.sleepers.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_panic_wakes_threads_that_sleep() {
+        let barrier = Barrier::new(2);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| barrier.wait());
+            while barrier.sleepers.load(Ordering::Relaxed) < 1 {
+                std::thread::yield_now();
+            }
+            let one = scope.spawn(|| {
+                let _guard = barrier.guard();
+                panic!("as an error of the model would");
+            });
+            assert_eq!(other.join().unwrap(), Err(Broken));
+            assert!(one.join().is_err());
+        });
+    }
+
+    #[test]
+    fn a_panic_ends_the_wait_of_the_other_threads() {
         let barrier = Barrier::new(2);
         std::thread::scope(|scope| {
             let one = scope.spawn(|| {
@@ -104,6 +208,75 @@ mod tests {
             });
             assert_eq!(scope.spawn(|| barrier.wait()).join().unwrap(), Err(Broken));
             assert!(one.join().is_err());
+        });
+    }
+}
+
+/// All interleavings of a few threads, with `make loom`.
+#[cfg(all(test, feature = "loom"))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    fn model(check: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        // Errors of synchronization need few preemptions. Without a bound three threads take hours.
+        builder.preemption_bound = Some(3);
+        builder.check(check);
+    }
+
+    /// Has threads write, wait, read what all others wrote, and wait, a number of times.
+    fn in_steps(threads: usize, steps: usize) {
+        model(move || {
+            let barrier = Arc::new(Barrier::new(threads));
+            // Without an order of their own: only the barrier makes one thread see what another wrote.
+            let values: Arc<Vec<_>> = Arc::new((0..threads).map(|_| AtomicUsize::new(0)).collect());
+            let work = move |me: usize, barrier: Arc<Barrier>, values: Arc<Vec<AtomicUsize>>| {
+                for step in 1..=steps {
+                    values[me].store(step, Ordering::Relaxed);
+                    barrier.wait().unwrap();
+                    for value in values.iter() {
+                        assert_eq!(value.load(Ordering::Relaxed), step);
+                    }
+                    if step < steps {
+                        barrier.wait().unwrap();
+                    }
+                }
+            };
+            let others: Vec<_> = (1..threads)
+                .map(|me| {
+                    let (barrier, values) = (Arc::clone(&barrier), Arc::clone(&values));
+                    thread::spawn(move || work(me, barrier, values))
+                })
+                .collect();
+            work(0, Arc::clone(&barrier), values);
+            others.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(barrier.sleepers.load(Ordering::Relaxed), 0);
+        });
+    }
+
+    #[test]
+    fn two_threads_see_what_both_wrote_in_each_step() {
+        in_steps(2, 2);
+    }
+
+    #[test]
+    fn three_threads_see_what_all_wrote() {
+        in_steps(3, 1);
+    }
+
+    #[test]
+    fn a_thread_that_gives_up_ends_the_wait_of_the_others() {
+        model(|| {
+            let barrier = Arc::new(Barrier::new(3));
+            let other = {
+                let barrier = Arc::clone(&barrier);
+                thread::spawn(move || barrier.wait())
+            };
+            barrier.give_up();
+            assert_eq!(barrier.wait(), Err(Broken));
+            assert_eq!(other.join().unwrap(), Err(Broken));
         });
     }
 }

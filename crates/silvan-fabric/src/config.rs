@@ -9,6 +9,7 @@ use silvan_engine::{Bytes, Rate, Time};
 
 use crate::congestion::reaction::Reaction;
 use crate::congestion::{Congestion, Mechanism, Parts};
+pub use crate::packet_format::Packet;
 use crate::queueing::{HostQueues, Memory, Queues};
 use crate::routing;
 use crate::routing::adaptive::Heuristic;
@@ -94,26 +95,6 @@ impl Config {
             )
         };
         single.map(warn).collect()
-    }
-}
-
-/// How messages are divided into packets, and the size of packets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Packet {
-    /// Maximum payload of a packet.
-    pub mtu: Bytes,
-    /// Size of header and trailer of every data packet, in addition to the payload.
-    pub header: Bytes,
-    /// Size of a control packet (congestion notification, acknowledgement) on the wire.
-    pub control: Bytes,
-    /// Unit in which buffer space and credits are counted.
-    pub credit_block: Bytes,
-}
-
-impl Default for Packet {
-    fn default() -> Self {
-        Self { mtu: Bytes(2048), header: Bytes(0), control: Bytes(64), credit_block: Bytes(64) }
     }
 }
 
@@ -454,4 +435,14 @@ impl Default for Measure {
     fn default() -> Self {
         Self { interval: Time::from_us(1000), links: true, hosts: true, classes: true, forest: true }
     }
+}
+
+/// Which scheduler a run has. The results are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// The binned scheduler where the network allows it.
+    #[default]
+    Fastest,
+    /// The event-ordered scheduler.
+    General,
 }

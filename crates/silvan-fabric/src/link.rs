@@ -17,22 +17,21 @@ use crate::port::{Port, Vl};
 
 mod divided;
 mod key;
+mod ledger;
+mod observe;
 mod pause;
 mod returns;
+mod wake;
 
 use divided::Divided;
-use pause::Pauses;
 
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
-pub(crate) use pause::Thresholds;
+pub(crate) use ledger::{Ledger, LedgerView};
+pub(crate) use pause::{Pauses, Thresholds};
 pub(crate) use returns::{Returns, Spills};
 
 /// Index into [`Links::channels`].
 pub(crate) type ChannelId = u32;
-
-/// Of a wake-up's data: the sender has asked for it, and the other bits are the channel; else they are a lane, for
-/// whose credit somebody waits.
-const ASKED: u32 = 1 << 31;
 
 /// What decides whose credit a packet needs: channel, virtual lane and destination.
 pub(crate) type Way = (ChannelId, Vl, u32);
@@ -70,9 +69,9 @@ impl Lane {
     }
 }
 
-/// What many channels have in common.
+/// Rate and delays, which many channels share.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LinkKind {
+pub(crate) struct LinkParameters {
     pub rate: Rate,
     pub pace: BytePace,
     /// Propagation.
@@ -86,7 +85,7 @@ pub(crate) struct LinkKind {
     memo: (u32, Time),
 }
 
-impl LinkKind {
+impl LinkParameters {
     /// The time that a packet takes.
     #[inline(always)]
     pub fn span(&mut self, bytes: u32) -> Time {
@@ -133,9 +132,9 @@ pub(crate) struct ChannelSpec {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Links {
     channels: Vec<Channel>,
-    /// Index into `kinds` per channel.
-    kind_of: Vec<u16>,
-    kinds: Vec<LinkKind>,
+    /// Index into `parameters` per channel.
+    parameters_of: Vec<u16>,
+    parameters: Vec<LinkParameters>,
     lanes: Vec<Lane>,
     /// Per lane, where its sender waits for credit: when that will be back, as far as is known.
     ready: Vec<Time>,
@@ -160,12 +159,12 @@ impl Links {
     /// A sentence, where the links differ in more ways than can be told apart.
     pub fn new(specs: &[ChannelSpec], lane_count: u8) -> Result<Self, String> {
         let lane_count = usize::from(lane_count);
-        let mut kinds: Vec<LinkKind> = Vec::new();
+        let mut parameters: Vec<LinkParameters> = Vec::new();
         let mut known = FxHashMap::default();
-        let mut kind_of = Vec::with_capacity(specs.len());
+        let mut parameters_of = Vec::with_capacity(specs.len());
         for spec in specs {
             let index = *known.entry((spec.rate.0, spec.delay, spec.to_host)).or_insert_with(|| {
-                kinds.push(LinkKind {
+                parameters.push(LinkParameters {
                     rate: spec.rate,
                     pace: spec.rate.pace(),
                     delay: spec.delay,
@@ -173,10 +172,10 @@ impl Links {
                     to_host: spec.to_host,
                     memo: (0, Time::ZERO),
                 });
-                kinds.len() - 1
+                parameters.len() - 1
             });
             let index = u16::try_from(index);
-            kind_of.push(index.map_err(|_| "links have more than 65536 different rates and delays")?);
+            parameters_of.push(index.map_err(|_| "links have more than 65536 different rates and delays")?);
         }
         let channels = specs
             .iter()
@@ -204,8 +203,8 @@ impl Links {
         let is_divided = divided.divisions.iter().any(|division| *division != Division::Whole);
         Ok(Self {
             channels,
-            kind_of,
-            kinds,
+            parameters_of,
+            parameters,
             lanes: capacities.iter().map(|&capacity| Lane::new(capacity)).collect(),
             ready: vec![Time::NEVER; capacities.len()],
             spills: Vec::new(),
@@ -225,8 +224,8 @@ impl Links {
     }
 
     #[inline]
-    fn kind(&self, id: ChannelId) -> &LinkKind {
-        &self.kinds[usize::from(self.kind_of[id as usize])]
+    fn parameters(&self, id: ChannelId) -> &LinkParameters {
+        &self.parameters[usize::from(self.parameters_of[id as usize])]
     }
 
     /// Whether receivers give credits for buffers that are not divided.
@@ -243,14 +242,14 @@ impl Links {
         }
     }
 
-    /// All kinds of links.
-    pub fn kinds(&self) -> &[LinkKind] {
-        &self.kinds
+    /// The parameters of all links, each once.
+    pub fn all_parameters(&self) -> &[LinkParameters] {
+        &self.parameters
     }
 
-    /// Which of [`Self::kinds`] a channel's link is.
-    pub fn kind_index(&self, id: ChannelId) -> usize {
-        usize::from(self.kind_of[id as usize])
+    /// Index of a channel's link in [`Self::all_parameters`].
+    pub fn parameters_index(&self, id: ChannelId) -> usize {
+        usize::from(self.parameters_of[id as usize])
     }
 
     /// Receive buffer of an undivided virtual lane.
@@ -261,12 +260,12 @@ impl Links {
     /// How long a bit takes from one end of a channel to the other.
     #[inline]
     pub fn delay(&self, id: ChannelId) -> Time {
-        self.kind(id).delay
+        self.parameters(id).delay
     }
 
     /// A channel's data rate.
     pub fn rate(&self, id: ChannelId) -> Rate {
-        self.kind(id).rate
+        self.parameters(id).rate
     }
 
     /// The index of the lane that a packet for `dst` on a virtual lane needs credit of.
@@ -283,46 +282,47 @@ impl Links {
         self.divided.is_some()
     }
 
-    /// Has a channel's state brought into the cache.
+    /// Prefetches the state of a channel.
     #[inline]
-    pub fn foresee_channel(&self, id: ChannelId) {
+    pub fn prefetch_channel(&self, id: ChannelId) {
         prefetch(&self.channels, id as usize);
     }
 
-    /// Has the credits of a channel's lane brought into the cache, where they do not depend on the destination.
+    /// Prefetches the ledger of a lane, if it does not depend on the destination.
     #[inline]
-    pub fn foresee_lane(&self, id: ChannelId, vl: Vl) {
+    pub fn prefetch_lane(&self, id: ChannelId, vl: Vl) {
         if self.divided.is_none() {
             prefetch(&self.lanes, id as usize * self.lane_count + vl.index());
         }
     }
 
-    /// Has the credits that a packet needs or gives back brought into the cache.
+    /// Prefetches the ledger that a packet uses.
     #[inline]
-    pub fn foresee_way(&self, (id, vl, dst): Way) {
+    pub fn prefetch_way(&self, (id, vl, dst): Way) {
         match &self.divided {
             None => prefetch(&self.lanes, id as usize * self.lane_count + vl.index()),
-            Some(divided) => self.foresee_divided(divided, (id, vl, dst)),
+            Some(divided) => self.prefetch_divided(divided, (id, vl, dst)),
         }
     }
 
-    /// Virtual lanes of every channel.
-    #[cfg(debug_assertions)]
-    pub fn lane_count(&self) -> usize {
-        self.lane_count
+    /// The ledger at an index.
+    #[inline(always)]
+    fn ledger(&mut self, index: usize) -> Ledger<'_> {
+        let Lane { available, wanted, returns } = &mut self.lanes[index];
+        Ledger { available, wanted, returns, spills: &mut self.spills }
     }
 
-    /// Whether `space` bytes of credit for some packet are there now.
+    /// Whether `space` bytes of credit for a packet are there now, whatever its destination.
     pub fn has_some_credit(&mut self, id: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
         if self.divided.is_none() {
             return self.has_credit((id, vl, 0), space, now);
         }
-        let parts: Vec<usize> = self.parts(id, vl).collect();
-        if parts.is_empty() {
-            // Nothing was sent yet to any destination.
+        let ledgers: Vec<usize> = self.ledgers(id, vl).collect();
+        if ledgers.is_empty() {
+            // No packet has been sent to any destination yet.
             return self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
         }
-        parts.into_iter().any(|index| self.lane_has_credit(index, space, now))
+        ledgers.into_iter().any(|index| self.ledger_has_credit(index, space, now))
     }
 
     /// Whether `space` bytes of credit for a packet on a channel's virtual lane to a destination
@@ -330,127 +330,19 @@ impl Links {
     #[inline(always)]
     pub fn has_credit(&mut self, (id, vl, dst): Way, space: u32, now: Time) -> bool {
         let index = self.lane_index(id, vl, dst);
-        self.lane_has_credit(index, space, now)
+        self.ledger_has_credit(index, space, now)
     }
 
     #[inline(always)]
-    fn lane_has_credit(&mut self, index: usize, space: u32, now: Time) -> bool {
+    fn ledger_has_credit(&mut self, index: usize, space: u32, now: Time) -> bool {
         if let Some(pauses) = &mut self.pauses {
             return pauses.is_open(index, now);
         }
-        let lane = &mut self.lanes[index];
-        if lane.available >= space {
-            return true;
-        }
-        self.collect(index, now);
-        self.lanes[index].available >= space
+        self.ledger(index).has_credit(space, now)
     }
 
-    /// Books the credits of a lane that are back by now.
-    #[inline(always)]
-    fn collect(&mut self, index: usize, now: Time) {
-        let lane = &mut self.lanes[index];
-        lane.available += lane.returns.collect(now, &mut self.spills);
-    }
-
-    /// When the credit that a lane's sender waits for is back, if it is on its way.
-    #[inline]
-    fn ready_at(&self, index: usize) -> Option<Time> {
-        if let Some(pauses) = &self.pauses {
-            return pauses.opens_at(index);
-        }
-        let Lane { available, wanted, returns } = &self.lanes[index];
-        returns.ready_at(*available, *wanted, &self.spills)
-    }
-
-    /// Whether credit is there; if not, sees to it that the sender is woken when it may be.
-    #[inline(always)]
-    pub fn has_credit_or_wait(&mut self, way: Way, space: u32, now: Time, queue: &mut EventQueue) -> bool {
-        if self.has_credit(way, space, now) {
-            return true;
-        }
-        self.wait_for_credit(way, space, queue);
-        false
-    }
-
-    #[inline(never)]
-    fn wait_for_credit(&mut self, (id, vl, dst): Way, space: u32, queue: &mut EventQueue) {
-        let index = self.lane_index(id, vl, dst);
-        // Several may wait for one lane's credit (packets of different sizes for destinations that
-        // share a part of the memory): the one that needs least can go first. Who has credit has been told.
-        let lane = &mut self.lanes[index];
-        let is_told = lane.wanted <= lane.available;
-        lane.wanted = if is_told { space } else { lane.wanted.min(space) };
-        self.wake_with_credit(id, index, Time::ZERO, queue);
-    }
-
-    /// Wakes the sender that waits for a credit when it is back, if it is on its way and not back before
-    /// `passed`.
-    #[inline(never)]
-    fn wake_with_credit(&mut self, id: ChannelId, index: usize, passed: Time, queue: &mut EventQueue) {
-        if let Some(time) = self.ready_at(index)
-            && time >= passed
-            && time != self.ready[index]
-        {
-            self.ready[index] = time;
-            let key = self.channels[id as usize].wake_key;
-            queue.push(Event { time, key, data: index as u32 });
-        }
-    }
-
-    /// Wakes the sender at `time`, unless it has asked to be woken before that.
-    #[inline(always)]
-    pub fn wake(&mut self, id: ChannelId, time: Time, queue: &mut EventQueue) {
-        let channel = &mut self.channels[id as usize];
-        if time < channel.wake_at {
-            channel.wake_at = time;
-            queue.push(Event { time, key: channel.wake_key, data: id | ASKED });
-        }
-    }
-
-    /// Whether a channel's sender has asked to be woken at a time or before.
-    #[cfg(debug_assertions)]
-    pub fn is_woken_by(&self, id: ChannelId, time: Time) -> bool {
-        self.channels[id as usize].wake_at <= time
-    }
-
-    /// Whether a wake-up counts: the sender asked for none that is earlier, or the credit that somebody waits for
-    /// on a lane is back at this very instant. What is done then does not depend on when the sender learned
-    /// that the credit was on its way.
-    #[inline]
-    pub fn take_wake(&mut self, data: u32, now: Time) -> bool {
-        if data & ASKED == 0 {
-            let lane = data as usize;
-            let counts = self.lanes[lane].wanted > 0 && self.ready[lane] == now;
-            if counts {
-                self.ready[lane] = Time::NEVER;
-                // Who has been told that the lane is open asks again if it finds it stopped.
-                if self.pauses.is_some() {
-                    self.lanes[lane].wanted = 0;
-                }
-            }
-            return counts;
-        }
-        let channel = &mut self.channels[(data & !ASKED) as usize];
-        let counts = channel.wake_at == now;
-        if counts {
-            channel.wake_at = Time::NEVER;
-        }
-        counts
-    }
-
-    /// Has what a wake-up touches brought into the cache.
-    #[inline]
-    pub fn foresee_wake(&self, data: u32) {
-        if data & ASKED == 0 {
-            prefetch(&self.lanes, data as usize);
-        } else {
-            prefetch(&self.channels, (data & !ASKED) as usize);
-        }
-    }
-
-    /// Puts a packet on the wire. The sender has seen to it that the channel is free and that
-    /// there is credit. Returns when its tail has left, and its arrival.
+    /// Puts a packet on the wire. The caller has checked that the channel is free and that there is credit. Returns
+    /// when the packet's tail has left, and its arrival.
     #[inline(always)]
     pub fn send(
         &mut self,
@@ -461,59 +353,51 @@ impl Links {
     ) -> (Time, Event) {
         let index = self.lane_index(id, packet.vl, packet.dst);
         if self.pauses.is_some() {
-            // What is back is booked when it is needed, which without credits is here.
-            self.collect(index, now);
+            // On/off links never ask for credit, so what has returned is booked here.
+            self.ledger(index).collect(now);
         }
-        let lane = &mut self.lanes[index];
-        debug_assert!(lane.available >= packet.space, "a packet starts only with credit");
-        lane.available -= packet.space;
-        lane.wanted = 0;
+        self.ledger(index).spend(packet.space);
         #[cfg(debug_assertions)]
         {
             self.in_flight[index] += packet.space;
         }
-        let kind = &mut self.kinds[usize::from(self.kind_of[id as usize])];
-        let span = kind.span(packet.size);
+        let link = &mut self.parameters[usize::from(self.parameters_of[id as usize])];
+        let span = link.span(packet.size);
         packet.tail_lag = span;
         let channel = &mut self.channels[id as usize];
         debug_assert!(channel.free_at <= now, "a channel sends one packet at a time");
         channel.free_at = now + span;
         channel.sent_bytes += u64::from(packet.size);
         self.packet_hops += 1;
-        let arrival = if kind.to_host { channel.free_at + kind.delay } else { now + kind.head_delay };
+        let arrival = if link.to_host { channel.free_at + link.delay } else { now + link.head_delay };
         if let Some(pauses) = &mut self.pauses {
-            pauses.fills(index, arrival + kind.delay, packet.space);
+            pauses.fills(index, arrival + link.delay, packet.space);
         }
         (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id })
     }
 
-    /// Puts a notification of `bytes` on the wire, ahead of all packets that wait for it: link-level
-    /// messages need no credits. `class` says what kind of node is at the far end. Returns when it is there, and
-    /// the key of that event: when its tail is in, and has passed the switch's pipeline if it is forwarded.
-    pub fn notify(
-        &mut self,
-        id: ChannelId,
-        class: Class,
-        (bytes, is_forwarded): (u32, bool),
-        now: Time,
-    ) -> (Time, u32) {
-        let kind = &self.kinds[usize::from(self.kind_of[id as usize])];
+    /// Puts a notification on the wire, ahead of all packets that wait for it: link-level messages need no credit.
+    /// Returns when it arrives, and the key of that event: when its tail is in, and has passed the switch's pipeline if
+    /// it is forwarded.
+    pub fn notify(&mut self, id: ChannelId, notice: NoticeOnWire, now: Time) -> (Time, u32) {
+        let NoticeOnWire { class, bytes, is_forwarded } = notice;
+        let link = &self.parameters[usize::from(self.parameters_of[id as usize])];
         let channel = &mut self.channels[id as usize];
-        channel.free_at = channel.free_at.max(now) + kind.pace.time(bytes);
+        channel.free_at = channel.free_at.max(now) + link.pace.time(bytes);
         channel.sent_bytes += u64::from(bytes);
         let (_, node, port) = unkey(channel.arrival_key);
-        let delay = if is_forwarded { kind.head_delay } else { kind.delay };
+        let delay = if is_forwarded { link.head_delay } else { link.delay };
         (channel.free_at + delay, key(class, node, port))
     }
 
     /// The time `bytes` take on a channel.
     #[inline]
     pub fn span(&self, id: ChannelId, bytes: u32) -> Time {
-        self.kind(id).pace.time(bytes)
+        self.parameters(id).pace.time(bytes)
     }
 
-    /// The receiver frees `space` at `time` (now or soon); the credit travels back. The sender may be
-    /// ahead of the receiver: it is not woken for a time before `passed`.
+    /// The receiver frees `space` at `time` (now or soon) and returns the credit, a message that arrives one link delay
+    /// later. The sender may be ahead of the receiver: it is not woken for a time before `passed`.
     #[inline(always)]
     pub fn release(
         &mut self,
@@ -522,91 +406,32 @@ impl Links {
         (time, now, passed): (Time, Time, Time),
         queue: &mut EventQueue,
     ) {
-        let back = time + self.kind(id).delay;
+        let back = time + self.parameters(id).delay;
         let index = self.lane_index(id, vl, dst);
-        let lane = &self.lanes[index];
-        let is_wanted = lane.wanted > 0;
-        // Booking what is back can wait until the room is needed, unless somebody waits for it.
-        if is_wanted || lane.returns.is_full() {
-            self.collect(index, now);
-        }
-        if let (true, Some(pauses)) = (is_wanted, &mut self.pauses) {
-            pauses.advance(index, now);
-        }
-        self.lanes[index].returns.add(back, space, &mut self.spills);
+        let is_wanted = self.lanes[index].wanted > 0;
         if let Some(pauses) = &mut self.pauses {
+            if is_wanted {
+                pauses.advance(index, now);
+            }
             pauses.drains(index, back, space);
         }
-        // What comes back now may come back before what was booked earlier.
+        self.ledger(index).give_back(back, space, now);
+        // This credit may arrive before credit that was returned earlier.
         if is_wanted {
             self.wake_with_credit(id, index, passed, queue);
         }
     }
+}
 
-    /// Whether the sender waits on this lane for a credit that is not on its way.
-    pub fn is_stuck(&self, id: ChannelId, vl: Vl, now: Time) -> bool {
-        self.parts(id, vl).any(|index| {
-            let lane = &self.lanes[index];
-            lane.wanted > 0
-                && match &self.pauses {
-                    Some(pauses) => pauses.is_stopped_for_good(index, now),
-                    None => lane.available < lane.wanted && self.ready_at(index).is_none(),
-                }
-        })
-    }
-
-    /// A packet left the wire for the receiver's buffer (for the books of debug builds).
-    #[cfg(debug_assertions)]
-    pub fn landed(&mut self, (id, vl, dst): Way, space: u32) {
-        let index = self.lane_index(id, vl, dst);
-        self.in_flight[index] -= space;
-    }
-
-    /// The credits on their way back to a lane's sender.
-    fn returning(&self, index: usize) -> impl Iterator<Item = (Time, u32)> {
-        self.lanes[index].returns.iter(&self.spills)
-    }
-
-    /// Checks that the sender's credit, what is in flight, what is `buffered` and what returns
-    /// add up to the buffer.
-    ///
-    /// # Errors
-    /// A sentence with the numbers.
-    #[cfg(debug_assertions)]
-    pub fn check_credits(&self, id: ChannelId, vl: Vl, buffered: u32) -> Result<(), String> {
-        let (mut available, mut in_flight, mut returning, mut capacity) = (0, 0, 0, 0);
-        for index in self.parts(id, vl) {
-            available += self.lanes[index].available;
-            in_flight += self.in_flight[index];
-            returning += self.returning(index).map(|entry| entry.1).sum::<u32>();
-            capacity += self.capacities[index];
-        }
-        if available + in_flight + buffered + returning == capacity {
-            return Ok(());
-        }
-        Err(format!(
-            "channel {id} VL {vl}: credit {available} + in flight {in_flight} + buffered {buffered} + \
-             returning {returning} is not the buffer's {capacity}"
-        ))
-    }
-
-    /// Bytes that a channel's sender has put on the wire by now: of a packet or notification being sent,
-    /// the part that has left.
-    pub fn sent_by(&self, id: ChannelId, now: Time) -> u64 {
-        let channel = self.channel(id);
-        let left = self.rate(id).bytes_in(channel.free_at.saturating_sub(now));
-        channel.sent_bytes.saturating_sub(left)
-    }
-
-    /// Bytes of the lane's capacity that are out with the sender's consent: in flight, buffered
-    /// downstream, or returning.
-    pub fn outstanding(&self, id: ChannelId, vl: Vl, now: Time) -> u32 {
-        let out = |index: usize| {
-            let back: u32 = self.returning(index).filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
-            self.capacities[index] - self.lanes[index].available - back
-        };
-        self.parts(id, vl).map(out).sum()
-    }
+/// A link-level message that a switch or host sends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoticeOnWire {
+    /// What arrives at the far end: depends on the kind of node there.
+    pub class: Class,
+    /// Bytes on the wire.
+    pub bytes: u32,
+    /// Whether the receiving switch passes it on after its pipeline.
+    pub is_forwarded: bool,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use silvan_engine::Time;
 
-use crate::measure::{Bin, ClassMeter};
+use crate::meters::{Bin, ClassMeter};
 
 /// A named table of equally long columns, ready to become an Arrow record batch.
 #[derive(Debug, Clone, PartialEq)]
@@ -332,6 +332,14 @@ pub struct LatencySummary {
 /// Bytes over a span as Gbit/s; zero over an empty span.
 pub(crate) fn rate_gbit_s(bytes: u64, span: Time) -> f64 {
     if span == Time::ZERO { 0.0 } else { bytes as f64 * 8_000.0 / span.0 as f64 }
+}
+
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one has everything.
+#[must_use]
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
 
 /// The latency histograms as a table: one row per class, origin and non-empty bin.

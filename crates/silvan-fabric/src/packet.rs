@@ -3,6 +3,7 @@
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
+use crate::facts::Telemetry;
 use crate::port::{Port, Vl};
 
 /// Index of a packet in the [`Pool`].
@@ -105,6 +106,8 @@ pub(crate) struct Pool {
     free: Vec<PacketId>,
     /// For packets that can overtake each other or make detours.
     marks: Vec<Marks>,
+    /// Telemetry per packet, in the order of the switches that wrote it. Empty unless some rule stamps packets.
+    telemetry: Vec<Vec<Telemetry>>,
 }
 
 impl Pool {
@@ -135,6 +138,35 @@ impl Pool {
     #[inline]
     pub fn remove(&mut self, id: PacketId) {
         self.free.push(id);
+        if let Some(telemetry) = self.telemetry.get_mut(id as usize) {
+            telemetry.clear();
+        }
+    }
+
+    /// Adds the telemetry of an output to a packet.
+    pub fn stamp(&mut self, id: PacketId, telemetry: Telemetry) {
+        if self.telemetry.len() <= id as usize {
+            self.telemetry.resize(self.slots.len(), Vec::new());
+        }
+        self.telemetry[id as usize].push(telemetry);
+    }
+
+    /// Takes the telemetry that a packet has collected.
+    #[inline]
+    pub fn take_telemetry(&mut self, id: PacketId) -> Vec<Telemetry> {
+        self.telemetry.get_mut(id as usize).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Gives a packet the telemetry that it carries.
+    #[inline]
+    pub fn set_telemetry(&mut self, id: PacketId, telemetry: Vec<Telemetry>) {
+        if telemetry.is_empty() {
+            return;
+        }
+        if self.telemetry.len() <= id as usize {
+            self.telemetry.resize(self.slots.len(), Vec::new());
+        }
+        self.telemetry[id as usize] = telemetry;
     }
 
     #[inline]
@@ -179,7 +211,7 @@ impl Pool {
 
     /// Prefetches a packet.
     #[inline]
-    pub fn foresee(&self, id: PacketId) {
+    pub fn prefetch(&self, id: PacketId) {
         prefetch(&self.slots, id as usize);
     }
 

@@ -1,67 +1,23 @@
 //! The run itself: built from topology, tables and configuration, advanced in slices.
 
-use silvan_engine::{Event, Time};
+mod exchange;
+#[cfg(test)]
+mod tests;
+mod threads;
 
-use crate::config::{Config, RoutePer};
-use crate::congestion::reaction::Reaction;
+use silvan_engine::Time;
+
+use crate::config::Config;
+pub use crate::config::Engine;
+pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
-use crate::link::{Class, key};
-use crate::measure::{Nodes, Story, check_traffic, find_deadlock, isolation_summary, left_waiting, tell};
-use crate::outcome::{
-    AnnouncedSummary, ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary,
-    Outcome, ReorderingSummary, Summary, Table, TriggerSummary,
-};
-use crate::outcome::{latency_table, rate_gbit_s};
-use crate::port::Port;
-use crate::queueing::Isolation;
+use crate::observe::{Invariants, check_traffic, find_deadlock, left_waiting};
+pub use crate::outcome::jain;
+use crate::outcome::{Outcome, Table, latency_table};
+use crate::report::{Findings, Story, tell};
 use crate::routing::Tables;
-use crate::setup::{Network, SetupError, build};
+use crate::setup::{Network, build};
 use crate::topology::Topology;
-use crate::traffic::trigger::Triggers;
-
-/// Why a run could not be built or go on, with its context.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ModelError {
-    /// The configuration cannot be run as it stands.
-    #[error(transparent)]
-    Configuration(#[from] SetupError),
-    /// Packets wait for each other in a circle.
-    #[error(
-        "deadlock at {now}: each of these outputs waits for buffer space that only the next can free: {cycle}"
-    )]
-    Deadlock {
-        /// Simulated time of the discovery.
-        now: Time,
-        /// The circle, port by port.
-        cycle: String,
-    },
-    /// Something waits, but nothing is on its way that it could wait for.
-    #[error("the network stands still from {now} on, and these wait for ever: {waiting}")]
-    Stalled {
-        /// Simulated time of the discovery.
-        now: Time,
-        /// What waits, and where.
-        waiting: String,
-    },
-    /// An invariant of the model is broken: a defect of the simulator.
-    #[error("model error at {now}: {what}")]
-    Broken {
-        /// Simulated time.
-        now: Time,
-        /// What does not hold.
-        what: String,
-    },
-}
-
-/// How a run is done. The results are the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Engine {
-    /// Output by output where the network allows it.
-    #[default]
-    Fastest,
-    /// All events in their order.
-    General,
-}
 
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,30 +32,27 @@ pub struct Progress {
     pub done: bool,
 }
 
-/// A run.
+/// A run: all partitions with what observes them.
 pub struct Simulation {
     config: Config,
     network: Network,
     /// Names of all hosts, for the summary.
     hosts: Vec<String>,
+    /// Simulated time reached.
+    now: Time,
     events: u64,
+    invariants: Invariants,
     next_watch: Time,
     /// The end of the current interval, if it is before the end of the run.
     next_sample: Option<Time>,
     done: bool,
     /// Whether the end came before decisions that were due.
     is_cut: bool,
-    /// Whether the network is too large for the cache that is close to a core.
-    is_large: bool,
 }
 
 impl Simulation {
-    /// Between two looks for a deadlock.
+    /// Between two searches for a deadlock.
     const WATCH_INTERVAL: Time = Time::from_us(100);
-
-    /// Switch ports from which on it pays to look ahead (measured: it costs a tenth with 400, and
-    /// wins a twentieth with 2,000 and half with 20,000).
-    const MANY_PORTS: usize = 1_000;
 
     /// Builds the network.
     ///
@@ -120,24 +73,16 @@ impl Simulation {
         engine: Engine,
     ) -> Result<Self, ModelError> {
         let mut network = build(topology, tables, config, engine)?;
-        let core = &mut network.core;
         let first = config.measure.interval.min(config.duration);
-        let warmup = Event { time: config.warmup, key: key(Class::Warmup, 0, Port::FIRST), data: 0 };
-        if core.parts.is_empty() {
-            core.queue.push(warmup);
-        }
-        core.parts.iter_mut().for_each(|part| part.queue.push(warmup));
-        core.expect_look(first);
-        for host in &mut network.hosts {
-            host.start(core.part_mut(host.part));
-        }
-        let ports: usize = network.switches.iter().map(|switch| switch.ports().count()).sum();
+        network.expect_sample(first);
+        network.partitions.iter_mut().for_each(|partition| partition.start(config.warmup));
         Ok(Self {
             config: config.clone(),
-            is_large: ports > Self::MANY_PORTS,
             network,
             hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
+            now: Time::ZERO,
             events: 0,
+            invariants: Invariants::default(),
             next_watch: Self::WATCH_INTERVAL,
             next_sample: Some(first),
             done: false,
@@ -145,36 +90,54 @@ impl Simulation {
         })
     }
 
-    /// Partitions, each of which a thread of its own works at.
+    /// Partitions, each of which has a thread of its own.
     ///
     /// # Errors
     /// Why one thread does everything, in words.
     pub fn partitions(&self) -> Result<usize, &'static str> {
-        self.network.lookahead.map(|_| self.network.core.parts.len().max(1))
+        self.network.lookahead.map(|_| self.network.partitions.len())
     }
 
-    /// Whether the outputs of switches are run apart, rather than all events handled in their order.
+    /// Whether switches have a binned scheduler, rather than all events being handled in their order.
     #[must_use]
     pub fn is_apart(&self) -> bool {
-        self.network.is_apart()
+        self.network.is_binned()
     }
 
     /// Processes about `events` events, or fewer if the end comes first.
     ///
     /// # Errors
-    /// [`ModelError::Deadlock`] and [`ModelError::Broken`].
+    /// [`ModelError::Deadlock`], [`ModelError::Stalled`] and [`ModelError::Broken`].
     pub fn advance(&mut self, events: u64) -> Result<Progress, ModelError> {
         let target = self.events.saturating_add(events);
         while !self.done && self.events < target {
             self.run_partitions(target)?;
         }
-        let now = self.network.core.now;
-        Ok(Progress { now, end: self.config.duration, events: self.events, done: self.done })
+        Ok(Progress { now: self.now, end: self.config.duration, events: self.events, done: self.done })
+    }
+
+    /// All partitions have come to a sample: the end of an interval, or of the run.
+    fn reach(&mut self, time: Time) -> Result<(), ModelError> {
+        self.now = time;
+        self.network.partitions.iter_mut().for_each(|partition| partition.ctx.now = time);
+        #[cfg(debug_assertions)]
+        if let Some((now, what)) = self.network.partitions.iter_mut().find_map(|one| one.take_broken()) {
+            return Err(ModelError::Broken { now, what });
+        }
+        if self.next_sample == Some(time) {
+            self.events += 1;
+            self.sample()?;
+        }
+        if time == self.config.duration {
+            self.is_cut = !self.network.view(self.now).is_idle();
+            return self.end();
+        }
+        Ok(())
     }
 
     /// Nothing more happens.
     fn end(&mut self) -> Result<(), ModelError> {
-        self.network.core.now = self.config.duration;
+        self.now = self.config.duration;
         if !self.is_cut {
             self.look_for_stall()?;
         }
@@ -184,67 +147,72 @@ impl Simulation {
 
     fn sample(&mut self) -> Result<(), ModelError> {
         self.look_for_stall()?;
-        self.network.count_drained();
-        let Network { core, hosts, switches, series, forest, receiver, jobs, .. } = &mut self.network;
-        if self.config.ends_with_jobs && Jobs::are_over(jobs) {
-            self.config.duration = core.now;
+        self.network.gather(self.now);
+        if self.config.ends_with_jobs && self.jobs_are_over() {
+            self.config.duration = self.now;
         }
-        series.sample(core, hosts, switches);
-        if let Some(forest) = forest {
-            forest.sample(core, Nodes { switches, hosts, receiver });
-        }
-        let next = core.now + series.interval;
+        self.observe();
+        let Self { network, invariants, now, .. } = self;
+        invariants.check(network.view(*now)).map_err(|what| ModelError::Broken { now: *now, what })?;
+        let next = self.now + self.network.series.interval;
         self.next_sample = (next <= self.config.duration).then_some(next);
-        self.check_all()?;
-        self.network.core.expect_look(next.min(self.config.duration));
+        self.network.expect_sample(next.min(self.config.duration));
         self.watch()
+    }
+
+    fn jobs_are_over(&self) -> bool {
+        Jobs::are_over(self.network.partitions.iter().filter_map(|partition| partition.jobs.as_ref()))
+    }
+
+    /// Has the series and the forest record the interval that ends now.
+    fn observe(&mut self) {
+        let Network { partitions, places, receiver, totals, series, forest, .. } = &mut self.network;
+        let view = crate::partition::View { now: self.now, totals, receiver, places, partitions };
+        let has_rows = series.sample(view);
+        let watch = forest.as_mut().and_then(|forest| forest.sample(view));
+        if let Some(watch) = watch {
+            for partition in partitions {
+                partition.ctx.meters.deliveries.watch(watch);
+            }
+        }
+        if has_rows {
+            totals.close_interval();
+        }
     }
 
     /// Looks for a deadlock, not too often.
     fn watch(&mut self) -> Result<(), ModelError> {
-        let now = self.network.core.now;
-        if now < self.next_watch {
+        if self.now < self.next_watch {
             return Ok(());
         }
-        self.next_watch = now + Self::WATCH_INTERVAL;
+        self.next_watch = self.now + Self::WATCH_INTERVAL;
         self.look_for_deadlock()
     }
 
     fn look_for_deadlock(&self) -> Result<(), ModelError> {
-        let Network { core, switches, receiver, series, link_names, .. } = &self.network;
-        let Some(circle) = find_deadlock(core, switches, receiver) else { return Ok(()) };
+        let Network { series, link_names, .. } = &self.network;
+        let view = self.network.view(self.now);
+        let Some(circle) = find_deadlock(view) else { return Ok(()) };
         let names: Vec<String> = circle
             .iter()
             .map(|&(switch, output, vl)| {
-                let channel = switches[switch as usize].ports().out(output);
+                let channel = view.ports(switch).out(output);
                 let at = series.links.iter().position(|link| link.channel == channel);
                 format!("{} (VL {vl})", at.map_or("?", |at| &link_names[at]))
             })
             .collect();
-        Err(ModelError::Deadlock { now: core.now, cycle: names.join(", ") })
+        Err(ModelError::Deadlock { now: self.now, cycle: names.join(", ") })
     }
 
-    #[cfg(debug_assertions)]
-    fn check_all(&self) -> Result<(), ModelError> {
-        let Network { core, switches, hosts, receiver, .. } = &self.network;
-        crate::measure::check_all(core, (switches, hosts), receiver)
-            .map_err(|what| ModelError::Broken { now: core.now, what })
-    }
-
-    #[cfg(not(debug_assertions))]
-    fn check_all(&self) -> Result<(), ModelError> {
-        Ok(())
-    }
-
-    /// Looks whether anything waits although no event is pending.
+    /// Finds out whether anything waits although no event is pending.
     fn look_for_stall(&self) -> Result<(), ModelError> {
-        let Network { core, hosts, .. } = &self.network;
-        if !core.is_idle() {
+        let view = self.network.view(self.now);
+        if !view.is_idle() {
             return Ok(());
         }
-        let Some(waiting) = left_waiting(core, hosts, &self.hosts) else { return Ok(()) };
+        let Some(waiting) = left_waiting(view, &self.hosts) else { return Ok(()) };
         self.look_for_deadlock()?;
-        Err(ModelError::Stalled { now: core.now, waiting })
+        Err(ModelError::Stalled { now: self.now, waiting })
     }
 
     /// Closes the books, also of a run that was stopped early.
@@ -252,26 +220,29 @@ impl Simulation {
     /// # Errors
     /// [`ModelError::Broken`] where traffic was lost.
     pub fn finish(mut self) -> Result<Outcome, ModelError> {
-        {
-            self.network.count_drained();
-            let Network { core, hosts, switches, series, .. } = &mut self.network;
-            core.gather_latencies();
-            series.sample(core, hosts, switches);
-            check_traffic(core, hosts).map_err(|what| ModelError::Broken { now: core.now, what })?;
+        let now = self.now;
+        self.network.gather(now);
+        let Network { partitions, places, receiver, totals, series, .. } = &mut self.network;
+        totals.gather_latencies(partitions.iter_mut().map(|partition| &mut partition.ctx.meters));
+        if series.sample(crate::partition::View { now, totals, receiver, places, partitions }) {
+            totals.close_interval();
         }
-        let Network { core, hosts, jobs, .. } = &mut self.network;
-        let jobs = Jobs::close(std::mem::take(jobs), hosts, core.now);
-        let mut summary = self.summary();
+        let jobs: Vec<Jobs> = partitions.iter_mut().filter_map(|partition| partition.jobs.take()).collect();
+        let view = self.network.view(now);
+        check_traffic(view).map_err(|what| ModelError::Broken { now, what })?;
+        let jobs = Jobs::close(jobs.into_iter(), |host| view.host(host as usize), now);
+        let mut summary = self.findings().summary();
         summary.jobs = jobs.iter().map(Closed::summary).collect();
-        let Network { core, switches, hosts, receiver, link_names, series, forest, parts, .. } = self.network;
-        let nodes = Nodes { switches: &switches, hosts: &hosts, receiver: &receiver };
-        let forest = forest.map(|forest| forest.judge(nodes));
+        let forest = self.network.forest.take().map(|forest| forest.judge(self.network.view(now)));
+        let Network { link_names, parts, .. } = &self.network;
+        let view = self.network.view(now);
         let (mut account, mut warnings) = tell(&Story {
             config: &self.config,
-            parts: &parts,
-            core: &core,
+            parts,
+            now,
+            meters: view.totals,
             forest: forest.as_ref(),
-            link_names: &link_names,
+            link_names,
             triggers: &summary.triggers,
             throughput_gbit_s: summary.throughput_gbit_s,
             inside: summary.packets_inside,
@@ -282,197 +253,29 @@ impl Simulation {
             account.push(sentence);
             warnings.extend(warning);
         }
-        let latency = latency_table(&core.meters.classes);
-        let mut tables: Vec<Table> = series.into_tables();
+        let classes: Vec<String> = view.totals.classes.iter().map(|class| class.name.clone()).collect();
+        let of_forest = forest
+            .map(|forest| forest.into_tables(view, (link_names, &self.hosts, &classes)))
+            .unwrap_or_default();
+        let latency = latency_table(&view.totals.classes);
+        let mut tables: Vec<Table> = self.network.series.into_tables();
         tables.push(latency);
         if !jobs.is_empty() {
             tables.extend(into_tables(jobs, &self.hosts));
         }
-        if let Some(forest) = forest {
-            let classes: Vec<String> = core.meters.classes.iter().map(|class| class.name.clone()).collect();
-            tables.extend(forest.into_tables(&core, nodes, (&link_names, &self.hosts, &classes)));
-        }
+        tables.extend(of_forest);
         Ok(Outcome { summary, tables, account, warnings })
     }
 
-    fn summary(&self) -> Summary {
-        let core = &self.network.core;
-        let meters = &core.meters;
-        let from = if meters.warm { self.config.warmup } else { Time::ZERO };
-        let span = core.now.saturating_sub(from);
-        let hosts: Vec<HostSummary> = (0..self.hosts.len())
-            .map(|host| HostSummary {
-                host: self.hosts[host].clone(),
-                received_gbit_s: rate_gbit_s(
-                    meters.received_bytes[host] - meters.received_warmup[host],
-                    span,
-                ),
-                sent_gbit_s: rate_gbit_s(meters.sent_bytes[host] - meters.sent_warmup[host], span),
-            })
-            .collect();
-        let flows = self.flow_summaries(span);
-        let groups = self.groups(&hosts);
-        let received: Vec<f64> = hosts
-            .iter()
-            .zip(&self.network.is_destination)
-            .filter_map(|(host, &is)| is.then_some(host.received_gbit_s))
-            .collect();
-        let lasting: Vec<f64> = self
-            .config
-            .flows
-            .iter()
-            .zip(&flows)
-            .filter(|(spec, _)| spec.total.is_none() && spec.stop.is_none_or(|stop| stop >= core.now))
-            .map(|(_, flow)| flow.received_gbit_s)
-            .collect();
-        Summary {
-            simulated_ns: core.now.0 / 1_000,
-            averages_from_ns: from.0 / 1_000,
+    fn findings(&self) -> Findings<'_> {
+        Findings {
+            config: &self.config,
+            parts: &self.network.parts,
+            view: self.network.view(self.now),
+            hosts: &self.hosts,
+            is_destination: &self.network.is_destination,
+            groups: &self.network.groups,
             events: self.events,
-            packet_hops: core.links.packet_hops,
-            packets_injected: meters.packets_injected,
-            packets_delivered: meters.packets_delivered,
-            packets_inside: meters.packets_injected - meters.packets_delivered,
-            throughput_gbit_s: hosts.iter().map(|host| host.received_gbit_s).sum(),
-            jain_hosts: jain(&received),
-            jain_flows: jain(&lasting),
-            fecn_marks: meters.fecn_marks,
-            becn_received: meters.becn_received,
-            hosts,
-            flows,
-            classes: self.classes(span),
-            jobs: Vec::new(),
-            latency: self.latencies(),
-            announced: self.announced(),
-            reordering: self.reordering(),
-            triggers: self.triggers(),
-            groups,
-            isolation: self.isolation(),
         }
     }
-
-    fn isolation(&self) -> Option<IsolationSummary> {
-        let Isolation::SpecialQueues(special) = &self.network.parts.isolation else { return None };
-        isolation_summary(special, &self.network.hosts, &self.network.switches)
-    }
-
-    fn groups(&self, hosts: &[HostSummary]) -> Vec<GroupSummary> {
-        let groups = self.network.groups.iter();
-        groups
-            .map(|group| {
-                let mean = |of: fn(&HostSummary) -> f64| {
-                    let sum: f64 = group.hosts.iter().map(|&host| of(&hosts[host as usize])).sum();
-                    sum / group.hosts.len().max(1) as f64
-                };
-                GroupSummary {
-                    traffic: group.traffic.clone(),
-                    group: group.name,
-                    hosts: group.hosts.len(),
-                    received_gbit_s: mean(|host| host.received_gbit_s),
-                    sent_gbit_s: mean(|host| host.sent_gbit_s),
-                }
-            })
-            .collect()
-    }
-
-    fn flow_summaries(&self, span: Time) -> Vec<FlowSummary> {
-        let classes = &self.network.core.meters.classes;
-        let flows = self.config.flows.iter().zip(classes);
-        flows
-            .map(|(flow, class)| FlowSummary {
-                flow: class.name.clone(),
-                from: flow.from.clone(),
-                to: flow.to.clone(),
-                received_gbit_s: rate_gbit_s(class.delivered_bytes - class.warmup_bytes, span),
-                received_bytes: class.delivered_bytes,
-                completed_ns: flow
-                    .total
-                    .filter(|total| class.delivered_bytes >= total.0)
-                    .map(|_| class.last_delivery.0 / 1_000),
-            })
-            .collect()
-    }
-
-    fn classes(&self, span: Time) -> Vec<ClassSummary> {
-        let classes = self.network.core.meters.classes.iter();
-        classes
-            .map(|class| ClassSummary {
-                class: class.name.clone(),
-                received_gbit_s: rate_gbit_s(class.delivered_bytes - class.warmup_bytes, span),
-                delivered_packets: class.total.packets,
-                marked_packets: class.total.marked,
-                validated_packets: class.total.validated,
-                last_delivery_ns: (class.total.packets > 0).then_some(class.last_delivery.0 / 1_000),
-            })
-            .collect()
-    }
-
-    fn announced(&self) -> Option<AnnouncedSummary> {
-        let meters = &self.network.core.meters;
-        let explicit = matches!(self.network.parts.reaction, Reaction::ExplicitRate(_));
-        (explicit || self.config.chosen_routes(RoutePer::Flow).is_some()).then_some(AnnouncedSummary {
-            flows: meters.announced,
-            probes: meters.probes,
-            busiest_link_ns: meters.busiest_link_ps / 1_000,
-        })
-    }
-
-    fn reordering(&self) -> Option<ReorderingSummary> {
-        if !self.config.may_reorder() {
-            return None;
-        }
-        let found = self.network.core.meters.reordering;
-        Some(ReorderingSummary {
-            late_packets: found.late,
-            held_packets: found.held,
-            mean_held_ns: found.waited_ps as f64 / found.released.max(1) as f64 / 1_000.0,
-            most_held_bytes: found.most_bytes,
-        })
-    }
-
-    fn triggers(&self) -> Vec<TriggerSummary> {
-        let classes = &self.network.core.meters.classes;
-        // All partitions know of the same.
-        let triggers = self.network.triggers.first();
-        let triggers = triggers.into_iter().flat_map(Triggers::iter);
-        triggers
-            .map(|trigger| TriggerSummary {
-                class: classes[usize::from(trigger.class)].name.clone(),
-                after_packets: trigger.after_packets,
-                started_ns: trigger.started.map(|time| time.0 / 1_000),
-            })
-            .collect()
-    }
-
-    fn latencies(&self) -> Vec<LatencySummary> {
-        let classes = self.network.core.meters.classes.iter();
-        classes
-            .flat_map(|class| {
-                [("generation", &class.since_generation), ("injection", &class.since_injection)].map(
-                    |(since, latency)| LatencySummary {
-                        class: class.name.clone(),
-                        since,
-                        count: latency.count(),
-                        mean_ns: latency.mean_ns(),
-                        p50_ns: latency.quantile_ns(0.5),
-                        p99_ns: latency.quantile_ns(0.99),
-                        max_ns: latency.max_ps / 1_000,
-                    },
-                )
-            })
-            .collect()
-    }
 }
-
-/// Jain's fairness index: 1 if all shares are equal, 1/n if one has everything.
-#[must_use]
-pub fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
-}
-
-mod part;
-#[cfg(test)]
-mod tests;
-mod threads;

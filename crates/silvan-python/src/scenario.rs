@@ -10,8 +10,12 @@ use crate::convert::{self, ScenarioError};
 
 /// A validated scenario: a complete, immutable description of a simulation.
 ///
-/// It keeps the original text, so that further overrides apply to what the user wrote and not to defaults
-/// that were filled in.
+/// Load one from a file with `Scenario.load("testbed.toml")`, from text with `Scenario.from_toml(text)`,
+/// or one that comes with Silvan with `silvan.scenarios.load("testbed")`. There is no constructor.
+///
+/// Overrides are dotted keys and values: `{"congestion.mechanism": "ib-cc", "seed": 7}`. A text is read as
+/// after `--set` on the command line, so `"1 ms"` is a quantity. The scenario keeps the text it was read
+/// from, so that further overrides act on what the user wrote and not on default values.
 #[pyclass(module = "silvan", frozen)]
 pub struct Scenario {
     inner: silvan_scenario::Scenario,

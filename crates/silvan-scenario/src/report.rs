@@ -2,8 +2,8 @@
 //! ([`crate::estimate`]).
 
 use serde::Serialize;
+use silvan_fabric::RoundTrip;
 use silvan_fabric::config::{Architecture, Config};
-use silvan_fabric::congestion::round_trip::RoundTrip;
 use silvan_fabric::routing::{Analysis, Tables, analyze_lanes};
 use silvan_fabric::simulation::Simulation;
 use silvan_fabric::topology::Topology;

@@ -9,14 +9,15 @@ An experiment is a folder of ``papers/``, named by its id (``papers/T4``):
   published figure, with the runs that ``runs_for_plot(quick)`` may name besides. A run is a
   scenario with overrides or, where no packets are simulated, the name of a function of
   ``experiment.py`` with its arguments;
-* its scenarios, or those it shares with others from ``papers/common``.
+* its scenarios, or those it shares with others from ``papers/common``. Code that several experiments
+  share is there, too; :func:`common` imports it.
 
 What all of them gave is in ``papers/record.json``; see :mod:`silvan.papers.record`.
 
 Everything goes through :class:`silvan.Scenario` and :func:`silvan.run`, as for any user.
 """
 
-from silvan.papers.catalogue import Experiment, PapersError, find_papers, list_experiments
+from silvan.papers.catalogue import Experiment, PapersError, common, find_papers, list_experiments
 from silvan.papers.data import Results, RunData
 from silvan.papers.rows import Row
 from silvan.papers.runner import run_experiments
@@ -27,6 +28,7 @@ __all__ = [
     "Results",
     "Row",
     "RunData",
+    "common",
     "find_papers",
     "list_experiments",
     "run_experiments",

@@ -1,7 +1,8 @@
-"""Finds the experiments and reads what was published."""
+"""Finds the experiments and reads what is expected of them."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import math
 import os
@@ -9,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,13 +23,21 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
-#: How a simulated number is held against a published one, besides a relative tolerance: from one
-#: side, or not at all where a source gives no number to hold it against.
+#: How a simulated number is compared with the expected one, besides a relative tolerance: with a bound on
+#: one side, or not at all where the source gives no number to compare with.
 ONE_SIDED = ("at least", "at most")
 SHOWN = "shown"
-#: All verdicts. `open`: the confidence interval straddles a bound; `not run`: not on record.
+#: All verdicts. `open`: the confidence interval contains a bound; `not run`: there is no result on record.
 NOT_RUN = "not run"
 VERDICTS = ("met", "missed", "open", SHOWN, NOT_RUN)
+
+#: Where an expected number comes from: printed in the text or in a table of the source; read from its
+#: wording ("almost 7"); derived from a rule of the source; or assumed, where the source has no number.
+PUBLISHED = "published"
+PROVENANCES = (PUBLISHED, "read", "derived", "assumed")
+#: What is compared: a number with a tolerance on both sides; an order of two simulated numbers, that is
+#: their ratio with 1; a bound; or nothing.
+TWO_SIDED, ORDERING, BOUND = "two-sided", "ordering", "bound"
 
 
 class PapersError(SilvanError):
@@ -37,30 +46,53 @@ class PapersError(SilvanError):
 
 @dataclass(frozen=True)
 class Published:
-    """One published number and how close a simulated one must come."""
+    """One expected number, where it comes from, and how close the simulated one must come."""
 
     #: The name under which ``compare`` returns the simulated number.
     key: str
     #: What it is, for people.
     quantity: str
     unit: str
-    published: float
+    #: The number that the simulated one is compared with.
+    expected: float
+    #: One of `PROVENANCES`.
+    provenance: str
     #: Relative tolerance, ``at least`` or ``at most`` for orderings and bounds, or ``shown``.
     tolerance: float | str
-    #: The same for quick runs, where their shortness costs precision.
+    #: The same for quick runs, which are less precise because they are shorter.
     quick_tolerance: float | str
-    #: Where it was published.
+    #: Paper, section, table or figure.
     source: str
     #: What is assumed where the source is silent.
     assumption: str
     #: Why it is missed or open, where that is known.
     reason: str
-    #: Where a bound that is no ordering comes from.
+    #: The words or the rule of the source that an expected number which is not published stands for.
     basis: str
-    #: Why it can hardly be missed, if so.
+    #: Why the row says little, if so.
     weak: str
+    #: Whether a parameter of the model was chosen to meet this number.
+    calibrated: bool
     #: Whether it is computed, from formulas or by counting, and no packets are simulated for it.
     computed: bool
+    #: Whether the source derives it from numbers of other rows, as a gain of one over another.
+    restated: bool
+    #: The version of Silvan that added the row; empty for those of version 0.2 and before.
+    since: str
+
+    @property
+    def published(self) -> float | None:
+        """The expected number if the source prints it."""
+        return self.expected if self.provenance == PUBLISHED else None
+
+    @property
+    def kind(self) -> str:
+        """What is compared: `TWO_SIDED`, `ORDERING`, `BOUND` or `SHOWN`."""
+        if self.tolerance == SHOWN:
+            return SHOWN
+        if self.tolerance not in ONE_SIDED:
+            return TWO_SIDED
+        return ORDERING if self.expected == 1.0 and self.unit == "1" else BOUND
 
     @property
     def smoke(self) -> bool:
@@ -71,10 +103,20 @@ class Published:
         """Return the least and the largest number that would be met."""
         tolerance = self.quick_tolerance if quick else self.tolerance
         if isinstance(tolerance, str):
-            least = self.published if tolerance == "at least" else -math.inf
-            return least, self.published if tolerance == "at most" else math.inf
-        width = tolerance * abs(self.published)
-        return self.published - width, self.published + width
+            least = self.expected if tolerance == "at least" else -math.inf
+            return least, self.expected if tolerance == "at most" else math.inf
+        width = tolerance * abs(self.expected)
+        return self.expected - width, self.expected + width
+
+    def margin(self, simulated: float) -> float | None:
+        """Return the factor by which a simulated number clears a bound; below 1 it does not.
+
+        There is none for numbers that are not compared with a bound, or are not positive.
+        """
+        if self.tolerance not in ONE_SIDED or not (self.expected > 0 and simulated > 0):
+            return None
+        ratio = simulated / self.expected
+        return ratio if self.tolerance == "at least" else 1 / ratio
 
     def verdict(self, simulated: float, interval: float = 0.0, quick: bool = False) -> str:
         """Return ``met``, ``missed``, ``open`` or ``shown``.
@@ -93,14 +135,20 @@ class Published:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A published experiment: its folder, its title, and its published numbers."""
+    """A published experiment: its folder, its title, and the numbers expected of it."""
 
     id: str
     title: str
     source: str
+    #: The paper in whose section of the record it is.
+    paper: str
+    #: Whether its numbers are laws and closed forms, which follow from the rules of the model.
+    law: bool
     folder: Path
     #: What is run and compared, in a few sentences.
     about: str
+    #: What is assumed where the source is silent.
+    assumption: str
     #: Rough wall time of a full and of a quick run with one seed on one core, in seconds.
     full_seconds: float
     quick_seconds: float
@@ -124,8 +172,29 @@ def load_module(path: Path, name: str) -> ModuleType:
     if spec is None or spec.loader is None or not path.is_file():
         raise PapersError(f"{path}: no such Python file")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    # Data classes look up the module in which they are defined.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
+
+
+def common(name: str) -> ModuleType:
+    """Import ``papers/common/<name>.py``, which several experiments share.
+
+    Each file is imported once. `PapersError` is raised where there is no such file.
+    """
+    return _common(find_papers() / "common" / f"{name}.py")
+
+
+@cache
+def _common(path: Path) -> ModuleType:
+    # The folder is part of the name: another folder of experiments may have a file of the same name.
+    folder = hashlib.sha256(str(path.parent).encode()).hexdigest()[:8]
+    return load_module(path, f"silvan_papers_common_{folder}_{path.stem}")
 
 
 def find_papers() -> Path:
@@ -160,28 +229,61 @@ def _text(raw: dict[str, Any], key: str, where: str, default: str = "") -> str:
     return " ".join(value.split())
 
 
+def _of_texts(raw: dict[str, Any], texts: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return a row's keys with each ``@name`` in place of a text replaced by ``texts.name``."""
+    found = {}
+    for key, value in raw.items():
+        if isinstance(value, str) and value.startswith("@"):
+            if value[1:] not in texts:
+                raise PapersError(f"{where}: {key} = {value!r}: there is no texts.{value[1:]}")
+            found[key] = texts[value[1:]]
+        else:
+            found[key] = value
+    return found
+
+
+def _expected(raw: dict[str, Any], where: str) -> tuple[str, float]:
+    """Return where a row's expected number comes from, and the number."""
+    given = [name for name in PROVENANCES if name in raw]
+    if len(given) != 1:
+        raise PapersError(f"{where}: exactly one of {', '.join(PROVENANCES)} must give the number")
+    value = raw[given[0]]
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise PapersError(f"{where}: {given[0]} = {value!r}: must be a number")
+    return given[0], float(value)
+
+
 def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
-    known = set(Published.__dataclass_fields__)
+    raw = _of_texts(raw, common["texts"], where)
+    known = (set(Published.__dataclass_fields__) - {"expected", "provenance"}) | set(PROVENANCES)
     for key in raw:
         if key not in known:
             raise PapersError(f"{where}: unknown key `{key}`; known are {', '.join(sorted(known))}")
-    for key in ("key", "quantity", "unit", "published", "tolerance"):
+    for key in ("key", "quantity", "unit", "tolerance"):
         if key not in raw:
             raise PapersError(f"{where}: `{key}` is missing")
+    provenance, expected = _expected(raw, where)
+    basis = _text(raw, "basis", where, "" if provenance == PUBLISHED else common["basis"])
+    if provenance != PUBLISHED and not basis:
+        raise PapersError(f"{where}: `basis` must say what the number that is {provenance} stands for")
     tolerance = _tolerance(raw["tolerance"], where)
     return Published(
         key=raw["key"],
         quantity=raw["quantity"],
         unit=raw["unit"],
-        published=float(raw["published"]),
+        expected=expected,
+        provenance=provenance,
         tolerance=tolerance,
         quick_tolerance=_tolerance(raw.get("quick_tolerance", tolerance), where),
         source=raw.get("source", common["source"]),
         assumption=_text(raw, "assumption", where, common["assumption"]),
         reason=_text(raw, "reason", where),
-        basis=_text(raw, "basis", where),
+        basis=basis,
         weak=_text(raw, "weak", where),
+        calibrated=_flag(raw, "calibrated", where),
         computed=_flag(raw, "computed", where) or common["computed"],
+        restated=_flag(raw, "restated", where),
+        since=_text(raw, "since", where),
     )
 
 
@@ -198,7 +300,9 @@ def read_experiment(folder: Path) -> Experiment:
     common = {
         "source": raw["source"],
         "assumption": raw.get("assumption", ""),
+        "basis": raw.get("basis", ""),
         "computed": _flag(raw, "computed", str(path)),
+        "texts": raw.get("texts", {}),
     }
     rows = tuple(_row(row, common, f"{path}: row {n}") for n, row in enumerate(raw["row"], 1))
     keys = [row.key for row in rows]
@@ -208,8 +312,11 @@ def read_experiment(folder: Path) -> Experiment:
         id=folder.name,
         title=raw["title"],
         source=raw["source"],
+        paper=_text(raw, "paper", str(path), raw["source"].partition(",")[0]),
+        law=_flag(raw, "law", str(path)),
         folder=folder,
         about=" ".join(raw["about"].split()),
+        assumption=" ".join(common["assumption"].split()),
         full_seconds=float(raw.get("full_seconds", 60)),
         quick_seconds=float(raw.get("quick_seconds", 10)),
         deterministic=_flag(raw, "deterministic", str(path)),

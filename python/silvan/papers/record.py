@@ -2,7 +2,7 @@
 
 ``papers/record.json`` has, by experiment, the version that was run, whether its runs were quick ones, a
 digest of them, and by row the number of each seed. Verdicts are not in it: they follow from
-``published.toml``. :func:`write_page` writes the record into a page.
+``published.toml``. :mod:`silvan.papers.page` makes a page of it.
 """
 
 from __future__ import annotations
@@ -11,34 +11,25 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from silvan import _core, _files
-from silvan.papers.catalogue import NOT_RUN, VERDICTS, Experiment, PapersError, find_papers, list_experiments
-from silvan.papers.rows import (
-    MARKS,
-    Row,
-    Values,
-    counts,
-    marks,
-    not_run,
-    rows_of,
-    simulated_text,
-    tolerance_text,
+from silvan.papers.catalogue import (
+    Experiment,
+    PapersError,
+    find_papers,
+    list_experiments,
 )
+from silvan.papers.rows import Row, Values, not_run, rows_of
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
-#: What is between these lines of a page is written by `write_page`.
-BEGIN = "<!-- The record: `silvan papers record --page` writes what follows. -->"
-END = "<!-- End of the record. -->"
 #: Hexadecimal digits of a digest.
 DIGITS = 16
 KEYS = {"version", "quick", "runs", "values"}
@@ -54,6 +45,10 @@ class Entry:
     #: Digest of the runs; see `digest`.
     runs: str
     values: Values
+
+
+#: Experiments by id, with what is on record of them and their rows.
+Found = Mapping[str, tuple[Experiment, Entry | None, list[Row]]]
 
 
 def find_record() -> Path:
@@ -158,78 +153,16 @@ def _stale(experiment: Experiment, entry: Entry | None) -> str:
 
 
 def write_page(page: Path, record: Path) -> None:
-    """Write the record of all experiments into a page, between the two lines that are there for it."""
+    """Write what is on record into a Markdown page; see :mod:`silvan.papers.page`."""
+    # The page needs what is defined above.
+    from silvan.papers.page import fill
+
     try:
         text = _files.read_text(page)
     except (OSError, UnicodeDecodeError) as error:
         raise PapersError(f"{page}: {error}") from error
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise PapersError(f"{page}: no place for the record: there must be a line {BEGIN!r} and then {END!r}")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    _files.write_text(page, f"{before}{BEGIN}\n\n{markdown(record)}\n{END}{after}")
-
-
-def markdown(record: Path) -> str:
-    """Return the record of all experiments as Markdown: counts, rows, and why some are not met."""
-    found = rows_by_experiment(record, list_experiments())
-    rows = [row for _, _, own in found.values() for row in own]
-    return "\n".join((*_counts(found, rows), *_table(rows), *_reasons(rows)))
-
-
-def _counts(
-    found: Mapping[str, tuple[Experiment, Entry | None, list[Row]]], rows: Sequence[Row]
-) -> list[str]:
-    met = [row for row in rows if row["verdict"] == "met"]
-    marked = {name: sum(name in marks(row) for row in met) for name in MARKS}
-    number = counts(rows)
-    quick = [name for name, (_, entry, _) in found.items() if entry and entry.quick]
-    once = [name for name, (own, entry, _) in found.items() if entry and own.deterministic]
-    seeds = sorted({row["seeds"] for row in rows if "seeds" in row})
-    lines = [
-        f"{len(rows)} numbers: {number['met']} met, {number['missed']} missed, {number['open']} open, "
-        f"{number['shown']} shown without a verdict, and {number['not run']} not on record. Of those met "
-        f"{marked['computed']} are computed, {marked['weak']} can hardly be missed and {marked['smoke']} are "
-        f"held against the wider tolerances of quick runs. Means over "
-        f"{' or '.join(map(str, seeds))} seeds; deterministic, and run once: {', '.join(once)}. "
-        + (f"Quick runs: {', '.join(quick)}." if quick else "All runs are full ones."),
-        "",
-        f"| experiments | rows | {' | '.join(VERDICTS)} |",
-        f"| --- | --- | {' | '.join('---' for _ in VERDICTS)} |",
-    ]
-    for letter, group in groupby(rows, key=lambda row: row["id"][0]):
-        members = list(group)
-        lines.append(f"| {letter} | {len(members)} | {' | '.join(map(str, counts(members).values()))} |")
-    return [*lines, f"| all | {len(rows)} | {' | '.join(map(str, number.values()))} |", ""]
-
-
-def _table(rows: Iterable[Row]) -> list[str]:
-    lines = [
-        "| id | quantity | unit | published | simulated | tolerance | verdict |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in rows:
-        verdict = row["verdict"] if row["verdict"] in ("met", "shown") else f"**{row['verdict']}**"
-        cells = (
-            row["id"],
-            row["quantity"],
-            row["unit"],
-            f"{row['published']:.4g}",
-            simulated_text(row),
-            tolerance_text(row["tolerance"]),
-            ", ".join((verdict, *marks(row))),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, ""]
-
-
-def _reasons(rows: Iterable[Row]) -> list[str]:
-    found: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        if "reason" in row:
-            what = "all" if row["verdict"] == NOT_RUN else row["quantity"]
-            own = found.setdefault((row["id"], row["reason"]), [])
-            own += [what] if what not in own else []
-    lines = ["What is missed, open or not run, and why:", ""]
-    lines += [f"- **{name}**, {'; '.join(own)}: {reason}" for (name, reason), own in found.items()]
-    return [*lines, ""]
+    try:
+        text = fill(text, rows_by_experiment(record, list_experiments()))
+    except ValueError as error:
+        raise PapersError(f"{page}: {error}") from error
+    _files.write_text(page, text)

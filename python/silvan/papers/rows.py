@@ -1,4 +1,4 @@
-"""Rows: simulated numbers beside published ones, with verdicts."""
+"""Rows: simulated numbers beside expected ones, with verdicts."""
 
 from __future__ import annotations
 
@@ -11,28 +11,35 @@ import numpy as np
 from silvan._statistics import half_width
 from silvan.papers.catalogue import NOT_RUN, SHOWN, VERDICTS, Experiment, PapersError, Published
 
-#: ``id, quantity, unit, published, simulated, ratio, tolerance, verdict, assumption``. With several
-#: seeds also their number, ``seeds``, and half the width of the 95 % confidence interval of
-#: ``simulated``, ``interval``. Where they apply: ``reason`` (missed and open rows), ``basis``,
-#: ``weak``, ``computed`` and ``smoke`` (see `marks`).
+#: ``id, quantity, unit, published, expected, provenance, kind, simulated, ratio, tolerance, verdict,
+#: source, assumption``. ``expected`` is the number that ``simulated`` is compared with; ``published`` is the
+#: same number if the source prints it, else None. With several seeds also their number, ``seeds``, and half
+#: the width of the 95 % confidence interval of ``simulated``, ``interval``. Where they apply: ``margin``
+#: (the factor by which a bound is cleared), ``reason`` (missed and open rows), ``basis``, ``since``,
+#: and the marks ``weak``, ``calibrated``, ``computed``, ``restated`` and ``smoke`` (see `marks`).
 Row = dict[str, Any]
 
 #: An experiment's numbers by key: one for each seed.
 Values = Mapping[str, Sequence[float]]
 
-#: Numbers that differ by no more than this part differ by rounding alone.
+#: Numbers whose relative difference is no larger differ by rounding alone.
 EQUAL = 1e-12
+
+#: A bound that is cleared by a larger factor says little.
+WEAK_MARGIN = 2.0
 
 #: Marks of rows, and what they mean.
 MARKS = {
     "computed": "computed from formulas or by counting: no packets are simulated for it",
-    "weak": "can hardly be missed",
-    "smoke": "a quick run: whether the number is of the right size",
+    "calibrated": "a parameter of the model was chosen to meet it",
+    "restated": "the source derives it from numbers of other rows",
+    "weak": "says little: it clears its bound by a factor of more than two, or could hardly be missed",
+    "smoke": "a quick run: it only tells whether the number is of the right size",
 }
 
 
 def rows_of(experiment: Experiment, values: Values, quick: bool) -> list[Row]:
-    """Set an experiment's published numbers beside simulated ones."""
+    """Set the numbers expected of an experiment beside simulated ones."""
     missing = [row.key for row in experiment.rows if not values.get(row.key)]
     if missing:
         raise PapersError(f"{experiment.id}: no numbers for {', '.join(missing)}")
@@ -52,18 +59,19 @@ def _described(experiment: Experiment, published: Published, tolerance: float | 
         "quantity": published.quantity,
         "unit": published.unit,
         "published": published.published,
+        "expected": published.expected,
+        "provenance": published.provenance,
+        "kind": published.kind,
         "simulated": None,
         "ratio": None,
         "tolerance": tolerance,
         "verdict": NOT_RUN,
+        "source": published.source,
         "assumption": published.assumption,
     }
-    if published.basis:
-        row["basis"] = published.basis
-    if published.weak:
-        row["weak"] = published.weak
-    if published.computed:
-        row["computed"] = True
+    for name in ("basis", "weak", "since", "calibrated", "computed", "restated"):
+        if getattr(published, name):
+            row[name] = getattr(published, name)
     return row
 
 
@@ -77,7 +85,8 @@ def _row(experiment: Experiment, published: Published, values: Sequence[float], 
     row["verdict"] = published.verdict(simulated, interval, quick)
     if is_usable:
         row["simulated"] = simulated
-        row["ratio"] = simulated / published.published if published.published else None
+        row["ratio"] = simulated / published.expected if published.expected else None
+        row |= _margin(published, simulated, row)
     if len(values) > 1:
         row["seeds"], row["interval"] = len(values), interval if is_usable else None
     if row["verdict"] in ("missed", "open") and published.reason:
@@ -85,6 +94,17 @@ def _row(experiment: Experiment, published: Published, values: Sequence[float], 
     if quick and published.smoke and row["verdict"] != SHOWN:
         row["smoke"] = True
     return row
+
+
+def _margin(published: Published, simulated: float, row: Row) -> Row:
+    """Return a row's margin over its bound, if it has one, and what follows from it."""
+    margin = published.margin(simulated)
+    if margin is None:
+        return {}
+    found: Row = {"margin": margin}
+    if row["verdict"] == "met" and margin > WEAK_MARGIN and not published.weak:
+        found["weak"] = "It clears its bound by a factor of more than two."
+    return found
 
 
 def marks(row: Mapping[str, Any]) -> list[str]:
@@ -106,6 +126,12 @@ def simulated_text(row: Mapping[str, Any]) -> str:
         return "-"
     interval = f" ± {row['interval']:.2g}" if row.get("interval") else ""
     return f"{row['simulated']:.4g}{interval}"
+
+
+def expected_text(row: Mapping[str, Any]) -> str:
+    """Return a row's expected number for a table, with where it comes from unless it is published."""
+    text = f"{row['expected']:.4g}"
+    return text if row["published"] is not None else f"{text} ({row['provenance']})"
 
 
 def tolerance_text(tolerance: float | str) -> str:

@@ -1,9 +1,9 @@
-"""A report of one run, or of several side by side: one HTML file that any browser opens, offline.
+"""A report on one run, or on several side by side: one HTML file for any browser, offline.
 
 >>> from silvan import report
 >>> report.write([off, on], "report.html")  # doctest: +SKIP
 
-The file asks for nothing from anywhere, and its content security policy forbids that it could.
+The file makes no network requests; its content security policy forbids them.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ from silvan.report._scene import Scene
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: Scripts in the order in which they are read.
+#: Scripts, in the order of the page.
 SCRIPTS = ("data.js", "network.js", "chart.js", "table.js", "main.js")
-#: Utilisation is drawn where links times frames are no more than this.
+#: Utilisation is drawn if links times frames do not exceed this.
 MOST_SHADES = 8_000_000
-#: Runs that can be looked at side by side.
+#: Most runs of a report.
 MOST_RUNS = 6
 
 
 def write(
     results: Sequence[Result], file: str | os.PathLike[str], *, titles: Sequence[str] | None = None
 ) -> Path:
-    """Write the report of runs to an HTML file; return its path. `titles` are what runs are called there."""
+    """Write the report on runs to an HTML file; return its path. `titles` are the titles of the runs."""
     path = _new_file(file, "report.html")
     _files.write_text(path, html(results, titles=titles))
     return path
 
 
 def embed(results: Sequence[Result], *, titles: Sequence[str] | None = None, height: int = 800) -> Embedded:
-    """Return the report of runs as what a notebook shows, in a frame so many pixels high."""
+    """Return the report on runs for a notebook, in a frame of a height in pixels."""
     return Embedded(html(results, titles=titles), height)
 
 
 def trace_events(
     results: Sequence[Result], file: str | os.PathLike[str], *, titles: Sequence[str] | None = None
 ) -> Path:
-    """Write counters, trees and waiting links of runs as trace events, which Perfetto opens; return the path.
+    """Write counters, trees and waiting links of runs as trace events for Perfetto; return the path.
 
-    The file is JSON, compressed if its name ends with ``.gz``. Raises as :func:`html` does.
+    The file is JSON, compressed if its name ends with ``.gz``. Raises the errors of :func:`html`.
     """
     titles = _titled(results, titles)
     path = _new_file(file, "trace.json")
@@ -77,9 +77,9 @@ def _new_file(file: str | os.PathLike[str], such_as: str) -> Path:
 
 
 def html(results: Sequence[Result], *, titles: Sequence[str] | None = None) -> str:
-    """Return the report of runs as the text of an HTML page.
+    """Return the report on runs as the text of an HTML page.
 
-    Raises `ValueError` for no runs, too many, or as many titles as there are not runs.
+    Raises `ValueError` for no runs, too many runs, or another number of titles than runs.
     """
     titles = _titled(results, titles)
     pack = Pack()
@@ -100,7 +100,7 @@ def _titled(results: Sequence[Result], titles: Sequence[str] | None) -> Sequence
 
 
 def _titles(results: Sequence[Result]) -> list[str]:
-    """Name runs by their scenario; alike ones by the mechanism too, and by number if that does not help."""
+    """Name runs by their scenario; equal names also by the mechanism, and then by number."""
     names = [result.name for result in results]
     if len(set(names)) < len(names):
         names = [f"{name}: {_mechanism(result)}" for name, result in zip(names, results, strict=True)]
@@ -114,7 +114,7 @@ def _mechanism(result: Result) -> str:
 
 
 def _gather(result: Result, pack: Pack) -> tuple[dict[str, Any], str]:
-    """Return what the scripts need of a run, and a still of its network."""
+    """Return the data of a run for the scripts, and a still image of its network."""
     clock = Clock.of(result)
     run: dict[str, Any] = {
         "name": result.name,
@@ -163,7 +163,7 @@ def _roles(result: Result, table: str, host: dict[str, int], pack: Pack) -> dict
 
 
 def _utilisation(result: Result, clock: Clock, number: dict[str, int], pack: Pack) -> dict[str, Any] | None:
-    """Return the utilisation of links, frame after frame, from 0 to 15; none where it was not recorded."""
+    """Return the utilisation of links by frame, from 0 to 15; None if it was not recorded."""
     lines = _series.by_name(result, "links", "link", "utilisation")
     frames = len(clock.frames_ns)
     if not lines or len(number) * frames > MOST_SHADES:
@@ -204,7 +204,7 @@ def _page(
         "NETWORKS": "".join(_network(at, *one) for at, one in enumerate(zip(titles, stills, strict=True))),
         "TABLES": "".join(_run(at, *one) for at, one in enumerate(zip(titles, results, strict=True))),
         "SETTINGS": _text.settings(results, titles),
-        # Nothing in the data may end the element that it is in.
+        # The data must not contain the end tag of its element.
         "DATA": data.replace("<", "\\u003c"),
         "COLUMNS": columns,
     }

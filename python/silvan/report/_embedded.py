@@ -6,14 +6,14 @@ from html import escape
 
 
 class Embedded:
-    """A report that a notebook shows as a frame of its own."""
+    """A report that a notebook shows in a frame."""
 
     def __init__(self, page: str, height: int) -> None:
         self.page = page
         self.height = height
 
     def _repr_html_(self) -> str:
-        # Scripts of the page may run; they reach neither the notebook nor anything else.
+        # The sandbox allows the scripts of the page, without access to the notebook.
         return (
             f'<iframe srcdoc="{escape(self.page, quote=True)}" sandbox="allow-scripts" title="Report" '
             f'style="width: 100%; height: {self.height}px; border: 0"></iframe>'

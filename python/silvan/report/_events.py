@@ -1,8 +1,8 @@
-"""The trees of runs as trace events, the format of Chrome's tracing that Perfetto opens.
+"""The trees of runs as trace events, the format of Chrome's tracing, for Perfetto.
 
-Of each run there are three processes: its counters, its trees (a thread each), and the links in them (a
-thread each, with a slice as long as a link waits for the same one in the same tree). Times are as exact as
-the run's samples: a slice begins with the first interval at whose end the link was found waiting.
+Each run has three processes: its counters, its trees (a thread each), and the links in them (a thread each,
+with a slice for the time in which a link waits for the same link in the same tree). Times have the resolution
+of the run's samples: a slice starts with the first interval at whose end the link was waiting.
 
 The format: "Trace Event Format", Google, 2016, in its form as a JSON object.
 """
@@ -50,7 +50,7 @@ def _opened(path: Path, *, is_packed: bool) -> Iterator[IO[str]]:
         with path.open("w", encoding="utf-8") as file:
             yield file
         return
-    # Without name and time: the same run gives the same bytes.
+    # Without name and time, so that the same run gives the same bytes.
     with (
         path.open("wb") as raw,
         gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
@@ -89,7 +89,7 @@ def _slice(process: int, thread: int, span_ns: tuple[float, float], name: str, a
 
 
 def _counters(result: Result, clock: Clock, process: int) -> Iterator[Event]:
-    """Yield what charts show. A counter stands until its next value: it is set where its interval begins."""
+    """Yield the values of the charts. A counter is set at the start of its interval."""
     starts = np.concatenate([[0.0], clock.time_ns[:-1]]) / 1e3
     for _, title, unit, lines in _series.found(result, clock):
         name = f"{title} ({unit})"

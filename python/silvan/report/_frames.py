@@ -1,4 +1,4 @@
-"""The trees of a run as the page has them: for each link, from which frame to which it was in which tree."""
+"""The trees of a run for the page: for each link, the spans of frames in which it is in a tree."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: More samples than this share frames.
+#: Most frames; more samples are combined into frames.
 MOST_FRAMES = 1_000
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Ends of intervals, and the frame that each belongs to."""
+    """Sampling intervals, and the frame of each."""
 
+    #: Ends of the intervals, ns.
     time_ns: NDArray[np.float64]
     #: Samples per frame; the last frame may have fewer.
     step: int
 
     @classmethod
     def of(cls, result: Result, most: int = MOST_FRAMES) -> Clock:
-        """Return the clock of a run, of at most so many frames."""
+        """Return the clock of a run, with at most so many frames."""
         times = result.numpy("network")["time_ns"].astype(np.float64)
         return cls(times, max(1, -(-len(times) // most)))
 
     @property
     def frames_ns(self) -> NDArray[np.float64]:
-        """End of each frame."""
+        """End of each frame, ns."""
         last = np.arange(self.step - 1, len(self.time_ns) + self.step - 1, self.step)
         return self.time_ns[np.minimum(last, len(self.time_ns) - 1)] if len(self.time_ns) else self.time_ns
 
@@ -41,7 +42,7 @@ class Clock:
         return frames
 
     def mean(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the mean of values per sample over each frame, along the last axis; NaN does not count."""
+        """Return the mean of values per sample over each frame, along the last axis, ignoring NaN."""
         values = values.astype(np.float64)
         starts = np.arange(0, values.shape[-1], self.step)
         present = ~np.isnan(values)
@@ -51,12 +52,12 @@ class Clock:
 
 
 def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDArray[np.int64]]:
-    """Return spans of frames in which a link's place in a tree was the same, by links, then frames.
+    """Return spans of frames in which a link's position in a tree is the same, by link and frame.
 
     Keys: `link`, `first`, `last` (frames), `tree`, `trees`, `waits_for` (a link), `depth`, `queued` and
-    `held` (the most bytes), `share` (of the samples, 0 to 255). `place` numbers the links.
+    `held` (maxima, bytes), `share` (of the samples, 0 to 255). `place` has the number of each link.
     """
-    rows = result.columns("tree_links")
+    rows = result.coded("tree_links")
     link, waits_for = (_numbers(rows[name], place) for name in ("link", "waits_for"))
     columns = [np.asarray(rows[name]).astype(np.int64) for name in ("tree", "trees", "depth")]
     queued, held = (np.asarray(rows[name]).astype(np.int64) for name in ("queued_bytes", "downstream_bytes"))
@@ -67,7 +68,7 @@ def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDAr
     names = ("link", "first", "last", "tree", "trees", "waits_for", "depth", "queued", "held", "share")
     if not len(link):
         return {name: np.zeros(0, np.int64) for name in names}
-    # First all samples of a frame, of which the last one says what is shown; then frames alike.
+    # Combine the samples of a frame, of which the last one is shown; then combine equal frames.
     ends = _ends(link, frame)
     samples = np.diff(ends, prepend=-1)
     starts = ends - samples + 1
@@ -76,7 +77,7 @@ def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDAr
         values[ends] for values in (link, frame, waits_for, tree, trees, depth)
     )
     share = np.minimum(samples * 255 // clock.step, 255)
-    # Shades that nobody tells apart are one.
+    # Combine shades that look the same.
     share = np.where(share < 255, share // 32 * 32 + 16, share)
     follows = frame - np.arange(len(frame))
     ends = _ends(link, follows, tree, trees, waits_for, depth, share)
@@ -98,6 +99,6 @@ def _ends(*columns: NDArray[Any]) -> NDArray[np.int64]:
 
 def _numbers(column: Any, place: dict[str, int]) -> NDArray[np.int64]:
     codes, names = column
-    # A dictionary may hold names that no row has.
+    # A dictionary may contain names that no row has.
     numbers: NDArray[np.int64] = np.array([place.get(name, 0) for name in names] or [0], np.int64)[codes]
     return numbers

@@ -1,4 +1,4 @@
-"""Where the nodes of a network are drawn: rows of hosts and switch levels, or what springs make of it."""
+"""Positions of the nodes of a network: rows of hosts and switch levels, or a force-directed layout."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: A network with more of its switch-to-switch links than this within levels has no rows worth drawing.
+#: With a larger share of switch-to-switch links within levels, a network is not drawn in rows.
 LEVEL_SHARE = 0.5
-#: Steps of the springs, and the most switches that they move: each step looks at all pairs.
+#: Steps of the force-directed layout, and its most switches: each step computes all pairs.
 STEPS = 150
 MOST_SPRUNG = 2_000
 
@@ -27,7 +27,7 @@ class Wiring:
 
 
 def place(wiring: Wiring) -> NDArray[np.float32]:
-    """Return x and y of each node in a picture of width 1 and height 1, y downwards."""
+    """Return x and y of each node in an image of width 1 and height 1, y downwards."""
     level = _levels(wiring)
     between = (wiring.source >= wiring.hosts) & (wiring.target >= wiring.hosts)
     within = between & (level[wiring.source] == level[wiring.target])
@@ -47,7 +47,7 @@ def _levels(wiring: Wiring) -> NDArray[np.int64]:
         if not len(new):
             break
         level[new] = depth + 1
-    # What no host reaches stands on top.
+    # Nodes that no host reaches are on top.
     level[level < 0] = level.max() + 1
     return level
 
@@ -61,7 +61,7 @@ def _neighbours(wiring: Wiring) -> list[list[int]]:
 
 
 def _rows(wiring: Wiring, level: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Hosts below, in blocks under their switches; switches of a level side by side."""
+    """Return a layout with hosts at the bottom, under their switches, and a row of switches per level."""
     neighbours = _neighbours(wiring)
     position = np.zeros((len(wiring.names), 2))
     top = int(level.max())
@@ -71,7 +71,7 @@ def _rows(wiring: Wiring, level: NDArray[np.int64]) -> NDArray[np.float32]:
             np.mean([position[one, 0] for one in neighbours[node] if 0 < level[one] < row] or [np.nan])
             for node in nodes
         ]
-        # By what is below, ties and the lowest row by number.
+        # Ordered by the nodes below; ties and the lowest row by number.
         order = np.lexsort((nodes, np.nan_to_num(np.round(below, 6), nan=0.0)))
         position[nodes[order], 0] = (np.arange(len(nodes)) + 0.5) / len(nodes)
         position[nodes, 1] = 1 - row / top if top > 1 else 0.25
@@ -89,7 +89,7 @@ def _hosts_below(
         homes = [node for node in neighbours[host] if level[node] == 1]
         of_leaf.setdefault(homes[0] if homes else -1, []).append(host)
     most = max(map(len, of_leaf.values()), default=1)
-    # As many in a row as leaves 1/160 of the width to each.
+    # At most 160 nodes in a row.
     columns = max(1, min(most, int(width * 160)))
     lowest = max((1 - 1 / max(level.max(), 1)) if level.max() > 1 else 0.25, 0.25)
     for leaf, hosts in of_leaf.items():
@@ -102,13 +102,13 @@ def _hosts_below(
 
 
 def _sprung(wiring: Wiring) -> NDArray[np.float32]:
-    """Switches as springs between neighbours and repulsion have them; hosts around their switches.
+    """Return a force-directed layout of the switches, with hosts around their switches.
 
     Fruchterman and Reingold, Graph drawing by force-directed placement, 1991, from places on a circle.
     """
     count = len(wiring.names) - wiring.hosts
     angle = 2 * np.pi * np.arange(count) / count
-    # A circle alone is a balance; a little unevenness leaves it, the same each time.
+    # A perfect circle is an equilibrium: start from a slightly perturbed one, always the same.
     radius = 0.5 + 0.05 * np.sin(np.arange(count) * 2.399963)
     position = np.stack([np.cos(angle) * radius, np.sin(angle) * radius], axis=1)
     both = (wiring.source >= wiring.hosts) & (wiring.target >= wiring.hosts)

@@ -1,4 +1,4 @@
-"""Numbers for the page: one zlib stream of all columns, in base64, and where each column is in it."""
+"""Numbers for the page: one zlib stream of all columns, in base64, and the position of each column."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Kinds of numbers by what JavaScript calls their arrays.
+#: Types of numbers, by the name of their array in JavaScript.
 KINDS = {"uint8": "Uint8Array", "uint16": "Uint16Array", "uint32": "Uint32Array", "float32": "Float32Array"}
 
 
 class Pack:
-    """Collects columns; :meth:`add` returns what finds one again."""
+    """Collects columns; :meth:`add` returns the position of one."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -28,7 +28,7 @@ class Pack:
         array: NDArray[Any] = np.asarray(values).astype(kind)
         if is_rising and array.size:
             array = np.diff(array, prepend=array.dtype.type(0))
-        # JavaScript's arrays begin at multiples of their numbers' size.
+        # Typed arrays in JavaScript start at multiples of the size of their numbers.
         pad = -self._size % 8
         self._parts.append(b"\0" * pad)
         self._parts.append(array.tobytes())

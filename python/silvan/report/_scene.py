@@ -1,4 +1,4 @@
-"""What pictures of a run's network share: its nodes and links, where they stand, the hues of its trees."""
+"""The common data of images of a run's network: nodes and links, positions, colors of trees."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Scene:
 
     @cached_property
     def spans(self) -> dict[str, NDArray[np.int64]]:
-        """Which link was in which tree from which frame to which: see :func:`silvan.report._frames.spans`."""
+        """The spans of frames in which links are in trees; see :func:`silvan.report._frames.spans`."""
         return spans(self._result, self.clock, self.number)
 
     @cached_property
     def hues(self) -> NDArray[np.int64]:
-        """The number of each tree's hue: the trees that are there longest have hues of their own."""
+        """The number of each tree's color: the trees that exist longest have colors of their own."""
         samples = self._result.numpy("trees")["samples"].astype(np.int64)
         hues = np.zeros(len(samples), np.int64)
         hues[np.argsort(-samples, kind="stable")] = np.arange(len(samples)) % len(_picture.HUES)
@@ -65,7 +65,7 @@ def _wiring(result: Result) -> Wiring:
     ends = [*zip(columns["from_node"], columns["from_kind"], strict=True)]
     ends += zip(columns["to_node"], columns["to_kind"], strict=True)
     switches = list(dict.fromkeys(name for name, kind in ends if kind == "switch"))
-    # A switch may be called like a host.
+    # A switch may have the same name as a host.
     number = {(name, "host"): at for at, name in enumerate(hosts)}
     number |= {(name, "switch"): len(hosts) + at for at, name in enumerate(switches)}
     nodes = np.array([number[end] for end in ends] or [0], np.uint32)

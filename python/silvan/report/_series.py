@@ -1,4 +1,4 @@
-"""What the page draws over time."""
+"""The charts of the page over time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from silvan.report._pack import Pack
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: More lines than this are not told apart.
+#: Most lines of a chart.
 MOST_LINES = 8
 
 
@@ -21,7 +21,7 @@ Lines = list[tuple[str, NDArray[Any]]]
 
 
 def found(result: Result, clock: Clock) -> list[tuple[str, str, str, Lines]]:
-    """Return what a run has over time, sample by sample: identifier, title, unit, and lines with names."""
+    """Return the time series of a run: identifier, title, unit, and lines with names and samples."""
     all_of_them = [
         ("throughput", "Received throughput", "Gbit/s", _throughput(result)),
         ("trees", "Links in congestion trees", "links", _sizes(result, clock)),
@@ -50,10 +50,10 @@ def charts(result: Result, clock: Clock, pack: Pack) -> list[dict[str, Any]]:
 
 
 def by_name(result: Result, table: str, key: str, column: str) -> Lines:
-    """Return the rows of a table over time, by name: each interval has a row per name, in the same order."""
+    """Return the time series of a table by name: each interval has a row per name, in the same order."""
     if table not in result.tables or not result.tables[table].num_rows:
         return []
-    columns = result.columns(table)
+    columns = result.coded(table)
     codes, names = columns[key]
     again = np.flatnonzero(np.asarray(codes) == codes[0])
     count = int(again[1]) if len(again) > 1 else len(codes)

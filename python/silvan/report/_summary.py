@@ -1,19 +1,19 @@
-"""What a report says first: a few numbers of each run, side by side."""
+"""The first table of a report: a few numbers of each run, side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from silvan.report import _text
 
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: A flow that loses less than this of what it offers to trees is not called a victim here.
+#: A flow that loses a smaller share of its offered load to trees is not listed as a victim.
 WORTH_NAMING = 0.05
-#: So many flows of a kind are named.
+#: Most flows of a kind that are listed.
 NAMES = 4
 
 
@@ -34,7 +34,7 @@ def roles(results: Sequence[Result]) -> tuple[list[str], list[str]]:
 
 
 def words(results: Sequence[Result], titles: Sequence[str]) -> str:
-    """Return what the runs' most important numbers come to."""
+    """Return sentences about the runs' most important numbers."""
     victims, _ = roles(results)
     return "".join(f"<p>{escape(line)}</p>" for line in _words(results, titles, victims))
 
@@ -77,7 +77,7 @@ def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
 
 
 def _words(results: Sequence[Result], titles: Sequence[str], victims: list[str]) -> list[str]:
-    """Tell what the runs after the first do for the victims, and for hosts that are no hotspots."""
+    """Return how victims, and hosts that are no hotspots, fare in the runs after the first."""
     lines = []
     others = [
         {group["group"]: group for group in one.summary.get("groups", [])}.get("other hosts")
@@ -114,7 +114,7 @@ def _rate(value: float) -> _text.Cell:
 
 
 def _received(result: Result, names: list[str]) -> float:
-    flows: list[dict[str, Any]] = result.summary.get("flows", [])
+    flows = result.summary["flows"]
     return float(sum(flow["received_gbit_s"] for flow in flows if flow["flow"] in names))
 
 

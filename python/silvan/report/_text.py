@@ -1,6 +1,6 @@
-"""The page's text: tables that can be read without scripts, account, settings, provenance.
+"""The page's text: tables that work without scripts, account, settings, provenance.
 
-Names come from files of others: all text goes through :func:`html.escape`.
+Names come from untrusted files: all text is escaped with :func:`html.escape`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ else:
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: Rows of a table of the page at most: a browser lays out more only slowly.
+#: Most rows of a table: browsers are slow with longer ones.
 MOST_ROWS = 400
-#: Longer values of settings and provenance are cut.
+#: Longer values of settings and provenance are truncated.
 MOST_LETTERS = 2_000
 
-#: A cell: what it shows, and what it is sorted by.
+#: A cell: the text shown, and the value by which it is sorted.
 Cell = tuple[str, float | str]
 
 
@@ -67,7 +67,7 @@ def name(value: str) -> Cell:
 
 
 def table(title: str, identifier: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Return a table; `rows` beyond :data:`MOST_ROWS` are only counted."""
+    """Return a table of at most :data:`MOST_ROWS` rows; further rows are only counted."""
     rows = list(rows)
     if not rows:
         return f'<section class="table"><h3>{escape(title)}</h3><p class="none">None.</p></section>'
@@ -165,7 +165,7 @@ def _contributors(result: Result, run: int) -> str:
 def _links(result: Result, run: int) -> str:
     if "tree_links" not in result.tables or not result.tables["tree_links"].num_rows:
         return ""
-    rows = result.columns("tree_links")
+    rows = result.coded("tree_links")
     codes, names = rows["link"]
     codes = np.asarray(codes)
     samples = max(result.tables["network"].num_rows, 1)
@@ -201,8 +201,8 @@ def _flows(result: Result, run: int) -> str:
         (
             name(one["class"]), name(ends.get(one["class"], "a pattern")), number(one["received_gbit_s"], 3),
             share(one["marked_packets"] / max(one["delivered_packets"], 1)),
-            time(latency.get(one["class"], {}).get("p50_ns", 0)),
-            time(latency.get(one["class"], {}).get("p99_ns", 0)),
+            time(latency[one["class"]]["p50_ns"] if one["class"] in latency else 0),
+            time(latency[one["class"]]["p99_ns"] if one["class"] in latency else 0),
         )
         for one in kinds
     ]  # fmt: skip
@@ -230,7 +230,7 @@ def _jobs(result: Result, run: int) -> str:
 
 
 def account(result: Result) -> str:
-    """Return what happened, and the warnings."""
+    """Return the account and the warnings."""
     told = "".join(f"<p>{escape(line)}</p>" for line in result.account)
     warned = "".join(f"<p class=warning>Warning: {escape(line)}</p>" for line in result.warnings)
     return told + warned

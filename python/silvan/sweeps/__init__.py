@@ -1,15 +1,17 @@
-"""Many runs of one scenario: sweeps over its keys and over seeds.
+"""Many runs of one scenario: sweeps over its keys and seeds.
 
 | module | what it does |
 | --- | --- |
 | `study` | reads a study: the scenario, axes, seeds, measures |
-| `axes` | axes and the points they span |
+| `axes` | axes and the points of their grid |
 | `measures` | numbers of a run, from its summary or its tables |
-| `driver` | finds what is there, has the rest done, orders the rows |
-| `worker` | one run, wherever it is done |
-| `executors`, `slurm` | where runs are done |
-| `table` | what a sweep gives |
-| `command`, `figures` | `silvan sweep` and its figures |
+| `driver` | finds finished runs, executes the others, orders the rows |
+| `worker` | one run, in any thread, process or machine |
+| `executors`, `slurm` | where runs are executed |
+| `table` | the result of a sweep |
+| `figures` | figures of a sweep |
+
+The command is :mod:`silvan.commands.sweep`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from silvan._core import Scenario
 from silvan.sweeps.axes import read_seeds
-from silvan.sweeps.errors import Place, SweepError
+from silvan.sweeps.errors import DEFAULT_EXECUTOR, Place, SweepError
 from silvan.sweeps.measures import Measure
 from silvan.sweeps.study import Study, of_file, of_scenario, read_axes, read_measures
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Measure", "Study", "SweepError", "sweep"]
 
-#: Where runs are kept, unless somewhere else is named.
+#: Default folder of the runs.
 STORE = Path("out") / "runs"
 
 
@@ -47,34 +49,34 @@ def sweep(  # noqa: PLR0913 - most are named and have defaults
     overrides: Mapping[str, Any] | None = None,
     keep: Keep = "tables",
     name: str = "sweep",
-    executor: str | Executor = "processes",
+    executor: str | Executor = DEFAULT_EXECUTOR,
     jobs: int | None = None,
     options: Options | None = None,
     store: str | PathLike[str] = STORE,
     out: str | PathLike[str] | None = None,
     tell: Tell | None = None,
 ) -> Sweep:
-    """Run a scenario at all points of a grid; runs that are in the store already are not repeated.
+    """Run a scenario at all points of a grid; runs that are in the store are not repeated.
 
     Args:
-        scenario: A scenario or its file; or a :class:`Study`, which brings axes, seeds, measures,
-            overrides, `keep` and name itself.
+        scenario: A scenario, its file or its name; or a :class:`Study`, which has its own axes, seeds,
+            measures, overrides, `keep` and name.
         axes: Values by dotted key, as ``{"congestion.reaction.ccti_timer": [50, 150]}``. Instead
             of a list a table as in a study file: ``{"range": {"from": 0, "to": 20, "step": 5}}``.
-            Or a list of such tables, for keys that move together (`zip`).
-        seeds: How many (1, 2, ... are taken), or which; the scenario's own by default.
+            Or a list of such tables, for keys that change together (`zip`).
+        seeds: Number of seeds (1, 2, ...), or a list of seeds; the scenario's seed by default.
         measure: A function of :class:`silvan.Result` that returns a number or numbers by name, a
             path in the summary (``"flows.F1.received_gbit_s"``), a :class:`Measure` or a table as
-            in a study file; a list of these, or a dict by name. The summary's own numbers by default.
+            in a study file; a list of these, or a dict by name. The numbers of the summary by default.
         overrides: Keys that are set in every run.
-        keep: ``"tables"``, or ``"summary"`` to keep some kilobytes of each run.
-        name: What the sweep is called.
-        executor: ``"processes"``, ``"threads"``, ``"slurm"``, ``"dask"``, or any
+        keep: ``"tables"``, or ``"summary"`` to keep only a few kilobytes of each run.
+        name: Name of the sweep.
+        executor: ``"threads"``, ``"processes"``, ``"slurm"``, ``"dask"``, or any
             :class:`concurrent.futures.Executor`.
-        jobs: Runs at a time; as many as there are cores by default.
-        options: More for Slurm and Dask, with `jobs`: :class:`silvan.sweeps.executors.Options`.
+        jobs: Number of concurrent runs; the number of cores by default.
+        options: Options for Slurm and Dask, with `jobs`: :class:`silvan.sweeps.executors.Options`.
         store: Folder of the runs.
-        out: Folder for the table as Parquet and its provenance, if it is to be written.
+        out: Folder for the table (Parquet) and its provenance; not written by default.
         tell: Called after each run; see :data:`silvan.sweeps.driver.Tell`.
 
     Returns:
@@ -82,7 +84,7 @@ def sweep(  # noqa: PLR0913 - most are named and have defaults
         `.failures`. A run that failed is a row with its error.
 
     Raises:
-        SweepError: a study that makes no sense, an executor that cannot be had.
+        SweepError: a study that is wrong, or an executor that is not available.
         ScenarioError: no run of the sweep has a valid scenario.
 
     """

@@ -1,4 +1,4 @@
-"""Axes of a study: which keys of the scenario take which values, and the points they span."""
+"""Axes of a study: values of keys of the scenario, and the points of their grid."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from typing import Any
 
 from silvan.sweeps.errors import Place
 
-#: More runs than this are a mistake of the pen.
+#: Limit on the number of runs of a study.
 RUNS_AT_MOST = 100_000
-#: The largest number of a range, beyond which sums are no numbers any more.
+#: The largest number of a range; sums of larger ones overflow.
 LARGEST = 1e300
 
 AXIS_KEYS = ("key", "values", "range", "unit", "name", "zip")
 RANGE_KEYS = ("from", "to", "step", "count", "scale")
-#: Names that columns of the table have already.
+#: Names of other columns of the table.
 RESERVED = ("seed", "run", "error")
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: what it is called, its values, and what each of them sets.
+    """One axis: its name, its values, and the settings of each value.
 
-    Usually `settings` has one key; several keys move together.
+    Usually `settings` has one key; several keys change together.
     """
 
     name: str
     unit: str
-    #: What tables and figures call each step.
+    #: Label of each step in tables and figures.
     labels: tuple[Any, ...]
-    #: Per key of the scenario, its value at each step.
+    #: Values at each step, by key of the scenario.
     settings: tuple[tuple[str, tuple[Any, ...]], ...]
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Axis:
 
     @property
     def together(self) -> dict[str, tuple[Any, ...]]:
-        """Keys that have columns of their own, beside that of the axis."""
+        """Keys with columns of their own, in addition to that of the axis."""
         return {key: values for key, values in self.settings if len(self.settings) > 1 and key != self.name}
 
 
@@ -63,13 +63,13 @@ class Point:
 def points(
     axes: Sequence[Axis], seeds: Sequence[int] | None, fixed: Mapping[str, Any], place: Place
 ) -> list[Point]:
-    """Return all runs, the last axis and then the seeds counting fastest."""
+    """Return all runs in order: the seeds change fastest, then the last axis."""
     check_size(axes, seeds, place)
     return list(_points(axes, seeds, fixed))
 
 
 def check_size(axes: Sequence[Axis], seeds: Sequence[int] | None, place: Place) -> None:
-    """Refuse a study of too many runs."""
+    """Raise :class:`SweepError` for a study of too many runs."""
     total = math.prod(len(axis) for axis in axes) * len(seeds or (0,))
     if total > RUNS_AT_MOST:
         place.fail("axis", f"{total:,} runs in all; at most {RUNS_AT_MOST:,} are accepted")
@@ -149,12 +149,12 @@ def _axis(
 
 
 def label(value: Any) -> Any:
-    """Return what stands for a value in tables: itself, or its text where it is a list or table."""
+    """Return the label of a value: the value itself, or its text for a list or table."""
     return value if isinstance(value, str | int | float | bool) else as_text(value)
 
 
 def as_text(value: Any) -> str:
-    """Return a value as it would be written in a scenario; a text as it is."""
+    """Return a value as it is written in a scenario; a text without quotes."""
     return value if isinstance(value, str) else _toml(value)
 
 
@@ -183,7 +183,7 @@ def _list(path: str, value: Any, place: Place) -> tuple[Any, ...]:
 
 
 def refuse_dates(path: str, value: Any, place: Place) -> None:
-    """Refuse a value with a date or a time of day in it: TOML has them, a scenario has no use for them."""
+    """Raise :class:`SweepError` for a value with a date or a time of day, which TOML has but no key takes."""
     if isinstance(value, date | time):
         place.fail(path, "is a date or a time of day, which no key of a scenario takes", str(value))
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
@@ -231,7 +231,7 @@ def _count(path: str, value: dict[str, Any], place: Place) -> int:
             place.fail(f"{path}.count", f"must be at most {RUNS_AT_MOST:,}", float(count))
         return count
     step = value["step"]
-    # As floats: the quotient may lie beyond them, and is infinite then.
+    # As floats: a quotient that is too large becomes infinite.
     way = float(value["to"]) - float(value["from"])
     steps = way / float(step) if step else math.nan
     if steps >= RUNS_AT_MOST:
@@ -252,7 +252,7 @@ def _between(value: dict[str, Any], n: int, count: int, scale: str) -> float:
 
 
 def read_seeds(path: str, value: Any, place: Place) -> tuple[int, ...] | None:
-    """Read `seeds`: how many (1, 2, ...) or which; none for the scenario's own."""
+    """Read `seeds`: a number (1, 2, ...) or a list; None for the scenario's own seed."""
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= RUNS_AT_MOST:

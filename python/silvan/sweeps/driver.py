@@ -1,4 +1,4 @@
-"""Runs a study: finds what is there, has the rest done, and puts the rows in order."""
+"""Runs a study: finds finished runs, executes the others, and orders the rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from silvan import _files, _folder, _provenance, results
 from silvan._core import Scenario, ScenarioError, SilvanError, __version__
 from silvan._store import Store, address, build
 from silvan.sweeps.axes import Point
-from silvan.sweeps.errors import SweepError
+from silvan.sweeps.errors import DEFAULT_EXECUTOR, SweepError
 from silvan.sweeps.executors import Options, perform_all
 from silvan.sweeps.measures import defaults, number
 from silvan.sweeps.study import Function, Study
@@ -25,13 +25,13 @@ from silvan.sweeps.worker import Done, Job, recall
 #: File of the table, in the folder of a sweep.
 TABLE = "table.parquet"
 
-#: Called with the runs that are there, those that failed, all of them, and how many were found.
+#: Called with the numbers of finished runs, failed runs, all runs, and runs found in the store.
 Tell = Callable[[int, int, int, int], object]
 
 
 @dataclass(frozen=True)
 class _Planned:
-    """A run of a study with its address, or why it cannot be run."""
+    """A run of a study with its address, or the reason why it cannot be run."""
 
     point: Point
     seed: int | None = None
@@ -44,14 +44,14 @@ def run_study(
     *,
     store: Path,
     out: Path | None = None,
-    executor: str | Executor = "processes",
+    executor: str | Executor = DEFAULT_EXECUTOR,
     options: Options | None = None,
     tell: Tell | None = None,
 ) -> Sweep:
-    """Run a study and return its table; what is in the store already is not run again.
+    """Run a study and return its table; runs that are in the store are not repeated.
 
     With `out`, the table and its provenance are written there. Runs that fail are rows with an
-    error; a study of which no run can even begin raises :class:`silvan.SilvanError`.
+    error; a study without any valid run raises :class:`silvan.SilvanError`.
     """
     started = time.time()
     options = options or Options()
@@ -93,7 +93,7 @@ def _outcomes(
     options: Options,
     tell: Tell,
 ) -> dict[str, Done]:
-    """Find or do every run; by address, so that equal runs are one."""
+    """Find or execute every run, by address, so that equal runs are executed once."""
     outcomes: dict[str, Done] = {}
     jobs: dict[str, Job] = {}
     root = str(shelf.root.absolute())
@@ -126,13 +126,13 @@ def _outcomes(
 
 
 def _seen(done: Done, job: Job, shelf: Store) -> Done:
-    """Look for the run here: a lost worker may have finished it, and a far one have hidden it."""
+    """Check the store: a lost worker may have finished the run, and a remote one may have another store."""
     if done.error is None:
         if shelf.find(job.address, job.keep) is not None:
             return done
         return replace(
             done,
-            error=f"done, but its folder is not in {shelf.root}: workers must share that file system",
+            error=f"finished, but its folder is not in {shelf.root}: workers must share that file system",
         )
     return recall(shelf, job.address, job.keep, job.measures) or done
 
@@ -172,7 +172,7 @@ def _row(one: _Planned, folder: Path | None, values: Mapping[str, float | None],
 def _late(
     study: Study, one: _Planned, shelf: Store, measures: dict[str, str]
 ) -> tuple[dict[str, float | None], str | None]:
-    """Take the measures that are functions, or those of every study that asks for none."""
+    """Return the measures that are functions, or the default measures of a study without any."""
     values: dict[str, float | None] = {}
     try:
         if not study.measures and not study.functions:
@@ -195,7 +195,7 @@ def _late(
 
 
 def _stored(study: Study, one: _Planned, shelf: Store) -> results.Result:
-    """Read a run back. One that turns out to be damaged only now is simulated anew, here."""
+    """Read a run; one that is damaged is simulated again in this process."""
     return shelf.run(study.base.at(one.point.overrides), keep=study.keep, known=one.address).result
 
 
@@ -207,7 +207,7 @@ def _given(name: str, function: Function, result: results.Result) -> dict[str, f
 
 
 def _refuse_foreign(out: Path) -> None:
-    """Raise :class:`SweepError` where the table would take the place of what no sweep wrote."""
+    """Raise :class:`SweepError` if the table would replace a file that no sweep wrote."""
     provenance = out / _folder.PROVENANCE
     try:
         facts = _files.parse_json(_files.read_text(provenance)) if provenance.exists() else None
@@ -234,7 +234,7 @@ def _write(
     options: Options,
     started: float,
 ) -> None:
-    """Write the table, and apart from it whatever differs from one time to the next."""
+    """Write the table, and its provenance (which differs between executions) to another file."""
     try:
         facts: dict[str, Any] = {
             "study": study.name,
@@ -256,7 +256,7 @@ def _write(
             "machine": _provenance.machine(),
         }
         out.mkdir(parents=True, exist_ok=True)
-        # First, so that a table without it is known not to be a sweep's.
+        # Written first, so that a table without it is known not to be of a sweep.
         _files.write_text(out / _folder.PROVENANCE, _files.to_json(facts))
         sweep.to_parquet(out / TABLE)
     except OSError as error:

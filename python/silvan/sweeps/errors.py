@@ -1,4 +1,4 @@
-"""What a sweep refuses or cannot do, and where in a study file that stands."""
+"""Errors of sweeps, and their place in a study file."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from typing import Any, NoReturn
 
 from silvan._core import SilvanError
 
-#: Values are shown so far in messages.
+#: Longer values are cut in messages.
 SHOWN = 60
+#: Where `sweep`, `tune` and `fabric.study` execute runs by default. Threads simulate as fast as processes,
+#: since the simulator releases the GIL; they start at once, and scripts need no `if __name__ == "__main__"`.
+#: Processes isolate runs from each other: one that is killed is reported as failed, and the others continue.
+DEFAULT_EXECUTOR = "threads"
 
 
 class SweepError(SilvanError):
-    """A study is wrong, or a sweep cannot be run: says where, what, and what is right."""
+    """A study is wrong, or a sweep cannot be run; the message has the place and valid values."""
 
 
 class Place:
-    """Where a study was written, for messages: a file with lines, or a call without."""
+    """The origin of a study, for messages: a file with lines, or a call."""
 
     def __init__(self, origin: str, text: str | None = None) -> None:
         self.origin = origin
@@ -32,7 +36,7 @@ class Place:
         raise SweepError(f"{where}: {path}{shown}: {what}" if path else f"{where}: {what}")
 
     def keys(self, path: str, table: dict[str, Any], known: Iterable[str]) -> None:
-        """Refuse keys that are not `known`."""
+        """Raise :class:`SweepError` for keys that are not `known`."""
         known = tuple(known)
         for key, value in table.items():
             if key in known:
@@ -43,7 +47,7 @@ class Place:
             self.fail(f"{path}.{key}".lstrip("."), f"unknown key; {hint}known here: {names}", value)
 
     def text(self, path: str, value: object, default: str | None = None) -> str:
-        """Read a text that is not empty."""
+        """Return a text that is not empty."""
         if value is None and default is not None:
             return default
         if not isinstance(value, str) or not value.strip():
@@ -51,7 +55,7 @@ class Place:
         return value
 
     def tables(self, path: str, value: object) -> list[dict[str, Any]]:
-        """Read a list of tables."""
+        """Return a list of tables."""
         if value is None:
             return []
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -59,10 +63,10 @@ class Place:
         return value
 
     def _line(self, path: str) -> int | None:
-        """Line of the key, else of the innermost table around it.
+        """Return the line of the key, or of the innermost table around it.
 
-        The standard library's TOML tells no lines; headers and keys at the beginning of lines
-        are found again here, which is how people write them.
+        The TOML parser of the standard library reports no lines: headers and keys at the start of lines are
+        searched here.
         """
         wanted = path.split(".")
         best: tuple[int, int | None] = (0, None)

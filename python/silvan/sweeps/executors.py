@@ -1,4 +1,4 @@
-"""Where runs are done: processes here by default, or any executor of `concurrent.futures`."""
+"""Where runs are executed: threads of this process by default, or any executor of `concurrent.futures`."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ from pathlib import Path
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.worker import Done, Job, perform
 
-NAMES = ("processes", "threads", "slurm", "dask")
+NAMES = ("threads", "processes", "slurm", "dask")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What an executor is to be given; each name takes what it knows."""
+    """Options of executors; each executor uses its own."""
 
-    #: Runs at a time: processes, threads, Dask workers, or tasks of a Slurm array.
+    #: Number of concurrent runs: threads, processes, Dask workers, or tasks of a Slurm array.
     jobs: int | None = None
     #: Address of a Dask scheduler; None for a cluster on this machine.
     address: str | None = None
-    #: `slurm`, or `local` for processes that behave as Slurm's tasks would.
+    #: `slurm`, or `local` for processes that stand in for Slurm tasks.
     cluster: str = "slurm"
     partition: str | None = None
     #: Time limit of a Slurm task, in minutes.
     minutes: int = 60
     #: Cores of a Slurm task; a run uses one.
     cpus: int = 1
-    #: Runs that a Slurm task does one after the other.
+    #: Consecutive runs of a Slurm task.
     runs_per_task: int | None = None
     #: Folder for the scripts and logs of Slurm.
     logs: Path | None = None
 
     @property
     def count(self) -> int:
-        """Runs at a time."""
+        """Number of concurrent runs."""
         return self.jobs or available_cores()
 
 
 def available_cores() -> int:
-    """Return the cores that this process may use, which a container or batch system may limit."""
+    """Return the number of cores available to this process, which a batch system may limit."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0)) or 1
     return os.cpu_count() or 1
 
 
 def perform_all(jobs: Sequence[Job], executor: str | Executor, options: Options) -> Generator[Done]:
-    """Do the jobs and yield each when it is done; closing the generator stops what is under way.
+    """Execute the jobs and yield each when it is done; closing the generator stops running ones.
 
-    Raises :class:`SweepError` for an executor that does not exist or cannot be had.
+    Raises :class:`SweepError` for an executor that does not exist or is not available.
     """
     if isinstance(executor, Executor):
         yield from _through(executor, jobs, perform)
@@ -88,7 +88,7 @@ def perform_all(jobs: Sequence[Job], executor: str | Executor, options: Options)
 
 
 def failed(job: Job, why: BaseException | str) -> Done:
-    """Tell that a run was lost together with whatever did it."""
+    """Return the outcome of a run whose worker was lost."""
     text = why if isinstance(why, str) else f"{type(why).__name__}: {why}".rstrip(": ")
     return Done(job.address, error=text)
 
@@ -116,27 +116,27 @@ def _ended(executor: Executor) -> Iterator[Executor]:
 
 
 def _in_threads(jobs: Sequence[Job], count: int) -> Generator[Done]:
-    """Run in threads, which is as fast: the simulator holds no lock of Python's."""
+    """Run in threads: the simulator releases the GIL."""
     stopped = threading.Event()
 
-    def look(now_ns: int, end_ns: int, events: int) -> None:
+    def stop_if_closed(now_ns: int, end_ns: int, events: int) -> None:
         if stopped.is_set():
             raise SweepError("stopped")
 
     with _ended(ThreadPoolExecutor(count, "silvan-sweep")) as pool:
         try:
-            with closing(_through(pool, jobs, partial(perform, progress=look))) as runs:
+            with closing(_through(pool, jobs, partial(perform, progress=stop_if_closed))) as runs:
                 yield from runs
         finally:
             stopped.set()
 
 
 def _in_processes(jobs: Sequence[Job], count: int) -> Generator[Done]:
-    """Run in processes; one that dies takes no other run with it."""
+    """Run in processes; if one dies, only its run is lost."""
     waiting: Sequence[Job] = jobs
     while waiting:
         waiting, suspects = yield from _until_broken(waiting, count)
-        # Who of those under way has killed its process shows when each runs alone.
+        # Each of the runs in progress is repeated alone, to find the one that killed its process.
         for job in suspects:
             _, alone = yield from _until_broken([job], 1)
             if alone:
@@ -146,13 +146,13 @@ def _in_processes(jobs: Sequence[Job], count: int) -> Generator[Done]:
 def _until_broken(
     jobs: Sequence[Job], count: int
 ) -> Generator[Done, None, tuple[Sequence[Job], Sequence[Job]]]:
-    """Run jobs until all are done or a process dies; return those not begun, and those under way."""
+    """Run jobs until all are done or a process dies; return those not started, and those in progress."""
     waiting = deque(jobs)
     running: dict[Future[Done], Job] = {}
     with _pool(min(count, len(jobs))) as pool:
         while waiting or running:
             try:
-                # One more than there are processes, so that none waits for the next.
+                # One more than there are processes, so that no process is idle.
                 while waiting and len(running) <= count:
                     running[pool.submit(perform, waiting[0])] = waiting[0]
                     waiting.popleft()
@@ -186,14 +186,14 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
         finished = True
     finally:
         if not finished:
-            # Without this, Ctrl-C would wait for the runs that have begun.
+            # Without this, Ctrl-C would wait for the runs in progress.
             for worker in set(multiprocessing.active_children()) - others:
                 worker.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _begin_worker() -> None:
-    """Let a worker go without a traceback on Ctrl-C, and when its parent is killed."""
+    """Make a worker exit without a traceback on Ctrl-C, and when its parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -219,7 +219,7 @@ def _dask(options: Options) -> Iterator[Executor]:
         with client:
             yield client.get_executor()
         return
-    # A core each, and a process, so that a crash ends a run and not the sweep.
+    # One process and core each, so that a crash ends only one run.
     with _deaf_children():
         cluster = LocalCluster(
             n_workers=options.count,
@@ -234,7 +234,7 @@ def _dask(options: Options) -> Iterator[Executor]:
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Let processes and threads that begin inside not hear Ctrl-C, which is for us to act upon."""
+    """Block SIGINT in processes and threads that start inside: the main process handles Ctrl-C."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -1,4 +1,4 @@
-"""Measures: what is kept of each run as a number, taken from its summary or from its tables."""
+"""Measures: numbers of a run, from its summary or from its tables."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-#: Part of the names under which values are kept: to be raised where a measure changes its meaning.
+#: Part of the names under which values are stored; increase it when the meaning of a measure changes.
 VERSION = 1
 
 MEASURE_KEYS = (
     "name", "unit", "summary", "table", "column", "of", "over_time", "across", "statistic", "start", "end",
 )  # fmt: skip
-#: Column of names per table; none where there is one row per interval.
+#: Column of names per table; empty for one row per interval.
 TABLES = {"flows": "flow", "hosts": "host", "links": "link", "classes": "class", "network": ""}
-#: Columns that are made from others: Gbit/s from bytes per interval.
+#: Columns computed from others: Gbit/s from bytes per interval.
 RATES = {"received_gbit_s": "received_bytes", "sent_gbit_s": "sent_bytes"}
-#: Fields by which an entry of a list in the summary is called.
+#: Fields that identify an entry of a list in the summary.
 CALLED = ("flow", "host", "class", "since", "link", "name", "job", "traffic", "group")
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
 
@@ -60,10 +60,10 @@ STATISTICS: dict[str, Along] = {"treatment_variation": treatment_variation}
 class Measure:
     """A number of a run: a scalar of its summary, or a statistic of a column of a table.
 
-    Of a table: the rows of the names in `of` (patterns such as ``F[2-5]`` are fine) in the
-    intervals between `start_s` and `end_s` (the end of the warm-up and of the run, unless given).
-    Each name's values are reduced by `over_time`, and those of the names by `across`; or all of
-    them at once by `statistic`.
+    Of a table: the rows of the names in `of` (also patterns such as ``F[2-5]``) in the
+    intervals between `start_s` and `end_s` (by default the end of the warm-up and of the run).
+    The values of each name are reduced by `over_time`, the results over names by `across`; or all
+    values at once by `statistic`.
     """
 
     name: str
@@ -80,20 +80,20 @@ class Measure:
 
     @property
     def needs_tables(self) -> bool:
-        """Whether a run's summary is not enough."""
+        """Whether the measure needs more than the run's summary."""
         return not self.summary
 
     @property
     def note(self) -> str:
-        """Name under which a store keeps the value: the same for the same meaning."""
+        """Name under which a store keeps the value; measures with the same meaning share it."""
         meaning = {key: value for key, value in asdict(self).items() if key not in ("name", "unit")}
         text = json.dumps([VERSION, meaning], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def of_run(self, result: Result) -> float | None:
-        """Return the value; None where there is none, as of the latency of a flow without packets.
+        """Return the value; None if there is none, such as the latency of a flow without packets.
 
-        Raises :class:`SweepError` where the run does not have what is asked for.
+        Raises :class:`SweepError` if the run does not have that table, column or key.
         """
         return (
             self.of_summary(result.summary) if self.summary else number(self._from_table(result), self.name)
@@ -111,7 +111,7 @@ class Measure:
 
 
 def number(value: object, name: str) -> float | None:
-    """Return a measure's value as it is kept."""
+    """Return a measure's value as it is stored."""
     if value is None:
         return None
     if isinstance(value, np.generic):
@@ -134,13 +134,13 @@ def _from_summary(summary: Mapping[str, Any], path: tuple[str, ...], name: str) 
     if isinstance(here, list | dict):
         raise SweepError(
             f"measure `{name}`: `{'.'.join(path)}` of the summary is not a number; "
-            f"go on with one of {_names(here, path)}"
+            f"continue with one of {_names(here, path)}"
         )
     return here
 
 
 def _step(here: Any, segment: str) -> Any:
-    """Go into a part of the summary; lists are gone into by what their entries are called."""
+    """Return an entry of a dictionary or list of the summary; entries of lists are found by name."""
     if isinstance(here, dict):
         return here[segment]
     found = [one for one in here if segment in _called(one)] if isinstance(here, list) else []
@@ -154,7 +154,7 @@ def _called(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _names(here: Any, path: tuple[str, ...]) -> str:
-    """Return how one may go on at a place of the summary, a few of them."""
+    """Return a few names with which a path in the summary can continue."""
     names = list(here) if isinstance(here, dict) else []
     if isinstance(here, list):
         fresh = ([name for name in _called(one) if name not in path] for one in here)
@@ -167,8 +167,8 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _grid(result: Result, measure: Measure) -> NDArray[np.float64]:
-    """Values of a column: a row per name, a column per interval of the span."""
-    columns = result.columns(measure.table)
+    """Return the values of a column: a row per name, a column per interval of the span."""
+    columns = result.coded(measure.table)
     arrays = {name: values for name, values in columns.items() if not isinstance(values, tuple)}
     column = RATES.get(measure.column, measure.column)
     if column not in arrays:
@@ -206,7 +206,7 @@ def _inside(
     inside: NDArray[np.bool_] = (ends_ns - spans_ns >= start_ns - 0.5) & (ends_ns <= end_ns + 0.5)
     if not inside.any():
         raise SweepError(
-            f"measure `{measure.name}`: no sampling interval lies between {start_ns * 1e-9:g} s and "
+            f"measure `{measure.name}`: no sampling interval is between {start_ns * 1e-9:g} s and "
             f"{min(end_ns, ends_ns[-1] if len(ends_ns) else 0.0) * 1e-9:g} s"
         )
     return inside

@@ -18,24 +18,24 @@ from typing import Any
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.executors import Options
 
-#: A Slurm array has at most 1001 tasks, unless its administrator says otherwise.
+#: A Slurm array has at most 1001 tasks by default.
 TASKS_AT_MOST = 1000
-#: Tasks per place, so that a slow task at the end does not keep the others waiting.
+#: Tasks per concurrent run, so that one slow task at the end delays the sweep less.
 TASKS_PER_JOB = 4
-#: How long a task waits for more to be submitted before an array is sent off.
+#: Time to wait for more calls before an array is submitted, s.
 GATHER_S = 0.3
-#: How often to look for finished tasks.
+#: Interval at which to check for finished tasks, s.
 LOOK_EVERY_S = {"slurm": 2.0, "local": 0.2}
-#: How often to ask Slurm's controller, who serves others too.
+#: Interval of requests to Slurm's controller, which other users share, s.
 QUEUE_EVERY_S = 15.0
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-#: Outcome of a call: whether it went well, and its value or error.
+#: Outcome of a call: whether it succeeded, and its value or error.
 Outcome = tuple[bool, Any]
 
 
 def call_all(calls: Sequence[Call]) -> list[Outcome]:
-    """Do the calls of a task one after the other."""
+    """Execute the calls of a task in order."""
     outcomes: list[Outcome] = []
     for function, arguments, named in calls:
         try:
@@ -46,9 +46,9 @@ def call_all(calls: Sequence[Call]) -> list[Outcome]:
 
 
 class SlurmExecutor(Executor):
-    """Gathers what is submitted into arrays of Slurm tasks.
+    """Combines submitted calls into arrays of Slurm tasks.
 
-    `expected` is how many calls will come, to make tasks of an even size.
+    `expected` is the number of calls, to make tasks of equal size.
     """
 
     def __init__(self, options: Options, expected: int) -> None:
@@ -63,7 +63,7 @@ class SlurmExecutor(Executor):
         try:
             self._tasks = submitit.AutoExecutor(folder=str(folder.absolute() / "%j"), cluster=options.cluster)
         except (RuntimeError, OSError) as error:
-            raise SweepError(f"no Slurm here: {error}") from None
+            raise SweepError(f"Slurm is not available: {error}") from None
         self._tasks.update_parameters(name="silvan", timeout_min=options.minutes, cpus_per_task=options.cpus)
         if not self._local:
             self._tasks.update_parameters(slurm_array_parallelism=self._width)
@@ -79,7 +79,7 @@ class SlurmExecutor(Executor):
         self._thread.start()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Put a call into the next array."""
+        """Add a call to the next array."""
         future: Future[Any] = Future()
         with self._lock:
             if self._closed:
@@ -89,7 +89,7 @@ class SlurmExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Finish, or with `cancel_futures` cancel what is queued and what runs."""
+        """Finish; with `cancel_futures`, cancel queued and running calls."""
         with self._lock:
             self._closed = True
             if cancel_futures:
@@ -108,7 +108,7 @@ class SlurmExecutor(Executor):
             for task in tasks:
                 task.cancel(check=False)
         elif tasks:
-            # An array at a time: thousands of tasks are not worth a process each.
+            # Arrays instead of tasks, of which there may be thousands.
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 subprocess.run(["scancel", *_arrays(tasks)], capture_output=True, timeout=60, check=False)
 
@@ -116,7 +116,7 @@ class SlurmExecutor(Executor):
         try:
             self._send_and_collect()
         except Exception as error:
-            # Whoever waits for the calls must hear of it, or waits for ever.
+            # Report the error to all pending calls; otherwise their callers would wait without end.
             with self._lock:
                 self._closed = True
                 futures = [future for _, future in self._waiting]
@@ -143,7 +143,7 @@ class SlurmExecutor(Executor):
             self._collect()
 
     def _send(self) -> None:
-        """Send off an array of what waits; tasks of `local` only as many as there are places."""
+        """Submit an array of waiting calls; with `local`, at most as many tasks as may run at once."""
         with self._lock:
             room = self._width - len(self._running) if self._local else TASKS_AT_MOST
             chunks: list[list[tuple[Call, Future[Any]]]] = []
@@ -160,7 +160,7 @@ class SlurmExecutor(Executor):
         except Exception as error:
             for chunk in chunks:
                 for _, future in chunk:
-                    future.set_exception(SweepError(f"Slurm took no tasks: {error}"))
+                    future.set_exception(SweepError(f"Slurm accepted no tasks: {error}"))
             return
         with self._lock:
             if self._cancelled:
@@ -179,7 +179,7 @@ class SlurmExecutor(Executor):
             elif task.done() if self._local else task.paths.result_pickle.exists():
                 try:
                     outcomes = task.result()
-                except Exception as error:  # of a task that could not even begin
+                except Exception as error:  # of a task that could not start
                     outcomes = [(False, SweepError(f"task {task.job_id}: {_last_line(str(error))}"))] * len(
                         futures
                     )
@@ -194,9 +194,9 @@ class SlurmExecutor(Executor):
                     future.set_exception(value)
 
     def _lost(self, tasks: Sequence[Any]) -> set[str]:
-        """Find tasks that left Slurm's queue without a word: time limit, `scancel`, a dead node.
+        """Find tasks that left Slurm's queue without a result: time limit, `scancel`, a failed node.
 
-        Slurm's accounting would tell, but small clusters have none.
+        Slurm's accounting has this information, but small clusters have no accounting.
         """
         if self._local or not tasks or time.monotonic() < self._next_queue_look:
             return set()
@@ -206,12 +206,12 @@ class SlurmExecutor(Executor):
             told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         except (OSError, subprocess.SubprocessError):
             return set()
-        # Slurm forgets jobs after some minutes, and then calls them invalid.
+        # After some minutes, Slurm calls finished jobs invalid.
         if told.returncode != 0 and "Invalid job id" not in told.stderr:
             return set()
         queued = set(told.stdout.split())
         gone = {task.job_id for task in tasks if task.job_id not in queued}
-        # Seen missing twice: the file with its result may take a while to show on this machine.
+        # Only if missing twice: the file with the result may appear late on this machine.
         lost = {
             task.job_id
             for task in tasks
@@ -246,7 +246,7 @@ def _submitit() -> Any:
         import submitit
     except ImportError:
         raise SweepError("the executor `slurm` needs submitit: pip install 'silvan[slurm]'") from None
-    # Standard output is for the table.
+    # Standard output is reserved for the table.
     words = logging.getLogger("submitit")
     for handler in list(words.handlers):
         if getattr(handler, "stream", None) is sys.stdout:

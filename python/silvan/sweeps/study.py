@@ -1,4 +1,4 @@
-"""A study: a scenario, the axes along which it varies, and what is measured of each run."""
+"""A study: a scenario, axes of values, seeds, and the measures of each run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from silvan import _files
-from silvan._core import Scenario
+from silvan import _files, scenarios
+from silvan._core import Scenario, ScenarioError
 from silvan.sweeps.axes import RESERVED, Axis, Point, check_size, points, read_axis, read_seeds, refuse_dates
 from silvan.sweeps.errors import Place, SweepError
 from silvan.sweeps.measures import Measure, read_measure
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from silvan._store import Keep
     from silvan.results import Result
 
-#: Larger studies are a mistake.
+#: Limit on the size of a study file, bytes.
 TEXT_BYTES_AT_MOST = 4 << 20
-#: File systems allow 255, and beside a folder there may be one with a longer name.
+#: File systems allow 255 bytes; partial folders have longer names than the folder.
 NAME_BYTES_AT_MOST = 200
-#: Dotted keys longer than this are refused: the library's memory grows with the square of their length.
+#: Longer dotted keys are refused: the memory of the TOML parser grows with the square of their length.
 KEY_PARTS_AT_MOST = 64
 LONG_KEY = re.compile(rf"""(?:[\w"'-]+[ \t]*\.[ \t]*){{{KEY_PARTS_AT_MOST}}}""")
 STUDY_KEYS = ("name", "description", "scenario", "seeds", "keep", "set", "axis", "measure")
@@ -41,7 +41,7 @@ Function = Callable[["Result"], "float | Mapping[str, float | None] | None"]
 
 @dataclass(frozen=True)
 class Base:
-    """The scenario that a study varies, as it can be sent elsewhere."""
+    """The scenario that a study varies, as plain data for other processes."""
 
     text: str
     origin: str
@@ -60,7 +60,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Study:
-    """What a sweep runs: read by :meth:`load`, or made of Python objects by :func:`silvan.sweep`."""
+    """The runs of a sweep: read by :meth:`load`, or made from Python objects by :func:`silvan.sweep`."""
 
     name: str
     base: Base
@@ -68,7 +68,7 @@ class Study:
     seeds: tuple[int, ...] | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
     measures: tuple[Measure, ...] = ()
-    #: Measures that are Python functions, with the name of what they give, if it is one number.
+    #: Measures that are Python functions, with the name of the result if it is one number.
     functions: tuple[tuple[str, Function], ...] = ()
     keep: Keep = "tables"
     description: str = ""
@@ -100,19 +100,28 @@ class Study:
 
     @staticmethod
     def load(path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Study:
-        """Read a study file; `overrides` are set in its scenario, and an axis of that key goes.
+        """Read a study file, or one that comes with Silvan by its name.
+
+        `overrides` are set in its scenario, in place of an axis over the same key.
 
         Raises :class:`SweepError` or :class:`silvan.ScenarioError`, with file, line, key and value.
         """
-        file = Path(path)
+        file = _located(path)
         table, place = read_toml(file, "a study")
         return _read(table, place, file, dict(overrides or {}))
 
 
-def read_toml(file: Path, what: str) -> tuple[dict[str, Any], Place]:
-    """Read a file of the size that people write; `what` it is stands in errors.
+def _located(path: str | PathLike[str]) -> Path:
+    try:
+        return scenarios.locate(path, "study")
+    except ScenarioError as error:
+        raise SweepError(str(error)) from None
 
-    Raises :class:`SweepError` for one that cannot be read, is no TOML, or is longer or deeper than that.
+
+def read_toml(file: Path, what: str) -> tuple[dict[str, Any], Place]:
+    """Read a TOML file of limited size; errors call it `what`.
+
+    Raises :class:`SweepError` for a file that cannot be read, is not TOML, or is too long or too deep.
     """
     try:
         with _files.plain(file).open("rb") as handle:
@@ -185,9 +194,8 @@ def file_name(path: str, value: Any, place: Place) -> str:
 def read_settings(path: str, value: Any, place: Place) -> dict[str, Any]:
     """Read a table of keys of the scenario and their values, as `[set]`; return them by dotted key.
 
-    A key with its dots in quotes is one of ``--set``: its value, a table too, takes the place of what is
-    there. Tables that TOML makes of other keys (`congestion.mechanism = ...`, `[set.congestion]`) set the
-    keys in them alone.
+    A key with its dots in quotes is like one of ``--set``: its value, also a table, replaces the value of the
+    scenario. Other tables (`congestion.mechanism = ...`, `[set.congestion]`) set only the keys in them.
     """
     if not isinstance(value, dict):
         place.fail(path, "must be a table of keys of the scenario and their values", value)
@@ -207,16 +215,17 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def of_file(path: Path) -> Base:
-    """Read the scenario of a study from its file."""
-    Scenario.load(path)  # words what can be wrong with a file
+    """Read the scenario of a study from its file, or by the name of one that comes with Silvan."""
+    path = scenarios.locate(path)
+    Scenario.load(path)  # raises the errors of a scenario file
     text = _files.read_text(path)
     return Base(text, str(path), str(path.parent.absolute()))
 
 
 def of_scenario(scenario: Scenario) -> Base:
-    """Take a scenario that is there already: its own text, so that axes act on what was written.
+    """Return the base of a loaded scenario: its own text, so that axes act on what was written.
 
-    Values that were filled in would stand in their way: a part is `none` where no mechanism is given.
+    Default values would be in the way: without a mechanism, for example, marking and reaction are `none`.
     """
     base_dir = str(Path(scenario.base_dir).absolute())
     return Base(scenario.text, scenario.origin, base_dir, tuple(scenario.overrides))

@@ -1,4 +1,4 @@
-"""What a sweep gives: one row per run, as an Arrow table, a Parquet file, or a cube of xarray."""
+"""The result of a sweep: one row per run, as an Arrow table, a Parquet file, or an xarray dataset."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that could not be had: what it sets, and why not."""
+    """A run that failed: its overrides and the error."""
 
     overrides: Mapping[str, Any]
     error: str
@@ -39,35 +39,42 @@ class Failure:
 class Row:
     """A run of a sweep."""
 
+    #: Steps along the axes, and the overrides there.
     point: Point
+    #: Seed; None if the scenario of the run is wrong.
     seed: int | None
+    #: Address in the store; None if the scenario of the run is wrong.
     address: str | None
+    #: Folder in the store; None if the run failed.
     folder: Path | None
+    #: Measures by name, in the units of :attr:`Sweep.measures`; None for a value that does not exist.
     values: Mapping[str, float | None]
+    #: Why the run failed; None otherwise.
     error: str | None
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A finished sweep. Rows are in the order of the axes, whoever finished first."""
+    """A finished sweep. Rows are in the order of the axes."""
 
     name: str
     description: str
     axes: tuple[Axis, ...]
-    #: Names and units of what was measured.
+    #: Units of the measures, by name.
     measures: Mapping[str, str]
     rows: Sequence[Row]
-    #: How many runs had been simulated before, by this sweep or another of the same store.
+    #: Number of runs that were in the store.
     found: int = 0
-    #: How many were simulated now.
+    #: Number of runs that were simulated now.
     simulated: int = 0
-    #: Folder of the table, if it was written.
+    #: Folder of the table; None if it was not written.
     out: Path | None = None
+    #: Wall time, s.
     wall_s: float = 0.0
 
     @property
     def failures(self) -> list[Failure]:
-        """Runs that could not be had."""
+        """Runs that failed."""
         return [Failure(row.point.overrides, row.error) for row in self.rows if row.error is not None]
 
     @cached_property
@@ -94,7 +101,7 @@ class Sweep:
         return Table.from_arrays(arrays, schema=Schema(fields))
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
-        """Write the table: the same bytes for the same study, however it was run."""
+        """Write the table; the bytes do not depend on how the study was executed."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         with _files.replacing(target) as partial:
@@ -102,9 +109,9 @@ class Sweep:
         return target
 
     def to_xarray(self) -> xarray.Dataset:
-        """Return the measures as a cube over the axes and the seeds; NaN where a run failed.
+        """Return the measures as arrays over the axes and the seeds; NaN for a run that failed.
 
-        Units are in the attributes; keys that move together with an axis are coordinates along it.
+        Units are in the attributes; keys that change together with an axis are coordinates along it.
         """
         try:
             import xarray
@@ -128,7 +135,7 @@ class Sweep:
         return xarray.Dataset(data, coords, {key: value for key, value in notes.items() if value})
 
     def result(self, row: int) -> Result:
-        """Read back a run by its row in the table.
+        """Read a run by its row in the table.
 
         Raises :class:`silvan.ResultError` if it failed.
         """
@@ -153,7 +160,7 @@ def _attributes(unit: str) -> dict[str, str]:
 
 
 def _column(values: Sequence[Any]) -> tuple[DataType, Sequence[Any]]:
-    """Return the narrowest type that holds the values of an axis, and the values as such."""
+    """Return the narrowest type for the values of an axis, and the values of that type."""
     if all(isinstance(value, bool) for value in values):
         return DataType.bool(), values
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

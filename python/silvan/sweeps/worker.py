@@ -1,4 +1,4 @@
-"""One run of a study, wherever it is done: plain data in, plain data out."""
+"""One run of a study, in any thread, process or machine: input and output are plain data."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from silvan.sweeps.study import Base
 
 if TYPE_CHECKING:
     from silvan.results import Progress, Result
+    from silvan.types import Summary
 
 Values = dict[str, "float | None"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run that is to be there, and what is to be measured of it."""
+    """A run to execute, and its measures."""
 
     base: Base
     overrides: tuple[tuple[str, Any], ...]
@@ -34,18 +35,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a run."""
+    """The outcome of a run."""
 
     address: str
     values: Values = field(default_factory=dict)
     error: str | None = None
-    #: Whether it had been simulated before.
+    #: Whether it was in the store.
     found: bool = False
     wall_s: float = 0.0
 
 
 def perform(job: Job, progress: Progress | None = None) -> Done:
-    """Find a run or simulate it, and measure it; errors come back as texts."""
+    """Find a run or simulate it, and measure it; errors are returned as text."""
     started = time.monotonic()
     values: Values = {}
     found = False
@@ -56,7 +57,7 @@ def perform(job: Job, progress: Progress | None = None) -> Done:
         error = str(refused)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as failure:  # a panic of the simulator is no Exception
+    except BaseException as failure:  # a panic of the simulator is not an Exception
         error = f"{type(failure).__name__}: {failure}"
     return Done(job.address, values, error, found, time.monotonic() - started)
 
@@ -64,7 +65,7 @@ def perform(job: Job, progress: Progress | None = None) -> Done:
 def _performed(job: Job, progress: Progress | None) -> tuple[Values, bool]:
     if build() != job.build:
         raise SweepError(
-            f"this worker has another build of Silvan ({build()}) than whoever sent the run ({job.build}): "
+            f"this worker has another build of Silvan ({build()}) than the sender of the run ({job.build}): "
             "install the same everywhere"
         )
     scenario = job.base.at(dict(job.overrides))
@@ -78,7 +79,7 @@ def _performed(job: Job, progress: Progress | None) -> tuple[Values, bool]:
             try:
                 value = measure.of_run(result)
             except SweepError:
-                continue  # told below; the run itself is worth keeping
+                continue  # reported below; the run itself is kept
             store.note(job.address, measure.note, value)
 
     run = store.run(scenario, keep=job.keep, progress=progress, known=job.address, finish=note_all)
@@ -93,15 +94,15 @@ def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None)
             values[measure.name] = _known(store, job.address, measure, result.summary)
         except KeyError:
             if not result.tables:
-                # Its tables were not kept, and this was not measured then: once more.
+                # Its tables were not kept, and this was not measured: simulate it again.
                 result = results.run(job.base.at(dict(job.overrides)), progress=progress)
             values[measure.name] = measure.of_run(result)
             store.note(job.address, measure.note, values[measure.name])
     return values
 
 
-def _known(store: Store, at: str, measure: Measure, summary: dict[str, Any]) -> float | None:
-    """Return a measure that needs no tables (any more); raise `KeyError` if it does."""
+def _known(store: Store, at: str, measure: Measure, summary: Summary) -> float | None:
+    """Return a measure that needs no tables or was noted; raises `KeyError` otherwise."""
     if measure.needs_tables:
         value: float | None = store.noted(at, measure.note)
         return value
@@ -109,7 +110,7 @@ def _known(store: Store, at: str, measure: Measure, summary: dict[str, Any]) -> 
 
 
 def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> Done | None:
-    """Return a run that is finished and measured already; None if anything is left to do."""
+    """Return a run that is finished and measured; None if anything is left to do."""
     try:
         summary = store.summary(at, keep)
         if summary is None:

@@ -1,18 +1,19 @@
-"""Tuning congestion control: which settings prune the trees of a network, and how sure that is.
+"""Tuning of congestion control: a search for the best settings, compared with known settings.
 
 | module | what it does |
 | --- | --- |
-| `problem` | reads what is to be tuned: traffic, search space, objectives |
-| `presets` | known settings, the usual search space, tables by shape and longest delay |
+| `problem` | reads a tuning: traffic, search space, objectives |
+| `presets` | known settings, the default search space, tables by shape and longest delay |
 | `objectives` | victims' throughput, hotspots' utilisation, tail latency, fairness, or any measure |
-| `runs` | settings in kinds of traffic, found in the store or simulated |
-| `racing` | settings beside the reference, in one traffic after the other |
-| `search` | proposes settings with Optuna and gives up poor ones early |
+| `runs` | runs of settings in kinds of traffic, found in the store or simulated |
+| `racing` | settings compared with the reference, in one kind of traffic after another |
+| `search` | proposes settings with Optuna and stops poor ones early |
 | `survey` | tries all settings of a small space, without Optuna |
-| `outcome` | the best settings beside known ones, on fresh seeds |
-| `unseen` | what they keep of the best in traffic that the search did not see |
-| `report`, `figures` | what is written of it |
-| `entry` | `silvan tune` |
+| `outcome` | the best settings compared with known ones, on fresh seeds |
+| `unseen` | how good the best settings are in traffic that the search did not use |
+| `report`, `figures` | the files of a tuning |
+
+The command is :mod:`silvan.commands.tune`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from silvan._core import Scenario
+from silvan.sweeps.errors import DEFAULT_EXECUTOR
 from silvan.tuning.problem import Tuning
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tuning", "tune"]
 
-#: Where runs are kept, unless somewhere else is named.
+#: Default folder of the runs.
 STORE = Path("out") / "runs"
 
 
@@ -55,49 +57,49 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
     batch: int | None = None,
     sampler_seed: int | None = None,
     name: str | None = None,
-    executor: str | Executor = "threads",
+    executor: str | Executor = DEFAULT_EXECUTOR,
     jobs: int | None = None,
     options: Options | None = None,
     store: str | PathLike[str] = STORE,
     out: str | PathLike[str] | None = None,
     tell: Tell | None = None,
 ) -> Tuned:
-    """Search for the settings that serve a scenario best, in all kinds of traffic that are given.
+    """Search for the best settings of a scenario, over all given kinds of traffic.
 
     Args:
-        scenario: A scenario or its file, a file of `silvan tune`, or a :class:`Tuning`; what is given besides
-            goes before what that says.
-        search: Values by dotted key, or tables, as the axes of :func:`silvan.sweep`; InfiniBand's congestion
-            control as a whole by default. ``cct.exponent`` and ``cct.longest_us`` stand for a table.
+        scenario: A scenario or its file, a file of `silvan tune`, or a :class:`Tuning`; the other arguments
+            take precedence over it.
+        search: Values by dotted key, or tables, as the axes of :func:`silvan.sweep`; by default all settings
+            of InfiniBand's congestion control. ``cct.exponent`` and ``cct.longest_us`` stand for a table.
         objectives: ``victims``, ``hotspots``, ``latency``, ``fairness``; several with weights in a dict; or
-            tables with a measure, `weight` and `goal`. Victims and hotspots alike by default.
+            tables with a measure, `weight` and `goal`. Victims and hotspots with equal weight by default.
         mix: ``weighted``, ``worst`` (the kind of traffic with the lowest score counts) or ``pareto``.
         traffic: Kinds of traffic by name, as settings of the scenario; its own traffic by default.
-        unseen: Kinds of traffic that the search does not see; what the best settings keep there of what is
-            best for each is told in the end.
-        unseen_runs: Simulations of the search for what is best in each of these: `runs` by default, 0: none.
-        hotspots: Hosts that are hotspots, where the traffic does not tell.
+        unseen: Kinds of traffic that the search does not use; for each, the best settings are compared with
+            the best for this kind alone.
+        unseen_runs: Simulations of the search for the best in each of these; `runs` by default, 0 for none.
+        hotspots: Hosts that are hotspots, if the traffic does not define them.
         overrides: Keys that are set in every run.
         runs: Simulations of the search, 64 by default.
         seeds: Seeds of each kind of traffic in the search, 1 by default.
         confirm: Further seeds for the comparison with known settings, 5 by default.
         short: Keys of short runs that come first, such as ``{"duration": "2 ms", "warmup": "1 ms"}``.
-        batch: Settings proposed at a time, 2 by default: more for more cores. The result depends on it.
-        sampler_seed: The sampler's own seed.
-        name: What the tuning is called.
-        executor: As in :func:`silvan.sweep`; threads by default, which simulate as fast as processes.
-        jobs: Runs at a time; as many as there are cores by default. The result does not depend on it.
-        options: More for Slurm and Dask: :class:`silvan.sweeps.executors.Options`.
-        store: Folder of the runs: those that are there are not simulated again, after an interruption too.
-        out: Folder for account, settings and figures, if they are to be written.
-        tell: Called with runs done, runs that the search may use, and what is under way.
+        batch: Settings proposed at a time, 2 by default; more for more cores. The result depends on it.
+        sampler_seed: Seed of the sampler.
+        name: Name of the tuning.
+        executor: As in :func:`silvan.sweep`.
+        jobs: Number of concurrent runs; the number of cores by default. The result does not depend on it.
+        options: Options for Slurm and Dask: :class:`silvan.sweeps.executors.Options`.
+        store: Folder of the runs; finished runs in it are reused, also after an interruption.
+        out: Folder for account, settings and figures; not written by default.
+        tell: Called with the number of finished runs, the most runs of the search, and the current step.
 
     Returns:
         A :class:`silvan.tuning.outcome.Tuned`: `.best`, `.scenario`, `.contrasts`, `.kept`,
         `.importance`, `.opensm_options()`, `.save(folder)`.
 
     Raises:
-        SweepError: a tuning that makes no sense, or Optuna missing.
+        SweepError: a tuning that is wrong, or Optuna is missing.
         ScenarioError: a scenario that is wrong.
 
     """

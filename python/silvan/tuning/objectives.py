@@ -1,8 +1,8 @@
-"""What a tuner makes better: numbers of a run, each as a ratio to what the reference setting gives.
+"""Objectives of a tuning: numbers of a run, each as a ratio to that of the reference settings.
 
-Ready-made objectives need to know who is who. *Hotspots* are the hosts named as such, or those that
-patterns `hotspots` and standing forests have, or that several named flows go to.
-*Contributors* send to hotspots alone.
+Predefined objectives depend on the roles of hosts. *Hotspots* are the hosts named as such, or those of
+patterns `hotspots` and of forests that do not move, or the destinations of several named flows.
+*Contributors* send only to hotspots.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from silvan._core import Scenario
 from silvan.fairness import jain
 from silvan.sweeps.errors import Place, SweepError
 from silvan.sweeps.measures import MEASURE_KEYS, Measure, read_measure
+from silvan.types import Summary
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-#: Ratios are kept within these bounds, so that a run that delivers nothing is bad and not infinitely so.
+#: Bounds of ratios, so that a run that delivers nothing has a finite score.
 LEAST, MOST = 1e-6, 1e6
 OBJECTIVE_KEYS = ("of", "weight", "goal", *MEASURE_KEYS)
-
-Summary = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Who is who in a scenario with its seed."""
+    """The roles of hosts and traffic in a scenario with its seed."""
 
     hotspots: frozenset[str]
-    #: Classes of traffic that go to hotspots alone.
+    #: Classes of traffic that go only to hotspots.
     contributors: frozenset[str]
-    #: Named flows to hotspots, and hosts that send by patterns to hotspots alone.
+    #: Named flows to hotspots, and hosts that send by patterns only to hotspots.
     flows: tuple[str, ...]
     senders: tuple[str, ...]
+    #: Rate at which a host drains packets, Gbit/s; None if unlimited.
     drain_gbit_s: float | None
 
 
 def roles_of(scenario: Scenario, named: Sequence[str] | None) -> Roles:
-    """Tell hotspots and contributors of a scenario; `named` hosts are the hotspots, where any are given."""
+    """Return the roles in a scenario; `named` hosts, if any, are the hotspots."""
     table = tomllib.loads(scenario.to_toml())
     flows: list[dict[str, Any]] = table.get("flow", [])
     patterns: list[dict[str, Any]] = table.get("traffic", [])
@@ -122,30 +122,30 @@ def _fairness(summary: Summary, roles: Roles) -> float | None:
 
 
 Function = Callable[[Summary, Roles], "float | None"]
-#: Ready-made objectives: unit, whether more is better, what it is.
+#: Predefined objectives: unit, whether more is better, function, description.
 READY: Mapping[str, tuple[str, bool, Function, str]] = {
     "victims": ("Gbit/s", True, _victims, "what a host that is no hotspot receives, on average"),
     "hotspots": ("Gbit/s", True, _hotspots, "what a hotspot receives, on average: its utilisation"),
     "latency": ("us", False, _latency, "99th percentile of latency since injection, contributors aside"),
     "fairness": ("", True, _fairness, "Jain's index of what the contributors send"),
 }
-#: Needed by all that speak of hotspots.
+#: Objectives that are not defined without hotspots.
 NEEDS_HOTSPOTS = ("hotspots", "fairness")
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A number to be made larger or smaller, and how much it counts."""
+    """A number to maximize or minimize, and its weight."""
 
     name: str
     unit: str = ""
     larger: bool = True
     weight: float = 1.0
-    #: One of the ready-made ones is `name`; else what is measured.
+    #: The measure; None for the predefined objective `name`.
     measure: Measure | None = None
 
     def value(self, summary: Summary, roles: Roles, measured: Mapping[str, float | None]) -> float | None:
-        """Return the number of a run; None where it has none."""
+        """Return the number of a run; None if it has none."""
         if self.measure is not None:
             return measured.get(self.measure.name)
         return READY[self.name][2](summary, roles)
@@ -190,13 +190,13 @@ def read_objective(path: str, table: dict[str, Any], place: Place) -> Objective:
 
 
 def mean_ratio(ratios: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the weighted geometric mean of ratios, which does not depend on the unit of any."""
+    """Return the weighted geometric mean of ratios."""
     logs = np.log(np.asarray(ratios, dtype=np.float64))
     return float(np.exp(np.average(logs, weights=np.asarray(weights, dtype=np.float64))))
 
 
 def require(objectives: Sequence[Objective], roles: Roles, where: str) -> None:
-    """Raise :class:`SweepError` where an objective cannot be told in this traffic."""
+    """Raise :class:`SweepError` for an objective that is not defined in this traffic."""
     for objective in objectives:
         if objective.measure is not None:
             continue

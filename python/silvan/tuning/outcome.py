@@ -1,4 +1,4 @@
-"""What a tuning gives: the best settings, set beside known ones on seeds that the search did not see."""
+"""The result of a tuning: the best settings, compared with known ones on fresh seeds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from silvan.tuning.runs import Instance, Runs, Setting, Values
 if TYPE_CHECKING:
     from silvan.tuning.unseen import Kept
 
-#: Settings of the search that are tried again on fresh seeds; of a Pareto front at most so many.
+#: Number of settings of the search that are tried again on fresh seeds; the most of a Pareto front.
 FINALISTS, FRONT = 3, 8
 NO_CONTROL, OWN = "no control", "the scenario as it is"
 
@@ -31,13 +31,15 @@ NO_CONTROL, OWN = "no control", "the scenario as it is"
 class Interval:
     """A ratio with its 95 % confidence interval over seeds."""
 
+    #: Geometric mean over seeds.
     ratio: float
+    #: Bounds of the interval.
     low: float
     high: float
 
     @staticmethod
     def of_logs(logs: Sequence[float]) -> Interval:
-        """Return that of the geometric mean of ratios, one a seed."""
+        """Return the interval of the geometric mean of ratios, given their logarithms, one per seed."""
         middle = math.fsum(logs) / len(logs)
         half = half_width(logs)
         return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
@@ -49,21 +51,25 @@ class Interval:
 
 @dataclass(frozen=True)
 class Contrast:
-    """How many times as good as known settings the best ones are: ratios above 1 speak for the best."""
+    """The best settings compared with known ones: ratios above 1 mean that the best settings are better."""
 
+    #: Name of the known settings.
     name: str
+    #: Ratio of the scores.
     score: Interval
-    #: By objective, over all kinds of traffic, and the score by kind of traffic.
+    #: Ratio by objective, over all kinds of traffic.
     objectives: dict[str, Interval]
+    #: Ratio of the scores by kind of traffic.
     kinds: dict[str, Interval]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings on fresh seeds: the values of the objectives, by instance."""
+    """Settings that were tried on fresh seeds."""
 
     name: str
     setting: Setting
+    #: Values of the objectives by instance (kind of traffic and seed), in the units of the objectives.
     values: dict[Instance, Values]
 
 
@@ -73,15 +79,16 @@ class Tuned:
 
     tuning: Tuning
     found: Found
-    #: Of the search, tried again: best first. Of a Pareto mix, those that none is better than in everything.
+    #: The best settings of the search on fresh seeds, best first; with the mix `pareto`, the Pareto front.
     finalists: tuple[Candidate, ...]
+    #: The best settings compared with each of the known ones.
     contrasts: tuple[Contrast, ...]
-    #: What could not be compared, and why.
+    #: Settings that could not be compared, with the reason.
     notes: tuple[str, ...]
-    #: Runs that were simulated now, and those that the store had.
+    #: Number of runs that were simulated, and that were in the store.
     simulated: int
     reused: int
-    #: Of kinds that the search did not see: what the best settings keep there.
+    #: Comparisons in kinds of traffic that the search did not use.
     kept: tuple[Kept, ...] = ()
 
     @property
@@ -91,7 +98,7 @@ class Tuned:
 
     @property
     def importance(self) -> dict[str, float]:
-        """The share of each parameter in what decides whether a setting is good."""
+        """The share of each parameter in the variation of the score (PED-ANOVA), 0 to 1."""
         return self.found.importance
 
     @cached_property
@@ -108,7 +115,7 @@ class Tuned:
         return self.scenario.opensm_options()
 
     def values(self, candidate: Candidate) -> dict[str, float]:
-        """Return a candidate's objectives, the mean over kinds of traffic and fresh seeds."""
+        """Return a candidate's objectives: means over kinds of traffic and fresh seeds, in their units."""
         means = {}
         for n, objective in enumerate(self.tuning.objectives):
             own = [value for values in candidate.values.values() if (value := values[n]) is not None]
@@ -149,14 +156,14 @@ def confirm(tuning: Tuning, runs: Runs, found: Found, finalists_at_most: int = F
 
 
 def fresh_instances(tuning: Tuning) -> list[Instance]:
-    """Return every kind of traffic with each of the seeds that the search does not use."""
+    """Return every kind of traffic with each seed that the search does not use."""
     return [Instance(kind, tuning.seeds + 1 + n) for n in range(tuning.confirm) for kind in tuning.kinds]
 
 
 def tried(
     runs: Runs, settings: Sequence[tuple[str, Setting]], fresh: Sequence[Instance]
 ) -> tuple[dict[str, Candidate], list[str]]:
-    """Try settings on fresh seeds: those that ran by name, and why the others did not."""
+    """Try settings on fresh seeds; return those that ran, by name, and why the others did not."""
     outcomes = runs.values([(setting, at) for _, setting in settings for at in fresh], "on fresh seeds")
     candidates: dict[str, Candidate] = {}
     notes = []
@@ -174,12 +181,12 @@ def tried(
 def best_first(
     tuning: Tuning, finalists: Sequence[Candidate], other: Candidate, fresh: Sequence[Instance]
 ) -> list[Candidate]:
-    """Order candidates by their score, each run as a ratio to that of another on the same seed."""
+    """Order candidates by their score, with each run relative to another candidate's on the same seed."""
     return sorted(finalists, key=lambda one: -_mean_score(tuning, one, other, fresh))
 
 
 def front(tuning: Tuning, found: Found) -> list[Trial]:
-    """Return the settings of which none other is better in one objective and as good in the others."""
+    """Return the Pareto front: settings that no other setting dominates."""
     ratios = {trial.number: _parts(tuning, trial) for trial in found.finished}
 
     def beaten(own: tuple[float, ...]) -> bool:
@@ -198,7 +205,7 @@ def _parts(tuning: Tuning, trial: Trial) -> tuple[float, ...]:
 
 
 def _ratios(tuning: Tuning, one: Values, other: Values) -> tuple[float, ...]:
-    """Return how many times as good a run is as another, by objective; nothing against nothing is 1."""
+    """Return the ratio of two runs by objective; 1 if both have no value."""
     ratios = []
     for objective, value, against in zip(tuning.objectives, one, other, strict=True):
         if against is None or against <= 0:
@@ -213,7 +220,7 @@ def _mean_score(tuning: Tuning, one: Candidate, other: Candidate, fresh: Sequenc
 
 
 def contrast(tuning: Tuning, best: Candidate, other: Candidate, fresh: Sequence[Instance]) -> Contrast:
-    """Compare on the same seeds: each gives a ratio, and these a mean and its interval."""
+    """Compare on the same seeds: mean ratios with their intervals."""
     ratios = {at: _ratios(tuning, best.values[at], other.values[at]) for at in fresh}
     seeds = sorted({at.seed for at in fresh})
 
@@ -236,7 +243,7 @@ def contrast(tuning: Tuning, best: Candidate, other: Candidate, fresh: Sequence[
 
 
 def options_or_reason(tuned: Tuned) -> tuple[str | None, str]:
-    """Return the options for OpenSM, or None and why the settings cannot be written as such."""
+    """Return the options for OpenSM, or None and the reason why there are none."""
     try:
         return tuned.opensm_options(), ""
     except ScenarioError as error:

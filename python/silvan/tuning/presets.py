@@ -1,4 +1,4 @@
-"""Published settings of InfiniBand congestion control, the usual search space, and delay tables by shape."""
+"""Published settings of InfiniBand congestion control, the default search space, delay tables by shape."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import SweepError
 
-#: Entries of a table that is made here, the fewest that IBA allows.
+#: Entries of a generated table, the fewest that IBA allows.
 ENTRIES = 128
 #: Keys of a search that stand for a whole table: delay[i] = longest * (i / 127)^exponent.
 EXPONENT, LONGEST = "cct.exponent", "cct.longest_us"
 TABLE = "congestion.reaction.table"
-#: An exponent of a law, and a delay in microseconds, within these bounds.
+#: Bounds of the exponent, and of the longest delay in microseconds.
 EXPONENTS, DELAYS_US = (0.25, 8.0), (0.1, 100_000.0)
 
 
@@ -48,7 +48,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "Paper IV": _settings(15, 0, 0, quadratic(14)),
     "ccmgr": _settings(15, 10, 8, quadratic(14)),
 }
-#: What scores are ratios to.
+#: Settings to which scores are ratios.
 REFERENCE = "defaults (Paper III)"
 #: Without any control.
 NONE = {"congestion.mechanism": "none"}
@@ -72,7 +72,7 @@ cct 0
 ccti_timer 0
 """
 
-#: What is searched where nothing else is asked for; level last, since a search rarely needs it.
+#: The default search space; `level` is last, since it rarely matters.
 SPACE: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
     ("threshold", "congestion.marking.threshold", (1, 3, 5, 7, 9, 11, 13, 15)),
     ("marking_rate", "congestion.marking.marking_rate", (0, 1, 2, 5, 10, 20, 50)),
@@ -92,14 +92,14 @@ UNITS = {
 
 
 def usual_space() -> tuple[Axis, ...]:
-    """Return the axes of the usual search space."""
+    """Return the axes of the default search space."""
     return tuple(Axis(name, UNITS.get(key, ""), values, ((key, values),)) for name, key, values in SPACE)
 
 
 def with_table(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Put a table in the place of its shape and longest delay, the other keys left as they are.
+    """Replace the shape and longest delay of a table by the table; other keys are kept.
 
-    Raises :class:`SweepError` for a shape without a longest delay, or numbers that make no table.
+    Raises :class:`SweepError` for a shape without a longest delay, or numbers out of bounds.
     """
     keys = {key: value for key, value in settings.items() if key not in (EXPONENT, LONGEST)}
     if len(keys) == len(settings):

@@ -1,4 +1,4 @@
-"""What is to be tuned: a scenario, kinds of traffic, the search space, objectives and how long to search."""
+"""A tuning: a scenario, kinds of traffic, the search space, objectives and the length of the search."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from silvan import scenarios
 from silvan._core import Scenario
 from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import Place
@@ -38,7 +39,7 @@ TUNE_KEYS = (
     "sampler_seed", "traffic", "axis", "objective", "unseen", "unseen_runs",
 )  # fmt: skip
 MIXES = ("weighted", "worst", "pareto")
-#: More runs, seeds and kinds of traffic than these are mistakes of the pen.
+#: Limits on runs, seeds and kinds of traffic.
 RUNS_AT_MOST, SEEDS_AT_MOST, KINDS_AT_MOST = 100_000, 100, 50
 RUNS, SEEDS, CONFIRM, BATCH = 64, 1, 5, 2
 
@@ -49,38 +50,38 @@ class Kind:
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    #: Names of the objectives that count in it; None for all. Only of kinds that the search does not see.
+    #: Names of the objectives that count in it; None for all. Only for kinds that the search does not use.
     objectives: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What :func:`silvan.tune` does; read by :meth:`load`, or made of Python objects."""
+    """The input of :func:`silvan.tune`; read by :meth:`load`, or made from Python objects."""
 
     name: str
     base: Base
     description: str = ""
-    #: Ordered values of each parameter, from which the search takes one.
+    #: Ordered values of each parameter.
     search: tuple[Axis, ...] = field(default_factory=usual_space)
     kinds: tuple[Kind, ...] = (Kind("traffic"),)
     objectives: tuple[Objective, ...] = USUAL
     #: ``weighted``: a weighted geometric mean over objectives and kinds; ``worst``: the worst kind counts;
-    #: ``pareto``: objectives are kept apart.
+    #: ``pareto``: objectives are not combined.
     mix: str = "weighted"
-    #: Simulations of the search, the short ones and those of the reference counted.
+    #: Simulations of the search, including the short ones and those of the reference.
     runs: int = RUNS
     #: Seeds 1, 2, ... of each kind in the search, the same for all settings.
     seeds: int = SEEDS
     #: Further seeds with which the best is compared with known settings.
     confirm: int = CONFIRM
-    #: Keys of short runs that come first, such as a shorter duration; none are made where it is empty.
+    #: Keys of short runs that come first, such as a shorter duration; empty for no short runs.
     short: Mapping[str, Any] = field(default_factory=dict)
     hotspots: tuple[str, ...] | None = None
-    #: Settings that are proposed at a time: more for more cores, and a little less sense in each.
+    #: Settings proposed at a time: more use more cores, but each proposal knows fewer results.
     batch: int = BATCH
     sampler_seed: int = 1
-    #: Kinds that the search does not see. What the best settings keep there of what is best for each is
-    #: told in the end, by a search of its own of `unseen_runs`: as many as `runs` by default, 0: none.
+    #: Kinds that the search does not use. For each, a search of `unseen_runs` simulations (default `runs`,
+    #: 0 for none) finds the best settings for it alone, with which the result is compared.
     unseen: tuple[Kind, ...] = ()
     unseen_runs: int | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -106,7 +107,7 @@ class Tuning:
         self._check_unseen()
 
     def _check_unseen(self) -> None:
-        """Refuse kinds to be kept apart that are tuned for, or that no search can be made of."""
+        """Raise :class:`SweepError` for unseen kinds that the search uses, or that cannot be searched."""
         least, runs = 2 * (self.seeds + bool(self.short)), self.unseen_runs
         if runs is not None and (
             isinstance(runs, bool)
@@ -131,7 +132,7 @@ class Tuning:
                 )
 
     def _check_names(self) -> None:
-        """Refuse names that are there twice, and what fits neither search nor mix."""
+        """Raise :class:`SweepError` for duplicate names, and for settings that contradict the search."""
         for what, names in (
             ("axis", [axis.name for axis in self.search]),
             ("traffic", [kind.name for kind in self.kinds]),
@@ -153,7 +154,7 @@ class Tuning:
             self.place.fail("mix", "`pareto` keeps objectives apart: give two at least")
 
     def of_unseen(self, kind: Kind) -> Tuning:
-        """Return the search for what is best in a kind of traffic that this one does not see."""
+        """Return the search for the best settings in one unseen kind of traffic."""
         own = tuple(one for one in self.objectives if kind.objectives is None or one.name in kind.objectives)
         runs = self.runs if self.unseen_runs is None else self.unseen_runs
         changes: dict[str, Any] = {"kinds": (kind,), "objectives": own, "runs": runs, "mix": "weighted"}
@@ -173,9 +174,9 @@ class Tuning:
     def overrides(
         self, setting: Mapping[str, Any], kind: Kind, seed: int | None, short: bool = False
     ) -> dict[str, Any]:
-        """Return what a run sets in the scenario; a setting goes before what the search holds fixed.
+        """Return the overrides of a run; a setting takes precedence over the fixed keys.
 
-        Raises :class:`SweepError` for a table that its shape and longest delay do not make.
+        Raises :class:`SweepError` for a shape and longest delay that define no table.
         """
         own = with_table(setting)
         held = {**self.fixed, **kind.settings, **(self.short if short else {})}
@@ -187,12 +188,12 @@ class Tuning:
 
     @staticmethod
     def load(path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Tuning:
-        """Read a file of `silvan tune`: one that names a `scenario`, or a scenario to be tuned as usual.
+        """Read a file of `silvan tune`: one that names a `scenario`, or a scenario to tune with the defaults.
 
-        `overrides` are set in the scenario, and an axis of that key goes. Raises :class:`SweepError` or
-        :class:`silvan.ScenarioError`, with file, line, key and value.
+        `overrides` are set in the scenario, in place of an axis over the same key. Raises
+        :class:`SweepError` or :class:`silvan.ScenarioError`, with file, line, key and value.
         """
-        file = Path(path)
+        file = scenarios.locate(path)
         table, place = read_toml(file, "such a file")
         if "topology" in table and "scenario" not in table:
             return Tuning(

@@ -1,4 +1,4 @@
-"""Settings in the same traffic, one instance after the other: what a search and a survey share."""
+"""Settings tried in the same traffic, one instance after another: the common base of search and survey."""
 
 from __future__ import annotations
 
@@ -16,40 +16,49 @@ from silvan.tuning.runs import Instance, Runs, Setting, Values
 
 @dataclass
 class Trial:
-    """A setting that was tried, and what came of it."""
+    """A setting that was tried, and its results."""
 
+    #: Number, from 1 on.
     number: int
+    #: Step of each axis of the search space.
     steps: tuple[int, ...]
     setting: Setting
-    #: Per instance that it was tried in, the ratio of each objective to the reference.
+    #: Ratios of the objectives to the reference, by instance (kind of traffic and seed).
     ratios: dict[Instance, tuple[float, ...]] = field(default_factory=dict)
+    #: Values of the objectives, in their units, by instance.
     values: dict[Instance, Values] = field(default_factory=dict)
+    #: Weighted mean ratio; None before the first result, or if it failed.
     score: float | None = None
-    #: ``done``, ``stopped`` (given up) or ``failed``.
+    #: ``done``, ``stopped`` (early) or ``failed``.
     state: str = "done"
+    #: Why it failed; None otherwise.
     error: str | None = None
-    #: Runs of the search when it was finished.
+    #: Number of runs of the search when it was finished.
     runs: int = 0
 
 
 @dataclass
 class Found:
-    """What a search found."""
+    """The result of a search."""
 
+    #: Values of the objectives with the reference settings, by instance.
     reference: dict[Instance, Values]
+    #: All settings that were tried, in order.
     trials: list[Trial]
+    #: Number of runs.
     runs: int
+    #: Importance of each parameter, 0 to 1; empty if unknown.
     importance: dict[str, float]
 
     @property
     def finished(self) -> list[Trial]:
-        """Those that went to the end, best first."""
+        """Trials that were tried in all instances, best first."""
         done = [trial for trial in self.trials if trial.state == "done"]
         return sorted(done, key=lambda trial: (-(trial.score or 0.0), trial.number))
 
 
 def instances(tuning: Tuning) -> list[Instance]:
-    """Return where each setting is tried, in order: short runs first, then every traffic with each seed."""
+    """Return the instances of each setting in order: short runs, then every traffic with each seed."""
     short = [Instance(kind, 1, short=True) for kind in tuning.kinds] if tuning.short else []
     return short + [Instance(kind, seed + 1) for seed in range(tuning.seeds) for kind in tuning.kinds]
 
@@ -63,9 +72,9 @@ def setting_at(search: Sequence[Axis], steps: Sequence[int]) -> Setting:
 
 
 def score(tuning: Tuning, ratios: Mapping[Instance, Sequence[float]]) -> float:
-    """Return how many times as good as the reference a setting is, by its ratios in some instances.
+    """Return the score of a setting relative to the reference, from its ratios in some instances.
 
-    Of short runs only as long as there are no others.
+    Short runs count only while there are no others.
     """
     full = {at: one for at, one in ratios.items() if not at.short} or dict(ratios)
     weights = [objective.weight for objective in tuning.objectives]
@@ -77,7 +86,7 @@ def score(tuning: Tuning, ratios: Mapping[Instance, Sequence[float]]) -> float:
 
 
 class Racing:
-    """Settings that are tried, each as a ratio to the reference in the same traffic with the same seed."""
+    """Settings that are compared with the reference in the same traffic with the same seed."""
 
     def __init__(self, tuning: Tuning, runs: Runs) -> None:
         self.tuning = tuning
@@ -89,7 +98,7 @@ class Racing:
         self.spent = 0
 
     def run_reference(self) -> None:
-        """Run the reference everywhere; raises :class:`SweepError` where it gives nothing to compare with."""
+        """Run the reference in all instances; raises :class:`SweepError` if an objective has no value."""
         setting = Setting(PRESETS[REFERENCE])
         outcomes = self.runs.values([(setting, at) for at in self.instances], "the reference")
         self.spent += len(self.instances)
@@ -106,7 +115,7 @@ class Racing:
             self.reference[at] = outcome
 
     def note(self, trial: Trial, at: Instance, outcome: Values | str) -> None:
-        """Take down what a run gave."""
+        """Record the outcome of a run."""
         if isinstance(outcome, str):
             trial.state, trial.error, trial.score = "failed", outcome, None
             return
@@ -116,11 +125,11 @@ class Racing:
         trial.score = score(self.tuning, trial.ratios)
 
     def new_trial(self, steps: tuple[int, ...]) -> Trial:
-        """Begin with a setting."""
+        """Add a setting to try."""
         trial = Trial(len(self.trials) + 1, steps, setting_at(self.axes, steps))
         self.trials.append(trial)
         return trial
 
     def score_in(self, trial: Trial, shared: Sequence[Instance]) -> float:
-        """Return a setting's score in some of the traffic that it was tried in."""
+        """Return a setting's score in some instances."""
         return score(self.tuning, {at: trial.ratios[at] for at in shared})

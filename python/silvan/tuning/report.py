@@ -1,4 +1,4 @@
-"""What is written of a tuning: an account, the best scenario, lines for opensm.conf, all numbers, figures."""
+"""The files of a tuning: an account, the best scenario, lines for opensm.conf, all numbers, figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WIDTH = 110
 
 
 def refuse_foreign(out: Path) -> None:
-    """Raise :class:`SweepError` where a tuning would replace what no tuning wrote."""
+    """Raise :class:`SweepError` if a tuning would replace files that no tuning wrote."""
     if out.exists() and not out.is_dir():
         raise SweepError(f"{out}: exists and is not a folder; choose another with --out")
     ours = (ACCOUNT, NUMBERS, SCENARIO, OPTIONS, PLUGIN)
@@ -44,14 +44,14 @@ def refuse_foreign(out: Path) -> None:
 
 
 def save(tuned: Tuned, out: Path) -> Path:
-    """Write everything; raises :class:`SweepError` where that is not possible."""
+    """Write all files; raises :class:`SweepError` if that fails."""
     from silvan.tuning import figures
 
     refuse_foreign(out)
     options, _ = options_or_reason(tuned)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        # First, so that the others are known to be a tuning's.
+        # Written first, so that the other files are known to be of a tuning.
         _files.write_text(out / NUMBERS, _files.to_json(numbers(tuned)))
         _files.write_text(out / PROVENANCE, _files.to_json(_facts(tuned)))
         _files.write_text(out / SCENARIO, tuned.scenario.to_toml(standalone=True))
@@ -79,7 +79,7 @@ def _facts(tuned: Tuned) -> dict[str, Any]:
 
 
 def numbers(tuned: Tuned) -> dict[str, Any]:
-    """Return all numbers of a tuning, the same each time."""
+    """Return all numbers of a tuning, for ``tuning.json``; they do not depend on how it was executed."""
     tuning = tuned.tuning
     return {
         "tuning": tuning.name,
@@ -141,12 +141,12 @@ def _kept_numbers(one: Kept) -> dict[str, Any]:
 
 
 def shown_settings(tuned: Tuned) -> dict[str, str]:
-    """Return the best settings as they are written for people."""
+    """Return the best settings as text, by key."""
     return shown_keys(tuned.best)
 
 
 def shown_keys(keys: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings by key as they are written for people, a table by its shape."""
+    """Return settings as text by key; a table by its shape."""
     shown = {}
     for key, value in keys.items():
         if key == LONGEST:
@@ -158,39 +158,39 @@ def shown_keys(keys: Mapping[str, Any]) -> dict[str, str]:
 
 
 def sentences(tuned: Tuned) -> list[str]:
-    """Say what was found, in sentences."""
+    """Return the results in sentences."""
     tuning, found = tuned.tuning, tuned.found
     states = [trial.state for trial in found.trials]
     kinds = ", ".join(kind.name for kind in tuning.kinds)
     lines = [
         f"{len(states)} of {tuning.size:,} settings were tried in {found.runs} runs ({kinds}): "
-        f"{states.count('done')} in all traffic, {states.count('stopped')} given up early, "
+        f"{states.count('done')} in all traffic, {states.count('stopped')} stopped early, "
         f"{states.count('failed')} refused.",
     ]
     beside = {one.name: one for one in tuned.contrasts}
     for name, one in beside.items():
         parts = ", ".join(f"{objective} {interval}" for objective, interval in one.objectives.items())
-        lines.append(f"Beside {name}: {one.score} times as good; {parts}.")
+        lines.append(f"Compared with {name}: {one.score} times as good; {parts}.")
     reference = beside.get(REFERENCE)
     if reference is not None and reference.score.low <= 1.0:
         lines.append(
-            "The interval beside the defaults contains 1: on these seeds nothing better than them was found. "
-            "More seeds, or a longer duration, would tell."
+            "The interval for the defaults contains 1: no improvement over them is proven. "
+            "More seeds, or a longer duration, may prove one."
         )
     if tuned.kept:
         least = min(tuned.kept, key=lambda one: one.score.ratio)
         lines.append(
-            f"On traffic that the search did not see, they keep of what is best for it alone: "
-            f"{', '.join(f'{one.score} ({one.kind})' for one in tuned.kept)}. Least: {least.kind}."
+            "On unseen traffic, their score relative to the best settings for that traffic alone is "
+            f"{', '.join(f'{one.score} ({one.kind})' for one in tuned.kept)}; lowest: {least.kind}."
         )
     edges = _at_the_edge(tuned)
     if edges:
-        lines.append(f"At the edge of its range, so that more may be gained beyond: {', '.join(edges)}.")
+        lines.append(f"At the edge of the searched range; values beyond may be better: {', '.join(edges)}.")
     return lines + [f"Note: {note}." for note in tuned.notes]
 
 
 def _at_the_edge(tuned: Tuned) -> list[str]:
-    """Return searched numbers whose best value is the last that the space has, but not that IBA has."""
+    """Return parameters whose best value is at the end of the searched range, but not of IBA's range."""
     edges = []
     limits: dict[str, tuple[int | None, ...]] = {
         "congestion.marking.threshold": (0, 15),
@@ -211,7 +211,7 @@ def account(tuned: Tuned, drawn: list[str]) -> str:
     tuning = tuned.tuning
     options, reason = options_or_reason(tuned)
     lines = [f"# Tuning {tuning.name}", "", *([tuning.description, ""] if tuning.description else [])]
-    lines += [f"Mix: {tuning.mix}. What is made better, each as a ratio to the defaults:", ""]
+    lines += [f"Mix: {tuning.mix}. Objectives, each as a ratio to the defaults:", ""]
     for one in tuning.objectives:
         what = READY[one.name][3] if one.measure is None else "a measure of the file's own"
         goal = "more is better" if one.larger else "less is better"
@@ -219,14 +219,14 @@ def account(tuned: Tuned, drawn: list[str]) -> str:
     lines += ["", "## The best settings", "", "| key | value |", "| --- | --- |"]
     lines += [f"| `{key}` | {value} |" for key, value in shown_settings(tuned).items()]
     lines += ["", *(textwrap.fill(line, WIDTH) + "\n" for line in sentences(tuned))]
-    lines += ["## On seeds that the search did not see", "", *_table(tuned), ""]
+    lines += ["## On fresh seeds", "", *_table(tuned), ""]
     if tuned.kept:
-        lines += ["## On traffic that the search did not see", "", *_unseen(tuned), ""]
+        lines += ["## On unseen traffic", "", *_unseen(tuned), ""]
     if tuned.importance:
         shares = ", ".join(f"{name} {share:.2f}" for name, share in tuned.importance.items())
-        lines += [f"Importance of the parameters (PED-ANOVA, of 1 in all): {shares}.", ""]
+        lines += [f"Importance of the parameters (PED-ANOVA, sum 1): {shares}.", ""]
     if tuning.mix == "pareto":
-        lines += ["## Settings of which none is better in everything", "", *_front(tuned), ""]
+        lines += ["## Pareto front", "", *_front(tuned), ""]
     lines += ["## Lines to paste", ""]
     if options is None:
         lines += [f"None: these settings cannot be written as options of OpenSM: {reason}", ""]
@@ -243,12 +243,12 @@ def account(tuned: Tuned, drawn: list[str]) -> str:
 def _table(tuned: Tuned) -> list[str]:
     names = [objective.name for objective in tuned.tuning.objectives]
     kinds = [kind.name for kind in tuned.tuning.kinds] if len(tuned.tuning.kinds) > 1 else []
-    heads = ["beside", "score", *names, *kinds]
+    heads = ["compared with", "score", *names, *kinds]
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for one in tuned.contrasts:
         cells = [one.score, *one.objectives.values(), *(one.kinds[kind] for kind in kinds)]
         lines.append(f"| {one.name} | {' | '.join(str(cell) for cell in cells)} |")
-    lines += ["", "Times as good as those, with 95 % confidence intervals over the seeds."]
+    lines += ["", "Ratios to those settings, with 95 % confidence intervals over the seeds."]
     return lines
 
 

@@ -55,23 +55,23 @@ class Setting:
 
 @dataclass
 class Runs:
-    """Does runs and remembers what came of them."""
+    """Executes runs and remembers their outcomes."""
 
     tuning: Tuning
     store: Store
     executor: str | Executor
     options: Options
     tell: Tell
-    #: Runs asked for, by setting and instance; equal ones count once.
+    #: Outcomes by setting and instance; equal runs count once.
     known: dict[tuple[str, Instance], Values | str] = field(default_factory=dict)
-    #: Runs that there will be in all, where that is known; 0 while it is only bounded.
+    #: Total number of runs, if known; otherwise 0.
     expected: int = 0
     found: int = 0
     simulated: int = 0
     _roles: dict[tuple[str, int], Roles] = field(default_factory=dict)
 
     def roles(self, instance: Instance) -> Roles:
-        """Tell who is who; the same for all settings."""
+        """Return the roles of hosts, which do not depend on the setting."""
         at = (instance.kind.name, instance.seed)
         if at not in self._roles:
             overrides = self.tuning.overrides({}, instance.kind, instance.seed)
@@ -81,7 +81,7 @@ class Runs:
         return self._roles[at]
 
     def values(self, wanted: Sequence[tuple[Setting, Instance]], done: str = "") -> list[Values | str]:
-        """Return the objectives of runs, in order; a text where a run could not be done, which says why."""
+        """Return the objectives of runs, in order; for a failed run, a text with the reason."""
         measures = tuple(one.measure for one in self.tuning.objectives if one.measure is not None)
         pending: dict[str, list[tuple[str, Instance]]] = {}
         jobs: dict[str, Job] = {}

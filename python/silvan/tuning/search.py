@@ -1,10 +1,10 @@
-"""The search: Optuna proposes settings, runs tell how good they are, poor ones are stopped early.
+"""The search: Optuna proposes settings, runs evaluate them, poor ones are stopped early.
 
 Every setting is tried in the same kinds of traffic with the same seeds (common random numbers), one
-instance after the other; after each, a setting whose score so far is not among the best quarter of those
-that went to the end is given up (racing). Settings are proposed in batches of the size asked for,
-whatever the number of processes, and Optuna's sampler has a seed: so the same tuning takes the same way,
-and one that was interrupted finds its runs again.
+instance after another; after each, a setting is stopped if its score is not among the best quarter of the
+finished settings at that point (racing). The batch size does not depend on the number of concurrent runs, and
+Optuna's sampler has a seed: so the same tuning always tries the same settings, and one that was interrupted
+finds its runs in the store.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from silvan.tuning.problem import Tuning
 from silvan.tuning.racing import Found, Racing, Trial
 from silvan.tuning.runs import Runs
 
-#: Settings that go to the end before others are given up, and proposals before the sampler's model is used.
+#: Settings that finish before others may be stopped, and proposals before the sampler's model is used.
 FREE, STARTUP = 4, 10
-#: After each traffic, a setting goes on if it is among the best so many percent of those at the end.
+#: After each instance, a setting continues if it is among the best so many percent.
 GO_ON_PERCENT = 25
-#: Points that the sampler's model chooses from; of few parameters, Optuna's 24 often lack the best.
+#: Candidates of the sampler; with few parameters, Optuna's default of 24 often misses the best.
 CANDIDATES = 128
-#: Proposals in a row that were tried before; then one is drawn at random.
+#: After so many proposals in a row that were tried before, one is drawn at random.
 REPEATS_AT_MOST = 20
 
 
 def import_optuna() -> Any:
-    """Return Optuna, or say how to get it."""
+    """Return Optuna; raises :class:`SweepError`, which says how to install it."""
     try:
         import optuna
     except ImportError:
@@ -44,7 +44,7 @@ def import_optuna() -> Any:
 
 
 def nearest_steps(search: Sequence[Axis], keys: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the point of the space that is nearest to known settings, axis by axis (unknown: the first)."""
+    """Return the point of the space closest to known settings, axis by axis (the first for unknown keys)."""
     known = dict(keys)
     table = known.get(TABLE, {})
     if table.get("kind") == "quadratic":
@@ -68,7 +68,7 @@ def _nearest(values: Sequence[Any], wanted: Any) -> int:
 
 
 class Search(Racing):
-    """A search under way."""
+    """A search in progress."""
 
     def __init__(self, tuning: Tuning, runs: Runs) -> None:
         super().__init__(tuning, runs)
@@ -102,7 +102,7 @@ class Search(Racing):
         return study
 
     def run(self) -> Found:
-        """Search until the runs are spent or the space is; raises :class:`SweepError` where nothing runs."""
+        """Search until the runs or the space are used up; raises :class:`SweepError` if no setting runs."""
         self.run_reference()
         while self.spent < self.tuning.runs and len(self._by_steps) < self.tuning.size:
             batch = self._ask_batch()
@@ -113,7 +113,7 @@ class Search(Racing):
         return Found(self.reference, self.trials, self.spent, self._importance())
 
     def _ask_batch(self) -> list[tuple[Any, Trial]]:
-        """Ask for settings that were not tried; of others the sampler is told what came of them."""
+        """Ask for settings that were not tried; known results of others are reported to the sampler."""
         batch: list[tuple[Any, Trial]] = []
         room = min(self.tuning.batch, self.tuning.runs - self.spent, self.tuning.size - len(self._by_steps))
         repeats = 0
@@ -155,7 +155,7 @@ class Search(Racing):
         return {f"{n}": step for n, step in enumerate(steps)}
 
     def _race(self, batch: list[tuple[Any, Trial]]) -> None:
-        """Try settings instance by instance; those that fall behind go no further."""
+        """Try settings instance by instance; stop those that fall behind."""
         racing = list(batch)
         for step, at in enumerate(self.instances):
             racing = self._affordable(racing)
@@ -181,7 +181,7 @@ class Search(Racing):
             self._tell(asked, trial)
 
     def _affordable(self, racing: list[tuple[Any, Trial]]) -> list[tuple[Any, Trial]]:
-        """Return as many as there are runs left for, the best so far."""
+        """Return the best settings so far, as many as there are runs left."""
         left = self.tuning.runs - self.spent
         if len(racing) <= left:
             return racing
@@ -202,7 +202,7 @@ class Search(Racing):
             self._study.tell(asked, self.parts(trial) if self.tuning.mix == "pareto" else trial.score)
 
     def parts(self, trial: Trial) -> list[float]:
-        """Return the ratio of each objective by itself, over all instances."""
+        """Return the mean ratio of each objective, over all instances."""
         full = [one for at, one in trial.ratios.items() if not at.short]
         return [
             mean_ratio([one[n] for one in full], [1.0] * len(full))
@@ -210,9 +210,9 @@ class Search(Racing):
         ]
 
     def _importance(self) -> dict[str, float]:
-        """Return the share of each parameter in what decides whether a setting is good: PED-ANOVA.
+        """Return the share of each parameter in the variation of the score (PED-ANOVA).
 
-        It is computed from settings that went to the end; it is empty where these are too few.
+        It is computed from settings that finished; it is empty if these are too few.
         """
         optuna = self._optuna
 
@@ -233,7 +233,7 @@ class Search(Racing):
 
 
 def _is_ordered(axis: Axis) -> bool:
-    """Whether its values are numbers that grow or fall: then a step between them means something."""
+    """Return whether its values are increasing or decreasing numbers."""
     if not all(isinstance(label, int | float) and not isinstance(label, bool) for label in axis.labels):
         return False
     return list(axis.labels) in (sorted(axis.labels), sorted(axis.labels, reverse=True))

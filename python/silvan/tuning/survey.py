@@ -1,4 +1,4 @@
-"""All settings of a small space, without Optuna: the better half goes on to the next traffic."""
+"""A survey of all settings of a small space, without Optuna; the better half goes to the next traffic."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from silvan.tuning.runs import Runs
 
 
 class Survey(Racing):
-    """A survey; what is next to the best, one step along one axis, is tried in all traffic too.
+    """A survey; the neighbors of the best setting, one step along one axis, are tried in all traffic too.
 
-    An axis of growing numbers that has `limits`, the least and the most that is allowed, is continued
-    beyond its ends, by the ratio of its last two values, while the best is there.
+    An axis of increasing numbers with `limits` (smallest and largest allowed value) is extended beyond
+    its end, by the ratio of its last two values, while the best setting is at that end.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Survey(Racing):
         self._limits = dict(limits or {})
 
     def run(self) -> Found:
-        """Try all settings; raises :class:`SweepError` where none runs."""
+        """Try all settings; raises :class:`SweepError` if none runs."""
         self.run_reference()
         racing = [
             self.new_trial(steps) for steps in itertools.product(*(range(len(one)) for one in self.axes))
@@ -40,14 +40,14 @@ class Survey(Racing):
                 raise SweepError(f"{self.tuning.place.origin}: no setting could be tried: {failed}")
             if n + 1 < len(self.instances):
                 racing = self._better_half(racing)
-        # The best may change when a neighbour is tried in all traffic; then its neighbours are due.
+        # The best may change when a neighbor is tried in all traffic; then its neighbors are tried.
         while self.surround(best := self._best()):
             if self._best() is best:
                 break
         return Found(self.reference, self.trials, self.spent, {})
 
     def surround(self, trial: Trial) -> int:
-        """Try what is next to a setting in all traffic, and return how many settings that took."""
+        """Try the neighbors of a setting in all traffic; return the number of new ones."""
         for n in range(len(self.axes)):
             self._continue(trial, n)
         known = {one.steps for one in self.trials}
@@ -66,7 +66,7 @@ class Survey(Racing):
         return trial.state == "failed" or all(at in trial.ratios for at in self.instances)
 
     def _continue(self, best: Trial, n: int) -> None:
-        """Continue an axis by a value where the best is at its end, unless no more is allowed."""
+        """Extend an axis by a value if the best is at its end, within the limits."""
         axis, step = self.axes[n], best.steps[n]
         if axis.name not in self._limits or len(axis) < 2:
             return
@@ -106,7 +106,7 @@ class Survey(Racing):
         return max(done, key=lambda trial: (trial.score or 0.0, -trial.number))
 
     def neighbours(self, trial: Trial) -> list[Trial]:
-        """Return the settings one step from another, along one axis."""
+        """Return the settings that are one step from another along one axis."""
         by_steps = {one.steps: one for one in self.trials}
         return [by_steps[steps] for steps in self._steps_beside(trial) if steps in by_steps]
 
@@ -119,7 +119,7 @@ class Survey(Racing):
         ]
 
     def end(self, trial: Trial, n: int) -> str:
-        """Say why a setting has neighbours on one side alone along an axis; nothing where it has two."""
+        """Return why a setting has only one neighbor along an axis; empty if it has two."""
         axis, step = self.axes[n], trial.steps[n]
         least, most = self._limits.get(axis.name, (None, None))
         if axis.labels[step] == least:

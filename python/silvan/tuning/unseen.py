@@ -1,8 +1,8 @@
-"""What the best settings keep of what is best for kinds of traffic that the search did not see.
+"""Comparison of the best settings with the best ones for kinds of traffic that the search did not use.
 
-Each such kind gets a search of its own over the same space, with the same seeds and the same rules. Its
-best settings and those of the tuning then meet on fresh seeds, the same for both. The best of a few
-finalists on these very seeds is taken, so that what is kept is rather told too low than too high.
+For each such kind a separate search uses the same space, seeds and rules. Its best settings and those of the
+tuning are then compared on the same fresh seeds. The best of a few finalists on these seeds is used, so that
+the ratio is more likely too low than too high.
 """
 
 from __future__ import annotations
@@ -24,33 +24,35 @@ TUNED = "the best settings"
 
 @dataclass(frozen=True)
 class Kept:
-    """What settings keep in one kind of traffic: ratios to the best of a search for that kind alone."""
+    """The best settings in one unseen kind of traffic: ratios to the best of a search for that kind alone."""
 
+    #: Name of the kind of traffic.
     kind: str
+    #: Ratio of the scores.
     score: Interval
-    #: By objective that counts in this kind.
+    #: Ratio by objective that counts in this kind.
     objectives: dict[str, Interval]
     #: The best settings for this kind alone, by key.
     best: dict[str, Any]
-    #: Settings that the search for them tried, and its runs.
+    #: Number of settings that this search tried, and of its runs.
     settings: int
     runs: int
 
 
 def check(tuning: Tuning, open_runs: Open) -> None:
-    """Raise :class:`SweepError` where an objective cannot be told in a kind that is kept for the end."""
+    """Raise :class:`SweepError` if an objective has no meaning in an unseen kind of traffic."""
     for kind in searched(tuning):
         own = tuning.of_unseen(kind)
         open_runs(own).roles(Instance(kind, 1))
 
 
 def searched(tuning: Tuning) -> tuple[Kind, ...]:
-    """Return the kinds for which the best is searched: none where no runs are to be spent on it."""
+    """Return the unseen kinds that are searched; none with `unseen_runs` = 0."""
     return () if tuning.unseen_runs == 0 else tuning.unseen
 
 
 def keep(tuned: Tuned, open_runs: Open) -> Tuned:
-    """Return the tuning with what its best settings keep in every kind that it did not see."""
+    """Return the tuning with its comparisons in every unseen kind of traffic."""
     kept, simulated, reused = [], tuned.simulated, tuned.reused
     for kind in searched(tuned.tuning):
         own = tuned.tuning.of_unseen(kind)

@@ -4,14 +4,13 @@
 
 pub mod marking;
 pub mod reaction;
-pub mod round_trip;
 
 use schemars::JsonSchema;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use silvan_engine::{Bytes, Time};
 
-use crate::config::Packet;
+use crate::packet_format::Packet;
 use crate::queueing::{Isolation, SpecialQueues};
 use marking::{Fecn, FillMapping, Marking, Mvpm, Opm, Sampled};
 use reaction::{Cct, CctTable, ExplicitRate, Lipd, Mvcm, Qcn, Reaction};

@@ -12,7 +12,8 @@
 use rustc_hash::FxHashMap;
 
 use super::{Attempt, Host};
-use crate::core::{Core, Word};
+use crate::context::Context;
+use crate::message::Word;
 use crate::packet::Kind;
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::Ports64;
@@ -75,79 +76,79 @@ impl Host {
     }
 
     /// A notification of the switch: about one of its CAM lines, or from a switch that has marked a packet.
-    pub fn notice(&mut self, core: &mut Core, id: u32) {
-        let notice = match core.notices.take(id) {
+    pub fn notice(&mut self, ctx: &mut Context, id: u32) {
+        let notice = match ctx.notices.take(id) {
             Some(Word::Line(notice)) => notice,
-            Some(Word::Report(report)) => return self.reported(core, report),
+            Some(Word::Report(report)) => return self.reported(ctx, report),
             None => return,
         };
         if let Some(adapter) = &mut self.adapter {
-            adapter.buffers.received(&mut core.packets, core.now, Port::FIRST, notice);
+            adapter.buffers.received(&mut ctx.packets, ctx.now, Port::FIRST, notice);
             adapter.buffers.changes.clear();
-            self.wake(core);
+            self.wake(ctx);
         }
     }
 
     /// As [`Host::settle`], with an output buffer.
-    pub(super) fn settle_adapter(&mut self, core: &mut Core) {
-        let sent = self.send_buffered(core);
+    pub(super) fn settle_adapter(&mut self, ctx: &mut Context) {
+        let sent = self.send_buffered(ctx);
         let mut attempt = Attempt::Idle;
-        if self.injection.free_at <= core.now {
-            attempt = self.draw_and_send(core, 0);
+        if self.injection.free_at <= ctx.now {
+            attempt = self.draw_and_send(ctx, 0);
         }
         let wants = attempt == Attempt::Sent || !self.control.is_empty();
-        if !sent && wants && self.send_buffered(core) && self.injection.free_at <= core.now {
+        if !sent && wants && self.send_buffered(ctx) && self.injection.free_at <= ctx.now {
             // What left may have made room for a flow that was held for want of it.
-            attempt = self.draw_and_send(core, 0);
+            attempt = self.draw_and_send(ctx, 0);
         }
-        let free_at = core.free_at(self.out);
+        let free_at = ctx.free_at(self.out);
         let waits = self.adapter.as_ref().is_some_and(|adapter| {
             Port::FIRST.with_lanes(self.lanes.into()).any(|vl| adapter.buffers.sum(vl) > 0)
         });
-        if (waits || !self.control.is_empty()) && free_at > core.now {
-            core.wake(self.out, free_at);
+        if (waits || !self.control.is_empty()) && free_at > ctx.now {
+            ctx.wake(self.out, free_at);
         }
         // A flow that may go waits for no more than its turn to be moved; one that is held may have been
         // given room or leave while another was being moved.
         let waits = self.flows.ready() > 0 || !self.held.is_empty();
-        let next = if waits { Some(core.now) } else { self.next_look(core, attempt) };
+        let next = if waits { Some(ctx.now) } else { self.next_attempt(ctx, attempt) };
         if let Some(next) = next.map(|next| next.max(self.injection.free_at))
-            && next > core.now
+            && next > ctx.now
         {
-            core.wake(self.out, next);
+            ctx.wake(self.out, next);
         }
     }
 
     /// Puts a packet on the link, if it is free: a control packet, or one of the buffer.
-    fn send_buffered(&mut self, core: &mut Core) -> bool {
-        if core.free_at(self.out) > core.now {
+    fn send_buffered(&mut self, ctx: &mut Context) -> bool {
+        if ctx.free_at(self.out) > ctx.now {
             return false;
         }
-        if !self.control.is_empty() && self.send_control(core, &mut 0) {
+        if !self.control.is_empty() && self.send_control(ctx, &mut 0) {
             return true;
         }
         let (out, lanes) = (self.out, usize::from(self.lanes));
         let Some(adapter) = &mut self.adapter else { return false };
         for vl in adapter.lane_turn.in_turn(lanes) {
             let output = PortVl::of_host(vl);
-            adapter.buffers.unpark(&core.packets, core.now, output);
-            while let Some(queue) = adapter.buffers.front(output, Port::FIRST, core.now) {
+            adapter.buffers.unpark(&ctx.packets, ctx.now, output);
+            while let Some(queue) = adapter.buffers.front(output, Port::FIRST, ctx.now) {
                 let Some(id) = adapter.buffers.head(queue) else { break };
-                let (dst, space) = (core.packets[id].dst, core.packets[id].space);
-                if core.has_credit_or_wait((out, vl, dst), space) {
-                    adapter.buffers.take(&mut core.packets, core.now, queue, Port::FIRST);
+                let (dst, space) = (ctx.packets[id].dst, ctx.packets[id].space);
+                if ctx.has_credit_or_wait((out, vl, dst), space) {
+                    adapter.buffers.take(&mut ctx.packets, ctx.now, queue, Port::FIRST);
                     adapter.buffers.changes.clear();
                     adapter.left(vl, dst, space);
                     adapter.lane_turn = vl.after(lanes);
-                    let packet = &mut core.packets[id];
-                    packet.injected = core.now;
+                    let packet = &mut ctx.packets[id];
+                    packet.injected = ctx.now;
                     if packet.kind == Kind::Data {
-                        core.meters.injected(&*packet);
+                        ctx.meters.injected(&*packet);
                     }
-                    core.send(out, id);
+                    ctx.send(out, id);
                     return true;
                 }
-                if !core.links.is_divided() {
+                if !ctx.links.is_divided() {
                     break;
                 }
                 adapter.buffers.park(queue);

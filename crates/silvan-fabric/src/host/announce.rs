@@ -21,7 +21,8 @@ use super::Host;
 use super::control::{Announced, Control};
 use super::flows::FlowId;
 use crate::congestion::reaction::{ExplicitRate, Injection};
-use crate::core::{Announcement, Core};
+use crate::context::Context;
+use crate::message::Announcement;
 use crate::packet::{Kind, Packet};
 use crate::port::Port;
 use crate::switch::weight_ps;
@@ -204,16 +205,16 @@ impl Host {
     }
 
     /// Sends a tear-down, behind the data if these wait in an output buffer.
-    pub(super) fn end_route(&mut self, core: &mut Core, control: Control) {
+    pub(super) fn end_route(&mut self, ctx: &mut Context, control: Control) {
         if self.adapter.is_none() {
             self.control.push_back(control);
             return;
         }
-        let id = self.control_packet(core, control);
-        let (vl, dst, space) = (core.packets[id].vl, core.packets[id].dst, core.packets[id].space);
+        let id = self.control_packet(ctx, control);
+        let (vl, dst, space) = (ctx.packets[id].vl, ctx.packets[id].dst, ctx.packets[id].space);
         if let Some(adapter) = &mut self.adapter {
             adapter.admit(vl, dst, space);
-            adapter.buffers.store(&mut core.packets, core.now, (Port::FIRST, Port::FIRST), id);
+            adapter.buffers.store(&mut ctx.packets, ctx.now, (Port::FIRST, Port::FIRST), id);
             adapter.buffers.changes.clear();
         }
     }
@@ -234,7 +235,7 @@ impl Host {
     }
 
     /// A packet that announces somebody else's flow has arrived: it goes back.
-    pub(super) fn send_back(&mut self, core: &mut Core, packet: &Packet) {
+    pub(super) fn send_back(&mut self, ctx: &mut Context, packet: &Packet) {
         self.control.push_back(Control {
             kind: Kind::Reply,
             becn: false,
@@ -247,12 +248,12 @@ impl Host {
             vl: self.control_lane.unwrap_or(packet.vl),
             announced: Announced::Back(packet.payload),
         });
-        self.wake(core);
+        self.wake(ctx);
     }
 
     /// A packet that announced a flow of this host is back.
-    pub(super) fn came_back(&mut self, core: &mut Core, packet: &Packet) {
-        let announcement = core.announcements.take(packet.payload);
+    pub(super) fn came_back(&mut self, ctx: &mut Context, packet: &Packet) {
+        let announcement = ctx.announcements.take(packet.payload);
         let key = (packet.source, packet.src);
         let Some(announcer) = &mut self.announcer else { return };
         let Some(trip) = announcer.trips.get_mut(&key) else { return };
@@ -272,14 +273,14 @@ impl Host {
         if let Some(trip) = running {
             trip.largest_ps = announcement.largest_ps;
             let largest = announcement.largest_ps.max(announcer.own_ps);
-            core.meters.busiest_link_ps = core.meters.busiest_link_ps.max(largest);
+            ctx.meters.busiest_link_ps = ctx.meters.busiest_link_ps.max(largest);
             let counter = match announcement.kind {
-                Kind::SetUp => &mut core.meters.announced,
-                _ => &mut core.meters.probes,
+                Kind::SetUp => &mut ctx.meters.announced,
+                _ => &mut ctx.meters.probes,
             };
             *counter += 1;
             if announcer.rates.is_some() {
-                let due = Time(core.now.0.saturating_add(trip.probe_after.0));
+                let due = Time(ctx.now.0.saturating_add(trip.probe_after.0));
                 trip.probe_after = Time(trip.probe_after.0.saturating_mul(2));
                 announcer.probes.push(Reverse((due, key.0, key.1)));
             }
@@ -287,9 +288,9 @@ impl Host {
         if let Some(id) = self.flows.find(key.0, key.1)
             && self.flows.reopen(id)
         {
-            self.enlist(id, core.now);
+            self.enlist(id, ctx.now);
         }
-        self.wake(core);
+        self.wake(ctx);
     }
 }
 

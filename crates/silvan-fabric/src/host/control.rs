@@ -7,10 +7,11 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::Host;
-use crate::congestion::marking::Severity;
+use crate::facts::Severity;
 use crate::congestion::reaction::{ControlLevel, Mark};
 use crate::congestion::{CoalescePer, Coalescing, Notification};
-use crate::core::{Announcement, Core, Report};
+use crate::context::Context;
+use crate::message::{Announcement, Report};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::port::{Port, Vl};
 
@@ -118,12 +119,12 @@ impl Coalescer {
 impl Host {
     /// Returns a mark, or an acknowledgement, as soon as possible. A FECN is ignored where the
     /// BECN is set too, and on control packets.
-    pub(super) fn acknowledge(&mut self, core: &mut Core, packet: &Packet) {
+    pub(super) fn acknowledge(&mut self, ctx: &mut Context, packet: &Packet) {
         let marked = packet.fecn && !packet.becn;
         let (kind, wanted) = match self.notification {
             Notification::Cnp => {
                 let coalescer = if marked { self.coalescer.as_mut() } else { None };
-                (Kind::Cnp, marked && coalescer.is_none_or(|coalescer| coalescer.passes(packet, core.now)))
+                (Kind::Cnp, marked && coalescer.is_none_or(|coalescer| coalescer.passes(packet, ctx.now)))
             }
             Notification::Ack => (Kind::Ack, marked || packet.last),
             Notification::AckEach => (Kind::Ack, true),
@@ -151,13 +152,13 @@ impl Host {
             vl: self.control_lane.unwrap_or(vl),
             announced: Announced::No,
         });
-        self.wake(core);
+        self.wake(ctx);
     }
 
     /// A notification or acknowledgement arrived for the flow of `packet.source` to the host that it
     /// comes from.
-    pub(super) fn heard(&mut self, core: &mut Core, packet: &Packet) {
-        core.meters.becn_received += u64::from(packet.becn);
+    pub(super) fn heard(&mut self, ctx: &mut Context, packet: &Packet) {
+        ctx.meters.becn_received += u64::from(packet.becn);
         let counts = self.reaction.as_ref().is_some_and(|rule| rule.counts_answers());
         if !packet.becn && !counts {
             return;
@@ -167,18 +168,18 @@ impl Host {
             (true, false) if self.validates => Mark::Warm,
             (true, _) => Mark::Hot,
         };
-        self.answered(core.now, (packet.source, packet.src), (mark, packet.severity));
+        self.answered(ctx.now, (packet.source, packet.src), (mark, packet.severity));
         // A flow may go on now, or be held back to the others' profit.
-        self.wake(core);
+        self.wake(ctx);
     }
 
     /// A switch has marked a packet of a flow of this host.
-    pub(super) fn reported(&mut self, core: &mut Core, report: Report) {
-        core.meters.becn_received += 1;
-        core.meters.reports += 1;
+    pub(super) fn reported(&mut self, ctx: &mut Context, report: Report) {
+        ctx.meters.becn_received += 1;
+        ctx.meters.reports += 1;
         let Report { destination, source, severity, .. } = report;
-        self.answered(core.now, (source, destination), (Mark::Hot, severity));
-        self.wake(core);
+        self.answered(ctx.now, (source, destination), (Mark::Hot, severity));
+        self.wake(ctx);
     }
 
     /// Has the reaction hear what became of a packet of a flow, given by its source and destination.
@@ -202,32 +203,32 @@ impl Host {
 
     /// Sends the control packet that waits longest, of those whose virtual lane has credit and is not
     /// in `blocked_lanes`, to which it adds those without.
-    pub(super) fn send_control(&mut self, core: &mut Core, blocked_lanes: &mut u16) -> bool {
+    pub(super) fn send_control(&mut self, ctx: &mut Context, blocked_lanes: &mut u16) -> bool {
         let space = self.sizes.space(self.sizes.control);
         while let Some(control) = self.control.oldest(*blocked_lanes) {
-            if !core.has_credit_or_wait((self.out, control.vl, control.to), space) {
+            if !ctx.has_credit_or_wait((self.out, control.vl, control.to), space) {
                 *blocked_lanes |= 1 << control.vl.0;
                 continue;
             }
             self.control.pop(control.vl);
-            let id = self.control_packet(core, control);
-            core.send(self.out, id);
+            let id = self.control_packet(ctx, control);
+            ctx.send(self.out, id);
             return true;
         }
         false
     }
 
     /// Makes a control packet.
-    pub(super) fn control_packet(&self, core: &mut Core, control: Control) -> PacketId {
+    pub(super) fn control_packet(&self, ctx: &mut Context, control: Control) -> PacketId {
         let size = self.sizes.control;
         let payload = match control.announced {
             Announced::No => 0,
-            Announced::New(announcement) => core.announcements.add(announcement),
+            Announced::New(announcement) => ctx.announcements.add(announcement),
             Announced::Back(id) => id,
         };
         let packet = Packet {
-            created: core.now,
-            injected: core.now,
+            created: ctx.now,
+            injected: ctx.now,
             tail_lag: Time::ZERO,
             payload,
             size,
@@ -249,7 +250,7 @@ impl Host {
             last: true,
             pinned: false,
         };
-        core.meters.control_injected += 1;
-        core.packets.insert(packet)
+        ctx.meters.control_injected += 1;
+        ctx.packets.insert(packet)
     }
 }

@@ -220,10 +220,10 @@ impl FlowTable {
 
     /// Has the flows that come to be needed first brought into the cache.
     #[inline]
-    pub fn foresee(&self) {
+    pub fn prefetch(&self) {
         let id = if self.first == NONE { self.free } else { self.first };
         prefetch_lines::<_, 2>(&self.flows, id as usize);
-        self.index.foresee();
+        self.index.prefetch();
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use silvan_engine::Time;
 
 use super::Host;
-use crate::core::Core;
+use crate::context::Context;
 
 /// What a host that does not send waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,12 +86,12 @@ impl State {
 impl Host {
     /// Notes what the host does from now on, after it has looked.
     #[inline(never)]
-    pub(super) fn note_hours(&mut self, core: &Core) {
-        let now = core.now;
-        let busy_until = core.free_at(self.out).max(self.injection.free_at);
+    pub(super) fn note_hours(&mut self, ctx: &Context) {
+        let now = ctx.now;
+        let busy_until = ctx.free_at(self.out).max(self.injection.free_at);
         // What may be sent when the link is free is tried then: there is another look.
         let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
-        let is_buffered = || self.adapter.is_some() && !self.buffered(core).is_empty();
+        let is_buffered = || self.adapter.is_some() && !self.buffered(&ctx.packets).is_empty();
         let then = if busy_until <= now && (waits || is_buffered()) {
             Wait::Credit
         } else if !waits && self.flows.throttled() > 0 {
@@ -101,7 +101,7 @@ impl Host {
         };
         let Some(hours) = &mut self.hours else { return };
         let state = State { since: now, busy_until, then, spent: Spent::default() };
-        hours.change(state, core.exchanged);
+        hours.change(state, ctx.exchanged);
     }
 }
 

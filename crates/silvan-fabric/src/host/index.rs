@@ -114,7 +114,7 @@ impl Index {
 
     /// Has its beginning brought into the cache.
     #[inline]
-    pub fn foresee(&self) {
+    pub fn prefetch(&self) {
         prefetch(&self.slots, 0);
     }
 }

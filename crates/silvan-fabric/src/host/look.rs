@@ -4,8 +4,8 @@ use silvan_engine::Time;
 
 use super::{Adapter, Host};
 use crate::congestion::reaction::ControlLevel;
-use crate::core::Core;
-use crate::packet::{Packet, PacketId};
+use crate::order::Order;
+use crate::packet::{Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
 
 /// What a source has generated for a destination and not sent yet.
@@ -20,6 +20,11 @@ pub(crate) struct Waiting {
 }
 
 impl Host {
+    /// An order like its own, before any packet.
+    pub fn fresh_order(&self) -> Option<Order> {
+        self.order.as_ref().map(|order| order.fresh())
+    }
+
     /// How hard a source's flow to a destination is held back; see
     /// [`crate::congestion::reaction::Rule::strength`].
     pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
@@ -64,10 +69,9 @@ impl Host {
     }
 
     /// Packets in the output buffer.
-    pub fn buffered(&self, core: &Core) -> Vec<PacketId> {
+    pub fn buffered(&self, packets: &Pool) -> Vec<PacketId> {
         let lanes = Vl::all(self.lanes.into());
         let of = |adapter: &Adapter| {
-            let packets = &core.part(self.part).packets;
             lanes.flat_map(|vl| adapter.buffers.waiting(packets, Port::FIRST, vl)).collect()
         };
         self.adapter.as_deref().map(of).unwrap_or_default()

@@ -17,7 +17,6 @@ mod flows;
 mod hours;
 mod index;
 mod look;
-mod order;
 mod send;
 mod solo;
 
@@ -25,13 +24,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use silvan_engine::cache::prefetch_lines;
-use silvan_engine::units::{BytePace, SpanParts};
+use silvan_engine::units::BytePace;
 use silvan_engine::{Event, Time};
 
 use crate::congestion::reaction::{ControlLevel, Rule, State};
 use crate::congestion::{Coalescing, Notification};
-use crate::core::Core;
+use crate::context::Context;
+use crate::limiter::Limiter;
 use crate::link::{ChannelId, Class, key};
+use crate::message::CreditReturn;
+use crate::order::Order;
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::{Port, Vl};
 use crate::routing::lanes::{LEVELS, Lanes};
@@ -43,7 +45,6 @@ use announce::Leave;
 use control::{Coalescer, Outbox};
 use flows::{Flow, FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
-pub(crate) use order::{Order, Reordering};
 
 /// Sizes that all hosts share, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -61,32 +62,6 @@ impl Sizes {
         let block = self.credit_block;
         // A predictable branch is cheaper than a division.
         if block.is_power_of_two() { (size + block - 1) & !(block - 1) } else { size.div_ceil(block) * block }
-    }
-}
-
-/// A rate limit: when the next packet may pass, exact over any number of packets.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limiter {
-    pace: BytePace,
-    carry: u64,
-    free_at: Time,
-    /// The size asked for last and what it takes: most packets are of one size.
-    memo: (u32, SpanParts),
-}
-
-impl Limiter {
-    pub fn new(pace: BytePace) -> Self {
-        Self { pace, carry: 0, free_at: Time::ZERO, memo: (0, pace.parts(0)) }
-    }
-
-    /// Lets `bytes` pass, at `start` or when those before have passed; returns when they are through.
-    #[inline]
-    pub fn pass(&mut self, start: Time, bytes: u32) -> Time {
-        if self.memo.0 != bytes {
-            self.memo = (bytes, self.pace.parts(bytes));
-        }
-        self.free_at = self.free_at.max(start) + self.pace.add_parts(self.memo.1, &mut self.carry);
-        self.free_at
     }
 }
 
@@ -122,8 +97,6 @@ pub(crate) struct Host {
     pub control_lane: Option<Vl>,
     pub notification: Notification,
     dirty: bool,
-    /// The partition that it belongs to.
-    pub part: u16,
     pub sizes: Sizes,
     pub injection: Limiter,
     /// Those that draw, then those that ranks of jobs feed.
@@ -219,7 +192,6 @@ impl Host {
         Self {
             id: spec.id,
             place: spec.id,
-            part: 0,
             out: spec.out,
             into: spec.into,
             injection: Limiter::new(spec.injection),
@@ -255,16 +227,16 @@ impl Host {
 
     /// A packet arrives soon: has what it will touch brought into the cache.
     #[inline]
-    pub fn foresee_arrival(&self, core: &Core) {
-        core.links.foresee_lane(self.into, Vl::FIRST);
+    pub fn prefetch_arrival(&self, ctx: &Context) {
+        ctx.links.prefetch_lane(self.into, Vl::FIRST);
     }
 
     /// A packet may be sent soon: has what that will touch brought into the cache.
     #[inline]
-    pub fn foresee_wake(&self, core: &Core) {
+    pub fn prefetch_wake(&self, ctx: &Context) {
         prefetch_lines::<_, 2>(&self.sources, 0);
-        self.flows.foresee();
-        core.links.foresee_lane(self.out, Vl::FIRST);
+        self.flows.prefetch();
+        ctx.links.prefetch_lane(self.out, Vl::FIRST);
     }
 
     /// The service level of a source's packets for a destination.
@@ -275,96 +247,95 @@ impl Host {
 
     /// Asks to be settled at this instant.
     #[inline]
-    pub fn wake(&mut self, core: &mut Core) {
+    pub fn wake(&mut self, ctx: &mut Context) {
         if !self.dirty {
             self.dirty = true;
-            core.dirty_hosts.push(self.place);
+            ctx.dirty_hosts.push(self.place);
         }
     }
 
     /// A wake-up: settles at once, unless it is done at the end of the instant anyway.
     #[inline]
-    pub fn woken(&mut self, core: &mut Core) {
+    pub fn woken(&mut self, ctx: &mut Context) {
         if !self.dirty {
-            self.settle(core);
+            self.settle(ctx);
         }
     }
 
     /// The first wake-up: when the earliest source starts.
-    pub fn start(&mut self, core: &mut Core) {
-        self.is_solo = self.is_solo() && !core.links.is_divided();
+    pub fn start(&mut self, ctx: &mut Context) {
+        self.is_solo = self.is_solo() && !ctx.links.is_divided();
         self.drawing = self.sources.partition_point(|source| !matches!(source.clock, Clock::Fed));
         if let Some(due) = self.sources.iter().filter_map(Source::due).min() {
-            core.wake(self.out, due);
+            ctx.wake(self.out, due);
         }
     }
 
     /// A source that waited for its trigger begins at a time from now on.
-    pub fn begin(&mut self, core: &mut Core, source: u16, at: Time) {
+    pub fn begin(&mut self, ctx: &mut Context, source: u16, at: Time) {
         self.sources[usize::from(source)].next_at = at;
-        self.wake(core);
+        self.wake(ctx);
     }
 
     /// A packet's tail is in.
-    pub fn receive(&mut self, core: &mut Core, id: PacketId) {
-        let (packet, number) = (core.packets[id], core.packets.number(id));
-        core.packets.remove(id);
-        let done = self.take_in(core, &packet);
+    pub fn receive(&mut self, ctx: &mut Context, id: PacketId) {
+        let (packet, number) = (ctx.packets[id], ctx.packets.number(id));
+        ctx.packets.remove(id);
+        let done = self.take_in(ctx, &packet);
         if packet.kind != Kind::Data {
-            core.meters.control_delivered += 1;
+            ctx.meters.control_delivered += 1;
         }
         match packet.kind {
             Kind::Data => {
-                self.deliver(core, (number, &packet), done);
-                self.acknowledge(core, &packet);
+                self.deliver(ctx, (number, &packet), done);
+                self.acknowledge(ctx, &packet);
             }
-            Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(core, &packet),
-            Kind::Reply => self.came_back(core, &packet),
-            Kind::Cnp | Kind::Ack => self.heard(core, &packet),
+            Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(ctx, &packet),
+            Kind::Reply => self.came_back(ctx, &packet),
+            Kind::Cnp | Kind::Ack => self.heard(ctx, &packet),
         }
     }
 
-    /// Takes a packet into the input buffer, and lets its credit return when it has been drained; returns when
-    /// that is. Where outputs are run apart, the one that sent it has done so.
+    /// Takes a packet into the input buffer and returns its credit when it has been drained; returns when that is.
+    /// With a binned scheduler, the output that sent the packet has done so.
     #[inline]
-    fn take_in(&mut self, core: &mut Core, packet: &Packet) -> Time {
-        if core.outputs.is_some() {
-            return core.now + packet.tail_lag;
+    fn take_in(&mut self, ctx: &mut Context, packet: &Packet) -> Time {
+        if ctx.is_binned() {
+            return ctx.now + packet.tail_lag;
         }
         let way = (self.into, packet.vl, packet.dst);
-        core.landed(way, packet.space);
-        let mut done = core.now;
+        ctx.landed(way, packet.space);
+        let mut done = ctx.now;
         if packet.kind == Kind::Data {
-            let head_at = core.now.saturating_sub(packet.tail_lag);
-            done = self.drain.pass(head_at, packet.size).max(core.now);
+            let head_at = ctx.now.saturating_sub(packet.tail_lag);
+            done = self.drain.pass(head_at, packet.size).max(ctx.now);
             if self.order.is_none() {
-                core.meters.check_order(packet, core.now);
+                ctx.meters.check_order(packet, ctx.now);
             }
         }
-        core.release(way, packet.space, done);
+        ctx.release(CreditReturn { way, space: packet.space, leaves_at: done });
         done
     }
 
     /// Counts a packet as delivered when the host has drained it, which may be later. An event is
     /// spent on that only if traffic waits for packets to be delivered.
     #[inline]
-    fn deliver(&mut self, core: &mut Core, (number, packet): (u64, &Packet), done: Time) {
-        let is_awaited = core.meters.is_awaited || core.meters.ends_message(packet);
+    fn deliver(&mut self, ctx: &mut Context, (number, packet): (u64, &Packet), done: Time) {
+        let is_awaited = ctx.meters.is_awaited || ctx.meters.ends_message(packet);
         if self.order.is_none() && !is_awaited {
-            core.meters.will_deliver(packet, (core.now, done));
+            ctx.meters.will_deliver(packet, (ctx.now, done));
             return;
         }
-        self.count_drained(core);
-        if done <= core.now {
-            self.count(core, (number, packet), done);
+        self.count_drained(ctx);
+        if done <= ctx.now {
+            self.count(ctx, (number, packet), done);
             return;
         }
         self.undrained.push_back((done, number, *packet));
         // Any packet may let the last one of a message go that has come before it.
-        let may_end =
-            self.order.is_some() && core.meters.is_of_job(packet) || core.meters.ends_message(packet);
-        if core.meters.is_awaited || may_end {
-            core.queue.push(Event {
+        let may_end = self.order.is_some() && ctx.meters.is_of_job(packet) || ctx.meters.ends_message(packet);
+        if ctx.meters.is_awaited || may_end {
+            ctx.queue.push(Event {
                 time: done,
                 key: key(Class::HostDrained, self.place, Port::FIRST),
                 data: 0,
@@ -374,21 +345,21 @@ impl Host {
 
     /// Counts the packets that have been drained by now.
     #[inline]
-    pub fn count_drained(&mut self, core: &mut Core) {
+    pub fn count_drained(&mut self, ctx: &mut Context) {
         while let Some(&(done, number, packet)) = self.undrained.front()
-            && done <= core.now
+            && done <= ctx.now
         {
             self.undrained.pop_front();
-            self.count(core, (number, &packet), done);
+            self.count(ctx, (number, &packet), done);
         }
     }
 
     /// Counts a packet that has been drained, unless an earlier one of its flow is to be delivered before.
     #[inline]
-    fn count(&mut self, core: &mut Core, (number, packet): (u64, &Packet), done: Time) {
+    fn count(&mut self, ctx: &mut Context, (number, packet): (u64, &Packet), done: Time) {
         match &mut self.order {
-            None => core.meters.delivered(packet, done),
-            Some(order) => order.deliver(core, (number, packet), done),
+            None => ctx.meters.delivered(packet, done),
+            Some(order) => order.deliver(&mut ctx.meters, (number, packet), done),
         }
     }
 
@@ -417,32 +388,32 @@ impl Host {
     }
 
     /// Sends what may be sent at this instant, and sees to it that the host is asked again.
-    pub fn settle(&mut self, core: &mut Core) {
+    pub fn settle(&mut self, ctx: &mut Context) {
         self.dirty = false;
-        self.look(core);
+        self.look(ctx);
         if self.hours.is_some() {
-            self.note_hours(core);
+            self.note_hours(ctx);
         }
     }
 
-    fn look(&mut self, core: &mut Core) {
+    fn look(&mut self, ctx: &mut Context) {
         if self.announcer.is_some() {
-            self.probe(core.now);
+            self.probe(ctx.now);
         }
         if self.adapter.is_some() {
-            self.settle_adapter(core);
+            self.settle_adapter(ctx);
             return;
         }
-        let free_at = core.free_at(self.out);
-        if free_at > core.now {
-            core.wake(self.out, free_at);
+        let free_at = ctx.free_at(self.out);
+        if free_at > ctx.now {
+            ctx.wake(self.out, free_at);
             return;
         }
         // A lane on which a control packet waits for credit carries no data before it.
         let mut blocked_lanes = 0;
         if !self.control.is_empty() {
-            if self.send_control(core, &mut blocked_lanes) {
-                core.wake(self.out, core.free_at(self.out));
+            if self.send_control(ctx, &mut blocked_lanes) {
+                ctx.wake(self.out, ctx.free_at(self.out));
                 return;
             }
             if blocked_lanes.count_ones() >= u32::from(self.lanes) {
@@ -450,20 +421,20 @@ impl Host {
                 return;
             }
         }
-        if self.injection.free_at > core.now {
-            core.wake(self.out, self.injection.free_at);
+        if self.injection.free_at > ctx.now {
+            ctx.wake(self.out, self.injection.free_at);
             return;
         }
         if self.is_solo {
-            return self.settle_solo(core, blocked_lanes);
+            return self.settle_solo(ctx, blocked_lanes);
         }
-        let attempt = self.draw_and_send(core, blocked_lanes);
+        let attempt = self.draw_and_send(ctx, blocked_lanes);
         // Flows that were drawn just now may have been announced.
-        if attempt != Attempt::Sent && self.send_control(core, &mut blocked_lanes) {
-            core.wake(self.out, core.free_at(self.out));
+        if attempt != Attempt::Sent && self.send_control(ctx, &mut blocked_lanes) {
+            ctx.wake(self.out, ctx.free_at(self.out));
             return;
         }
-        self.plan_wake(core, attempt);
+        self.plan_wake(ctx, attempt);
     }
 
     /// The sources that draw messages.
@@ -473,47 +444,47 @@ impl Host {
     }
 
     /// Draws what is due and sends a packet, if any may go.
-    fn draw_and_send(&mut self, core: &mut Core, blocked_lanes: u16) -> Attempt {
+    fn draw_and_send(&mut self, ctx: &mut Context, blocked_lanes: u16) -> Attempt {
         for at in 0..self.held.len() {
-            self.enlist(self.held[at], core.now);
+            self.enlist(self.held[at], ctx.now);
         }
         self.held.clear();
         loop {
-            self.generate(core);
-            while let Some(id) = self.flows.take_released(core.now) {
-                self.enlist(id, core.now);
+            self.generate(ctx);
+            while let Some(id) = self.flows.take_released(ctx.now) {
+                self.enlist(id, ctx.now);
             }
-            let attempt = self.send_data(core, blocked_lanes);
+            let attempt = self.send_data(ctx, blocked_lanes);
             // In place of those that are held or were just found to be throttled, sources may draw
             // others, and want to now.
-            if attempt != Attempt::Idle || !self.drawing().any(|source| source.wants_to_draw(core.now)) {
+            if attempt != Attempt::Idle || !self.drawing().any(|source| source.wants_to_draw(ctx.now)) {
                 return attempt;
             }
         }
     }
 
     /// Draws the messages that are due.
-    fn generate(&mut self, core: &mut Core) {
-        let now = core.now;
+    fn generate(&mut self, ctx: &mut Context) {
+        let now = ctx.now;
         for index in 0..self.drawing {
             while self.sources[index].wants_to_draw(now) {
                 let message = self.sources[index].draw(now);
-                self.add_message(core, index, message);
+                self.add_message(ctx, index, message);
             }
         }
     }
 
     /// Takes a message that a rank of a job hands over.
-    pub fn feed(&mut self, core: &mut Core, source: u16, message: Message) {
+    pub fn feed(&mut self, ctx: &mut Context, source: u16, message: Message) {
         self.sources[usize::from(source)].backlog += 1;
-        self.add_message(core, usize::from(source), message);
-        self.wake(core);
+        self.add_message(ctx, usize::from(source), message);
+        self.wake(ctx);
     }
 
     /// Gives a message to its flow.
     #[inline]
-    fn add_message(&mut self, core: &mut Core, index: usize, message: Message) {
-        core.meters.generated(self.sources[index].class, message.left);
+    fn add_message(&mut self, ctx: &mut Context, index: usize, message: Message) {
+        ctx.meters.generated(self.sources[index].class, message.left);
         let sl = self.level(index as u16, message.destination);
         let reaction = self.reaction.as_ref();
         let fresh = || reaction.map_or_else(State::default, |rule| rule.fresh(sl));
@@ -524,7 +495,7 @@ impl Host {
         }
         flow.messages.push(message);
         if !self.flows.is_queued(id) {
-            self.enlist(id, core.now);
+            self.enlist(id, ctx.now);
         }
     }
 
@@ -569,28 +540,28 @@ impl Host {
     /// The next time to look again: at once if something is ready, else when a flow is released
     /// or a message is due. A host that only lacks credits needs no wake-up: they announce
     /// themselves.
-    fn plan_wake(&mut self, core: &mut Core, attempt: Attempt) {
-        let Some(next) = self.next_look(core, attempt) else { return };
+    fn plan_wake(&mut self, ctx: &mut Context, attempt: Attempt) {
+        let Some(next) = self.next_attempt(ctx, attempt) else { return };
         let wanted = match attempt {
             Attempt::Sent => true,
             Attempt::Blocked => false,
-            Attempt::Idle => next > core.now,
+            Attempt::Idle => next > ctx.now,
         };
         debug_assert!(wanted || attempt == Attempt::Blocked, "what may be sent now has been tried");
         if wanted {
-            core.wake(self.out, next.max(core.free_at(self.out)).max(self.injection.free_at));
+            ctx.wake(self.out, next.max(ctx.free_at(self.out)).max(self.injection.free_at));
         }
     }
 
     /// When something may be there to be sent.
-    fn next_look(&mut self, core: &Core, attempt: Attempt) -> Option<Time> {
+    fn next_attempt(&mut self, ctx: &Context, attempt: Attempt) -> Option<Time> {
         // Those that were held while another was sent may have lost what they waited for to that one.
         let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
         if attempt == Attempt::Sent && waits {
-            Some(core.now)
+            Some(ctx.now)
         } else {
             let release = self.flows.next_release();
-            let draws = self.drawing().filter_map(|source| source.next_draw(core.now));
+            let draws = self.drawing().filter_map(|source| source.next_draw(ctx.now));
             let probe = self.announcer.as_ref().and_then(|announcer| announcer.next_probe());
             draws.chain(release).chain(probe).min()
         }

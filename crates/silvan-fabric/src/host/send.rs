@@ -5,21 +5,21 @@ use silvan_engine::Time;
 use super::flows::{Flow, FlowId};
 use super::{Attempt, Host};
 use crate::congestion::reaction::ControlLevel;
-use crate::core::Core;
-use crate::packet::{Kind, NO_PACKET, Packet};
+use crate::context::Context;
+use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::port::{Port, Vl};
 use crate::traffic::source::Message;
 
 impl Host {
     /// Sends a packet of the flow whose turn it is, passing over those that may not send.
-    pub(super) fn send_data(&mut self, core: &mut Core, mut blocked_lanes: u16) -> Attempt {
+    pub(super) fn send_data(&mut self, ctx: &mut Context, mut blocked_lanes: u16) -> Attempt {
         let mut attempt = Attempt::Idle;
         self.select();
         for _ in 0..self.flows.ready() {
             let Some(id) = self.flows.take_turn() else { break };
             let source = usize::from(self.flows.get(id).source);
             self.sources[source].ready -= 1;
-            if !self.flows.get(id).may_send && self.must_wait(id, core.now) {
+            if !self.flows.get(id).may_send && self.must_wait(id, ctx.now) {
                 continue;
             }
             let dst = self.flows.get(id).destination;
@@ -27,16 +27,16 @@ impl Host {
             let bytes = self.next_payload(id) + self.sizes.header;
             if let Some(adapter) = &self.adapter {
                 if adapter.admits(vl, dst, self.sizes.space(bytes)) {
-                    self.send_packet(core, id);
+                    self.send_packet(ctx, id);
                     attempt = Attempt::Sent;
                     break;
                 }
                 self.hold(id);
                 continue;
             }
-            if core.links.is_divided() && blocked_lanes >> vl.0 & 1 == 0 {
-                if core.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes)) {
-                    self.send_packet(core, id);
+            if ctx.links.is_divided() && blocked_lanes >> vl.0 & 1 == 0 {
+                if ctx.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes)) {
+                    self.send_packet(ctx, id);
                     attempt = Attempt::Sent;
                     break;
                 }
@@ -44,7 +44,7 @@ impl Host {
                 continue;
             }
             if blocked_lanes >> vl.0 & 1 == 1
-                || !core.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes))
+                || !ctx.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes))
             {
                 blocked_lanes |= 1 << vl.0;
                 // It is nowhere meanwhile, but not idle: another one that sends may clear idle ones away.
@@ -56,7 +56,7 @@ impl Host {
                 }
                 continue;
             }
-            self.send_packet(core, id);
+            self.send_packet(ctx, id);
             attempt = Attempt::Sent;
             break;
         }
@@ -129,7 +129,7 @@ impl Host {
         }
     }
 
-    fn send_packet(&mut self, core: &mut Core, id: FlowId) {
+    fn send_packet(&mut self, ctx: &mut Context, id: FlowId) {
         let payload = self.next_payload(id);
         let Flow { source, destination, .. } = *self.flows.get(id);
         let vl = self.lane(usize::from(source), destination);
@@ -138,37 +138,37 @@ impl Host {
         let Some(message) = flow.messages.first_mut() else { return };
         message.left -= u64::from(payload);
         let (message, last) = (*message, message.left == 0);
-        let mut packet = self.data_packet(core.now, (source, &message), payload, last, vl);
+        let mut packet = self.data_packet(ctx.now, (source, &message), payload, last, vl);
         if self.order.is_some() {
-            packet.pinned = self.is_pinned(source, destination, core.now);
+            packet.pinned = self.is_pinned(source, destination, ctx.now);
         }
         if last {
             self.flows.get_mut(id).messages.pop();
             self.sources[usize::from(source)].finished(&message);
         }
         let size = packet.size;
-        let packet_id = core.packets.insert(packet);
-        self.number(core, packet_id);
-        let through = self.injection.pass(core.now, size);
+        let packet_id = ctx.packets.insert(packet);
+        self.number(ctx, packet_id);
+        let through = self.injection.pass(ctx.now, size);
         let end = match &mut self.adapter {
             Some(adapter) => {
                 adapter.admit(vl, packet.dst, packet.space);
-                adapter.buffers.store(&mut core.packets, core.now, (Port::FIRST, Port::FIRST), packet_id);
+                adapter.buffers.store(&mut ctx.packets, ctx.now, (Port::FIRST, Port::FIRST), packet_id);
                 adapter.buffers.changes.clear();
                 through
             }
             None => {
-                core.meters.injected(&packet);
-                core.send(self.out, packet_id)
+                ctx.meters.injected(&packet);
+                ctx.send(self.out, packet_id)
             }
         };
         if last {
             self.injection.free_at += self.message_overhead;
-            if core.meters.ends_message(&packet) {
+            if ctx.meters.ends_message(&packet) {
                 // What is in the output buffer has left, as far as its rank is concerned.
-                let left = if self.adapter.is_some() { core.now } else { end };
+                let left = if self.adapter.is_some() { ctx.now } else { end };
                 let flow = (packet.src, packet.source, packet.dst);
-                core.meters.messages_out.push((packet.class, flow, left));
+                ctx.meters.messages_out.push((packet.class, flow, left));
             }
         }
         if let Some(rule) = &self.reaction {
@@ -177,10 +177,26 @@ impl Host {
                 ControlLevel::Sl => rule.sent(&mut self.sl_states[usize::from(packet.sl)], end, size),
             }
         }
-        if let Some(end) = self.announced_sent((packet.source, packet.dst), size, last, core.now) {
-            self.end_route(core, end);
+        if let Some(end) = self.announced_sent((packet.source, packet.dst), size, last, ctx.now) {
+            self.end_route(ctx, end);
         }
         self.requeue(id, end);
+    }
+
+    /// Numbers a packet that is about to be sent, where packets may overtake each other.
+    #[inline]
+    fn number(&mut self, ctx: &mut Context, id: PacketId) {
+        let Some(order) = &mut self.order else { return };
+        let packet = &ctx.packets[id];
+        let number = order.next_number(packet.source, packet.dst);
+        ctx.packets.set_number(id, number);
+    }
+
+    /// Whether the packets of a flow take the tables' ports now.
+    #[inline]
+    fn is_pinned(&self, source: u16, destination: u32, now: Time) -> bool {
+        let pins = self.order.as_ref().is_some_and(|order| order.pins_throttled);
+        pins && self.strength(source, destination, now) > 0
     }
 
     /// After a packet: back into the ring, or away if nothing is left to send.

@@ -2,7 +2,7 @@
 //! one message on hand, and needs neither flows nor turns.
 
 use super::{Attempt, Host};
-use crate::core::Core;
+use crate::context::Context;
 use crate::traffic::source::{Chooser, Clock, Message, Source};
 
 impl Host {
@@ -17,9 +17,9 @@ impl Host {
     }
 
     /// Sends a packet, if one may be sent, and plans when the host is asked again.
-    pub(super) fn settle_solo(&mut self, core: &mut Core, blocked_lanes: u16) {
-        let now = core.now;
-        let next = match self.send_solo(core, blocked_lanes) {
+    pub(super) fn settle_solo(&mut self, ctx: &mut Context, blocked_lanes: u16) {
+        let now = ctx.now;
+        let next = match self.send_solo(ctx, blocked_lanes) {
             // The credit announces itself.
             Attempt::Blocked => return,
             Attempt::Sent if self.on_hand.is_some() || !self.control.is_empty() => Some(now),
@@ -27,21 +27,21 @@ impl Host {
             Attempt::Idle => self.sources[0].next_draw(now).filter(|next| *next > now),
         };
         if let Some(next) = next {
-            core.wake(self.out, next.max(core.free_at(self.out)).max(self.injection.free_at));
+            ctx.wake(self.out, next.max(ctx.free_at(self.out)).max(self.injection.free_at));
         }
     }
 
     /// Sends the next packet of the message on hand, after drawing one if there is none.
-    fn send_solo(&mut self, core: &mut Core, blocked_lanes: u16) -> Attempt {
+    fn send_solo(&mut self, ctx: &mut Context, blocked_lanes: u16) -> Attempt {
         let message = match self.on_hand.take() {
             Some(message) => message,
             None => {
                 let source = &mut self.sources[0];
-                if !source.wants_to_draw(core.now) {
+                if !source.wants_to_draw(ctx.now) {
                     return Attempt::Idle;
                 }
-                let message = source.draw(core.now);
-                core.meters.generated(source.class, message.left);
+                let message = source.draw(ctx.now);
+                ctx.meters.generated(source.class, message.left);
                 message
             }
         };
@@ -50,17 +50,17 @@ impl Host {
         let payload = left.min(u64::from(self.sizes.mtu)) as u32;
         let size = payload + self.sizes.header;
         if blocked_lanes >> vl.0 & 1 == 1
-            || !core.has_credit_or_wait((self.out, vl, destination), self.sizes.space(size))
+            || !ctx.has_credit_or_wait((self.out, vl, destination), self.sizes.space(size))
         {
             self.on_hand = Some(message);
             return Attempt::Blocked;
         }
         let left = left - u64::from(payload);
-        let packet = self.data_packet(core.now, (0, &message), payload, left == 0, vl);
-        core.meters.injected(&packet);
-        let id = core.packets.insert(packet);
-        self.injection.pass(core.now, size);
-        core.send(self.out, id);
+        let packet = self.data_packet(ctx.now, (0, &message), payload, left == 0, vl);
+        ctx.meters.injected(&packet);
+        let id = ctx.packets.insert(packet);
+        self.injection.pass(ctx.now, size);
+        ctx.send(self.out, id);
         if left == 0 {
             self.sources[0].finished(&message);
             self.injection.free_at += self.message_overhead;

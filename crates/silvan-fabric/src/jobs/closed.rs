@@ -1,6 +1,5 @@
 //! What came of a job.
 
-use std::borrow::BorrowMut;
 use std::sync::Arc;
 
 use silvan_engine::Time;
@@ -54,13 +53,12 @@ pub(super) fn ns(time: Time) -> f64 {
 }
 
 impl Closed {
-    pub(super) fn new<H: BorrowMut<Host>>(job: Running, hosts: &[H], now: Time) -> Self {
+    pub(super) fn new<'h>(job: Running, host: &impl Fn(u32) -> &'h Host, now: Time) -> Self {
         let until = job.done.unwrap_or(now);
         let Setup { name, trace, places, alone, start, .. } = &*job.setup;
-        let spent_at = |&Place { host, .. }: &Place| {
-            let at = job.hosts.iter().find(|at| at.host == host);
-            let host: &Host = hosts[host as usize].borrow();
-            let now = || host.hours.as_ref().map(|hours| hours.until(now));
+        let spent_at = |place: &Place| {
+            let at = job.hosts.iter().find(|at| at.host == place.host);
+            let now = || host(place.host).hours.as_ref().map(|hours| hours.until(now));
             at.and_then(|at| at.spent).or_else(now).unwrap_or_default()
         };
         Self {

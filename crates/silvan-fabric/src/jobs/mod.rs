@@ -15,45 +15,37 @@
 //! | rendezvous | a request of no bytes, a permission of no bytes back, then its bytes |
 //! | of no bytes | one packet of the size of a control packet |
 //!
-//! Each partition has the ranks of its hosts. What a rank does concerns its own host only; see [`mail`] for what
-//! partitions tell each other.
+//! Each partition has the ranks of its hosts. What a rank does concerns its own host only; see [`JobMessage`]
+//! for what partitions tell each other.
 
 mod closed;
 mod ideal;
-mod mail;
 mod running;
 mod tables;
 
-use std::borrow::BorrowMut;
 use std::sync::Arc;
 
 use silvan_engine::{Event, Time};
 use silvan_trace::Trace;
 use silvan_trace::execute::{Execution, Parameters, Parcel, Ranks};
 
-use crate::core::Core;
+use crate::context::Context;
 use crate::host::Host;
 use crate::link::{Class, key};
+use crate::message::{JobMessage, Mailbox};
 use crate::port::Port;
 
 pub(crate) use closed::Closed;
 pub(crate) use ideal::{Ideal, Way};
-pub(crate) use mail::Mail;
 use running::{Room, Running};
 pub(crate) use tables::into_tables;
 
+/// Slowdowns cannot be counted.
+#[derive(Debug)]
+pub(crate) struct NoHistogram;
+
 /// The most messages that are kept for the table of messages, of all jobs together.
 const MOST_MESSAGES: usize = 2_000_000;
-
-/// A parcel on its way.
-#[derive(Debug, Clone, Copy)]
-struct Travel {
-    parcel: Parcel,
-    /// When the rank handed it over.
-    handed: Time,
-    /// Its row in the log of the partition that it comes from; none for those that are not logged.
-    row: Option<u32>,
-}
 
 /// What is known of a message.
 #[derive(Debug, Clone, Copy)]
@@ -82,9 +74,6 @@ pub(crate) struct Place {
     /// Its number among the ranks of its job on that host.
     pub slot: u16,
 }
-
-/// Which flow a packet is of: its source host, the source there, its destination.
-type FlowKey = (u32, u16, u32);
 
 /// Everything the network needs to know of a job before it runs.
 #[derive(Debug)]
@@ -119,109 +108,115 @@ pub(crate) struct Jobs {
     /// When the event for what the ranks do next is; none if there is none.
     scheduled: Option<Time>,
     room: Room,
-    outbox: Vec<Parcel>,
-    /// For each partition.
-    mail: Vec<Mail>,
+    /// Empty between calls.
+    handed: Vec<Parcel>,
 }
 
 impl Jobs {
-    /// Jobs whose classes follow each other, divided as their hosts are; none without any. Hosts account for their
-    /// time from now on, and the first events are planned.
-    pub fn start(mut setups: Vec<Setup>, core: &mut Core, hosts: &mut [Host]) -> Option<Vec<Self>> {
-        let Some(first_class) = setups.first().map(|setup| setup.class) else { return Some(Vec::new()) };
-        for place in setups.iter_mut().flat_map(|setup| &mut setup.places) {
-            let host = &mut hosts[place.host as usize];
-            place.at = (host.part, host.place);
-            host.hours = Some(Box::default());
-        }
-        let setups: Vec<Arc<Setup>> = setups.into_iter().map(Arc::new).collect();
-        let parts = core.parts.len().max(1);
-        let of_part = |part: usize| {
-            let running = |setup: &Arc<Setup>| Running::new(Arc::clone(setup), part);
-            let list = setups.iter().map(running).collect::<Option<_>>()?;
-            let mail = (0..parts).map(|_| Mail::default()).collect();
-            let room = Room::new(MOST_MESSAGES);
-            let mut jobs = Self { list, first_class, scheduled: None, room, outbox: Vec::new(), mail };
-            jobs.schedule(core.part_mut(part as u16));
-            Some(jobs)
-        };
-        (0..parts).map(of_part).collect()
+    /// The jobs of a network, whose classes follow each other, in one partition; none without any.
+    pub fn new(setups: &[Arc<Setup>], partition: usize) -> Result<Option<Self>, NoHistogram> {
+        let Some(first_class) = setups.first().map(|setup| setup.class) else { return Ok(None) };
+        let running = |setup: &Arc<Setup>| Running::new(Arc::clone(setup), partition);
+        let list = setups.iter().map(running).collect::<Option<_>>().ok_or(NoHistogram)?;
+        let room = Room::new(MOST_MESSAGES);
+        Ok(Some(Self { list, first_class, scheduled: None, room, handed: Vec::new() }))
+    }
+
+    /// Plans the first event.
+    pub fn start(&mut self, ctx: &mut Context) {
+        self.schedule(ctx);
     }
 
     /// Whether all have finished, or cannot go on, given what each partition knows.
-    pub fn are_over(parts: &[Self]) -> bool {
-        let jobs = parts.first().map_or(0, |jobs| jobs.list.len());
-        jobs > 0 && (0..jobs).all(|job| parts.iter().any(|part| part.list[job].is_over()))
+    pub fn are_over<'a>(partitions: impl Iterator<Item = &'a Self> + Clone) -> bool {
+        let jobs = partitions.clone().next().map_or(0, |jobs| jobs.list.len());
+        jobs > 0 && (0..jobs).all(|job| partitions.clone().any(|jobs| jobs.list[job].is_over()))
     }
 
-    /// What came of each, given what each partition knows.
-    pub fn close<H: BorrowMut<Host>>(parts: Vec<Self>, hosts: &[H], now: Time) -> Vec<Closed> {
-        let mut parts = parts.into_iter();
-        let Some(first) = parts.next() else { return Vec::new() };
+    /// What came of each, given what each partition knows, in a network with these hosts.
+    pub fn close<'h>(
+        mut partitions: impl Iterator<Item = Self>,
+        host: impl Fn(u32) -> &'h Host,
+        now: Time,
+    ) -> Vec<Closed> {
+        let Some(first) = partitions.next() else { return Vec::new() };
         let mut list = first.list;
-        for jobs in parts {
+        for jobs in partitions {
             list.iter_mut().zip(jobs.list).for_each(|(job, other)| job.join(other));
         }
         running::trim(&mut list, MOST_MESSAGES);
-        list.into_iter().map(|job| Closed::new(job, hosts, now)).collect()
+        list.into_iter().map(|job| Closed::new(job, &host, now)).collect()
     }
 
-    fn running(&mut self, class: u16) -> (u16, &mut Running, &mut [Mail]) {
+    fn running(&mut self, class: u16) -> (u16, &mut Running) {
         let job = class - self.first_class;
-        (job, &mut self.list[usize::from(job)], &mut self.mail)
+        (job, &mut self.list[usize::from(job)])
+    }
+
+    /// Takes in what the ranks of another partition sent.
+    pub fn collect(&mut self, mailbox: &mut Mailbox, hosts: &[Host]) {
+        for message in mailbox.jobs.drain(..) {
+            match message {
+                JobMessage::Parcel(job, flow, travel) => self.list[usize::from(job)].expect(flow, travel),
+                JobMessage::Received(job, row, time) => self.list[usize::from(job)].is_there(row, time),
+                JobMessage::Finished(job, time) => {
+                    self.list[usize::from(job)].partition_finished(time, hosts);
+                }
+            }
+        }
     }
 
     /// What ranks do at this instant: after all that arrives, before hosts send.
     #[inline]
-    pub fn step<H: BorrowMut<Host>>(&mut self, core: &mut Core, hosts: &mut [H]) {
-        if self.scheduled.is_some_and(|time| time <= core.now) || !core.meters.messages_in.is_empty() {
-            self.do_step(core, hosts);
+    pub fn step(&mut self, ctx: &mut Context, hosts: &mut [Host]) {
+        if self.scheduled.is_some_and(|time| time <= ctx.now) || !ctx.meters.messages_in.is_empty() {
+            self.do_step(ctx, hosts);
         }
     }
 
     #[inline(never)]
-    fn do_step<H: BorrowMut<Host>>(&mut self, core: &mut Core, hosts: &mut [H]) {
-        let mut messages = std::mem::take(&mut core.meters.messages_in);
+    fn do_step(&mut self, ctx: &mut Context, hosts: &mut [Host]) {
+        let mut messages = std::mem::take(&mut ctx.meters.messages_in);
         for (class, flow) in messages.drain(..) {
-            let (job, running, mail) = self.running(class);
-            running.arrived(flow, core.now, (job, mail));
+            let (job, running) = self.running(class);
+            running.arrived(flow, ctx.now, (job, &mut ctx.outbox));
         }
-        core.meters.messages_in = messages;
-        let Self { list, room, outbox, mail, .. } = self;
+        ctx.meters.messages_in = messages;
+        let Self { list, room, handed, .. } = self;
         for (job, running) in (0..).zip(list) {
-            if running.next().is_some_and(|time| time <= core.now) {
-                running.step(core, hosts, (outbox, room), (job, mail));
+            if running.next().is_some_and(|time| time <= ctx.now) {
+                running.step(ctx, hosts, (handed, room), job);
             }
         }
-        if self.scheduled.is_some_and(|time| time <= core.now) {
+        if self.scheduled.is_some_and(|time| time <= ctx.now) {
             self.scheduled = None;
         }
-        self.schedule(core);
+        self.schedule(ctx);
     }
 
     /// Takes note of what has left, after hosts have sent.
     #[inline]
-    pub fn note(&mut self, core: &mut Core) {
-        if !core.meters.messages_out.is_empty() {
-            self.do_note(core);
+    pub fn note(&mut self, ctx: &mut Context) {
+        if !ctx.meters.messages_out.is_empty() {
+            self.do_note(ctx);
         }
     }
 
-    fn do_note(&mut self, core: &mut Core) {
-        let mut messages = std::mem::take(&mut core.meters.messages_out);
+    fn do_note(&mut self, ctx: &mut Context) {
+        let mut messages = std::mem::take(&mut ctx.meters.messages_out);
         for (class, flow, end) in messages.drain(..) {
             self.running(class).1.left(flow, end);
         }
-        core.meters.messages_out = messages;
-        self.schedule(core);
+        ctx.meters.messages_out = messages;
+        self.schedule(ctx);
     }
 
     /// Plans an event for what ranks do next, unless there is one by then.
-    fn schedule(&mut self, core: &mut Core) {
+    fn schedule(&mut self, ctx: &mut Context) {
         let Some(next) = self.list.iter().filter_map(Running::next).min() else { return };
         if self.scheduled.is_none_or(|time| next < time) {
             self.scheduled = Some(next);
-            core.queue.push(Event { time: next, key: key(Class::Job, 0, Port::FIRST), data: 0 });
+            ctx.queue.push(Event { time: next, key: key(Class::Job, 0, Port::FIRST), data: 0 });
         }
     }
 }

@@ -1,6 +1,5 @@
 //! A job at work, in one partition.
 
-use std::borrow::BorrowMut;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -10,9 +9,10 @@ use silvan_engine::Time;
 use silvan_trace::Trace;
 use silvan_trace::execute::{Agenda, Carrier, Parcel, Part, Ranks, TooLong};
 
-use super::{FlowKey, Logged, Mail, Place, Setup, Travel};
-use crate::core::Core;
+use super::{Logged, Place, Setup};
+use crate::context::Context;
 use crate::host::{Host, Spent};
+use crate::message::{FlowKey, JobMessage, Mailbox, Travel};
 use crate::traffic::source::Message;
 
 /// What the sender of a job's hosts spent its time with until the job had finished.
@@ -28,8 +28,7 @@ pub(super) struct AtHost {
 #[derive(Debug)]
 pub(super) struct Running {
     pub setup: Arc<Setup>,
-    /// The partition.
-    part: u16,
+    partition: u16,
     pub ranks: Ranks<Arc<Trace>>,
     /// Of each flow from here, the parcels that have not wholly left, in the order in which they were handed over.
     leaving: FxHashMap<FlowKey, VecDeque<Travel>>,
@@ -104,8 +103,8 @@ fn has_bytes(parcel: &Parcel) -> bool {
 
 impl Running {
     /// The ranks of a partition.
-    pub fn new(setup: Arc<Setup>, part: usize) -> Option<Self> {
-        let own = setup.places.iter().filter(|place| usize::from(place.at.0) == part);
+    pub fn new(setup: Arc<Setup>, partition: usize) -> Option<Self> {
+        let own = setup.places.iter().filter(|place| usize::from(place.at.0) == partition);
         let mut hosts: Vec<AtHost> =
             own.map(|&Place { host, at, .. }| AtHost { host, place: at.1, spent: None }).collect();
         hosts.sort_by_key(|at| at.host);
@@ -117,8 +116,8 @@ impl Running {
         busy.dedup();
         let open = busy.len();
         Some(Self {
-            part: part as u16,
-            ranks: setup.ranks(part),
+            partition: partition as u16,
+            ranks: setup.ranks(partition),
             leaving: FxHashMap::default(),
             coming: FxHashMap::default(),
             hosts,
@@ -148,26 +147,26 @@ impl Running {
     }
 
     /// Has the ranks do what is due, and gives hosts what they hand over.
-    pub fn step<H: BorrowMut<Host>>(
+    pub fn step(
         &mut self,
-        core: &mut Core,
-        hosts: &mut [H],
-        (outbox, room): (&mut Vec<Parcel>, &mut Room),
-        (job, mail): (u16, &mut [Mail]),
+        ctx: &mut Context,
+        hosts: &mut [Host],
+        (handed, room): (&mut Vec<Parcel>, &mut Room),
+        job: u16,
     ) {
         let setup = Arc::clone(&self.setup);
-        let mut carrier = Outbox { places: &setup.places, parcels: outbox };
+        let mut carrier = Outbox { places: &setup.places, parcels: handed };
         let was_done = self.ranks.is_done();
-        while let Err(error) = self.ranks.advance(core.now, &mut carrier) {
-            self.fails(core.now, error);
+        while let Err(error) = self.ranks.advance(ctx.now, &mut carrier) {
+            self.fails(ctx.now, error);
         }
-        for parcel in outbox.drain(..) {
-            self.hand_over(core, hosts, parcel, room, (job, mail));
+        for parcel in handed.drain(..) {
+            self.hand_over(ctx, hosts, parcel, room, job);
         }
         if self.ranks.is_done() && !was_done {
-            self.part_finished(core.now, hosts);
-            let others = (0..).zip(mail).filter(|(part, _)| *part != self.part);
-            others.for_each(|(_, mail)| mail.finished.push((job, core.now)));
+            self.partition_finished(ctx.now, hosts);
+            let others = (0..).zip(&mut ctx.outbox).filter(|(partition, _)| *partition != self.partition);
+            others.for_each(|(_, mailbox)| mailbox.jobs.push(JobMessage::Finished(job, ctx.now)));
         }
     }
 
@@ -178,7 +177,7 @@ impl Running {
     }
 
     /// All ranks of a partition have finished at a time.
-    pub fn part_finished<H: BorrowMut<Host>>(&mut self, time: Time, hosts: &[H]) {
+    pub fn partition_finished(&mut self, time: Time, hosts: &[Host]) {
         self.open -= 1;
         self.latest = self.latest.max(time);
         if self.open > 0 {
@@ -186,39 +185,40 @@ impl Running {
         }
         self.done = Some(self.latest);
         for at in &mut self.hosts {
-            let host: &Host = hosts[at.place as usize].borrow();
+            let host = &hosts[at.place as usize];
             at.spent = host.hours.as_ref().map(|hours| hours.until(self.latest));
         }
     }
 
-    fn hand_over<H: BorrowMut<Host>>(
+    fn hand_over(
         &mut self,
-        core: &mut Core,
-        hosts: &mut [H],
+        ctx: &mut Context,
+        hosts: &mut [Host],
         parcel: Parcel,
         room: &mut Room,
-        (job, mail): (u16, &mut [Mail]),
+        job: u16,
     ) {
         let places = &self.setup.places;
         let (from, to) = (places[parcel.from as usize], places[parcel.to as usize]);
         let source = from.source + to.slot;
         let row = if has_bytes(&parcel) {
             self.sent_bytes[parcel.from as usize] += parcel.bytes;
-            self.log(core.now, &parcel, room)
+            self.log(ctx.now, &parcel, room)
         } else {
             None
         };
         let flow = (from.host, source, to.host);
-        let travel = Travel { parcel, handed: core.now, row };
+        let travel = Travel { parcel, handed: ctx.now, row };
         self.leaving.entry(flow).or_default().push_back(travel);
-        if to.at.0 == self.part {
+        if to.at.0 == self.partition {
             self.expect(flow, travel);
         } else {
-            mail[usize::from(to.at.0)].parcels.push((job, flow, travel));
+            let message = JobMessage::Parcel(job, flow, travel);
+            ctx.outbox[usize::from(to.at.0)].jobs.push(message);
         }
         let left = parcel.bytes.max(self.setup.least);
-        let message = Message { destination: to.host, created: core.now, left, hot: false };
-        hosts[from.at.1 as usize].borrow_mut().feed(core, source, message);
+        let message = Message { destination: to.host, created: ctx.now, left, hot: false };
+        hosts[from.at.1 as usize].feed(ctx, source, message);
     }
 
     /// A parcel of a flow to here was handed over.
@@ -263,7 +263,7 @@ impl Running {
     }
 
     /// The first message of a flow is there.
-    pub fn arrived(&mut self, flow: FlowKey, now: Time, (job, mail): (u16, &mut [Mail])) {
+    pub fn arrived(&mut self, flow: FlowKey, now: Time, (job, outbox): (u16, &mut [Mailbox])) {
         let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
         debug_assert!(travel.is_some(), "what is there was handed over");
         let Some(Travel { parcel, handed, row }) = travel else { return };
@@ -278,10 +278,10 @@ impl Running {
         self.slowdown_sum = self.slowdown_sum.saturating_add(thousandths);
         let Some(row) = row else { return };
         let from = self.setup.places[parcel.from as usize].at.0;
-        if from == self.part {
+        if from == self.partition {
             self.is_there(row, now);
         } else {
-            mail[usize::from(from)].there.push((job, row, now));
+            outbox[usize::from(from)].jobs.push(JobMessage::Received(job, row, now));
         }
     }
 
@@ -293,7 +293,7 @@ impl Running {
     /// Adds what the ranks of another partition did.
     pub fn join(&mut self, other: Self) {
         let places = &self.setup.places;
-        self.ranks.join(other.ranks, |rank| places[rank as usize].at.0 == other.part);
+        self.ranks.join(other.ranks, |rank| places[rank as usize].at.0 == other.partition);
         self.hosts.extend(other.hosts);
         // The bounds are the same, so nothing is too large.
         let _ = self.slowdowns.add(&other.slowdowns);

@@ -49,9 +49,9 @@ impl Links {
         }
     }
 
-    /// See [`Links::foresee_way`].
+    /// See [`Links::prefetch_way`].
     #[inline(never)]
-    pub(super) fn foresee_divided(&self, divided: &Divided, way: Way) {
+    pub(super) fn prefetch_divided(&self, divided: &Divided, way: Way) {
         let (id, vl, dst) = way;
         let first = divided.first[id as usize] as usize + vl.index();
         let lane = match &divided.divisions[id as usize] {
@@ -85,7 +85,7 @@ impl Links {
     }
 
     /// The indices of all lanes of a channel's virtual lane.
-    pub(super) fn parts(&self, id: ChannelId, vl: Vl) -> impl Iterator<Item = usize> {
+    pub(super) fn ledgers(&self, id: ChannelId, vl: Vl) -> impl Iterator<Item = usize> {
         let (first, parts, grown): (usize, usize, &[u32]) = match &self.divided {
             None => (id as usize * self.lane_count, 1, &[]),
             Some(divided) => {

@@ -25,7 +25,7 @@ pub(crate) enum Class {
     /// End of the warm-up.
     Warmup = 8,
     /// No event: where somebody looks, what comes before this has happened, what comes after has not.
-    Look = 9,
+    Sample = 9,
     /// A switch output wants to look again.
     SwitchWake = 10,
     /// A host wants to look again.
@@ -51,7 +51,7 @@ impl Class {
             6 => Self::Job,
             7 => Self::Trigger,
             8 => Self::Warmup,
-            9 => Self::Look,
+            9 => Self::Sample,
             10 => Self::SwitchWake,
             _ => Self::HostWake,
         }

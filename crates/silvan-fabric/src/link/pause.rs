@@ -106,6 +106,11 @@ impl Pauses {
         !self.lanes[lane].is_stopped
     }
 
+    /// As [`Self::is_open`] denies it, without booking anything.
+    pub fn is_stopped(&self, lane: usize, now: Time) -> bool {
+        self.lanes[lane].known(now).1.0
+    }
+
     /// Books what a lane's sender knows by now, so that [`Self::opens_at`] gives no time before.
     pub fn advance(&mut self, lane: usize, now: Time) {
         self.lanes[lane].advance(now);

@@ -1,4 +1,4 @@
-//! Which networks can be run output by output, and how that begins.
+//! Which networks the binned scheduler supports, and how their outputs are set up.
 
 use std::sync::Arc;
 
@@ -6,16 +6,21 @@ use rustc_hash::FxHashMap;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, Time};
 
-use super::foresee::MANY;
-use super::port::{MAX_INPUTS, MAX_LANES, Port, REMOTE, UNPLANNED};
+use super::credit::Credits;
+use super::prefetch::MANY;
+use super::reports::Reports;
 use super::routes::{Routes, RoutesBuilder};
-use super::{Bank, Entry, Feeder, Kind, Mail, NONE, Outputs, Partition, Remote, Sender};
-use crate::congestion::marking::{FecnRule, FecnState, Marker, Rule, Ruled};
-use crate::host::Limiter;
-use crate::link::{ChannelId, LinkKind, Links, Receiver, Returns};
-use crate::packet::Fifo;
+use super::run::Wiring;
+use super::{
+    Bank, Binned, BinnedSwitch, Entry, Feeder, Link, MAX_INPUTS, NONE, Outputs, Partitioning, REMOTE, Remote,
+    Sender, TO_HOST, UNPLANNED,
+};
+use crate::congestion::marking::{Marker, SwitchMarking};
+use crate::limiter::Limiter;
+use crate::link::{ChannelId, LinkParameters, Links, Receiver};
 use crate::port::Vl;
 use crate::switch::{Ports, Switch};
+use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 
 /// Bins are no wider than this, in bits of picoseconds: wider ones hold several arrivals for an output, which
 /// have to be sorted.
@@ -59,33 +64,38 @@ struct Reach {
 }
 
 impl Plan<'_> {
-    /// Whether an output needs nothing but its arrivals and credits.
+    /// Whether the binned scheduler can run the network. Every reason has its cause in the scheduler: outputs run one by
+    /// one within a bin, so an output must decide by its own arrivals and credit alone; a record stores sizes in 16 bits
+    /// and inputs in 6; and bins need a lookahead.
     ///
     /// # Errors
-    /// What it needs besides, in words.
+    /// Why not, as a clause after "because".
     pub fn fits(&self, switches: &[Switch]) -> Result<(), &'static str> {
         let are = |is: fn(&Ports) -> bool| switches.iter().all(|switch| is(switch.ports()));
         let tables: u64 = switches.iter().map(|switch| switch.ports().table().len() as u64).sum();
+        let is_voq = |switch: &Switch| matches!(switch, Switch::Voq(_) | Switch::LargeVoq(_));
         let needs = [
-            (
-                !switches.iter().all(|switch| matches!(switch, Switch::Voq(_))),
-                "its switches decide as a whole",
-            ),
+            // One read port, an arbiter, or output buffers couple the outputs of a switch.
+            (!switches.iter().all(is_voq), "its switches are not VOQ switches"),
+            // A route depends on the loads of all outputs of a switch at the time of the arrival.
             (!are(|ports| ports.director().is_none()), "its flows are announced to switches"),
             (!are(|ports| ports.chooser().is_none()), "each packet chooses its port by the load of all"),
+            // The output depends on the packet's lane and source, which the tables of this scheduler do not hold.
             (!are(|ports| !ports.changes_lanes()), "its switches choose the lanes of packets"),
-            (!self.links.is_plain(), "its buffers are divided, or stop their senders"),
+            // A ledger per part of a buffer does not fit the record of an output.
+            (!self.links.is_plain(), "its buffers are divided, or it has on/off flow control"),
+            // The buffer of an adapter sends at times that do not follow from the host's link.
             (self.have_adapters, "its hosts have output buffers"),
-            (usize::from(self.lanes) > MAX_LANES, "it has more than two virtual lanes"),
             (!are(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 64 ports"),
+            // Such a packet waits for its tail, so its arrival does not follow from its head.
             (!are(|ports| !ports.may_underrun), "a link is faster than another one that feeds it"),
-            (!are(|ports| ports.report.is_none()), "its switches notify sources themselves"),
-            (!are(|ports| !ports.is_quantized), "its marks say how severe congestion is"),
-            (!are(has_usual_marking), "its marking rule looks at more than the sum of an output's queues"),
+            // A notification occupies another output of the same switch at the same instant, and a mark at a departure
+            // cannot be known before the bin; see the module `reports`.
+            (!are(may_report), "its switches notify sources themselves of packets that leave"),
             (self.full_space > u32::from(u16::MAX), "its packets occupy more than 65,535 bytes"),
             (self.control_space > self.full_space, "its control packets are larger than others"),
             (tables > u64::from(u32::MAX), "its forwarding tables are too large"),
-            (self.links.kinds().len() > 255, "its links differ in more than 255 ways"),
+            (self.links.all_parameters().len() > 255, "its links differ in more than 255 ways"),
             (self.reach().is_none(), "the delays of its links differ too much, or are too short"),
         ];
         needs.into_iter().find(|(is_needed, _)| *is_needed).map_or(Ok(()), |(_, why)| Err(why))
@@ -93,12 +103,17 @@ impl Plan<'_> {
 
     /// The time that the smallest packet takes on the fastest link.
     pub fn least_span(&self) -> Time {
-        self.links.kinds().iter().map(|link| link.pace.time(self.smallest)).min().unwrap_or(Time::NEVER)
+        self.links
+            .all_parameters()
+            .iter()
+            .map(|link| link.pace.time(self.smallest))
+            .min()
+            .unwrap_or(Time::NEVER)
     }
 
     /// The least time in which a switch acts on the one at the far end of a link of some kind: by a packet, by the
     /// credit for one that came from there, or by a notification.
-    pub fn reach_of(&self, link: &LinkKind) -> Time {
+    pub fn reach_of(&self, link: &LinkParameters) -> Time {
         let read = self.crossbar.map(|pace| pace.time(self.smallest));
         let freed = read.map_or(self.least_span(), |read| read.min(self.least_span())) + link.delay;
         let told = self.least_notice.map(|bytes| link.pace.time(bytes) + link.delay);
@@ -109,7 +124,7 @@ impl Plan<'_> {
     fn reach(&self) -> Option<Reach> {
         let mut reach = Reach { least: Time::NEVER, most: Time::ZERO };
         let span = self.least_span();
-        for link in self.links.kinds() {
+        for link in self.links.all_parameters() {
             reach.least = reach.least.min(link.head_delay).min(span + link.delay);
             reach.most = reach.most.max(link.head_delay);
         }
@@ -118,13 +133,9 @@ impl Plan<'_> {
     }
 }
 
-/// Whether switches mark by FECN with the sum of an output's queues, or not at all.
-fn has_usual_marking(ports: &Ports) -> bool {
-    match &ports.marker {
-        Marker::None => true,
-        Marker::Fecn(Ruled { rule, .. }) => !rule.needs_queues(),
-        _ => false,
-    }
+/// Whether a switch notifies no sources, or only of packets that arrive.
+fn may_report(ports: &Ports) -> bool {
+    ports.marking.report.is_none() || ports.marking.marker.marks_only_arrivals()
 }
 
 impl Reach {
@@ -138,140 +149,171 @@ impl Reach {
 }
 
 impl Outputs {
-    /// The outputs of the switches, for each partition, of a network that fits. The switches keep what does
-    /// not change.
-    pub fn new(plan: &Plan, partition: &Partition, switches: &mut Vec<Switch>) -> Vec<Self> {
-        let Some(reach) = plan.reach() else { return Vec::new() };
+    /// The outputs of the switches of a network that fits, for each partition, and the switches themselves.
+    pub fn new(
+        plan: &Plan,
+        partition: &Partitioning,
+        switches: Vec<Switch>,
+    ) -> (Vec<Self>, Vec<BinnedSwitch>) {
+        let Some(reach) = plan.reach() else { return Default::default() };
         let mut builder = Builder::new(plan, partition, reach);
         let mut next = vec![0; partition.count];
-        for (index, switch) in std::mem::take(switches).into_iter().enumerate() {
-            let Switch::Voq(switch) = switch else { continue };
-            let mut ports = switch.ports;
+        let mut binned = Vec::with_capacity(switches.len());
+        for (index, switch) in switches.into_iter().enumerate() {
+            let Some(mut ports) = switch.into_voq_ports() else { continue };
             builder.add(&mut ports);
             let part = partition.of_switch[index];
             let first = next[usize::from(part)];
             next[usize::from(part)] += ports.count() as u32;
-            switches.push(Switch::Apart { ports: Box::new(ports), first });
+            binned.push(BinnedSwitch { ports, first });
         }
         let routes = Arc::new(std::mem::take(&mut builder.routes).build());
-        (0..partition.count as u16).map(|part| builder.outputs(part, &routes, switches)).collect()
+        let outputs =
+            (0..partition.count as u16).map(|part| builder.outputs(part, &routes, &binned)).collect();
+        (outputs, binned)
+    }
+}
+
+/// The scheduler's state of an output that is not wired.
+pub(super) fn fresh() -> Binned {
+    Binned {
+        ready_at: Time::NEVER,
+        sent_bytes: 0,
+        peer: 0,
+        row: TO_HOST,
+        stamp: 0,
+        planned: UNPLANNED,
+        link: 0,
+        far: 0,
     }
 }
 
 struct Builder<'a> {
     plan: &'a Plan<'a>,
-    partition: &'a Partition,
+    partition: &'a Partitioning,
     reach: Reach,
-    rule: Option<Arc<FecnRule>>,
     /// Per switch.
-    markers: Vec<Box<[FecnState]>>,
+    markings: Vec<Option<SwitchMarking>>,
     routes: RoutesBuilder,
-    /// Per switch: where its forwarding table begins.
+    /// Per switch: the start of its forwarding table.
     rows: Vec<u32>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(plan: &'a Plan<'a>, partition: &'a Partition, reach: Reach) -> Self {
-        let (markers, routes, rows) = Default::default();
-        Self { plan, partition, reach, rule: None, markers, routes, rows }
+    fn new(plan: &'a Plan<'a>, partition: &'a Partitioning, reach: Reach) -> Self {
+        let (markings, routes, rows) = Default::default();
+        Self { plan, partition, reach, markings, routes, rows }
     }
 
     /// Takes the marking rule and the forwarding table of a switch.
     fn add(&mut self, ports: &mut Ports) {
-        let markers = match std::mem::replace(&mut ports.marker, Marker::None) {
-            Marker::Fecn(Ruled { rule, ports }) => {
-                self.rule = Some(rule);
-                ports
-            }
-            _ => Box::default(),
-        };
-        self.markers.push(markers);
+        let none = SwitchMarking::new(Marker::None, ports.count(), self.plan.full_space);
+        self.markings.push(Some(std::mem::replace(&mut ports.marking, none)));
         self.rows.push(self.routes.add(ports.table()));
     }
 
-    fn outputs(&mut self, part: u16, routes: &Arc<Routes>, switches: &[Switch]) -> Outputs {
-        match (self.plan.lanes, self.rule.is_some()) {
-            (1, false) => Outputs::One(Box::new(self.bank(part, routes, switches))),
-            (1, true) => Outputs::OneMarking(Box::new(self.bank(part, routes, switches))),
-            (_, false) => Outputs::Two(Box::new(self.bank(part, routes, switches))),
-            (_, true) => Outputs::TwoMarking(Box::new(self.bank(part, routes, switches))),
+    fn outputs(&mut self, part: u16, routes: &Arc<Routes>, switches: &[BinnedSwitch]) -> Outputs {
+        let own = self.markings.iter_mut().zip(&self.partition.of_switch);
+        let own = own.filter(|(_, there)| **there == part).filter_map(|(marking, _)| marking.take());
+        let marking = SwitchMarking::join(own.collect());
+        let needs = match &marking.marker {
+            Marker::None => UNMARKED,
+            _ if marking.watches_arrivals() || marking.report.is_some() => ALL_EVENTS,
+            _ => DEPARTURES,
+        };
+        match (self.plan.lanes, needs) {
+            _ if marking.marker.needs_queues() => {
+                Outputs::Many(Box::new(self.bank(part, routes, switches, marking)))
+            }
+            (1, UNMARKED) => Outputs::One(Box::new(self.bank(part, routes, switches, marking))),
+            (1, DEPARTURES) => Outputs::OneMarking(Box::new(self.bank(part, routes, switches, marking))),
+            (1, _) => Outputs::OneSampling(Box::new(self.bank(part, routes, switches, marking))),
+            (2, UNMARKED) => Outputs::Two(Box::new(self.bank(part, routes, switches, marking))),
+            (2, DEPARTURES) => Outputs::TwoMarking(Box::new(self.bank(part, routes, switches, marking))),
+            _ => Outputs::Many(Box::new(self.bank(part, routes, switches, marking))),
         }
     }
 
-    fn kinds(&self) -> Vec<Kind> {
+    fn links(&self) -> Vec<Link> {
         let Plan { smallest, credit_block, full_space, .. } = *self.plan;
-        let kind = |link: &LinkKind| {
-            // A packet occupies whole credit blocks: space is spent faster than the wire takes bytes, at
-            // most by as much as by packets of the smallest size and all but a byte of a block besides.
-            let span = link.pace.time(smallest).0.saturating_sub(1);
+        let link = |parameters: &LinkParameters| {
+            // A packet occupies whole credit blocks: the link spends space faster than bytes, most with packets of the
+            // smallest size that occupy all but a byte of a further block.
+            let span = parameters.pace.time(smallest).0.saturating_sub(1);
             let least_ps = span / u64::from(smallest + credit_block - 1);
-            // Without a bound on the pace nothing is booked early.
+            // Without a bound on the pace, no credit is booked early.
             let full_ps = if least_ps == 0 { u64::MAX / 8 } else { u64::from(full_space) * least_ps };
-            Kind { link: *link, least_ps, full_ps }
+            Link { parameters: *parameters, least_ps, full_ps }
         };
-        self.plan.links.kinds().iter().map(kind).collect()
+        self.plan.links.all_parameters().iter().map(link).collect()
     }
 
-    /// Where a packet goes that is sent on a channel to a switch, and the partition of that switch; none to a host.
-    fn entry(&self, switches: &[Switch], receiver: Receiver) -> Option<(u16, Entry)> {
+    /// Where a packet comes in that is sent on a channel to a switch, and the partition of that switch; none to a host.
+    fn entry(&self, switches: &[BinnedSwitch], receiver: Receiver) -> Option<(u16, Entry)> {
         let (far, input) = receiver?;
-        let (part, first) = switches[far as usize].apart().unwrap_or_default();
-        Some((part, Entry { first, row: self.rows[far as usize], input: input.0 as u8 }))
+        let BinnedSwitch { ports, first } = &switches[far as usize];
+        Some((ports.partition, Entry { first: *first, row: self.rows[far as usize], input: input.0 as u8 }))
     }
 
-    /// The ports of a partition's switches, and the switches of other partitions that they send to.
-    fn ports<const LANES: usize>(&self, part: u16, switches: &[Switch]) -> (Vec<Port<LANES>>, Vec<Remote>) {
-        let (mut ports, mut remotes) = (Vec::new(), Vec::new());
+    /// The outputs of a partition's switches, and the switches of other partitions that they send to.
+    fn records<const LANES: usize>(
+        &self,
+        part: u16,
+        switches: &[BinnedSwitch],
+    ) -> (Vec<Output<LANES, Binned>>, Vec<Remote>) {
+        let (mut records, mut remotes) = (Vec::new(), Vec::new());
         for switch in own(switches, part) {
-            for (number, wiring) in switch.ports().wiring.iter().enumerate() {
-                let mut port = Port::<LANES>::new(number as u8);
+            for (number, wiring) in switch.ports.wiring.iter().enumerate() {
+                let mut record = Output::<LANES, Binned>::new(number as u8, fresh());
+                let own = &mut record.own;
                 if let Some(channel) = wiring.map(|wiring| wiring.out) {
-                    port.kind = self.plan.links.kind_index(channel) as u8;
+                    own.link = self.plan.links.parameters_index(channel) as u8;
                     match self.entry(switches, self.plan.receivers[channel as usize]) {
                         Some((there, entry)) if there == part => {
-                            (port.peer, port.row, port.input) = (entry.first, entry.row, entry.input);
+                            (own.peer, own.row, own.far) = (entry.first, entry.row, entry.input);
                         }
                         Some((there, entry)) => {
-                            (port.peer, port.row) = (remotes.len() as u32, REMOTE);
+                            (own.peer, own.row) = (remotes.len() as u32, REMOTE);
                             remotes.push(Remote { part: there, entry });
                         }
                         None => {
                             let host = self.plan.hosts_at.get(&channel).copied().unwrap_or(NONE);
-                            port.peer =
+                            own.peer =
                                 self.partition.of_host.get(host as usize).map_or(NONE, |place| place.1);
                         }
                     }
-                    for (vl, lane) in port.lanes.iter_mut().enumerate() {
+                    let lanes = usize::from(self.plan.lanes);
+                    for (vl, lane) in record.lanes.iter_mut().enumerate().take(lanes) {
                         lane.available = self.plan.links.capacity(channel, Vl::new(vl));
                     }
                 }
-                ports.push(port);
+                records.push(record);
             }
         }
-        (ports, remotes)
+        (records, remotes)
     }
 
     /// Who sends to each input of a partition, and those of them that are outputs of others.
-    fn feeders(&self, part: u16, switches: &[Switch]) -> (Box<[Feeder]>, Vec<Sender>) {
+    fn feeders(&self, part: u16, switches: &[BinnedSwitch]) -> (Box<[Feeder]>, Vec<Sender>) {
         let mut output_of = vec![None; self.plan.receivers.len()];
         for switch in switches {
-            let Some((part, first)) = switch.apart() else { continue };
-            for (output, wiring) in (first..).zip(switch.ports().wiring.iter()) {
+            let part = switch.ports.partition;
+            for (output, wiring) in (switch.first..).zip(switch.ports.wiring.iter()) {
                 if let Some(wiring) = wiring {
                     output_of[wiring.out as usize] = Some((part, output));
                 }
             }
         }
-        let kinds = self.plan.links.kinds();
+        let parameters = self.plan.links.all_parameters();
         let mut senders = Vec::new();
-        let inputs = own(switches, part).flat_map(|switch| switch.ports().wiring.iter());
+        let inputs = own(switches, part).flat_map(|switch| switch.ports.wiring.iter());
         let feeders = inputs.map(|wiring| {
             let into = wiring.map_or(ChannelId::MAX, |wiring| wiring.into);
             match output_of.get(into as usize).copied().flatten() {
                 None => Feeder::Host(into),
                 Some((there, output)) if there == part => Feeder::Output(output),
                 Some((there, output)) => {
-                    let delay = kinds[self.plan.links.kind_index(into)].delay;
+                    let delay = parameters[self.plan.links.parameters_index(into)].delay;
                     senders.push(Sender { part: there, output, delay });
                     Feeder::Remote(senders.len() as u32 - 1)
                 }
@@ -280,57 +322,49 @@ impl<'a> Builder<'a> {
         (feeders.collect(), senders)
     }
 
-    fn bank<const LANES: usize, const MARKS: bool>(
+    fn bank<const LANES: usize, const MARKS: u8>(
         &mut self,
         part: u16,
         routes: &Arc<Routes>,
-        switches: &[Switch],
+        switches: &[BinnedSwitch],
+        marking: SwitchMarking,
     ) -> Bank<LANES, MARKS> {
         let channels = self.plan.receivers.len();
-        let (ports, remotes) = self.ports::<LANES>(part, switches);
+        let (records, remotes) = self.records::<LANES>(part, switches);
         let (feeders, senders) = self.feeders(part, switches);
-        let count = ports.len();
-        let width = own(switches, part).map(|switch| switch.ports().count()).max().unwrap_or(0);
+        let (count, lanes) = (records.len(), usize::from(self.plan.lanes));
+        let width = own(switches, part).map(|switch| switch.ports.count()).max().unwrap_or(0);
         let mut output_of = vec![NONE; channels];
-        let wirings = own(switches, part).flat_map(|switch| switch.ports().wiring.iter());
+        let wirings = own(switches, part).flat_map(|switch| switch.ports.wiring.iter());
         for (output, wiring) in (0..).zip(wirings) {
             if let Some(wiring) = wiring {
                 output_of[wiring.out as usize] = output;
             }
         }
-        // Those of outputs of other partitions are never asked for.
+        // Channels of outputs of other partitions have no entry here.
         let entry = |&far: &Receiver| {
             let (there, entry) = self.entry(switches, far)?;
             (there == part).then_some(entry)
         };
         let entries = self.plan.receivers.iter().map(entry).collect();
-        let mut markers = Vec::new();
-        for (index, &there) in self.partition.of_switch.iter().enumerate() {
-            if there == part {
-                markers.extend(std::mem::take(&mut self.markers[index]));
-            }
-        }
-        let lanes = |port: &Port<LANES>| port.lanes.map(|lane| lane.available);
+        let capacities = records.iter().flat_map(|record| &record.lanes[..lanes]);
+        let credits = Credits::new(capacities.map(|lane| lane.available).collect(), lanes);
         let (shift, bins) = (self.reach.shift(), self.reach.bins());
         debug_assert!(bins < usize::from(UNPLANNED));
+        let reads_queues = marking.marker.needs_queues();
+        let rows = self.partition.of_switch.iter().zip(&self.rows).zip(switches).filter(|of| *of.0.0 == part);
+        let rows = rows.flat_map(|((_, &row), switch)| vec![row; switch.ports.count()]);
+        let reports =
+            marking.report.map(|bytes| Box::new(Reports::new(bytes.get(), rows.collect(), count * lanes)));
         Bank {
             arrivals: Bins::new(shift, bins),
             planned: Bins::new(shift, bins),
             shift,
             bin: 0,
-            next_look: Time::ZERO,
-            capacities: ports.iter().flat_map(lanes).collect(),
-            ports: ports.into(),
-            queues: vec![Fifo::default(); count * LANES * width].into(),
-            width,
+            voq: VoqOutputs::new(records, width, lanes, reads_queues, &marking),
+            marking,
+            wiring: Wiring { credits, links: self.links(), reports },
             are_many: count >= MANY,
-            returns: vec![Returns::default(); count * LANES].into(),
-            spills: Vec::new(),
-            early: Vec::new(),
-            early_sums: vec![0; count * LANES].into(),
-            wanted: vec![0; count * LANES].into(),
-            #[cfg(debug_assertions)]
-            in_flight: vec![0; count * LANES].into(),
             sinks: self
                 .partition
                 .of_host
@@ -342,18 +376,12 @@ impl<'a> Builder<'a> {
             feeders,
             senders: senders.into(),
             remotes: remotes.into(),
-            mail: (0..self.partition.count).map(|_| Mail::default()).collect(),
-            kinds: self.kinds(),
             routes: Arc::clone(routes),
             output_of: output_of.into(),
             entries,
-            least: self.rule.as_ref().map_or(u32::MAX, |rule| rule.least()),
-            rule: self.rule.clone(),
-            full_space: self.plan.full_space,
-            markers: markers.into(),
-            marks: vec![0; count].into(),
             hops: 0,
             events: 0,
+            broken: None,
             at_hand: Vec::new(),
             to_decide: Vec::new(),
             several: Vec::new(),
@@ -362,6 +390,6 @@ impl<'a> Builder<'a> {
 }
 
 /// The switches of a partition.
-fn own(switches: &[Switch], part: u16) -> impl Iterator<Item = &Switch> {
-    switches.iter().filter(move |switch| switch.apart().is_some_and(|(there, _)| there == part))
+fn own(switches: &[BinnedSwitch], part: u16) -> impl Iterator<Item = &BinnedSwitch> {
+    switches.iter().filter(move |switch| switch.ports.partition == part)
 }

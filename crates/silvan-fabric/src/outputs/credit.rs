@@ -1,85 +1,117 @@
-//! Credit of outputs.
+//! The credit of outputs. Credit that cannot matter before it arrives is booked early; the rest waits in the ledger of
+//! its link.
 
 use silvan_engine::Time;
 
-use super::port::OutputLane;
-use super::{Bank, Early};
-use crate::link::{Returns, Spills};
+use super::{Bank, Binned};
+use crate::link::{Ledger, LedgerView, Returns, Spills};
+use crate::voq::{MOST_LANES, Need, Output, OutputLane};
 
-impl OutputLane {
-    /// Whether there is so much credit at a time.
-    #[inline(always)]
-    pub fn has_credit(&mut self, space: u32, now: Time, returns: &mut Returns, spills: &mut Spills) -> bool {
-        self.available >= space || {
-            self.available += returns.collect(now, spills);
-            self.available >= space
-        }
-    }
+/// Credit of a lane, booked before it arrives.
+#[derive(Debug, Clone, Copy)]
+struct Early {
+    back: Time,
+    lane: u32,
+    space: u32,
 }
 
-impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
-    /// When an output's credit suffices for a packet that lacks it now, if that is known. It is woken then.
+/// The ledgers of all outputs' links but for the credit that is available, which each output has in its record. Per
+/// output and lane.
+#[derive(Debug)]
+pub(super) struct Credits {
+    /// When the next sample is taken: events after that time are not booked before.
+    pub next_sample: Time,
+    /// Virtual lanes in use.
+    pub lanes: usize,
+    pub returns: Box<[Returns]>,
+    pub spills: Spills,
+    /// The least credit that a packet waits for since the last one was sent.
+    pub wanted: Box<[u32]>,
+    /// Receive buffer.
+    pub capacities: Box<[u32]>,
+    /// Credit that was booked early and arrives after the next sample, and its sum per lane.
+    early: Vec<Early>,
+    early_sums: Box<[u32]>,
+    #[cfg(debug_assertions)]
+    pub in_flight: Box<[u32]>,
+}
+
+impl Credits {
+    pub fn new(capacities: Vec<u32>, lanes: usize) -> Self {
+        let count = capacities.len();
+        Self {
+            next_sample: Time::ZERO,
+            lanes,
+            returns: vec![Returns::default(); count].into(),
+            spills: Vec::new(),
+            wanted: vec![0; count].into(),
+            capacities: capacities.into(),
+            early: Vec::new(),
+            early_sums: vec![0; count].into(),
+            #[cfg(debug_assertions)]
+            in_flight: vec![0; count].into(),
+        }
+    }
+
+    #[inline(always)]
+    pub fn index<const L: usize>(&self, output: usize, vl: usize) -> usize {
+        if L == MOST_LANES { output * self.lanes + vl } else { output * L + vl }
+    }
+
+    /// The ledger of a lane.
+    #[inline(always)]
+    pub fn ledger<'a>(&'a mut self, at: usize, lane: &'a mut OutputLane) -> Ledger<'a> {
+        let Self { returns, spills, wanted, .. } = self;
+        Ledger { available: &mut lane.available, wanted: &mut wanted[at], returns: &mut returns[at], spills }
+    }
+
+    /// The ledger of a lane, to be read.
+    pub fn view(&self, at: usize, lane: &OutputLane) -> LedgerView<'_> {
+        let (available, wanted) = (lane.available, self.wanted[at]);
+        LedgerView { available, wanted, returns: &self.returns[at], spills: &self.spills }
+    }
+
+    /// Whether there is credit for a packet.
+    #[inline(always)]
+    pub fn has_credit<const L: usize>(&mut self, output: &mut Output<L, Binned>, need: Need) -> bool {
+        let at = self.index::<L>(need.output, need.vl);
+        let lane = &mut output.lanes[need.vl % L];
+        self.ledger(at, lane).has_credit(need.space, need.now)
+    }
+
+    /// A packet waits for credit. Returns when it will have arrived, if it is on its way.
     #[inline(never)]
-    pub(super) fn wait_for_credit(&mut self, output: usize, vl: usize, space: u32) -> Option<Time> {
-        let at = output * LANES + vl;
-        let lane = &mut self.ports[output].lanes[vl];
-        let wanted = &mut self.wanted[at];
-        // Another packet may have had its turn, and wait since; if there is credit for it, the output knows.
-        let waits = lane.short && *wanted > lane.available;
-        *wanted = if waits { space.min(*wanted) } else { space };
-        (lane.blocked, lane.short) = (space, true);
-        self.returns[at].ready_at(lane.available, *wanted, &self.spills)
+    pub fn wait<const L: usize>(&mut self, output: &mut Output<L, Binned>, need: Need) -> Time {
+        let at = self.index::<L>(need.output, need.vl);
+        let lane = &mut output.lanes[need.vl % L];
+        lane.short = true;
+        let mut ledger = self.ledger(at, lane);
+        ledger.wait(need.space);
+        ledger.ready_at().unwrap_or(Time::NEVER)
     }
 
-    /// Credit for an output is back at a time, which is after all that has been decided.
-    ///
-    /// It is booked at once if the output will have had credit for whatever it can send before it is back,
-    /// and for two full packets besides, which is what the marking rule asks for at most (a third one may
-    /// begin at the last moment): then nobody can tell the difference, but for who looks at what is
-    /// outstanding.
+    /// A packet is sent.
     #[inline(always)]
-    pub(super) fn credit(&mut self, output: usize, vl: usize, back: Time, space: u32) {
-        let port = &self.ports[output];
-        let kind = &self.kinds[usize::from(port.kind)];
-        let until_back = back.0 - (self.bin << self.shift);
-        if u64::from(port.lanes[vl].available) * kind.least_ps >= until_back + 3 * kind.full_ps {
-            self.credit_early(output, vl, back, space);
-        } else {
-            self.credit_exactly(output, vl, back, space);
+    pub fn spend(&mut self, at: usize, lane: &mut OutputLane, space: u32) {
+        // The ledger's other fields are touched only if a packet has waited.
+        if lane.short {
+            lane.short = false;
+            self.wanted[at] = 0;
         }
-    }
-
-    /// As [`Self::credit`], of a data packet in a host's buffer.
-    ///
-    /// A host drains data packets in the order in which they arrive, and no faster than the link brings them;
-    /// others do not wait for that, so their credit is back sooner. What is back later than some time, but no
-    /// later than this credit, was sent by now and takes the link at least the time between, but for one packet;
-    /// and what is sent between now and then takes the time between those. All in all, less is outstanding at
-    /// any time before than the link could send until this credit is back, and one packet.
-    #[inline(always)]
-    pub(super) fn credit_of_drained(&mut self, output: usize, vl: usize, back: Time, space: u32) {
-        let kind = &self.kinds[usize::from(self.ports[output].kind)];
-        let until_back = back.0 - (self.bin << self.shift);
-        let capacity = self.capacities[output * LANES + vl];
-        if u64::from(capacity) * kind.least_ps >= until_back + 4 * kind.full_ps {
-            self.credit_early(output, vl, back, space);
-        } else {
-            self.credit_exactly(output, vl, back, space);
-        }
+        lane.available -= space;
     }
 
     #[inline(always)]
-    fn credit_early(&mut self, output: usize, vl: usize, back: Time, space: u32) {
-        self.ports[output].lanes[vl].available += space;
-        if back > self.next_look {
-            let lane = output * LANES + vl;
-            self.early.push(Early { back, lane: lane as u32, space });
-            self.early_sums[lane] += space;
+    fn book_early(&mut self, at: usize, lane: &mut OutputLane, back: Time, space: u32) {
+        lane.available += space;
+        if back > self.next_sample {
+            self.early.push(Early { back, lane: at as u32, space });
+            self.early_sums[at] += space;
         }
     }
 
-    /// Somebody looks: what is back by now is not outstanding.
-    pub(super) fn look(&mut self, now: Time) {
+    /// A sample is taken: credit that has arrived by now is not outstanding.
+    pub fn sample(&mut self, now: Time) {
         let sums = &mut self.early_sums;
         self.early.retain(|&Early { back, lane, space }| {
             let is_outstanding = back > now;
@@ -90,24 +122,67 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         });
     }
 
-    /// As [`Self::credit`], booked when it is back.
+    /// Bytes of the receiver's buffer for which the sender has no credit at a sampling time.
+    pub fn outstanding(&self, at: usize, lane: &OutputLane, now: Time) -> u32 {
+        self.capacities[at] + self.early_sums[at] - self.view(at, lane).has(now)
+    }
+}
+
+impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
+    /// Credit for an output arrives at a time, which is after all that has been decided.
+    ///
+    /// It is booked at once if the output will have credit for whatever it can send before then, and for two full
+    /// packets besides, which is the most that the marking rule asks for (a third one can begin at the last moment). Only
+    /// a sample of what is outstanding could tell the difference.
+    #[inline(always)]
+    pub(super) fn credit(&mut self, output: usize, vl: usize, back: Time, space: u32) {
+        let record = &mut self.voq.records[output];
+        let link = &self.wiring.links[usize::from(record.own.link)];
+        let until_back = back.0 - (self.bin << self.shift);
+        let lane = &mut record.lanes[vl];
+        if u64::from(lane.available) * link.least_ps >= until_back + 3 * link.full_ps {
+            let at = self.wiring.credits.index::<LANES>(output, vl);
+            self.wiring.credits.book_early(at, lane, back, space);
+        } else {
+            self.credit_exactly(output, vl, back, space);
+        }
+    }
+
+    /// As [`Self::credit`], for a data packet in a host's buffer.
+    ///
+    /// A host drains data packets in the order in which they arrive, and no faster than the link brings them; the
+    /// credit of other packets returns sooner. Credit that arrives later than some time, but no later than this one,
+    /// belongs to packets sent by now that occupy the link for at least the time between, but for one packet; packets
+    /// sent between now and then occupy the time between those. So at any earlier time less is outstanding than the
+    /// link could send until this credit arrives, plus one packet.
+    #[inline(always)]
+    pub(super) fn credit_of_drained(&mut self, output: usize, vl: usize, back: Time, space: u32) {
+        let record = &mut self.voq.records[output];
+        let link = &self.wiring.links[usize::from(record.own.link)];
+        let until_back = back.0 - (self.bin << self.shift);
+        let at = self.wiring.credits.index::<LANES>(output, vl);
+        let capacity = self.wiring.credits.capacities[at];
+        if u64::from(capacity) * link.least_ps >= until_back + 4 * link.full_ps {
+            self.wiring.credits.book_early(at, &mut record.lanes[vl], back, space);
+        } else {
+            self.credit_exactly(output, vl, back, space);
+        }
+    }
+
+    /// As [`Self::credit`], booked when it arrives.
     #[inline(never)]
     fn credit_exactly(&mut self, output: usize, vl: usize, back: Time, space: u32) {
-        let at = output * LANES + vl;
-        let port = &mut self.ports[output];
-        let lane = &mut port.lanes[vl];
-        let returns = &mut self.returns[at];
-        if lane.short || returns.is_full() {
-            // The output may yet decide something at any time of this bin.
-            lane.available += returns.collect(Time(self.bin << self.shift), &mut self.spills);
-        }
-        returns.add(back, space, &mut self.spills);
-        if lane.short
-            && let Some(ready) = returns.ready_at(lane.available, self.wanted[at], &self.spills)
-        {
-            let ready = ready.max(port.free_at);
-            if ready < port.ready_at {
-                port.ready_at = ready;
+        let at = self.wiring.credits.index::<LANES>(output, vl);
+        let record = &mut self.voq.records[output];
+        let lane = &mut record.lanes[vl];
+        let waits = lane.short;
+        let mut ledger = self.wiring.credits.ledger(at, lane);
+        // The output can still decide at any time of this bin.
+        ledger.give_back(back, space, Time(self.bin << self.shift));
+        if waits && let Some(ready) = ledger.ready_at() {
+            let ready = ready.max(record.free_at);
+            if ready < record.own.ready_at {
+                record.own.ready_at = ready;
                 self.plan(output, ready);
             }
         }

@@ -1,48 +1,50 @@
-//! The outputs of VOQ switches, each by itself: the fast way to run the most usual networks.
+//! The binned scheduler: runs the outputs of VOQ switches one by one, which is the fastest way to run the most common
+//! networks.
 //!
-//! At a VOQ switch (Paper I, 3.1; see [`crate::switch`]) no output reads or changes what another one does:
-//! only the packets that arrive for it and the credits for its own link matter to it. So the unit here is an
-//! output, not a switch, and all outputs of a network lie in one array.
+//! No output of a VOQ switch reads or changes the state of another one (see [`crate::voq`]). So the unit here is an
+//! output, not a switch, and all outputs of a partition lie in one array.
 //!
 //! ```text
 //!            bin of time             one output
 //!  arrivals  [ o | o | o | o ] -->  heads of its queues, requests, credit, turn --> arrival in a later bin
-//!  planned   [ output | ... ]  -->  decides                                     --> credit for who sent it
+//!  planned   [ output | ... ]  -->  decides                                     --> credit for its feeder
 //! ```
 //!
-//! Whatever an output does reaches another one no sooner than after the *lookahead*: a link's delay and the
-//! switch's latency for a packet, its transmission and the delay for a credit. Time is therefore cut into
-//! [bins](silvan_engine::Bins) no wider than that. When a bin's turn comes, everything that arrives in it is
-//! known, and outputs are run one after the other in any order, each in its own time: its arrivals in order
-//! of time and input, and between them what it decides. The results are those of
-//! [`crate::switch::VoqSwitch`], which handles all events of the network in their order, to the last bit.
+//! What an output does reaches another one no sooner than after the *lookahead*: for a packet, the link's delay and the
+//! switch's latency; for a credit, the packet's transmission and the delay. Time is therefore divided into
+//! [bins](silvan_engine::Bins) no wider than that. When the turn of a bin comes, everything that arrives in it is known.
+//! The outputs run one after the other in any order, each in its own time: its arrivals in the order of time and input,
+//! and its decisions between them. The results equal those of the event-ordered scheduler, bit for bit.
 //!
-//! [`Plan::fits`] says which networks can be run this way.
+//! [`Plan::fits`] says which networks can run this way.
 
 mod build;
 mod credit;
-mod foresee;
-mod look;
-mod mail;
+mod exchange;
+mod observe;
 mod partition;
-mod port;
+mod prefetch;
+mod reports;
 mod routes;
 mod run;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use silvan_engine::{Bins, EventQueue, Time};
 
-use crate::congestion::marking::{FecnRule, FecnState};
-use crate::host::Limiter;
-use crate::link::{ChannelId, LinkKind, Links, Returns, Spills};
-use crate::measure::Meters;
-use crate::packet::{Fifo, PacketId, Pool};
+use crate::congestion::marking::SwitchMarking;
+use crate::limiter::Limiter;
+use crate::link::{ChannelId, LinkParameters, Links};
+use crate::message::{HeadArrival as Arrival, Mailbox, Notices};
+use crate::meters::Meters;
+use crate::packet::{PacketId, Pool};
+use crate::switch::Ports;
+use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::Plan;
-pub(crate) use mail::Mail;
-pub(crate) use partition::Partition;
-use port::Port;
+pub(crate) use partition::Partitioning;
 use routes::Routes;
+use run::Wiring;
 
 /// What outputs act on besides each other.
 pub(crate) struct Around<'a> {
@@ -51,44 +53,90 @@ pub(crate) struct Around<'a> {
     /// The links that hosts send on.
     pub links: &'a mut Links,
     pub meters: &'a mut Meters,
-    /// Hosts have done all that was to be done before this time.
+    /// Notifications on their way to hosts.
+    pub notices: &'a mut Notices,
+    /// Messages for other partitions, by their numbers.
+    pub outbox: &'a mut [Mailbox],
+    /// Hosts have done everything due before this time.
     pub hosts_at: Time,
 }
 
-/// A packet's head on its way to an output, by value.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-struct Arrival {
-    output: u32,
-    packet: PacketId,
-    /// When it is ready for arbitration: the lower bits, the bin has the others.
-    when: u32,
-    dst: u32,
-    size: u16,
-    space: u16,
-    input: u8,
-    vl: u8,
+/// The packets that arrive at an output in a bin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Company {
+    /// One packet.
+    Alone,
+    /// Packets that all arrive at one time, in an order that does not matter.
+    Together,
+    /// Packets whose order matters.
+    Several,
 }
 
-/// What many links have in common, and what tells when credit is booked early.
+/// What the binned scheduler keeps with an output.
 #[derive(Debug, Clone, Copy)]
-struct Kind {
-    link: LinkKind,
-    /// No byte of space is spent faster than one in so many picoseconds.
+#[repr(C)]
+struct Binned {
+    /// When it may send next, as far as is known; never if it has no packets, or none that has credit.
+    ready_at: Time,
+    /// Bytes sent so far, on the wire.
+    sent_bytes: u64,
+    /// At the far end: the first output of the switch, or the host's place in its partition.
+    peer: u32,
+    /// The start of the far switch's forwarding table; [`TO_HOST`] if a host is at the far end, [`REMOTE`] if `peer` is
+    /// an index into [`Bank::remotes`].
+    row: u32,
+    /// The lower bits of the time at which the first packet of the latest bin with arrivals arrived.
+    stamp: u32,
+    /// The bin in whose list it is, as a place in the ring.
+    planned: u16,
+    /// Index into [`Wiring::links`].
+    link: u8,
+    /// The input at the far end (6 bits), and the [`Company`] in the bin of `stamp`.
+    far: u8,
+}
+
+impl Binned {
+    /// The input at the far end.
+    #[inline(always)]
+    fn input(&self) -> u8 {
+        self.far & 63
+    }
+
+    #[inline(always)]
+    fn company(&self) -> Company {
+        match self.far >> 6 {
+            0 => Company::Alone,
+            1 => Company::Together,
+            _ => Company::Several,
+        }
+    }
+
+    #[inline(always)]
+    fn set_company(&mut self, company: Company) {
+        self.far = self.far & 63 | (company as u8) << 6;
+    }
+}
+
+/// No forwarding table at the far end, but a host.
+const TO_HOST: u32 = u32::MAX;
+/// The far switch is in another partition.
+const REMOTE: u32 = u32::MAX - 1;
+/// Not planned.
+const UNPLANNED: u16 = u16::MAX;
+/// Inputs of a switch at most, so that an input fits 6 bits.
+const MAX_INPUTS: usize = 64;
+
+/// The parameters of a link, and what decides whether credit is booked early.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    parameters: LinkParameters,
+    /// The shortest time in which the link can spend one byte of space, in picoseconds.
     least_ps: u64,
-    /// In this time the space of one full packet can be spent, and no more.
+    /// In this time the link can spend the space of one full packet, and no more.
     full_ps: u64,
 }
 
-/// Credit of a lane, booked before it is back.
-#[derive(Debug, Clone, Copy)]
-struct Early {
-    back: Time,
-    lane: u32,
-    space: u32,
-}
-
-/// Who sends to an input.
+/// The sender of the packets that come in at an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Feeder {
     Output(u32),
@@ -100,7 +148,7 @@ enum Feeder {
 /// Where the packets of a channel come in.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// The first port of the switch.
+    /// The first output of the switch.
     first: u32,
     row: u32,
     input: u8,
@@ -121,100 +169,108 @@ struct Remote {
     entry: Entry,
 }
 
-/// All outputs of a network or of a partition, with so many virtual lanes, with or without a marking rule.
+/// All outputs of a partition, with up to `LANES` virtual lanes, with or without a marking rule.
 #[derive(Debug)]
-pub(crate) struct Bank<const LANES: usize, const MARKS: bool> {
+pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     arrivals: Bins<Arrival>,
     planned: Bins<u32>,
     /// Bits of a bin's width in picoseconds.
     shift: u32,
     /// The current bin.
     bin: u64,
-    /// When somebody looks: what happens later is not booked before it does.
-    next_look: Time,
-    ports: Box<[Port<LANES>]>,
-    /// Packets behind the heads: `[(port * LANES + vl) * width + input]`.
-    queues: Box<[Fifo]>,
-    /// Inputs of the largest switch.
-    width: usize,
+    voq: VoqOutputs<LANES, MARKS, Binned>,
+    marking: SwitchMarking,
+    wiring: Wiring,
     /// Whether there are more outputs than the cache holds.
     are_many: bool,
-    /// `[port * LANES + vl]`.
-    returns: Box<[Returns]>,
-    spills: Spills,
-    /// Credit that was booked early and is back after the next look, and of it the sum per lane.
-    early: Vec<Early>,
-    early_sums: Box<[u32]>,
-    /// The least credit that some packet has been waiting for since the last one was sent.
-    wanted: Box<[u32]>,
-    /// Receive buffer per virtual lane.
-    capacities: Box<[u32]>,
     feeders: Box<[Feeder]>,
     routes: Arc<Routes>,
-    kinds: Vec<Kind>,
     /// Per channel: the output that sends on it; [`NONE`] for a host's.
     output_of: Box<[u32]>,
-    /// Switches of other partitions, as outputs know them.
+    /// Switches of other partitions that outputs send to.
     remotes: Box<[Remote]>,
-    /// What hosts drain their input buffers at, by their places.
+    /// The pace at which hosts drain their input buffers, by their places.
     sinks: Box<[Limiter]>,
     /// Whether hosts answer packets that are not marked.
     acknowledges: bool,
     /// Outputs of other partitions that send here.
     senders: Box<[Sender]>,
-    /// Per partition: what is to be sent there.
-    mail: Box<[Mail]>,
     /// Per channel that a host sends on.
     entries: Box<[Option<Entry>]>,
-    rule: Option<Arc<FecnRule>>,
-    /// No fill up to this concerns the rule, while it was never above.
-    least: u32,
-    full_space: u32,
-    markers: Box<[FecnState]>,
-    /// Data packets marked per output.
-    marks: Box<[u64]>,
     hops: u64,
     events: u64,
+    /// A channel whose packet came in without an entry: a defect, reported at the next sample.
+    broken: Option<ChannelId>,
     /// Lists that are empty between calls.
     at_hand: Vec<Arrival>,
     to_decide: Vec<u32>,
-    several: Vec<(u32, u32, u8, u32)>,
-    #[cfg(debug_assertions)]
-    in_flight: Box<[u32]>,
+    several: Vec<InOrder>,
+}
+
+/// An arrival that is handled in the order of output, time and input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct InOrder {
+    output: u32,
+    /// Picoseconds since the start of the bin.
+    since: u32,
+    input: u8,
+    /// Index into the bin's arrivals.
+    at: u32,
+}
+
+/// A switch whose outputs the binned scheduler runs.
+#[derive(Debug)]
+pub(crate) struct BinnedSwitch {
+    pub ports: Ports,
+    /// Its first output among those of its partition.
+    pub first: u32,
+}
+
+impl BinnedSwitch {
+    /// Its outputs.
+    pub fn outputs(&self) -> Range<usize> {
+        self.first as usize..self.first as usize + self.ports.count()
+    }
 }
 
 /// No output.
 const NONE: u32 = u32::MAX;
 
-/// The outputs of a network whose switches are run output by output.
+/// The outputs of a partition.
 #[derive(Debug)]
 pub(crate) enum Outputs {
-    One(Box<Bank<1, false>>),
-    OneMarking(Box<Bank<1, true>>),
-    Two(Box<Bank<2, false>>),
-    TwoMarking(Box<Bank<2, true>>),
+    One(Box<Bank<1, UNMARKED>>),
+    OneMarking(Box<Bank<1, DEPARTURES>>),
+    /// A marking rule that samples arrivals.
+    OneSampling(Box<Bank<1, ALL_EVENTS>>),
+    Two(Box<Bank<2, UNMARKED>>),
+    TwoMarking(Box<Bank<2, DEPARTURES>>),
+    /// Any number of lanes, any marking rule.
+    Many(Box<Bank<MOST_LANES, ALL_EVENTS>>),
 }
 
-/// Does the same with whatever bank it is.
+/// Evaluates an expression for whichever variant it is.
 macro_rules! with_bank {
     ($outputs:expr, $bank:ident => $what:expr) => {
         match $outputs {
             Outputs::One($bank) => $what,
             Outputs::OneMarking($bank) => $what,
+            Outputs::OneSampling($bank) => $what,
             Outputs::Two($bank) => $what,
             Outputs::TwoMarking($bank) => $what,
+            Outputs::Many($bank) => $what,
         }
     };
 }
 use with_bank;
 
 impl Outputs {
-    /// The earliest bin in which something is to be done here.
+    /// The earliest bin with something to do.
     pub fn next_bin(&self) -> Option<u64> {
         with_bank!(self, bank => bank.next_bin())
     }
 
-    /// Begins with a bin: what hosts do from now on happens in it.
+    /// Makes a bin the current one: what hosts do from now on happens in it.
     #[inline]
     pub fn begin(&mut self, bin: u64) {
         with_bank!(self, bank => bank.begin(bin));
@@ -226,27 +282,26 @@ impl Outputs {
         with_bank!(self, bank => time.0 >> bank.shift)
     }
 
-    /// When the current bin is over.
+    /// The end of the current bin.
     #[inline]
     pub fn end_of_bin(&self) -> Time {
         with_bank!(self, bank => bank.end())
     }
 
-    /// Does what is to be done in the current bin: what arrives before one time, and what is decided before
-    /// another.
+    /// Runs the current bin: arrivals before one time, decisions before another.
     #[inline]
     pub fn run(&mut self, around: &mut Around, arrive_before: Time, decide_before: Time) {
         with_bank!(self, bank => bank.run(around, arrive_before, decide_before));
     }
 
-    /// Somebody will look at what is on its way at this time.
-    pub fn expect_look(&mut self, time: Time) {
-        with_bank!(self, bank => bank.next_look = time);
+    /// The next sample is taken at this time.
+    pub fn expect_sample(&mut self, time: Time) {
+        with_bank!(self, bank => bank.wiring.credits.next_sample = time);
     }
 
-    /// Somebody looks now.
-    pub fn look(&mut self, now: Time) {
-        with_bank!(self, bank => bank.look(now));
+    /// A sample is taken now.
+    pub fn sample(&mut self, now: Time) {
+        with_bank!(self, bank => bank.wiring.credits.sample(now));
     }
 
     /// A host has begun to send a packet, whose head is ready for arbitration at a time.
@@ -261,8 +316,30 @@ impl Outputs {
         with_bank!(self, bank => bank.sender(channel))
     }
 
-    /// What was counted since the last call: packets that were sent, and things that were done.
+    /// Takes the counts since the last call: packets sent, and events.
     pub fn take_counts(&mut self) -> (u64, u64) {
         with_bank!(self, bank => (std::mem::take(&mut bank.hops), std::mem::take(&mut bank.events)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::voq::Output;
+
+    #[test]
+    fn an_output_takes_two_cache_lines() {
+        assert_eq!(size_of::<Output<1, Binned>>(), 128);
+        assert_eq!(size_of::<Output<2, Binned>>(), 192);
+    }
+
+    #[test]
+    fn the_far_input_and_the_company_share_a_byte() {
+        let mut own = build::fresh();
+        own.far = 63;
+        for company in [Company::Several, Company::Together, Company::Alone] {
+            own.set_company(company);
+            assert_eq!((own.input(), own.company()), (63, company));
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::switch::Switch;
 /// Who belongs to which partition. A host belongs to that of its switch: only switches act on each other from
 /// one partition to another.
 #[derive(Debug)]
-pub(crate) struct Partition {
+pub(crate) struct Partitioning {
     pub count: usize,
     /// Per switch.
     pub of_switch: Vec<u16>,
@@ -18,7 +18,7 @@ pub(crate) struct Partition {
     pub lookahead: Time,
 }
 
-impl Partition {
+impl Partitioning {
     /// At most `count` partitions, and no more than there are switches with hosts; fewer where the switch that
     /// a host sends to and the one that it receives from would be in different ones.
     pub fn new(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {
@@ -99,14 +99,14 @@ fn levels(plan: &Plan, switches: &[Switch]) -> Vec<Vec<usize>> {
 
 /// The least time in which a switch acts on one of another partition.
 fn lookahead(plan: &Plan, switches: &[Switch], of_switch: &[u16]) -> Time {
-    let kinds = plan.links.kinds();
+    let kinds = plan.links.all_parameters();
     let mut least = Time::NEVER;
     for (switch, part) in switches.iter().zip(of_switch) {
         for wiring in switch.ports().wiring.iter().flatten() {
             if let Some((far, _)) = plan.receivers[wiring.out as usize]
                 && of_switch[far as usize] != *part
             {
-                let link = &kinds[plan.links.kind_index(wiring.out)];
+                let link = &kinds[plan.links.parameters_index(wiring.out)];
                 least = least.min(plan.reach_of(link));
             }
         }

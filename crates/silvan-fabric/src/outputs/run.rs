@@ -1,16 +1,68 @@
-//! A bin's turn: what arrives in it, and what outputs decide.
+//! The turn of a bin: what arrives in it, and what outputs decide.
 
-use silvan_engine::{Event, Time};
+use silvan_engine::{Event, Rate, Time};
 
-use super::port::{Company, Head, OutputLane, REMOTE, TO_HOST, UNPLANNED};
-use super::{Around, Arrival, Bank, Feeder, Remote, Sender};
-use crate::congestion::marking::{Fill, Rule};
+use super::credit::Credits;
+use super::reports::Reports;
+use super::{
+    Around, Arrival, Bank, Binned, Company, Feeder, InOrder, Link, NONE, REMOTE, Remote, Sender, TO_HOST,
+    UNPLANNED,
+};
+use crate::congestion::marking::{Applied, Arriving};
 use crate::link::{ChannelId, Class, key};
-use crate::packet::{Kind, PacketId, Pool};
+use crate::message::OutputCredit;
+use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
-use crate::port_set::{Ports256, next_of};
+use crate::voq::{ALL_EVENTS, Head, Need, Output, Sending, Slot, UNMARKED, Wires};
 
-impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
+/// The links of outputs, and what their switches report to sources.
+#[derive(Debug)]
+pub(super) struct Wiring {
+    pub credits: Credits,
+    pub links: Vec<Link>,
+    /// Where switches notify sources themselves.
+    pub reports: Option<Box<Reports>>,
+}
+
+impl<'a, const L: usize> Wires<L, Binned, Around<'a>> for Wiring {
+    #[inline(always)]
+    fn packets<'p>(around: &'p mut Around<'a>) -> &'p mut Pool {
+        around.packets
+    }
+
+    #[inline(always)]
+    fn free_at(&self, _around: &Around<'a>, output: &Output<L, Binned>) -> Time {
+        output.free_at
+    }
+
+    #[inline(always)]
+    fn has_credit(&mut self, _around: &mut Around<'a>, output: &mut Output<L, Binned>, need: Need) -> bool {
+        self.credits.has_credit(output, need)
+    }
+
+    #[inline(always)]
+    fn wait_for_credit(
+        &mut self,
+        _around: &mut Around<'a>,
+        output: &mut Output<L, Binned>,
+        need: Need,
+    ) -> Time {
+        self.credits.wait(output, need)
+    }
+
+    fn sent(&self, _around: &Around<'a>, output: &Output<L, Binned>) -> (u64, Rate) {
+        (output.own.sent_bytes, self.links[usize::from(output.own.link)].parameters.rate)
+    }
+
+    fn applied(&mut self, around: &mut Around<'a>, output: &Output<L, Binned>, applied: Applied) {
+        around.meters.fecn_marks += u64::from(applied.is_mark);
+        if let (Some(report), Some(reports)) = (applied.report, &mut self.reports) {
+            reports.own.push((output.number, report));
+        }
+    }
+}
+
+impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     #[inline]
     pub(super) fn next_bin(&self) -> Option<u64> {
         match (self.arrivals.next(), self.planned.next()) {
@@ -27,7 +79,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     }
 
     #[inline]
-    fn start(&self) -> Time {
+    pub(super) fn start(&self) -> Time {
         Time(self.bin << self.shift)
     }
 
@@ -38,7 +90,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
 
     /// The time of an arrival of the current bin.
     #[inline(always)]
-    fn time(&self, when: u32) -> Time {
+    pub(super) fn time(&self, when: u32) -> Time {
         let start = self.start().0;
         Time(start + u64::from(when.wrapping_sub(start as u32)))
     }
@@ -46,63 +98,63 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     #[inline]
     pub(super) fn sender(&self, channel: ChannelId) -> Option<usize> {
         let output = self.output_of[channel as usize];
-        (output != super::NONE).then_some(output as usize)
+        (output != NONE).then_some(output as usize)
     }
 
     /// See [`super::Outputs::enter`].
     pub(super) fn enter(&mut self, channel: ChannelId, id: PacketId, packets: &Pool, when: Time) {
-        let Some(entry) = self.entries[channel as usize] else { return };
+        let Some(entry) = self.entries[channel as usize] else {
+            self.broken = self.broken.or(Some(channel));
+            return;
+        };
         let packet = &packets[id];
-        self.arrive((entry.first, entry.row, entry.input), Head::of(id, packet), packet.vl.0, when);
+        let vl = lane_of(packet);
+        self.arrive((entry.first, entry.row, entry.input), Head::of(id, packet), vl, when);
     }
 
     /// A packet is on its way to a switch: finds its output there.
     #[inline(always)]
     fn arrive(&mut self, (first, row, input): (u32, u32, u8), head: Head, vl: u8, when: Time) {
-        let Head { packet, dst, size, space } = head;
-        let output = first + self.routes.of(row, dst);
-        debug_assert!(when >= self.end(), "no sooner than after the lookahead");
-        let arrival = Arrival { output, packet, when: when.0 as u32, dst, size, space, input, vl };
-        self.arrivals.push(when.0 >> self.shift, arrival);
+        debug_assert!(when >= self.end(), "a packet arrives no sooner than after the lookahead");
+        let output = first + self.routes.of(row, head.dst);
+        self.arrivals.push(when.0 >> self.shift, Arrival::new(output, head, (input, vl), when));
     }
 
     /// As [`Self::arrive`], at a switch of another partition.
     #[inline(never)]
     fn arrive_elsewhere(&mut self, around: &mut Around, remote: u32, head: Head, vl: u8, when: Time) {
         let Remote { part, entry } = self.remotes[remote as usize];
-        let Head { packet, dst, size, space } = head;
-        let output = entry.first + self.routes.of(entry.row, dst);
-        let arrival =
-            Arrival { output, packet, when: when.0 as u32, dst, size, space, input: entry.input, vl };
-        self.mail[usize::from(part)].send(when, arrival, around.packets[packet]);
-        around.packets.remove(packet);
+        let output = entry.first + self.routes.of(entry.row, head.dst);
+        let arrival = Arrival::new(output, head, (entry.input, vl), when);
+        around.outbox[usize::from(part)].send_head(when, arrival, around.packets[head.packet]);
+        around.packets.remove(head.packet);
     }
 
-    /// Notes that an output wants to decide at a time, if it is not to be asked before that anyway.
+    /// Plans that an output decides at a time, unless it is planned for an earlier bin.
     #[inline(always)]
     pub(super) fn plan(&mut self, output: usize, ready: Time) {
         let bin = self.planned.bin(ready);
         let slot = self.planned.slot(bin);
-        let port = &mut self.ports[output];
+        let own = &mut self.voq.records[output].own;
         let mask = self.planned.count() - 1;
         let now = self.bin as usize;
         let ahead = |slot: usize| slot.wrapping_sub(now) & mask;
-        if port.planned == UNPLANNED || ahead(slot) < ahead(usize::from(port.planned)) {
-            port.planned = slot as u16;
+        if own.planned == UNPLANNED || ahead(slot) < ahead(usize::from(own.planned)) {
+            own.planned = slot as u16;
             self.planned.push(bin, output as u32);
         }
     }
 
-    /// As [`Self::plan`], where it has decided what it had planned.
+    /// As [`Self::plan`], after the output has decided what it had planned.
     #[inline(always)]
     fn plan_again(&mut self, output: usize) {
-        let port = &mut self.ports[output];
-        if port.ready_at == Time::NEVER {
-            port.planned = UNPLANNED;
+        let own = &mut self.voq.records[output].own;
+        if own.ready_at == Time::NEVER {
+            own.planned = UNPLANNED;
             return;
         }
-        let bin = self.planned.bin(port.ready_at);
-        port.planned = self.planned.slot(bin) as u16;
+        let bin = self.planned.bin(own.ready_at);
+        own.planned = self.planned.slot(bin) as u16;
         self.planned.push(bin, output as u32);
     }
 
@@ -113,9 +165,9 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         self.planned.take(&mut planned);
         let slot = self.planned.slot(self.bin) as u16;
         for (at, &output) in planned.iter().enumerate() {
-            self.foresee_decisions(&planned, at);
+            self.prefetch_decisions(&planned, at);
             let output = output as usize;
-            if self.ports[output].planned != slot {
+            if self.voq.records[output].own.planned != slot {
                 continue;
             }
             self.decide(around, output, decide_before);
@@ -125,7 +177,7 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
         self.to_decide = planned;
     }
 
-    /// What arrives in the current bin before a time, and what of it leaves at once, before another.
+    /// Handles what arrives in the current bin before a time, and what of it leaves at once, before another.
     fn run_arrivals(&mut self, around: &mut Around, before: Time, decide_before: Time) {
         let mut arrivals = std::mem::take(&mut self.at_hand);
         self.arrivals.take(&mut arrivals);
@@ -139,138 +191,127 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
                 is_due
             });
         }
+        if MARKS == ALL_EVENTS && self.wiring.reports.is_some() {
+            self.put_back_later(&mut arrivals);
+            self.find_marking_switches(&arrivals);
+        }
         self.events += arrivals.len() as u64;
-        // Those that arrive at one instant change nothing for each other, unless the marking rule counts the
-        // inputs.
-        let counts_inputs = MARKS && self.least == 0;
+        // Packets that arrive at one instant do not affect each other, unless the marking rule counts the inputs or
+        // samples arrivals.
+        let needs_order = MARKS != UNMARKED && self.marking.needs_order();
         let (start, width) = (self.start().0 as u32, 1u32 << self.shift);
         for (at, arrival) in arrivals.iter().enumerate() {
-            self.foresee_arrivals(&arrivals, at);
-            let port = &mut self.ports[arrival.output as usize];
-            if port.stamp.wrapping_sub(start) < width {
-                let in_order = counts_inputs || port.stamp != arrival.when;
+            self.prefetch_arrivals(&arrivals, at);
+            let own = &mut self.voq.records[arrival.output as usize].own;
+            if own.stamp.wrapping_sub(start) < width {
+                let in_order = needs_order || own.stamp != arrival.when;
                 let company = if in_order { Company::Several } else { Company::Together };
-                port.company = port.company.max(company);
+                own.set_company(own.company().max(company));
             } else {
-                (port.stamp, port.company) = (arrival.when, Company::Alone);
+                own.stamp = arrival.when;
+                let company = if MARKS == ALL_EVENTS && arrival.is_notice() {
+                    Company::Several
+                } else {
+                    Company::Alone
+                };
+                own.set_company(company);
             }
         }
         for (at, arrival) in arrivals.iter().enumerate() {
-            self.foresee_landing(around.packets, &arrivals, at);
-            match self.ports[arrival.output as usize].company {
-                Company::Alone => self.land(around, arrival, decide_before),
-                Company::Together => self.land(around, arrival, Time::ZERO),
+            self.prefetch_landing(around.packets, &arrivals, at);
+            if MARKS == ALL_EVENTS && self.wiring.reports.is_some() && self.keep_for_switch(arrival, at) {
+                continue;
+            }
+            match self.voq.records[arrival.output as usize].own.company() {
+                Company::Alone => self.land(around, arrival, decide_before, decide_before),
+                Company::Together => self.land(around, arrival, Time::ZERO, decide_before),
                 Company::Several => {
                     let since = arrival.when.wrapping_sub(start);
-                    self.several.push((arrival.output, since, arrival.input, at as u32));
+                    let Arrival { output, input, .. } = *arrival;
+                    self.several.push(InOrder { output, since, input, at: at as u32 });
                 }
             }
         }
         if !self.several.is_empty() {
             let mut several = std::mem::take(&mut self.several);
             several.sort_unstable();
-            for &(_, _, _, at) in &several {
-                self.land(around, &arrivals[at as usize], Time::ZERO);
+            for &InOrder { at, .. } in &several {
+                self.land(around, &arrivals[at as usize], Time::ZERO, decide_before);
             }
             several.clear();
             self.several = several;
+        }
+        if MARKS == ALL_EVENTS {
+            self.run_marking_switches(around, &arrivals, decide_before);
         }
         arrivals.clear();
         self.at_hand = arrivals;
     }
 
-    /// A packet arrives at an output, which first decides what it had to before. If nothing else waits there,
-    /// the packet may leave at once, before a time.
+    /// A packet arrives at an output, which first makes its earlier decisions. If no other packet waits there, the
+    /// packet may leave at once, before a time. Outputs decide before `decide_before`.
     #[inline(always)]
-    fn land(&mut self, around: &mut Around, arrival: &Arrival, leave_before: Time) {
+    pub(super) fn land(
+        &mut self,
+        around: &mut Around,
+        arrival: &Arrival,
+        leave_before: Time,
+        decide_before: Time,
+    ) {
+        if MARKS == ALL_EVENTS && arrival.is_notice() {
+            return self.forward(around, arrival, decide_before);
+        }
         let now = self.time(arrival.when);
-        let output = arrival.output as usize;
-        self.decide(around, output, now);
-        if !(now < leave_before && self.pass_on(around, output, now, arrival)) {
-            self.enqueue(around, output, now, arrival);
+        self.decide(around, arrival.output as usize, now);
+        if !(now < leave_before && self.pass_on(around, now, arrival)) {
+            self.enqueue(around, now, arrival);
         }
     }
 
-    /// Sends a packet that has just arrived where no other waits or arrives at this time, if there is credit
-    /// and the marking rule is not concerned: what [`Self::enqueue`] and [`Self::settle`] would do.
+    /// Sends a packet that has just arrived if no other packet waits or arrives at this time, there is credit, and the
+    /// marking rule does not need the change: what [`Self::enqueue`] and [`Self::settle`] would do.
     #[inline(always)]
-    fn pass_on(&mut self, around: &mut Around, output: usize, now: Time, arrival: &Arrival) -> bool {
-        let Arrival { packet, dst, size, space, input, vl, .. } = *arrival;
-        let vl = usize::from(vl) % LANES;
-        let port = &mut self.ports[output];
-        let lane = &mut port.lanes[vl];
-        let is_idle = port.waiting == 0 && port.free_at <= now;
-        if !is_idle || MARKS && (u32::from(size) > self.least || lane.above) {
+    fn pass_on(&mut self, around: &mut Around, now: Time, arrival: &Arrival) -> bool {
+        let (slot, head) = (arrival.slot::<LANES>(), arrival.head());
+        let (output, vl) = (slot.output(), slot.vl());
+        if self.voq.records[output].free_at > now || !self.voq.may_pass(output, vl, head.size, &self.marking)
+        {
             return false;
         }
-        let returns = &mut self.returns[output * LANES + vl];
-        if !lane.has_credit(u32::from(space), now, returns, &mut self.spills) {
+        let need = Need { output, vl, dst: head.dst, space: head.space, now };
+        if !self.wiring.credits.has_credit(&mut self.voq.records[output], need) {
             return false;
         }
-        lane.turn = input + 1;
-        if LANES > 1 {
-            port.turn = if vl + 1 == LANES { 0 } else { vl as u8 + 1 };
-        }
+        let Self { voq, marking, wiring, .. } = self;
+        let packet = Arriving { id: head.packet, size: head.size, is_data: arrival.is_data() };
+        voq.passes((wiring, around), marking, slot, packet, now);
         self.events += 1;
         #[cfg(debug_assertions)]
-        self.landed(around, output, usize::from(input), arrival);
-        self.transmit(around, output, (vl, usize::from(input)), Head { packet, dst, size, space }, now);
+        self.landed(around, arrival);
+        self.transmit(around, Sending { slot, head }, now);
         true
     }
 
     /// A packet waits for an output from now on.
     #[inline(always)]
-    fn enqueue(&mut self, around: &mut Around, output: usize, now: Time, arrival: &Arrival) {
-        let Arrival { packet, dst, size, space, input, vl, .. } = *arrival;
-        let (input, vl) = (usize::from(input), usize::from(vl) % LANES);
+    fn enqueue(&mut self, around: &mut Around, now: Time, arrival: &Arrival) {
         #[cfg(debug_assertions)]
-        self.landed(around, output, input, arrival);
-        let port = &mut self.ports[output];
-        let bit = 1u64 << (input % 64);
-        let is_first = port.lanes[vl].requests & bit == 0;
-        if !is_first || !port.hold(vl, input, Head { packet, dst, size, space }) {
-            port.lanes[vl].more |= bit;
-            self.queues[(output * LANES + vl) * self.width + input].push(packet, around.packets);
-        }
-        let lane = &mut port.lanes[vl];
-        lane.requests |= bit;
-        lane.sum += u32::from(size);
-        let (sum, above, blocked) = (lane.sum, lane.above, lane.blocked);
-        port.waiting |= 1 << vl;
-        let ready = now.max(port.free_at);
-        let is_sooner = (blocked == 0 || u32::from(space) < blocked) && ready < port.ready_at;
-        if is_sooner {
-            port.ready_at = ready;
-        }
-        if MARKS && (sum > self.least || above) {
-            self.fill_changed(output, vl, now);
-        }
-        if is_sooner {
-            self.plan(output, ready);
+        self.landed(around, arrival);
+        let (slot, head) = (arrival.slot::<LANES>(), arrival.head());
+        let Self { voq, marking, wiring, .. } = self;
+        let may_send = voq.enqueue((wiring, around), marking, slot, (head, arrival.is_data()), now);
+        let record = &mut voq.records[slot.output()];
+        let ready = now.max(record.free_at);
+        if may_send && ready < record.own.ready_at {
+            record.own.ready_at = ready;
+            self.plan(slot.output(), ready);
         }
     }
 
-    /// Tells the marking rule of a changed fill; see [`crate::switch::Ports::fill_changed`].
-    #[inline(never)]
-    fn fill_changed(&mut self, output: usize, vl: usize, now: Time) {
-        let Some(rule) = &self.rule else { return };
-        let at = output * LANES + vl;
-        let marker = &mut self.markers[at];
-        let (returns, spills) = (&mut self.returns[at], &mut self.spills);
-        let port = &mut self.ports[output];
-        let packets = if port.free_at <= now { 2 } else { 1 };
-        let space = packets * self.full_space;
-        let lane = &mut port.lanes[vl];
-        let inputs = Ports256::from_words([lane.requests, 0, 0, 0]);
-        let fill = Fill { queue: None, sum: lane.sum, inputs };
-        rule.fill_changed(marker, &fill, || lane.has_credit(space, now, returns, spills));
-        lane.above = rule.is_concerned(marker, 0);
-    }
-
-    /// Decides all that an output has to before a time.
+    /// Makes all decisions of an output that are due before a time.
     #[inline(always)]
-    fn decide(&mut self, around: &mut Around, output: usize, before: Time) {
-        while self.ports[output].ready_at < before {
+    pub(super) fn decide(&mut self, around: &mut Around, output: usize, before: Time) {
+        while self.voq.records[output].own.ready_at < before {
             self.settle(around, output);
         }
     }
@@ -279,129 +320,27 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
     #[inline(always)]
     fn settle(&mut self, around: &mut Around, output: usize) {
         self.events += 1;
-        let port = &self.ports[output];
-        let now = port.ready_at;
-        let mut wake = Time::NEVER;
-        if LANES == 1 {
-            match self.settle_lane(around, output, 0, now) {
-                Ok(()) => return,
-                Err(ready) => wake = ready,
-            }
-        } else {
-            // From the lane whose turn it is to the last, then from the first on.
-            let ahead = port.waiting & (u8::MAX << port.turn);
-            for mut lanes in [ahead, port.waiting & !ahead] {
-                while lanes != 0 {
-                    let vl = lanes.trailing_zeros() as usize % LANES;
-                    lanes &= lanes - 1;
-                    match self.settle_lane(around, output, vl, now) {
-                        Ok(()) => {
-                            self.ports[output].turn = if vl + 1 == LANES { 0 } else { vl as u8 + 1 };
-                            return;
-                        }
-                        Err(ready) => wake = wake.min(ready),
-                    }
-                }
-            }
-        }
-        self.ports[output].ready_at = wake;
-    }
-
-    /// Lets an output that is free send from one of its lanes; gives when it has the credit that it lacks.
-    #[inline(always)]
-    fn settle_lane(&mut self, around: &mut Around, output: usize, vl: usize, now: Time) -> Result<(), Time> {
-        let port = &mut self.ports[output];
-        port.lanes[vl].blocked = 0;
-        let OutputLane { requests, turn, .. } = port.lanes[vl];
-        let Some(input) = next_of(requests, Port(u16::from(turn))).map(Port::index) else {
-            return Err(Time::NEVER);
-        };
-        let place = port.find(vl, input);
-        let queue = (output * LANES + vl) * self.width + input;
-        let head = match place {
-            Some(place) => port.head(place),
-            None => {
-                let Some(id) = self.queues[queue].head() else { return Err(Time::NEVER) };
-                Head::of(id, &around.packets[id])
-            }
-        };
-        let (size, space) = (u32::from(head.size), u32::from(head.space));
-        let returns = &mut self.returns[output * LANES + vl];
-        if !port.lanes[vl].has_credit(space, now, returns, &mut self.spills) {
-            return Err(self.wait_for_credit(output, vl, space).unwrap_or(Time::NEVER));
-        }
-        self.take_head(around, output, (vl, input), place);
-        let lane = &mut self.ports[output].lanes[vl];
-        lane.sum -= size;
-        lane.turn = input as u8 + 1;
-        if MARKS && (lane.sum > self.least || lane.above) {
-            self.fill_changed(output, vl, now);
-            self.mark(around, output, vl, head);
-        }
-        self.transmit(around, output, (vl, input), head, now);
-        Ok(())
-    }
-
-    /// Takes the packet at the head of a queue out of it.
-    #[inline(always)]
-    fn take_head(
-        &mut self,
-        around: &mut Around,
-        output: usize,
-        (vl, input): (usize, usize),
-        place: Option<usize>,
-    ) {
-        let port = &mut self.ports[output];
-        let bit = 1u64 << (input % 64);
-        let lane = &mut port.lanes[vl];
-        if lane.more & bit == 0 {
-            lane.requests &= !bit;
-            if let Some(place) = place {
-                port.free(place);
-            }
-        } else {
-            let queue = &mut self.queues[(output * LANES + vl) * self.width + input];
-            let taken = queue.pop(around.packets);
-            if queue.is_empty() {
-                lane.more &= !bit;
-                if place.is_none() {
-                    lane.requests &= !bit;
-                }
-            }
-            if let (Some(place), Some(id)) = (place, taken) {
-                port.replace(place, Head::of(id, &around.packets[id]));
-            }
-        }
-        if self.ports[output].lanes[vl].requests == 0 {
-            self.ports[output].waiting &= !(1 << vl);
+        let now = self.voq.records[output].own.ready_at;
+        let Self { voq, marking, wiring, .. } = self;
+        match voq.settle((wiring, around), marking, output, now) {
+            Ok(sending) => self.transmit(around, sending, now),
+            Err(ready) => self.voq.records[output].own.ready_at = ready,
         }
     }
 
-    /// Marks a packet that is about to be sent, if the rule says so.
-    #[inline(never)]
-    fn mark(&mut self, around: &mut Around, output: usize, vl: usize, head: Head) {
-        let Some(rule) = &self.rule else { return };
-        if rule.marks(&mut self.markers[output * LANES + vl], u32::from(head.size)) {
-            let packet = &mut around.packets[head.packet];
-            if !packet.fecn && packet.kind == Kind::Data {
-                self.marks[output] += 1;
-                around.meters.fecn_marks += 1;
-            }
-            packet.fecn = true;
-        }
-    }
-
-    /// A packet's head and tail reach a host at these times. What the host does with the packet is known:
-    /// when it will have drained it, and so when its credit is back. If it neither answers it nor a rank
-    /// waits for it nor anybody looks before, the packet is delivered at once.
+    /// A packet's head and tail reach a host at these times. What the host does with the packet is known: when it will
+    /// have drained it, and so when its credit returns. If it does not answer the packet, no rank waits for it, and no
+    /// sample is taken before, the packet is delivered at once.
     #[inline(always)]
     fn deliver(
         &mut self,
         around: &mut Around,
-        (output, vl): (usize, usize),
-        (host, head): (u32, Head),
+        sending: Sending,
+        host: u32,
         (head_at, tail_at): (Time, Time),
     ) {
+        let Sending { slot, head } = sending;
+        let (output, vl) = (slot.output(), slot.vl());
         let packet = &mut around.packets[head.packet];
         let is_data = packet.kind == Kind::Data;
         let mut done = tail_at;
@@ -420,71 +359,102 @@ impl<const LANES: usize, const MARKS: bool> Bank<LANES, MARKS> {
                 Event { time: tail_at, key: key(Class::HostArrival, host, Port::FIRST), data: head.packet };
             around.queue.push(event);
         }
-        let delay = self.kinds[usize::from(self.ports[output].kind)].link.delay;
-        let (back, space) = (done + delay, u32::from(head.space));
+        let delay = self.wiring.links[usize::from(self.voq.records[output].own.link)].parameters.delay;
+        let back = done + delay;
         if is_data {
-            self.credit_of_drained(output, vl, back, space);
+            self.credit_of_drained(output, vl, back, head.space);
         } else {
-            self.credit(output, vl, back, space);
+            self.credit(output, vl, back, head.space);
         }
     }
 
-    /// Puts a packet on the wire, and lets the credit for its space return.
+    /// Puts a packet on the wire, and returns the credit for its space.
     #[inline(always)]
-    fn transmit(
-        &mut self,
-        around: &mut Around,
-        output: usize,
-        (vl, input): (usize, usize),
-        head: Head,
-        now: Time,
-    ) {
-        let (size, space) = (u32::from(head.size), u32::from(head.space));
-        let port = &mut self.ports[output];
-        let link = &mut self.kinds[usize::from(port.kind)].link;
-        let (span, delay, head_delay) = (link.span(size), link.delay, link.head_delay);
-        let lane = &mut port.lanes[vl];
-        lane.available -= space;
-        if lane.short {
-            lane.short = false;
-            self.wanted[output * LANES + vl] = 0;
-        }
+    fn transmit(&mut self, around: &mut Around, sending: Sending, now: Time) {
+        let Sending { slot, head } = sending;
+        let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
+        let at = self.wiring.credits.index::<LANES>(output, vl);
+        let record = &mut self.voq.records[output];
+        let link = &mut self.wiring.links[usize::from(record.own.link)].parameters;
+        let (span, delay, head_delay) = (link.span(head.size), link.delay, link.head_delay);
+        self.wiring.credits.spend(at, &mut record.lanes[vl], head.space);
         #[cfg(debug_assertions)]
-        if port.row < REMOTE {
-            self.in_flight[output * LANES + vl] += space;
+        if record.own.row < REMOTE {
+            self.wiring.credits.in_flight[at] += head.space;
         }
         let end = now + span;
-        port.free_at = end;
-        port.sent_bytes += u64::from(size);
-        port.ready_at = if port.waiting == 0 { Time::NEVER } else { end };
+        record.free_at = end;
+        let own = &mut record.own;
+        own.sent_bytes += u64::from(head.size);
+        own.ready_at = if record.waiting == 0 { Time::NEVER } else { end };
         self.hops += 1;
         let (peer, row, far_input, feeder) =
-            (port.peer, port.row, port.input, output - usize::from(port.number) + input);
+            (own.peer, own.row, own.input(), output - usize::from(record.number) + input);
         if row == TO_HOST {
-            self.deliver(around, (output, vl), (peer, head), (now + delay, end + delay));
+            self.deliver(around, sending, peer, (now + delay, end + delay));
         } else if row == REMOTE {
-            self.arrive_elsewhere(around, peer, head, vl as u8, now + head_delay);
+            let vl = if MARKS == ALL_EVENTS { lane_of(&around.packets[head.packet]) } else { vl as u8 };
+            self.arrive_elsewhere(around, peer, head, vl, now + head_delay);
         } else {
-            self.arrive((peer, row, far_input), head, vl as u8, now + head_delay);
+            // The rule that samples arrivals needs to know which packets carry data.
+            let samples = MARKS == ALL_EVENTS && self.marking.watches_arrivals();
+            let vl = if samples { lane_of(&around.packets[head.packet]) } else { vl as u8 };
+            self.arrive((peer, row, far_input), head, vl, now + head_delay);
         }
         match self.feeders[feeder] {
             Feeder::Output(feeder) => {
                 let feeder = feeder as usize;
-                let delay = self.kinds[usize::from(self.ports[feeder].kind)].link.delay;
-                self.credit(feeder, vl, end + delay, space);
+                let link = usize::from(self.voq.records[feeder].own.link);
+                let delay = self.wiring.links[link].parameters.delay;
+                self.credit(feeder, vl, end + delay, head.space);
             }
             Feeder::Remote(sender) => {
                 let Sender { part, output, delay } = self.senders[sender as usize];
-                self.mail[usize::from(part)].credit(output, vl as u8, end + delay, space);
+                let credit = OutputCredit { output, space: head.space, back: end + delay, vl: vl as u8 };
+                around.outbox[usize::from(part)].send_output_credit(credit);
             }
             Feeder::Host(channel) => {
                 around.links.release(
                     (channel, Vl::new(vl), head.dst),
-                    space,
+                    head.space,
                     (end, now, around.hosts_at),
                     around.queue,
                 );
             }
         }
+    }
+}
+
+/// Flag of a control packet in [`Arrival::vl`]. Lanes take the lower four bits.
+const CONTROL: u8 = 1 << 6;
+
+/// The lane of a packet with the flag for control packets.
+#[inline(always)]
+fn lane_of(packet: &Packet) -> u8 {
+    if packet.kind == Kind::Data { packet.vl.0 } else { packet.vl.0 | CONTROL }
+}
+
+impl Arrival {
+    #[inline(always)]
+    fn new(output: u32, head: Head, (input, vl): (u8, u8), when: Time) -> Self {
+        let Head { packet, dst, size, space } = head;
+        let (size, space) = (size as u16, space as u16);
+        Self { output, packet, when: when.0 as u32, dst, size, space, input, vl }
+    }
+
+    #[inline(always)]
+    fn head(&self) -> Head {
+        Head { packet: self.packet, dst: self.dst, size: self.size.into(), space: self.space.into() }
+    }
+
+    #[inline(always)]
+    pub(super) fn slot<const LANES: usize>(&self) -> Slot {
+        Slot::new(self.output as usize, usize::from(self.vl) % LANES, self.input.into())
+    }
+
+    /// Whether it is a data packet.
+    #[inline(always)]
+    pub(super) fn is_data(&self) -> bool {
+        self.vl & CONTROL == 0
     }
 }

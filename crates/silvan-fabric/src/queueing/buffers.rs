@@ -294,7 +294,7 @@ impl<S: PortSet> Buffers<S> {
     /// Has what a packet touches that comes in at an input port, for an output port and a destination,
     /// brought into the cache.
     #[inline]
-    pub fn foresee(&self, port: Port, vl: Vl, to: Port, dst: u32) {
+    pub fn prefetch(&self, port: Port, vl: Vl, to: Port, dst: u32) {
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
         // Queues of outputs mostly wait alone, out of their rings.
         if self.shape.organisation != Organisation::PerOutput {
@@ -309,7 +309,7 @@ impl<S: PortSet> Buffers<S> {
         prefetch(&self.demand, output.index());
         prefetch(&self.wanted, vl.index());
         if let Some(cams) = &self.cams {
-            cams.foresee(input, output);
+            cams.prefetch(input, output);
         }
     }
 

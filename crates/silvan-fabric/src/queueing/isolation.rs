@@ -361,7 +361,7 @@ impl Cams {
 
     /// Has what a packet touches that comes in at an input for an output brought into the cache.
     #[inline]
-    pub fn foresee(&self, input: PortVl, output: PortVl) {
+    pub fn prefetch(&self, input: PortVl, output: PortVl) {
         prefetch(&self.inputs, input.index());
         prefetch(&self.listed, output.index());
     }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
 
+use super::Builder;
 use super::model::PacketChoice;
-use super::{Builder, Reason, SetupError};
+use super::round_trip::RoundTrip;
 use crate::congestion::marking::{self, BufferRule, FecnRule, Marker, Marking, Ruled, SampledRule};
 use crate::congestion::reaction::{
     Cct, ExplicitRate, Function, MvcmRule, RateRule, Reaction, Rule, WindowRule,
 };
-use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::{Feedback, Notification};
+use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
 use crate::port::PortVl;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};
@@ -41,7 +42,7 @@ pub(super) struct Reactions {
 }
 
 /// A rule with the state of all lanes of outputs.
-fn ruled<R: marking::Rule>(
+fn ruled<R: marking::MarkingRule>(
     rule: &Arc<R>,
     lanes: impl Iterator<Item = PortVl>,
     state: impl Fn(PortVl) -> R::State,
@@ -95,8 +96,8 @@ impl Builder<'_> {
     pub(super) fn set_way_back(&self, ports: &mut Ports) {
         let parts = &self.model.parts;
         let is_told = parts.notification == Notification::Backward;
-        ports.report = NonZeroU32::new(self.model.sizes.control).filter(|_| is_told);
-        ports.is_quantized = parts.feedback == Feedback::Quantized;
+        ports.marking.report = NonZeroU32::new(self.model.sizes.control).filter(|_| is_told);
+        ports.marking.is_quantized = parts.feedback == Feedback::Quantized;
     }
 
     fn explicit_rates(&self) -> Option<ExplicitRate> {

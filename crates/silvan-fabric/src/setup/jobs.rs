@@ -8,10 +8,11 @@ use silvan_engine::random::Stream;
 use silvan_trace::Kind;
 use silvan_trace::execute::{Crossbar, Execution, Ranks};
 
-use super::{Builder, Reason, SetupError};
+use super::Builder;
+use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::jobs::{Ideal, Place, Setup};
-use crate::measure::ClassMeter;
+use crate::meters::ClassMeter;
 use crate::traffic::Job;
 use crate::traffic::source::{Chooser, Clock, Source};
 

@@ -1,54 +1,57 @@
 //! From topology, tables and configuration to a network that can run.
 
-mod apart;
 mod control;
-mod error;
 mod jobs;
 mod model;
 mod offered;
+mod partition;
 mod pause;
 mod queues;
+mod round_trip;
 mod routes;
 mod sources;
 mod ways;
 
-pub(crate) use apart::Lookahead;
-pub use error::{Reason, SetupError};
 pub use model::check;
+pub(crate) use partition::Lookahead;
+pub use round_trip::RoundTrip;
 pub use routes::{HostNames, check_links, check_routes};
 pub use sources::permutation;
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use silvan_engine::{Bytes, EventQueue, Rate, Time};
+use silvan_engine::{Bytes, Rate, Time};
 
 use self::model::Model;
+use self::partition::{Divided, Whole};
 use self::sources::placement;
-use crate::config::Config;
+use crate::config::{Config, Engine};
 use crate::congestion::Parts;
+use crate::congestion::marking::SwitchMarking;
 use crate::congestion::reaction::Rule;
-use crate::core::{Announcements, Core, Notices};
-use crate::host::{Adapter, Host, HostSpec, Order};
-use crate::jobs::Jobs;
+use crate::error::{Reason, SetupError};
+use crate::host::{Adapter, Host, HostSpec};
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, key};
-use crate::measure::{Forest, LinkName, Meters, Series};
-use crate::packet::Pool;
+use crate::meters::Meters;
+use crate::observe::{Forest, LinkName, Series};
+use crate::order::Order;
+use crate::partition::{Partition, Places, View};
 use crate::port::{Port, Vl};
+use crate::report::Group;
 use crate::routing::Tables;
-use crate::simulation::{Engine, ModelError};
 use crate::switch::{PortWiring, Ports, Steering, Switch};
 use crate::topology::{End, Link, MAX_SWITCH_PORTS, NodeRef, Topology};
 use crate::traffic::forest::Placement;
-use crate::traffic::trigger::Triggers;
 
 /// A network ready to run.
 pub(crate) struct Network {
-    pub core: Core,
-    pub hosts: Vec<Host>,
-    pub switches: Vec<Switch>,
+    pub partitions: Vec<Partition>,
+    pub places: Places,
     /// Per channel.
     pub receiver: Vec<Receiver>,
+    /// The sums of the counters of all partitions, as of the last sample.
+    pub totals: Meters,
     pub series: Series,
     /// Congestion trees, if they are recorded.
     pub forest: Option<Box<Forest>>,
@@ -57,41 +60,35 @@ pub(crate) struct Network {
     pub is_destination: Vec<bool>,
     /// Hosts with something in common, for the summary.
     pub groups: Vec<Group>,
-    /// Traffic that waits for packets to be delivered, per partition.
-    pub triggers: Vec<Triggers>,
-    /// Parallel applications, if there are any.
-    pub jobs: Vec<Jobs>,
     pub lookahead: Lookahead,
     /// The parts of congestion management in force.
     pub parts: Parts,
-}
-
-/// Hosts with something in common.
-pub(crate) struct Group {
-    /// The traffic pattern that makes the difference.
-    pub traffic: String,
-    /// What they are in it.
-    pub name: &'static str,
-    pub hosts: Vec<u32>,
 }
 
 // A topology that is fine can run.
 const _: () = assert!(MAX_SWITCH_PORTS as u32 == MAX_PORTS);
 
 impl Network {
-    /// Whether outputs are run apart.
-    pub fn is_apart(&self) -> bool {
-        self.core.part(0).outputs.is_some()
+    /// Whether switches have a binned scheduler.
+    pub fn is_binned(&self) -> bool {
+        self.partitions.iter().any(|partition| partition.outputs.is_some())
     }
 
-    /// Counts what hosts have drained by now, and adds up what partitions have counted.
-    pub fn count_drained(&mut self) {
-        let Self { core, hosts, .. } = self;
-        for host in hosts {
-            host.count_drained(core.part_mut(host.part));
-        }
-        core.look(core.now);
-        core.gather();
+    /// Brings all counters up to a time, and adds up what partitions have counted.
+    pub fn gather(&mut self, now: Time) {
+        self.partitions.iter_mut().for_each(|partition| partition.prepare_sample(now));
+        self.totals.gather(self.partitions.iter_mut().map(|partition| &mut partition.ctx.meters));
+    }
+
+    /// The next sample is taken at a time.
+    pub fn expect_sample(&mut self, time: Time) {
+        self.partitions.iter_mut().for_each(|partition| partition.expect_sample(time));
+    }
+
+    /// What observers work with.
+    pub fn view(&self, now: Time) -> View<'_> {
+        let Self { partitions, places, receiver, totals, .. } = self;
+        View { now, totals, receiver, places, partitions }
     }
 }
 
@@ -121,12 +118,12 @@ pub(crate) fn build(
     tables: &Tables,
     config: &Config,
     engine: Engine,
-) -> Result<Network, ModelError> {
+) -> Result<Network, SetupError> {
     let builder = Builder::new(topology, tables, config)?;
     check_routes(config, topology, tables)?;
     check_links(&builder.model.parts, topology)?;
     let (links, receiver) = builder.links()?;
-    let mut switches = builder.switches()?;
+    let switches = builder.switches()?;
     let mut hosts = builder.hosts()?;
     let mut classes = Vec::new();
     let mut is_destination = vec![false; topology.hosts.len()];
@@ -145,32 +142,24 @@ pub(crate) fn build(
     let recorded = (measure.hosts, measure.links);
     let series = Series::new(measure.interval, recorded, host_names, class_names, flows, names);
     let mut meters = Meters::new(classes, hosts.len());
-    meters.is_awaited = triggers.next < u64::MAX;
     meters.warmup = builder.model.warmup;
     meters.jobs_from = jobs.first().map_or(u16::MAX, |job| job.class);
-    let mut core = builder.core(links, meters);
-    let nodes = (hosts.as_mut_slice(), &mut switches);
-    let lookahead = builder.partition(&mut core, nodes, &receiver, engine)?;
-    let jobs =
-        Jobs::start(jobs, &mut core, &mut hosts).ok_or_else(|| wrong("slowdowns cannot be counted"))?;
-    let place = |host: u32| (hosts[host as usize].part, hosts[host as usize].place);
-    let parts = core.parts.len().max(1) as u16;
-    let triggers = (0..parts).map(|part| triggers.of_part(part, place)).collect();
+    let totals = meters.fresh();
+    let whole = Whole { links, meters, hosts, switches, triggers, jobs };
+    let Divided { partitions, places, lookahead } = builder.divide(whole, &receiver, engine)?;
     let groups = builder.groups();
     let parts = builder.model.parts;
     Ok(Network {
         parts,
-        core,
-        hosts,
-        switches,
+        partitions,
+        places,
+        totals,
         receiver,
         series,
         forest,
         link_names,
         is_destination,
         groups,
-        triggers,
-        jobs,
         lookahead,
     })
 }
@@ -190,32 +179,6 @@ impl<'a> Builder<'a> {
         let forests = model.traffic.iter().enumerate().map(|traffic| placement(&model, traffic, topology));
         let forests = forests.collect();
         Ok(Self { topology, tables, model, forests })
-    }
-
-    fn core(&self, links: Links, meters: Meters) -> Core {
-        Core {
-            now: Time::ZERO,
-            queue: EventQueue::new(self.event_spacing()),
-            packets: Pool::default(),
-            links,
-            outputs: None,
-            meters,
-            notices: Notices::default(),
-            announcements: Announcements::default(),
-            dirty_outputs: Vec::new(),
-            reports: Vec::new(),
-            dirty_hosts: Vec::new(),
-            next_look: Time::ZERO,
-            rest: None,
-            exchanged: Time::NEVER,
-            ahead: None,
-            far: None,
-            is_whole: true,
-            #[cfg(debug_assertions)]
-            broken: None,
-            parts: Vec::new(),
-            part_of: Box::default(),
-        }
     }
 
     /// A guess at the time between events, for the queue's geometry: every host busy, some eight
@@ -312,8 +275,8 @@ impl<'a> Builder<'a> {
             let steering = director.or(chooser).or_else(lanes_of_paths).map(Box::new);
             let lanes = usize::from(self.model.lanes.count);
             let table = self.shared_table(index, &mut tables);
-            let mut ports =
-                Ports::new(index as u32, lanes, wiring, table, (marker, steering), self.model.full_space);
+            let marking = SwitchMarking::new(marker, wiring.len(), self.model.full_space);
+            let mut ports = Ports::new(index as u32, lanes, wiring, table, (marking, steering));
             self.set_way_back(&mut ports);
             self.switch(ports)
         };

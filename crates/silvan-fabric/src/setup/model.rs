@@ -7,13 +7,14 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::offered::{self, Offered, Sender};
-use super::{Reason, SetupError, small};
+use super::round_trip::RoundTrip;
+use super::small;
 use crate::config::{
     AdaptiveRouting, Arbitration, Architecture, Assignment, Config, FlowControl, Measure, Pinned, RoutePer,
 };
 use crate::congestion::marking::Marking;
-use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::{Notification, Parts};
+use crate::error::{Reason, SetupError};
 use crate::host::Sizes;
 use crate::queueing::isolation::Rule;
 use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};

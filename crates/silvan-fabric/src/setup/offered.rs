@@ -2,8 +2,9 @@
 
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{HostNames, Reason, SetupError, small};
+use super::{HostNames, small};
 use crate::config::Config;
+use crate::error::{Reason, SetupError};
 use crate::topology::Topology;
 use crate::traffic::{Arrivals, Pattern, Traffic};
 

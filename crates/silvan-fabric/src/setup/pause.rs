@@ -2,7 +2,8 @@
 
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{Builder, Reason, SetupError};
+use super::Builder;
+use crate::error::{Reason, SetupError};
 use crate::link::{Division, Thresholds};
 use crate::topology::Link;
 

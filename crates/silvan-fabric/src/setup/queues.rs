@@ -6,8 +6,9 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate};
 
 use super::model::{Model, SwitchModel};
-use super::{Builder, Reason, SetupError, small};
+use super::{Builder, small};
 use crate::config::{Arbitration, Architecture, Assignment};
+use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Paths};
 use crate::link::Division;
 use crate::port::Port;
@@ -16,7 +17,7 @@ use crate::queueing::buffers::{Buffers, Routes, Shape};
 use crate::queueing::isolation::Cams;
 use crate::queueing::{Isolation, Organisation, Queues};
 use crate::switch::{
-    Arbiter, CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch,
+    Arbiter, CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch, is_small,
 };
 use crate::topology::NodeRef;
 
@@ -73,7 +74,11 @@ impl Builder<'_> {
         let is_special = self.model.special.is_some();
         let plain = queues == Queues::PerOutput && shared && !is_special && !control_first;
         if architecture == Architecture::Voq && plain {
-            return Switch::Voq(Box::new(VoqSwitch::new(ports)));
+            return if is_small(&ports) {
+                Switch::Voq(Box::new(VoqSwitch::new(ports)))
+            } else {
+                Switch::LargeVoq(Box::new(VoqSwitch::new(ports)))
+            };
         }
         match (architecture, ports.count() <= 64) {
             (Architecture::Cioq, true) => Switch::Cioq(self.cioq(ports)),

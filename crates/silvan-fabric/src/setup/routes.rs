@@ -5,9 +5,9 @@ use std::fmt;
 
 use rustc_hash::FxHashMap;
 
-use super::{Reason, SetupError};
 use crate::config::Config;
 use crate::congestion::{Notification, Parts};
+use crate::error::{Reason, SetupError};
 use crate::queueing::Isolation;
 use crate::routing::{self, Tables};
 use crate::topology::Topology;

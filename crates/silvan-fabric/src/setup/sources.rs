@@ -6,11 +6,14 @@ use silvan_engine::random::Stream;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 
+use super::Builder;
 use super::model::Model;
 use super::offered::{Offered, Sender};
-use super::{Builder, Group, SetupError};
+use crate::error::SetupError;
 use crate::host::Host;
-use crate::measure::{ClassMeter, FlowName};
+use crate::meters::ClassMeter;
+use crate::observe::FlowName;
+use crate::report::Group;
 use crate::topology::{NodeRef, Topology};
 use crate::traffic::forest::{Generator, GeneratorSpec, Placement, Role};
 use crate::traffic::source::{Chooser, Clock, Source, Varied};

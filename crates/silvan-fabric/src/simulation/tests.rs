@@ -5,6 +5,8 @@ use silvan_engine::{Bytes, Time};
 use super::*;
 use crate::config::{FlowControl, HostConfig, Lanes, Measure, Packet, SwitchConfig};
 use crate::congestion::Congestion;
+use crate::message::CreditReturn;
+use crate::port::Vl;
 use crate::routing::RoutingSpec;
 use crate::topology::TopologySpec;
 use crate::traffic::{Arrivals, Flow};
@@ -63,9 +65,10 @@ fn a_sound_run_ends() {
 fn a_lost_wake_up_ends_a_run_with_an_explanation() {
     let mut simulation = run();
     simulation.advance(10).unwrap();
-    // As if nobody had asked to be woken: all that is left is the end of the interval.
-    while let Some(time) = simulation.network.core.queue.next_time() {
-        simulation.network.core.queue.pop_at(time);
+    // As if no node had asked to be woken: all that is left is the end of the interval.
+    let queue = &mut simulation.network.partitions[0].ctx.queue;
+    while let Some(time) = queue.next_time() {
+        queue.pop_at(time);
     }
     let next = Time::from_us(10);
     let error = to_the_end(simulation).unwrap_err();
@@ -79,7 +82,7 @@ fn a_lost_wake_up_ends_a_run_with_an_explanation() {
 fn lost_traffic_ends_a_run_in_every_build() {
     let mut simulation = run();
     simulation.advance(20).unwrap();
-    simulation.network.core.meters.generated(0, 7);
+    simulation.network.partitions[0].ctx.meters.generated(0, 7);
     let error = to_the_end(simulation).unwrap_err().to_string();
     assert!(error.contains("bytes of `f` were generated, but"), "{error}");
 }
@@ -88,7 +91,23 @@ fn lost_traffic_ends_a_run_in_every_build() {
 fn lost_packets_end_a_run_in_every_build() {
     let mut simulation = run();
     simulation.advance(20).unwrap();
-    simulation.network.core.meters.packets_injected += 1;
-    let error = to_the_end(simulation).unwrap_err().to_string();
-    assert!(error.contains("data packets are inside, but"), "{error}");
+    simulation.network.partitions[0].ctx.meters.packets_injected += 1;
+    let error = to_the_end(simulation).unwrap_err();
+    // At the next sample.
+    let ModelError::Broken { now, what } = &error else { panic!("{error}") };
+    assert_eq!(*now, Time::from_us(20));
+    assert!(what.contains("packets are inside, but"), "{what}");
+}
+
+#[test]
+fn credit_from_nowhere_ends_a_run_in_every_build() {
+    let mut simulation = run();
+    simulation.advance(20).unwrap();
+    let ctx = &mut simulation.network.partitions[0].ctx;
+    ctx.release(CreditReturn { way: (0, Vl::FIRST, 1), space: 1 << 20, leaves_at: ctx.now });
+    let error = to_the_end(simulation).unwrap_err();
+    // At the next sample; in debug builds at the next event.
+    let ModelError::Broken { now, what } = &error else { panic!("{error}") };
+    assert!(*now <= Time::from_us(20), "{now}");
+    assert!(what.contains("returning"), "{what}");
 }

@@ -1,149 +1,20 @@
-//! How a run goes on: from look to look, by one thread or by several.
+//! How a run goes on from sample to sample, in one thread per partition.
 //!
-//! Partitions act on each other only after their lookahead: a thread has one, does all that is to be done in less
-//! time than that together with the others, and exchanges mail with them. Where traffic waits for deliveries, all
-//! deliveries of that time are known before, and threads find out together when the traffic begins.
+//! Partitions act on each other only after their lookahead: each does all that is to be done in less time than that
+//! together with the others, and then exchanges messages with them. Where traffic waits for deliveries, all
+//! deliveries of that time are known before, and threads find out together when the traffic begins. The only partition
+//! of a run has nothing to exchange and goes on by itself.
 
-use std::borrow::BorrowMut;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use silvan_engine::Time;
 
-use silvan_engine::barrier::Barrier;
-use silvan_engine::{Event, Time};
-
-use super::part::{NEVER, Part};
+use super::exchange::{Exchange, Halted, Together};
 use super::{ModelError, Simulation};
-use crate::core::{Core, Mail};
-use crate::host::Host;
-use crate::jobs::{self, Jobs};
-use crate::link::{Class, key};
-use crate::outputs;
-use crate::port::Port;
-use crate::setup::Network;
-use crate::switch::Switch;
-use crate::traffic::trigger::Triggers;
+use crate::partition::Partition;
 
-/// What a partition has for another one.
-#[derive(Default)]
-struct Letters {
-    of_nodes: Mail,
-    of_outputs: outputs::Mail,
-    of_jobs: jobs::Mail,
-}
-
-/// What threads tell each other between two steps.
-struct Board {
-    /// Per partition: the next tick in which something is to be done there or by its mail, and how much has been
-    /// done. Twice, for one step and the next.
-    next: [Vec<AtomicU64>; 2],
-    done: [Vec<AtomicU64>; 2],
-    /// Mail from each partition to each.
-    mail: [Vec<Mutex<Letters>>; 2],
-    /// Per partition, where traffic waits for deliveries: those that are known, twice again.
-    known: [Vec<AtomicU64>; 2],
-    /// How many of them are past, and when those of the step to come are.
-    due: Vec<Mutex<(u64, Vec<Time>)>>,
-    barrier: Barrier,
-}
-
-impl Board {
-    fn new(parts: usize) -> Self {
-        let numbers = || (0..parts).map(|_| AtomicU64::new(0)).collect();
-        let mail = || (0..parts * parts).map(|_| Mutex::new(Letters::default())).collect();
-        Self {
-            next: [numbers(), numbers()],
-            done: [numbers(), numbers()],
-            mail: [mail(), mail()],
-            known: [numbers(), numbers()],
-            due: (0..parts).map(|_| Mutex::default()).collect(),
-            barrier: Barrier::new(parts),
-        }
-    }
-
-    /// Puts what a partition has for others where they find it. Returns the earliest time at which any of it
-    /// matters.
-    fn post<H, S>(&self, turn: usize, me: usize, part: &mut Part<H, S>) -> Time {
-        let Part { core, jobs, .. } = part;
-        let parts = self.next[turn].len();
-        let mut earliest = Time::NEVER;
-        for other in 0..parts {
-            let place = || self.mail[turn][me * parts + other].lock();
-            if let Some(own) = core.mail_mut(other).filter(|own| !own.is_empty())
-                && let Ok(mut place) = place()
-            {
-                earliest = earliest.min(own.earliest);
-                std::mem::swap(&mut place.of_nodes, own);
-            }
-            let own = core.outputs.as_mut().map(|outputs| outputs.mail_mut(other));
-            if let Some(own) = own.filter(|own| !own.is_empty())
-                && let Ok(mut place) = place()
-            {
-                earliest = earliest.min(own.earliest);
-                std::mem::swap(&mut place.of_outputs, own);
-            }
-            let own = jobs.as_mut().map(|jobs| jobs.mail_mut(other));
-            if let Some(own) = own.filter(|own| !own.is_empty())
-                && let Ok(mut place) = place()
-            {
-                std::mem::swap(&mut place.of_jobs, own);
-            }
-        }
-        earliest
-    }
-
-    /// Takes in what others have put there for a partition.
-    fn collect<H: BorrowMut<Host>, S>(&self, turn: usize, me: usize, part: &mut Part<H, S>) {
-        let Part { core, hosts, jobs, .. } = part;
-        let parts = self.next[turn].len();
-        for other in 0..parts {
-            let Ok(mut letters) = self.mail[turn][other * parts + me].lock() else { continue };
-            if !letters.of_nodes.is_empty() {
-                core.collect(&mut letters.of_nodes);
-            }
-            if let Core { outputs: Some(outputs), packets, .. } = core
-                && !letters.of_outputs.is_empty()
-            {
-                outputs.collect(&mut letters.of_outputs, packets);
-            }
-            if let Some(jobs) = jobs {
-                jobs.collect(&mut letters.of_jobs, hosts);
-            }
-        }
-    }
-
-    /// Finds out together with the others which traffic begins before a time, and plans it. False if another
-    /// partition has given up.
-    fn foresee<H, S>(&self, me: usize, part: &mut Part<H, S>, end: Time) -> bool {
-        if let Some(ahead) = &part.core.ahead
-            && let Ok(mut place) = self.due[me].lock()
-        {
-            *place = ahead.before(end);
-        }
-        if self.barrier.wait().is_err() {
-            return false;
-        }
-        let (mut past, mut times) = (0, Vec::new());
-        for place in &self.due {
-            let Ok(place) = place.lock() else { return false };
-            past += place.0;
-            times.extend_from_slice(&place.1);
-        }
-        times.sort_unstable();
-        while let Some((time, trigger)) = part.triggers.foresee(past, &times) {
-            let event = Event { time, key: key(Class::Trigger, 0, Port::FIRST), data: trigger as u32 };
-            part.core.queue.push(event);
-        }
-        if part.triggers.next == u64::MAX {
-            part.core.ahead = None;
-        }
-        true
-    }
-}
-
-/// How far a partition goes.
+/// How far partitions go.
 #[derive(Clone, Copy)]
 struct Goal {
-    /// Somebody looks then.
+    /// The time of the next sample.
     cut: Time,
     /// Enough has been done when this much has.
     events: u64,
@@ -151,152 +22,83 @@ struct Goal {
     lookahead: Time,
 }
 
-/// Runs a partition together with the others until the goal. Returns whether that was the look, rather than
-/// enough, and how much was done.
-fn work<H: BorrowMut<Host>, S: BorrowMut<Switch>>(
-    mut part: Part<H, S>,
+/// How far partitions came.
+#[derive(Clone, Copy)]
+struct Reached {
+    /// Whether that is the sample, rather than enough.
+    sample: bool,
+    /// How much was done.
+    events: u64,
+}
+
+/// Runs the only partition until the goal.
+fn run_alone(partition: &mut Partition, goal: Goal) -> Reached {
+    let last = partition.tick_of(goal.cut);
+    let mut events = partition.run(last, goal.events);
+    let sample = partition.next_tick() >= last;
+    if sample {
+        events += partition.run_to_sample(goal.cut);
+    }
+    Reached { sample, events }
+}
+
+/// Runs a partition together with the others until the goal.
+fn run_together(
+    partition: &mut Partition,
     me: usize,
-    board: &Board,
+    exchange: &Exchange,
     goal: Goal,
-) -> (bool, u64) {
-    let _guard = board.barrier.guard();
-    let (last, step) = (part.tick_of(goal.cut), part.ticks_in(goal.lookahead));
-    let (mut done, mut turn) = (0, 0);
+) -> Result<Reached, Halted> {
+    let _guard = exchange.barrier.guard();
+    let (last, step) = (partition.tick_of(goal.cut), partition.ticks_in(goal.lookahead));
+    let (mut events, mut turn) = (0, 0);
     // What comes first, as if a step had just ended.
-    let mut earliest = part.next_tick();
+    let mut next = partition.next_tick();
     loop {
-        board.next[turn][me].store(earliest, Ordering::Relaxed);
-        board.done[turn][me].store(done, Ordering::Relaxed);
-        let known = part.core.ahead.as_ref().map_or(0, |ahead| ahead.known());
-        board.known[turn][me].store(known, Ordering::Relaxed);
-        if board.barrier.wait().is_err() {
-            return (false, done);
+        let known = partition.ctx.ahead.as_ref().map_or(0, |ahead| ahead.known());
+        let together = exchange.tell(turn, me, Together { next, done: events, known })?;
+        exchange.collect(turn, me, partition)?;
+        partition.ctx.exchanged = partition.ctx.now;
+        let is_last = together.next >= last;
+        if !is_last && together.done >= goal.events {
+            return Ok(Reached { sample: false, events });
         }
-        let sum =
-            |numbers: &[AtomicU64]| numbers.iter().map(|number| number.load(Ordering::Relaxed)).sum::<u64>();
-        let next =
-            board.next[turn].iter().map(|number| number.load(Ordering::Relaxed)).min().unwrap_or(NEVER);
-        board.collect(turn, me, &mut part);
-        part.core.exchanged = part.core.now;
-        let is_last = next >= last;
-        if !is_last && sum(&board.done[turn]) >= goal.events {
-            return (false, done);
-        }
-        let end = if is_last { last + 1 } else { next.saturating_add(step).min(last) };
-        let is_near = sum(&board.known[turn]) >= part.triggers.next;
-        if is_near && !board.foresee(me, &mut part, Time(end)) {
-            return (false, done);
+        let end = if is_last { last + 1 } else { together.next.saturating_add(step).min(last) };
+        if together.known >= partition.triggers.next {
+            exchange.plan_triggers(me, partition, Time(end))?;
         }
         turn = 1 - turn;
         if is_last {
-            // The last tick is cut, so it is a step of its own; all are there at its end. Its mail is delivered
-            // at once: somebody looks.
-            done += part.run_to_look(goal.cut);
-            part.pass(end);
-            board.post(turn, me, &mut part);
-            let is_there = board.barrier.wait().is_ok();
-            board.collect(turn, me, &mut part);
-            return (is_there, done);
+            // The last tick is cut, so it is a step of its own; all are there at its end. Its messages are delivered
+            // at once, for the sample.
+            events += partition.run_to_sample(goal.cut);
+            partition.pass(end);
+            exchange.post(turn, me, partition)?;
+            exchange.wait()?;
+            exchange.collect(turn, me, partition)?;
+            return Ok(Reached { sample: true, events });
         }
-        done += part.run(end, u64::MAX);
-        part.pass(end);
-        if let Some(outputs) = &mut part.core.outputs {
-            // All that was to be done before has been, so mail may come for any bin from here on.
-            outputs.begin(end);
-        }
-        let by_mail = board.post(turn, me, &mut part);
-        earliest = part.next_tick().min(part.tick_of(by_mail));
+        events += partition.run(end, u64::MAX);
+        partition.pass(end);
+        // All that was to be done before has been, so messages may come for any tick from here on.
+        partition.begin_exchange(end);
+        let by_messages = exchange.post(turn, me, partition)?;
+        next = partition.next_tick().min(partition.tick_of(by_messages));
     }
 }
 
-impl Simulation {
-    /// Goes as far as the next look, or until enough has been done.
-    pub(super) fn run_partitions(&mut self, target: u64) -> Result<(), ModelError> {
-        let duration = self.config.duration;
-        let cut = self.next_sample.map_or(duration, |time| time.min(duration));
-        let Network { core, hosts, switches, jobs, triggers, lookahead, .. } = &mut self.network;
-        let is_there = if core.parts.is_empty() {
-            let [triggers] = triggers.as_mut_slice() else { return Ok(()) };
-            let jobs = jobs.first_mut();
-            let looks_ahead = self.is_large && core.is_whole;
-            let mut part = Part { core, hosts, switches, jobs, triggers, looks_ahead };
-            let last = part.tick_of(cut);
-            self.events += part.run(last, target.saturating_sub(self.events));
-            let is_there = part.next_tick() >= last;
-            if is_there {
-                self.events += part.run_to_look(cut);
-            }
-            is_there
-        } else {
-            let events = target.saturating_sub(self.events);
-            let lookahead = lookahead.unwrap_or(Time::ZERO);
-            let goal = Goal { cut, events, lookahead };
-            let acting = (jobs.as_mut_slice(), triggers.as_mut_slice());
-            let (is_there, done) = run_threads(core, (hosts, switches), acting, goal, self.is_large);
-            self.events += done;
-            core.now = core.parts.iter().map(|part| part.now).max().unwrap_or(core.now);
-            is_there
-        };
-        if is_there { self.look(cut) } else { Ok(()) }
-    }
-
-    /// Somebody looks at a time: the end of an interval, or of the run.
-    fn look(&mut self, time: Time) -> Result<(), ModelError> {
-        let core = &mut self.network.core;
-        core.now = time;
-        core.parts.iter_mut().for_each(|part| part.now = time);
-        #[cfg(debug_assertions)]
-        if let Some((now, what)) = core.broken.take() {
-            return Err(ModelError::Broken { now, what });
-        }
-        if self.next_sample == Some(time) {
-            self.events += 1;
-            self.sample()?;
-        }
-        if time == self.config.duration {
-            self.is_cut = !self.network.core.is_idle();
-            return self.end();
-        }
-        Ok(())
-    }
-}
-
-/// Runs all partitions, each in a thread of its own. Returns whether they have come to the look, and how much
-/// was done.
-fn run_threads(
-    core: &mut Core,
-    (hosts, switches): (&mut [Host], &mut [Switch]),
-    (jobs, triggers): (&mut [Jobs], &mut [Triggers]),
-    goal: Goal,
-    is_large: bool,
-) -> (bool, u64) {
-    let count = core.parts.len();
-    // In the order of their places.
-    let mut hosts_of: Vec<Vec<&mut Host>> = (0..count).map(|_| Vec::new()).collect();
-    for host in hosts {
-        hosts_of[usize::from(host.part)].push(host);
-    }
-    let mut switches_of: Vec<Vec<&mut Switch>> = (0..count).map(|_| Vec::new()).collect();
-    for switch in switches {
-        switches_of[usize::from(switch.ports().part)].push(switch);
-    }
-    let board = Board::new(count);
-    let results: Vec<(bool, u64)> = std::thread::scope(|scope| {
-        // Where the system allows no more threads, those that are there must not wait for ever.
-        let _guard = board.barrier.guard();
-        let nodes = hosts_of.iter_mut().zip(&mut switches_of);
-        let jobs = jobs.iter_mut().map(Some).chain(std::iter::repeat_with(|| None));
-        let threads: Vec<_> = core
-            .parts
+/// Runs all partitions, each in a thread of its own.
+fn run_threads(partitions: &mut [Partition], goal: Goal) -> Result<Reached, Halted> {
+    let exchange = Exchange::new(partitions.len());
+    let results: Vec<Result<Reached, Halted>> = std::thread::scope(|scope| {
+        // Where the system allows no more threads, those that are there must not wait for the others.
+        let _guard = exchange.barrier.guard();
+        let threads: Vec<_> = partitions
             .iter_mut()
-            .zip(nodes)
-            .zip(jobs.zip(triggers))
             .enumerate()
-            .map(|(me, ((core, (hosts, switches)), (jobs, triggers)))| {
-                let board = &board;
-                let looks_ahead = is_large && core.outputs.is_none();
-                let part = Part { core, hosts, switches, jobs, triggers, looks_ahead };
-                scope.spawn(move || work(part, me, board, goal))
+            .map(|(me, partition)| {
+                let exchange = &exchange;
+                scope.spawn(move || run_together(partition, me, exchange, goal))
             })
             .collect();
         threads
@@ -304,6 +106,33 @@ fn run_threads(
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
-    let done = results.iter().map(|result| result.1).sum();
-    (results.iter().all(|result| result.0), done)
+    let mut all = Reached { sample: true, events: 0 };
+    for result in results {
+        let one = result?;
+        all = Reached { sample: all.sample && one.sample, events: all.events + one.events };
+    }
+    Ok(all)
+}
+
+impl Simulation {
+    /// Goes as far as the next sample, or until enough has been done.
+    pub(super) fn run_partitions(&mut self, target: u64) -> Result<(), ModelError> {
+        let duration = self.config.duration;
+        let cut = self.next_sample.map_or(duration, |time| time.min(duration));
+        let events = target.saturating_sub(self.events);
+        let goal = Goal { cut, events, lookahead: self.network.lookahead.unwrap_or(Time::ZERO) };
+        let partitions = self.network.partitions.as_mut_slice();
+        let reached = match partitions {
+            [only] => Ok(run_alone(only, goal)),
+            several => run_threads(several, goal),
+        };
+        let now = self.network.partitions.iter().map(|partition| partition.ctx.now).max();
+        self.now = now.unwrap_or(self.now);
+        let reached = reached.map_err(|Halted| ModelError::Broken {
+            now: self.now,
+            what: "the thread of a partition ended before the others; its messages are lost".into(),
+        })?;
+        self.events += reached.events;
+        if reached.sample { self.reach(cut) } else { Ok(()) }
+    }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::{Ports, Steering, Switch};
-use crate::core::Core;
+use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::{Port, Vl};
 use crate::routing::adaptive::mixed;
@@ -72,11 +72,11 @@ impl Ports {
 impl Switch {
     /// Decides by which port a packet that has come in leaves, where each packet chooses.
     #[inline(never)]
-    pub(super) fn choose_port(&mut self, core: &mut Core, id: PacketId) {
+    pub(super) fn choose_port(&mut self, ctx: &mut Context, id: PacketId) {
         let mut best =
             self.ports_mut().chooser_mut().map(|of| std::mem::take(&mut of.best)).unwrap_or_default();
         let Some(chooser) = self.ports().chooser() else { return };
-        let packet = &core.packets[id];
+        let packet = &ctx.packets[id];
         let (vl, dst) = (packet.vl, packet.dst);
         let mut output = self.ports().route(dst);
         let mut chosen = 0;
@@ -86,7 +86,7 @@ impl Switch {
             let mut least = u64::MAX;
             best.clear();
             for port in ports.iter().map(|&number| Port::of_number(number)) {
-                let grade = self.load(core, port, vl) / u64::from(chooser.grade);
+                let grade = self.load(ctx, port, vl) / u64::from(chooser.grade);
                 if grade < least {
                     least = grade;
                     best.clear();
@@ -99,7 +99,7 @@ impl Switch {
             output = best.get(number as usize).copied().unwrap_or(output);
             chosen = 1;
         }
-        core.packets[id].out = output;
+        ctx.packets[id].out = output;
         if let Some(chooser) = self.ports_mut().chooser_mut() {
             chooser.best = best;
             chooser.count = chooser.count.wrapping_add(chosen);
@@ -107,8 +107,8 @@ impl Switch {
     }
 
     /// Bytes that wait for an output, and that are in use at the far end of its link on a lane.
-    pub(super) fn load(&self, core: &Core, output: Port, vl: Vl) -> u64 {
-        let in_use = core.outstanding(self.ports().out(output), vl);
-        u64::from(self.queued_bytes(core, output)) + u64::from(in_use)
+    pub(super) fn load(&self, ctx: &Context, output: Port, vl: Vl) -> u64 {
+        let in_use = ctx.links.outstanding(self.ports().out(output), vl, ctx.now);
+        u64::from(self.queued_bytes(output)) + u64::from(in_use)
     }
 }

@@ -16,10 +16,11 @@
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
-use super::Ports;
 use super::rounds::Rounds;
-use crate::congestion::marking::{Arrival, Fill};
-use crate::core::Core;
+use super::{Outgoing, Ports};
+use crate::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
+use crate::context::Context;
+use crate::message::CreditReturn;
 use crate::packet::{Fifo, Kind, PacketId};
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
@@ -122,26 +123,26 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// A packet's lag turns into the time at which its tail is in, which moving it must wait for.
-    pub fn note_tail(&mut self, core: &mut Core, id: PacketId) {
-        core.packets[id].tail_lag += core.now;
+    pub fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
+        ctx.packets[id].tail_lag += ctx.now;
     }
 
-    pub fn enqueue(&mut self, core: &mut Core, input: Port, id: PacketId) {
-        let packet = &core.packets[id];
+    pub fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
         let (vl, space, dst) = (packet.vl, packet.space, packet.dst);
         let output = self.ports.route_of(packet);
         self.used[self.ports.lane(input, vl).index()] += space;
-        let stored = self.buffers.store(&mut core.packets, core.now, (input, output), id);
-        if self.ports.marker.watches_buffers() {
-            self.arrived(core, (input, vl), id);
+        let stored = self.buffers.store(&mut ctx.packets, ctx.now, (input, output), id);
+        if self.ports.marking.marker.watches_input_buffers() {
+            self.arrived(ctx, (input, vl), id);
         }
         let sum = self.waiting_bytes(output, vl);
-        self.ports.arrived(core, (output, vl), sum, id);
-        self.fill_changed(core, (output, vl), Some((input, dst)));
+        self.ports.arrives(ctx, output, id, sum);
+        self.fill_changed(ctx, (output, vl), Some((input, dst)));
         if stored == Stored::First {
-            self.ask(core, output, input);
+            self.ask(ctx, output, input);
         }
-        self.ask_all(core);
+        self.ask_all(ctx);
     }
 
     /// Bytes of an input's memory in use now.
@@ -161,20 +162,20 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// Marks by the fill of an input buffer that a packet came into.
-    fn arrived(&mut self, core: &mut Core, (input, vl): (Port, Vl), id: PacketId) {
-        let used = self.used_of_input(input, vl, core.now);
-        match self.ports.marker.came_into_buffer(used) {
-            Arrival::Nothing => {}
-            Arrival::Marked => self.mark(core, id, 0),
-            Arrival::Full => {
+    fn arrived(&mut self, ctx: &mut Context, (input, vl): (Port, Vl), id: PacketId) {
+        let used_bytes = self.used_of_input(input, vl, ctx.now);
+        match self.ports.marking.marker.enters_buffer(&InputBuffer { used_bytes }) {
+            InputVerdict::Forward => {}
+            InputVerdict::Mark => self.mark(ctx, id),
+            InputVerdict::MarkContenders => {
                 let mut congested = vec![false; self.outputs.len()];
-                for id in self.buffers.waiting(&core.packets, input, vl) {
-                    congested[self.ports.route_of(&core.packets[id]).index()] = true;
+                for id in self.buffers.waiting(&ctx.packets, input, vl) {
+                    congested[self.ports.route_of(&ctx.packets[id]).index()] = true;
                 }
                 for input in Port::all(self.inputs.len()) {
-                    for id in self.buffers.waiting(&core.packets, input, vl) {
-                        if congested[self.ports.route_of(&core.packets[id]).index()] {
-                            self.mark(core, id, 0);
+                    for id in self.buffers.waiting(&ctx.packets, input, vl) {
+                        if congested[self.ports.route_of(&ctx.packets[id]).index()] {
+                            self.mark(ctx, id);
                         }
                     }
                 }
@@ -183,10 +184,10 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// Marks a data packet.
-    fn mark(&mut self, core: &mut Core, id: PacketId, severity: u8) {
-        let packet = &core.packets[id];
+    fn mark(&mut self, ctx: &mut Context, id: PacketId) {
+        let packet = &ctx.packets[id];
         if packet.kind == Kind::Data {
-            self.ports.mark(core, self.ports.route_of(packet), id, severity);
+            self.ports.mark(ctx, self.ports.route_of(packet), id, 0);
         }
     }
 
@@ -200,67 +201,75 @@ impl<S: PortSet> CioqSwitch<S> {
     /// Tells the marking rule that what waits for an output has changed, in a queue of an input (and there
     /// with this destination) or in the output's buffer.
     #[inline]
-    fn fill_changed(&mut self, core: &mut Core, (output, vl): (Port, Vl), queue: Option<(Port, u32)>) {
+    fn fill_changed(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), queue: Option<(Port, u32)>) {
         let sum = self.waiting_bytes(output, vl);
-        if self.ports.is_concerned(self.ports.lane(output, vl), sum) {
-            self.tell_fill(core, (output, vl), queue, sum);
+        if self.ports.watches_queue(self.ports.lane(output, vl), sum) {
+            self.tell_fill(ctx, (output, vl), queue, sum);
         }
     }
 
     /// See [`Self::fill_changed`].
     #[inline(never)]
-    fn tell_fill(&mut self, core: &mut Core, (output, vl): (Port, Vl), queue: Option<(Port, u32)>, sum: u32) {
-        let bytes = |(input, dst)| (input, self.buffers.telling_bytes(input, output, vl, dst));
-        let queue = queue.map(bytes);
+    fn tell_fill(
+        &mut self,
+        ctx: &mut Context,
+        (output, vl): (Port, Vl),
+        queue: Option<(Port, u32)>,
+        sum: u32,
+    ) {
+        let fill =
+            |(input, dst)| QueueFill { input, bytes: self.buffers.telling_bytes(input, output, vl, dst) };
+        let queue = queue.map(fill);
         let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
-        self.ports.fill_changed(core, output, vl, &Fill { queue, sum, inputs });
+        let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs };
+        self.ports.queue_changed(ctx, output, vl, &change);
     }
 
     /// Has the outputs asked that someone new waits for.
     #[inline]
-    fn ask_all(&mut self, core: &mut Core) {
+    fn ask_all(&mut self, ctx: &mut Context) {
         while let Some((lane, input)) = self.buffers.changes.asked.pop() {
-            self.ask(core, lane.port(self.ports.lanes), input);
+            self.ask(ctx, lane.port(self.ports.lanes), input);
         }
     }
 
     /// Has an output asked that an input waits for.
     #[inline]
-    fn ask(&mut self, core: &mut Core, output: Port, input: Port) {
+    fn ask(&mut self, ctx: &mut Context, output: Port, input: Port) {
         let state = &mut self.outputs[output.index()];
         let free_at = self.inputs[input.index()].read_free.max(state.write_free);
-        if free_at > core.now {
-            core.wake(self.ports.out(output), free_at);
+        if free_at > ctx.now {
+            ctx.wake(self.ports.out(output), free_at);
         } else if !std::mem::replace(&mut state.dirty, true) {
-            core.dirty_outputs.push((self.ports.place, output));
+            ctx.dirty_outputs.push((self.ports.place, output));
         }
     }
 
     /// A port of the output, or of an input that asks for it, is free; or there are credits.
-    pub fn wake(&mut self, core: &mut Core, output: Port) {
+    pub fn wake(&mut self, ctx: &mut Context, output: Port) {
         if !self.outputs[output.index()].dirty {
-            self.settle(core, output);
+            self.settle(ctx, output);
         }
     }
 
     /// Lets an output send and take in what it can, and sees to it that it is asked again.
-    pub fn settle(&mut self, core: &mut Core, output: Port) {
+    pub fn settle(&mut self, ctx: &mut Context, output: Port) {
         self.outputs[output.index()].dirty = false;
-        self.expire(output, core.now);
+        self.expire(output, ctx.now);
         if self.outputs[output.index()].held > 0 {
-            self.send(core, output);
+            self.send(ctx, output);
         }
-        if self.take_in(core, output) {
-            self.send(core, output);
+        if self.take_in(ctx, output) {
+            self.send(ctx, output);
         }
-        self.ask_all(core);
-        self.plan(core, output);
+        self.ask_all(ctx);
+        self.plan(ctx, output);
     }
 
     /// Puts the packet whose turn it is on the link, if that is free and there is credit.
-    fn send(&mut self, core: &mut Core, output: Port) {
+    fn send(&mut self, ctx: &mut Context, output: Port) {
         let channel = self.ports.out(output);
-        if core.free_at(channel) > core.now {
+        if ctx.free_at(channel) > ctx.now {
             return;
         }
         let lanes = self.ports.lanes;
@@ -268,70 +277,54 @@ impl<S: PortSet> CioqSwitch<S> {
         for vl in first.in_turn(lanes) {
             let lane = self.ports.lane(output, vl);
             let Some(id) = self.lanes[lane.index()].queue.head() else { continue };
-            let packet = &core.packets[id];
+            let packet = &ctx.packets[id];
             let (dst, space) = (packet.dst, packet.space);
-            if core.has_credit_or_wait((channel, vl, dst), space) {
-                self.send_head(core, (output, vl), id);
+            if ctx.has_credit_or_wait((channel, vl, dst), space) {
+                self.send_head(ctx, (output, vl), id);
                 return;
             }
         }
     }
 
     /// Puts the packet at the head of an output's lane on the link.
-    fn send_head(&mut self, core: &mut Core, (output, vl): (Port, Vl), id: PacketId) {
+    fn send_head(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), id: PacketId) {
         let lanes = self.ports.lanes;
-        let (at, packet) = (self.ports.lane(output, vl), &core.packets[id]);
+        let (at, packet) = (self.ports.lane(output, vl), &ctx.packets[id]);
         let (space, size) = (packet.space, packet.size);
         let lane = &mut self.lanes[at.index()];
-        lane.queue.pop(&mut core.packets);
+        lane.queue.pop(&mut ctx.packets);
         lane.bytes -= size;
         let state = &mut self.outputs[output.index()];
         state.held -= 1;
         state.link_turn = vl.after(lanes);
-        self.depart(core, output, vl, id);
-        let end = core.send(self.ports.out(output), id);
+        self.depart(ctx, output, vl, id);
+        let end = ctx.send(self.ports.out(output), id);
         // The one before has left by then.
         self.expire(output, end);
         self.outputs[output.index()].leaving = Leaving { end, lane: at, space };
     }
 
     /// Marks a packet that leaves an output buffer.
-    fn depart(&mut self, core: &mut Core, output: Port, vl: Vl, id: PacketId) {
-        let lane = self.ports.lane(output, vl);
-        let packet = &core.packets[id];
-        let (size, is_marked) = (packet.size, packet.fecn);
-        // The rule hears of the fill that the packet leaves behind (Paper I, 3.2.1).
-        self.fill_changed(core, (output, vl), None);
-        if self.ports.marker.marks(lane, size) {
-            let severity = self.ports.severity(lane);
-            self.mark(core, id, severity);
-        }
-        if !self.ports.marker.watches_buffers() || core.packets[id].kind != Kind::Data {
-            return;
-        }
-        self.expire(output, core.now);
-        let used = self.lanes[lane.index()].used;
-        let (marks, validates) = self.ports.marker.leaves_buffer(used, is_marked);
-        if marks {
-            self.mark(core, id, 0);
-        }
-        if validates && !core.packets[id].validated {
-            core.packets[id].validated = true;
-            core.meters.validations += 1;
-        }
+    fn depart(&mut self, ctx: &mut Context, output: Port, vl: Vl, id: PacketId) {
+        // The rule gets the fill that the packet leaves behind (Paper I, 3.2.1).
+        self.fill_changed(ctx, (output, vl), None);
+        self.expire(output, ctx.now);
+        let buffer_bytes = self.lanes[self.ports.lane(output, vl).index()].used;
+        let queue_bytes = self.waiting_bytes(output, vl);
+        self.ports.departs(ctx, id, Outgoing { output, queue_bytes, buffer_bytes });
     }
 
     /// Lets a packet begin to move from an input to an output buffer. Returns whether one did.
-    fn take_in(&mut self, core: &mut Core, output: Port) -> bool {
-        if self.outputs[output.index()].write_free > core.now {
+    fn take_in(&mut self, ctx: &mut Context, output: Port) -> bool {
+        if self.outputs[output.index()].write_free > ctx.now {
             return false;
         }
         let lanes = self.ports.lanes;
         let first = self.outputs[output.index()].write_turn;
         for vl in first.in_turn(lanes) {
-            if let Some((input, queue)) = self.choose(core, output, vl) {
+            if let Some((input, queue)) = self.choose(ctx, output, vl) {
                 self.outputs[output.index()].write_turn = vl.after(lanes);
-                self.move_packet(core, (input, output, vl), queue);
+                self.move_packet(ctx, (input, output, vl), queue);
                 return true;
             }
         }
@@ -339,7 +332,7 @@ impl<S: PortSet> CioqSwitch<S> {
     }
 
     /// The input whose turn it is among those that may be read, if its packet has room.
-    fn choose(&mut self, core: &mut Core, output: Port, vl: Vl) -> Option<(Port, QueueId)> {
+    fn choose(&mut self, ctx: &mut Context, output: Port, vl: Vl) -> Option<(Port, QueueId)> {
         let lane = self.ports.lane(output, vl);
         let asking = self.buffers.requests(lane);
         if asking.is_empty() {
@@ -348,26 +341,26 @@ impl<S: PortSet> CioqSwitch<S> {
         let free_at = |input: Port| self.inputs[input.index()].read_free;
         let mut busy = S::default();
         for input in asking.iter() {
-            if free_at(input) > core.now {
+            if free_at(input) > ctx.now {
                 busy.insert(input);
             }
         }
         let asking = (asking, S::default());
-        let choice = self.rounds.choice_of_free(lane, asking, busy, core.now, free_at);
+        let choice = self.rounds.choice_of_free(lane, asking, busy, ctx.now, free_at);
         let input = choice.next(self.lanes[lane.index()].turn)?;
-        let queue = self.buffers.front(lane, input, core.now)?;
-        let space = core.packets[self.buffers.head(queue)?].space;
-        self.expire(output, core.now);
+        let queue = self.buffers.front(lane, input, ctx.now)?;
+        let space = ctx.packets[self.buffers.head(queue)?].space;
+        self.expire(output, ctx.now);
         let used = self.lanes[lane.index()].used;
         (used + space <= self.output_lane).then_some((input, queue))
     }
 
-    fn move_packet(&mut self, core: &mut Core, (input, output, vl): (Port, Port, Vl), queue: QueueId) {
+    fn move_packet(&mut self, ctx: &mut Context, (input, output, vl): (Port, Port, Vl), queue: QueueId) {
         let Some(id) = self.buffers.head(queue) else { return };
-        let packet = &core.packets[id];
+        let packet = &ctx.packets[id];
         let (dst, size, space, tail) = (packet.dst, packet.size, packet.space, packet.tail_lag);
-        self.buffers.take(&mut core.packets, core.now, queue, output);
-        let end = (core.now + self.crossbar.time(size)).max(tail);
+        self.buffers.take(&mut ctx.packets, ctx.now, queue, output);
+        let end = (ctx.now + self.crossbar.time(size)).max(tail);
         let from = &mut self.inputs[input.index()];
         from.read_free = end;
         // The one before has left by then.
@@ -375,25 +368,26 @@ impl<S: PortSet> CioqSwitch<S> {
             self.used[lane.index()] -= space;
         }
         from.leaving = Leaving { end, lane: self.ports.lane(input, vl), space };
-        core.release((self.ports.feeder(input), vl, dst), space, end);
+        let way = (self.ports.feeder(input), vl, dst);
+        ctx.release(CreditReturn { way, space, leaves_at: end });
         let state = &mut self.outputs[output.index()];
         state.write_free = end;
         state.held += 1;
         let at = self.ports.lane(output, vl);
         let to = &mut self.lanes[at.index()];
         to.turn = input.after(self.inputs.len());
-        to.queue.push(id, &mut core.packets);
+        to.queue.push(id, &mut ctx.packets);
         to.used += space;
         to.bytes += size;
-        self.rounds.served(at, input, (core.now, end));
-        self.fill_changed(core, (output, vl), Some((input, dst)));
+        self.rounds.served(at, input, (ctx.now, end));
+        self.fill_changed(ctx, (output, vl), Some((input, dst)));
     }
 
     /// When an output is to be asked again: when its link is free, if anything waits for that or for
     /// room, and when its write port or the read port of one that asks is. Credits announce
     /// themselves.
-    fn plan(&mut self, core: &mut Core, output: Port) {
-        let (channel, now) = (self.ports.out(output), core.now);
+    fn plan(&mut self, ctx: &mut Context, output: Port) {
+        let (channel, now) = (self.ports.out(output), ctx.now);
         let state = &self.outputs[output.index()];
         let requests = output.with_lanes(self.ports.lanes).map(|lane| self.buffers.requests(lane));
         let asking = requests.fold(S::default(), S::or);
@@ -405,14 +399,14 @@ impl<S: PortSet> CioqSwitch<S> {
             }
         };
         if asked || state.held > 0 {
-            consider(core.free_at(channel));
+            consider(ctx.free_at(channel));
         }
         if asked {
             consider(state.write_free);
             asking.iter().for_each(|input| consider(self.inputs[input.index()].read_free));
         }
         if at < Time::NEVER {
-            core.wake(channel, at);
+            ctx.wake(channel, at);
         }
     }
 
@@ -426,12 +420,12 @@ impl<S: PortSet> CioqSwitch<S> {
 
     /// See [`super::Switch::buffered`].
     #[cfg(debug_assertions)]
-    pub fn buffered(&self, core: &Core, input: Port, vl: Vl) -> u32 {
-        self.buffers.space(&core.packets, input, vl)
+    pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
+        self.buffers.space(&ctx.packets, input, vl)
     }
 
     /// See [`super::Switch::heads`].
-    pub fn heads(&self, core: &Core, input: Port, vl: Vl) -> Vec<Port> {
-        self.buffers.heads(&core.packets, input, vl)
+    pub fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<Port> {
+        self.buffers.heads(&ctx.packets, input, vl)
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Ports, Steering, Switch};
-use crate::core::Core;
+use crate::context::Context;
 use crate::packet::{Kind, PacketId};
 use crate::port::{Port, Vl};
 use crate::routing::adaptive::mixed;
@@ -43,11 +43,11 @@ impl Ports {
 impl Switch {
     /// Decides whether a packet that has come from its source makes a detour.
     #[inline(never)]
-    pub(super) fn choose_detour(&mut self, core: &mut Core, id: PacketId) {
+    pub(super) fn choose_detour(&mut self, ctx: &mut Context, id: PacketId) {
         let ports = self.ports();
         let Some(Steering::Detours(maps, of)) = ports.steering.as_deref() else { return };
         let Some(detours) = &maps.detours else { return };
-        let packet = &core.packets[id];
+        let packet = &ctx.packets[id];
         let (switch, pair) = (ports.node as usize, (packet.src as usize, packet.dst as usize));
         if !detours.is_home(switch, pair.0) {
             return;
@@ -59,12 +59,12 @@ impl Switch {
             let next = |at: usize, port: u16| of.neighbours[at][Port::of_number(port).index()] as usize;
             let cost = |between: Option<usize>| {
                 let (port, lane) = detours.step_over(switch, table, pair, between);
-                self.load(core, Port::of_number(port), Vl(lane)) * detours.links(pair, between, next)
+                self.load(ctx, Port::of_number(port), Vl(lane)) * detours.links(pair, between, next)
             };
             cost(None) <= cost(Some(group)) + of.bias
         };
         let detour = drawn.filter(|&group| !is_longer(group)).map(|group| group as u16);
-        core.packets.set_detour(id, detour);
+        ctx.packets.set_detour(id, detour);
         let count = u32::from(drawn.is_some());
         if let Some(Steering::Detours(_, of)) = self.ports_mut().steering.as_deref_mut() {
             of.count = of.count.wrapping_add(count);

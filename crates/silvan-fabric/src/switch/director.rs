@@ -6,7 +6,7 @@
 use silvan_engine::Rate;
 
 use super::{Ports, Steering};
-use crate::core::Core;
+use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::Port;
 use crate::routing::Tables;
@@ -69,11 +69,11 @@ pub(crate) fn weight_ps(bytes: u64, rate: Rate) -> u64 {
 
 impl Ports {
     /// Decides where a packet that comes in leaves, where flows have routes of their own.
-    pub(super) fn direct_flow(&mut self, core: &mut Core, input: Port, id: PacketId) {
-        let table = self.route(core.packets[id].dst);
+    pub(super) fn direct_flow(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        let table = self.route(ctx.packets[id].dst);
         let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else { return };
-        let packet = &mut core.packets[id];
-        let announced = packet.kind.announces().then(|| core.announcements.get_mut(packet.payload));
+        let packet = &mut ctx.packets[id];
+        let announced = packet.kind.announces().then(|| ctx.announcements.get_mut(packet.payload));
         let bytes = announced.as_ref().map_or(0, |announced| announced.bytes);
         let output = director.direct(input, packet, bytes).unwrap_or(table);
         packet.out = output;

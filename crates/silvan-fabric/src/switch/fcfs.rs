@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 
 use silvan_engine::cache::prefetch_lines;
 
-use super::Ports;
-use crate::congestion::marking::Fill;
-use crate::core::Core;
+use super::{Outgoing, Ports};
+use crate::facts::{QueueChange, QueueFill};
+use crate::context::Context;
 use crate::packet::PacketId;
 use crate::port::{Port, Vl};
 use crate::port_set::Ports256;
@@ -51,26 +51,26 @@ impl FcfsSwitch {
         Self { lanes, outputs: vec![Output::default(); count].into(), ports, control_first }
     }
 
-    /// See [`super::Switch::foresee`].
+    /// See [`super::Switch::prefetch`].
     #[inline]
-    pub fn foresee(&self) {
+    pub fn prefetch(&self) {
         prefetch_lines::<_, 3>(std::slice::from_ref(self), 0);
     }
 
-    /// See [`super::Switch::foresee_wake`].
+    /// See [`super::Switch::prefetch_wake`].
     #[inline]
-    pub fn foresee_wake(&self, core: &Core, output: Port) {
-        core.links.foresee_lane(self.ports.out(output), Vl::FIRST);
+    pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
+        ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
         let lane = &self.lanes[self.ports.lane(output, Vl::FIRST).index()];
         let queue = if lane.control.is_empty() { &lane.data } else { &lane.control };
         if let Some(&(id, input)) = queue.front() {
-            core.packets.foresee(id);
-            core.links.foresee_lane(self.ports.feeder(input), Vl::FIRST);
+            ctx.packets.prefetch(id);
+            ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
         }
     }
 
-    pub fn enqueue(&mut self, core: &mut Core, input: Port, id: PacketId) {
-        let packet = &core.packets[id];
+    pub fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
         let (vl, size) = (packet.vl, packet.size);
         let output = self.ports.route_of(packet);
         let first = self.control_first && !packet.kind.follows_data();
@@ -80,43 +80,44 @@ impl FcfsSwitch {
         lane.bytes += size;
         let sum = lane.bytes;
         self.outputs[output.index()].bytes += size;
-        self.ports.arrived(core, (output, vl), sum, id);
-        self.fill_changed(core, output, vl, input);
+        self.ports.arrives(ctx, output, id, sum);
+        self.fill_changed(ctx, output, vl, input);
         let channel = self.ports.out(output);
-        let free_at = core.free_at(channel);
-        if free_at > core.now {
-            core.wake(channel, free_at);
+        let free_at = ctx.free_at(channel);
+        if free_at > ctx.now {
+            ctx.wake(channel, free_at);
         } else if !std::mem::replace(&mut self.outputs[output.index()].dirty, true) {
-            core.dirty_outputs.push((self.ports.place, output));
+            ctx.dirty_outputs.push((self.ports.place, output));
         }
     }
 
     #[inline]
-    fn fill_changed(&mut self, core: &mut Core, output: Port, vl: Vl, input: Port) {
+    fn fill_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, input: Port) {
         let lane = self.ports.lane(output, vl);
         let sum = self.lanes[lane.index()].bytes;
-        if self.ports.is_concerned(lane, sum) {
-            let fill = Fill { queue: Some((input, sum)), sum, inputs: Ports256::EMPTY };
-            self.ports.fill_changed(core, output, vl, &fill);
+        if self.ports.watches_queue(lane, sum) {
+            let queue = Some(QueueFill { input, bytes: sum });
+            let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs: Ports256::EMPTY };
+            self.ports.queue_changed(ctx, output, vl, &change);
         }
     }
 
     /// An output is free, or has credits.
-    pub fn wake(&mut self, core: &mut Core, output: Port) {
+    pub fn wake(&mut self, ctx: &mut Context, output: Port) {
         if !self.outputs[output.index()].dirty {
-            self.settle(core, output);
+            self.settle(ctx, output);
         }
     }
 
     /// Lets an output send, if it can.
-    pub fn settle(&mut self, core: &mut Core, output: Port) {
+    pub fn settle(&mut self, ctx: &mut Context, output: Port) {
         let (channel, lanes) = (self.ports.out(output), self.ports.lanes);
         let state = &mut self.outputs[output.index()];
         state.dirty = false;
         let (first, waiting) = (state.turn, state.bytes);
-        let free_at = core.free_at(channel);
-        if free_at > core.now {
-            core.wake(channel, free_at);
+        let free_at = ctx.free_at(channel);
+        if free_at > ctx.now {
+            ctx.wake(channel, free_at);
             return;
         }
         if waiting == 0 {
@@ -129,20 +130,22 @@ impl FcfsSwitch {
             }
             let queue = if lane.control.is_empty() { &mut lane.data } else { &mut lane.control };
             let Some(&(id, input)) = queue.front() else { continue };
-            let packet = &core.packets[id];
+            let packet = &ctx.packets[id];
             let (way, space, size) = ((channel, vl, packet.dst), packet.space, packet.size);
-            if !core.has_credit_or_wait(way, space) {
+            if !ctx.has_credit_or_wait(way, space) {
                 continue;
             }
             queue.pop_front();
             lane.bytes -= size;
+            let left = lane.bytes;
             let state = &mut self.outputs[output.index()];
             state.turn = vl.after(lanes);
             state.bytes -= size;
-            self.fill_changed(core, output, vl, input);
-            let end = self.ports.transmit(core, (input, output), id, None);
+            self.fill_changed(ctx, output, vl, input);
+            self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
+            let end = self.ports.transmit(ctx, id, input, output, None);
             if waiting > size {
-                core.wake(channel, end);
+                ctx.wake(channel, end);
             }
             return;
         }
@@ -165,12 +168,12 @@ impl FcfsSwitch {
 
     /// See [`super::Switch::buffered`].
     #[cfg(debug_assertions)]
-    pub fn buffered(&self, core: &Core, input: Port, vl: Vl) -> u32 {
-        self.of_input(input, vl).map(|(_, id)| core.packets[id].space).sum()
+    pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
+        self.of_input(input, vl).map(|(_, id)| ctx.packets[id].space).sum()
     }
 
     /// The outputs that packets of an input wait for.
-    pub fn heads(&self, _core: &Core, input: Port, vl: Vl) -> Vec<Port> {
+    pub fn heads(&self, _ctx: &Context, input: Port, vl: Vl) -> Vec<Port> {
         let mut outputs: Vec<Port> = self.of_input(input, vl).map(|(output, _)| output).collect();
         outputs.sort_unstable();
         outputs.dedup();

@@ -17,7 +17,7 @@ use silvan_engine::Time;
 use super::Ports;
 use super::queued::{Arbiter, Head, QueuedSwitch};
 use super::rounds::Rounds;
-use crate::core::Core;
+use crate::context::Context;
 use crate::link::ChannelId;
 use crate::port::{Port, Vl};
 use crate::port_set::PortSet;
@@ -79,23 +79,23 @@ impl<S: PortSet> Islip<S> {
     }
 
     /// Someone new waits at an input for an output.
-    pub fn ask(&mut self, core: &mut Core, ports: &Ports, (input, output): (Port, Port)) {
+    pub fn ask(&mut self, ctx: &mut Context, ports: &Ports, (input, output): (Port, Port)) {
         let (read_free, feeding) = self.read_free[input.index()];
         let channel = ports.out(output);
-        if read_free > core.now {
-            core.wake(feeding, read_free);
-        } else if core.free_at(channel) > core.now {
-            core.wake(channel, core.free_at(channel));
+        if read_free > ctx.now {
+            ctx.wake(feeding, read_free);
+        } else if ctx.free_at(channel) > ctx.now {
+            ctx.wake(channel, ctx.free_at(channel));
         } else {
-            self.mark(core, ports);
+            self.mark(ctx, ports);
         }
     }
 
     /// Has the switch settled at the end of this instant.
-    pub fn mark(&mut self, core: &mut Core, ports: &Ports) {
+    pub fn mark(&mut self, ctx: &mut Context, ports: &Ports) {
         if !self.dirty {
             self.dirty = true;
-            core.dirty_outputs.push((ports.place, Port::FIRST));
+            ctx.dirty_outputs.push((ports.place, Port::FIRST));
         }
     }
 
@@ -112,22 +112,22 @@ impl<S: PortSet> Islip<S> {
     /// Looks which read ports, and which links that packets wait for (`filled`), are free by now: not those
     /// for whose end the switch has asked to be woken, as long as it was not.
     #[inline]
-    fn refresh(&mut self, core: &Core, ports: &Ports, filled: S) {
+    fn refresh(&mut self, ctx: &Context, ports: &Ports, filled: S) {
         for input in self.busy.without(self.planned_reads).iter() {
-            if self.read_free[input.index()].0 <= core.now {
+            if self.read_free[input.index()].0 <= ctx.now {
                 self.busy.remove(input);
             }
         }
         for output in filled.and(self.sending).without(self.planned).iter() {
-            if core.free_at(ports.out(output)) <= core.now {
+            if ctx.free_at(ports.out(output)) <= ctx.now {
                 self.sending.remove(output);
             }
         }
         debug_assert!(
-            self.busy.iter().all(|input| self.read_free[input.index()].0 > core.now),
+            self.busy.iter().all(|input| self.read_free[input.index()].0 > ctx.now),
             "a wake-up is missing"
         );
-        let sends = |output| core.free_at(ports.out(output)) > core.now;
+        let sends = |output| ctx.free_at(ports.out(output)) > ctx.now;
         debug_assert!(filled.and(self.sending).iter().all(sends), "a wake-up is missing");
     }
 
@@ -166,42 +166,42 @@ impl<S: PortSet> Islip<S> {
 impl<S: PortSet> QueuedSwitch<S> {
     /// Matches free inputs to free outputs, lets them send, and sees to it that the switch is asked
     /// again.
-    pub(super) fn settle_matching(&mut self, core: &mut Core) {
+    pub(super) fn settle_matching(&mut self, ctx: &mut Context) {
         let lanes = self.ports.lanes;
         let Arbiter::Islip(state) = &mut self.arbiter else { return };
         state.dirty = false;
-        state.refresh(core, &self.ports, self.buffers.filled());
+        state.refresh(ctx, &self.ports, self.buffers.filled());
         let (first, iterations) = (state.lane_turn, state.iterations.max(1));
         state.lane_turn = first.after(lanes);
         let mut matches = std::mem::take(&mut state.matches);
         for vl in first.in_turn(lanes) {
             for iteration in 0..iterations {
-                self.match_once(core, vl, iteration == 0, &mut matches);
+                self.match_once(ctx, vl, iteration == 0, &mut matches);
                 if matches.is_empty() {
                     break;
                 }
                 for pair in matches.drain(..) {
-                    self.send(core, vl, pair);
+                    self.send(ctx, vl, pair);
                 }
                 // The inputs are busy now: whoever waits there is asked when they are not. All that
                 // were matched are on their way, so notifications do not get in between.
                 self.buffers.changes.asked.clear();
-                self.mark_moved(core);
-                self.tell(core);
+                self.mark_moved(ctx);
+                self.tell(ctx);
             }
         }
         if let Arbiter::Islip(state) = &mut self.arbiter {
             state.matches = matches;
         }
-        self.plan(core);
+        self.plan(ctx);
     }
 
     /// One iteration of request, grant and accept among the free inputs and outputs, in the order of
     /// the inputs.
-    fn match_once(&mut self, core: &mut Core, vl: Vl, first: bool, accepted: &mut Vec<Match>) {
+    fn match_once(&mut self, ctx: &mut Context, vl: Vl, first: bool, accepted: &mut Vec<Match>) {
         let Arbiter::Islip(state) = &self.arbiter else { return };
         for output in self.buffers.asked_for(vl).without(state.sending).iter() {
-            let Some(offer) = self.grant(core, (output, vl)) else { continue };
+            let Some(offer) = self.grant(ctx, (output, vl)) else { continue };
             let Arbiter::Islip(state) = &self.arbiter else { break };
             match accepted.iter_mut().find(|known| known.input == offer.input) {
                 Some(known) if state.is_nearer(&offer, known) => *known = offer,
@@ -219,23 +219,23 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     /// The input that a free output grants to: the first one with a free read port at or after the
     /// output's pointer, if there is credit for its packet.
-    fn grant(&mut self, core: &mut Core, (output, vl): (Port, Vl)) -> Option<Match> {
+    fn grant(&mut self, ctx: &mut Context, (output, vl): (Port, Vl)) -> Option<Match> {
         let lane = self.ports.lane(output, vl);
         loop {
             let Arbiter::Islip(state) = &mut self.arbiter else { return None };
-            let asking = self.buffers.in_turn(lane, state.busy, core.now);
+            let asking = self.buffers.in_turn(lane, state.busy, ctx.now);
             let aside = self.buffers.aside(lane);
             let start = state.grant[output.index()];
             let read_free = &state.read_free;
             let free_at = |input: Port| read_free[input.index()].0;
-            let mut left = state.rounds.choice_of_free(lane, (asking, aside), state.busy, core.now, free_at);
+            let mut left = state.rounds.choice_of_free(lane, (asking, aside), state.busy, ctx.now, free_at);
             let mut any_left = false;
             let channel = self.ports.out(output);
             while let Some(input) = left.next(start) {
                 left.remove(input);
-                match self.candidate(core, (lane, vl, channel), input) {
+                match self.candidate(ctx, (lane, vl, channel), input) {
                     Ok(head) => {
-                        let waits = self.buffers.lets_pass(head.queue, core.now);
+                        let waits = self.buffers.lets_pass(head.queue, ctx.now);
                         return Some(Match { input, output, head, waits });
                     }
                     // It stands aside for want of credit: it is none of those to wait for.
@@ -249,20 +249,20 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    fn send(&mut self, core: &mut Core, vl: Vl, pair: Match) {
+    fn send(&mut self, ctx: &mut Context, vl: Vl, pair: Match) {
         let Match { input, output, head, .. } = pair;
-        let (read, end, _) = self.serve(core, (input, output, vl), head);
+        let (read, end, _) = self.serve(ctx, (input, output, vl), head);
         let channel = self.ports.out(output);
         let lane = self.ports.lane(output, vl);
         if let Arbiter::Islip(state) = &mut self.arbiter {
             state.sends(output);
-            state.reads((input, output), (read, channel), core.now);
-            state.rounds.served(lane, input, (core.now, end));
+            state.reads((input, output), (read, channel), ctx.now);
+            state.rounds.served(lane, input, (ctx.now, end));
         }
     }
 
     /// While anything waits, the switch is asked again when an input or an output becomes free.
-    fn plan(&mut self, core: &mut Core) {
+    fn plan(&mut self, ctx: &mut Context) {
         let Arbiter::Islip(state) = &mut self.arbiter else { return };
         let filled = self.buffers.filled();
         if filled.is_empty() {
@@ -271,19 +271,18 @@ impl<S: PortSet> QueuedSwitch<S> {
         let outputs = filled.and(state.sending);
         for output in outputs.without(state.planned).iter() {
             let channel = self.ports.out(output);
-            core.wake(channel, core.free_at(channel));
+            ctx.wake(channel, ctx.free_at(channel));
         }
         for input in state.busy.without(state.planned_reads).iter() {
             let (free_at, channel) = state.read_free[input.index()];
-            core.wake(channel, free_at);
+            ctx.wake(channel, free_at);
         }
         (state.planned, state.planned_reads) = (state.planned.or(outputs), state.busy);
         #[cfg(debug_assertions)]
         {
-            let ends =
-                outputs.iter().map(|output| self.ports.out(output)).map(|out| (core.free_at(out), out));
+            let ends = outputs.iter().map(|output| self.ports.out(output)).map(|out| (ctx.free_at(out), out));
             let mut all = ends.chain(state.busy.iter().map(|input| state.read_free[input.index()]));
-            debug_assert!(all.all(|(time, out)| core.links.is_woken_by(out, time)), "the switch is woken");
+            debug_assert!(all.all(|(time, out)| ctx.links.is_woken_by(out, time)), "the switch is woken");
         }
     }
 }

@@ -1,15 +1,16 @@
 //! What switches of all architectures share: wiring, forwarding table, marking, counters.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use silvan_engine::cache::prefetch;
 use silvan_engine::{Rate, Time};
 
 use super::{Chooser, Detourer, Director};
-use crate::congestion::marking::{Fill, Marker};
-use crate::core::{Core, Report, Word};
+use crate::facts::{QueueChange, Severity};
+use crate::congestion::marking::{Arriving, MarkedLane, OutputFacts, SwitchMarking};
+use crate::context::Context;
 use crate::link::{ChannelId, Class, key};
+use crate::message::{CreditReturn, Report, Word};
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::{Port, PortVl, Vl};
 use crate::routing::lanes::Lanes;
@@ -27,6 +28,24 @@ pub(crate) struct PortWiring {
     pub faces_host: bool,
     /// Whether some packet may come in on a slower link than it leaves on here.
     pub may_underrun: bool,
+}
+
+/// Where a packet leaves, and what stays behind on its lane.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing {
+    pub output: Port,
+    /// Bytes in all queues that feed the lane, without the packet.
+    pub queue_bytes: u32,
+    /// Bytes in use of the lane's share of the output buffer, with the packet; zero without such buffers.
+    pub buffer_bytes: u32,
+}
+
+impl Outgoing {
+    /// Of a switch without output buffers.
+    #[inline]
+    pub fn unbuffered(output: Port, queue_bytes: u32) -> Self {
+        Self { output, queue_bytes, buffer_bytes: 0 }
+    }
 }
 
 /// Who decides about packets besides the forwarding table.
@@ -55,24 +74,16 @@ pub(crate) struct Ports {
     table: Arc<[Port]>,
     /// Who else has a say in where packets go; nobody in most networks.
     pub steering: Option<Box<Steering>>,
-    pub marker: Marker,
+    pub marking: SwitchMarking,
     /// Its index among the switches.
     pub node: u32,
     /// Its place among the switches of its partition, by which events name it, and its partition.
     pub place: u32,
-    pub part: u16,
+    pub partition: u16,
     /// Whether some packet may come in on a slower link than it leaves on, at any output.
     pub may_underrun: bool,
-    /// Space of a full packet, which a root must have credit for.
-    full_space: u32,
     /// Per port; unwired ports have no channels.
     pub wiring: Box<[Option<PortWiring>]>,
-    /// Data packets marked per output since the start of the run, each where it was marked first.
-    pub marks: Box<[u64]>,
-    /// Bytes of the notification of a mark, where switches tell sources themselves.
-    pub report: Option<NonZeroU32>,
-    /// Whether marks say how severe congestion is.
-    pub is_quantized: bool,
 }
 
 impl Ports {
@@ -81,10 +92,8 @@ impl Ports {
         lanes: usize,
         wiring: Box<[Option<PortWiring>]>,
         table: Arc<[Port]>,
-        (marker, steering): (Marker, Option<Box<Steering>>),
-        full_space: u32,
+        (marking, steering): (SwitchMarking, Option<Box<Steering>>),
     ) -> Self {
-        let marks = vec![0; wiring.len()].into_boxed_slice();
         let may_underrun = wiring.iter().flatten().any(|port| port.may_underrun);
         let both = |port: &Option<PortWiring>| {
             port.map_or((ChannelId::MAX, ChannelId::MAX), |wiring| (wiring.out, wiring.into))
@@ -92,18 +101,14 @@ impl Ports {
         let channels = wiring.iter().map(both).collect();
         Self {
             node,
-            part: 0,
+            partition: 0,
             place: node,
             lanes,
             channels,
             wiring,
             table,
             steering,
-            marker,
-            full_space,
-            marks,
-            report: None,
-            is_quantized: false,
+            marking,
             may_underrun,
         }
     }
@@ -133,16 +138,16 @@ impl Ports {
     }
 
     /// Chooses the lane of a packet that has come in, and its output where that depends on its source too.
-    pub(super) fn choose_lane(&self, core: &mut Core, input: Port, id: PacketId) {
+    pub(super) fn choose_lane(&self, ctx: &mut Context, input: Port, id: PacketId) {
         let Some(maps) = self.maps() else { return };
         let between = match self.detourer() {
-            Some(_) => core.packets.detour(id),
+            Some(_) => ctx.packets.detour(id),
             None => {
-                let packet = &core.packets[id];
+                let packet = &ctx.packets[id];
                 maps.detours.and_then(|of| of.of_pair(packet.src as usize, packet.dst as usize))
             }
         };
-        let packet = &mut core.packets[id];
+        let packet = &mut ctx.packets[id];
         let ports = (input.number(), self.table[packet.dst as usize].number());
         let way = (packet.src as usize, packet.dst as usize);
         let (port, lane) = maps.step_over(self.node as usize, ports, way, packet.sl, between);
@@ -204,7 +209,7 @@ impl Ports {
 
     /// Has the output port for a packet's destination brought into the cache.
     #[inline]
-    pub fn foresee_route(&self, packet: &Packet) {
+    pub fn prefetch_route(&self, packet: &Packet) {
         prefetch(&self.table, packet.dst as usize);
     }
 
@@ -228,25 +233,25 @@ impl Ports {
     /// Where a packet's tail arrives too late for its output to start now (slow link to fast
     /// link), the time it may start and the key of the event that says so.
     #[inline]
-    pub fn waits_for_tail(&self, core: &Core, input: Port, packet: PacketId) -> Option<(Time, u32)> {
-        let packet = &core.packets[packet];
+    pub fn waits_for_tail(&self, ctx: &Context, input: Port, packet: PacketId) -> Option<(Time, u32)> {
+        let packet = &ctx.packets[packet];
         let output = self.wiring[self.route_of(packet).index()]?;
         if !output.may_underrun {
             return None;
         }
-        let span = core.links.span(output.out, packet.size);
+        let span = ctx.links.span(output.out, packet.size);
         let lag = packet.tail_lag;
-        (lag > span).then(|| (core.now + lag - span, key(Class::SwitchReady, self.place, input)))
+        (lag > span).then(|| (ctx.now + lag - span, key(Class::SwitchReady, self.place, input)))
     }
 
     /// Tells the link that a packet is in the buffer now (for the books of debug builds).
     #[inline]
-    pub fn landed(&self, _core: &mut Core, _input: Port, _packet: PacketId) {
+    pub fn landed(&self, _ctx: &mut Context, _input: Port, _packet: PacketId) {
         #[cfg(debug_assertions)]
         if let Some(wiring) = self.wiring[_input.index()] {
-            let packet = &_core.packets[_packet];
+            let packet = &_ctx.packets[_packet];
             let (way, space) = ((wiring.into, self.came(packet), packet.dst), packet.space);
-            _core.landed(way, space);
+            _ctx.landed(way, space);
         }
     }
 
@@ -256,102 +261,109 @@ impl Ports {
         PortVl::of(port, vl, self.lanes)
     }
 
-    /// Whether the marking rule wants to hear that a lane of an output has `sum` bytes now; see
-    /// [`Marker::is_concerned`].
+    /// Whether the marking rule needs to know that a lane of an output has `queue_bytes` now; see
+    /// [`crate::congestion::marking::Marker::watches_queue`].
     #[inline]
-    pub fn is_concerned(&self, lane: PortVl, sum: u32) -> bool {
-        self.marker.is_concerned(lane, sum)
+    pub fn watches_queue(&self, lane: PortVl, queue_bytes: u32) -> bool {
+        self.marking.marker.watches_queue(lane.index(), queue_bytes)
     }
 
-    /// Tells the marking rule about a changed queue.
-    ///
-    /// A port is a root if it has credit for a full packet beyond the one it sends now or is
-    /// about to send: one that spends its credit as soon as it has some is a victim, also in the
-    /// instant in which a credit has come in and is not spent yet.
-    pub fn fill_changed(&mut self, core: &mut Core, output: Port, vl: Vl, fill: &Fill) {
+    /// Reports a changed queue to the marking rule.
+    pub fn queue_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, change: &QueueChange) {
         let channel = self.out(output);
-        let packets = if core.free_at(channel) <= core.now { 2 } else { 1 };
-        let space = packets * self.full_space;
+        let space = self.marking.root_space(ctx.free_at(channel) <= ctx.now);
         let lane = self.lane(output, vl);
-        self.marker.fill_changed(lane, fill, || core.has_some_credit(channel, vl, space));
+        self.marking.queue_changed(lane.index(), change, || ctx.has_some_credit(channel, vl, space));
     }
 
-    /// A packet that came in waits for a lane of an output, with others `sum` bytes: the marking rule may mark
-    /// it now.
+    /// What the marking rule may know about an output and lane.
+    fn facts(&self, ctx: &Context, from: Outgoing, vl: Vl) -> (MarkedLane, OutputFacts) {
+        let Outgoing { output, queue_bytes, buffer_bytes } = from;
+        let channel = self.out(output);
+        let (now, sent_bytes) = (ctx.now, ctx.links.sent_by(channel, ctx.now));
+        let facts = OutputFacts { now, queue_bytes, buffer_bytes, sent_bytes, rate: ctx.links.rate(channel) };
+        (MarkedLane { output: output.index(), lane: self.lane(output, vl).index() }, facts)
+    }
+
+    /// A packet has come into the queues of its lane of an output, which hold `queue_bytes` with it: the marking
+    /// rule may mark it now.
     #[inline(always)]
-    pub fn arrived(&mut self, core: &mut Core, (output, vl): (Port, Vl), sum: u32, id: PacketId) {
-        if !self.marker.samples() || core.packets[id].kind != Kind::Data {
-            return;
-        }
-        let size = core.packets[id].size;
-        if let Some(severity) = self.marker.arrived(self.lane(output, vl), size, sum) {
-            let severity = if self.is_quantized { severity } else { 0 };
-            self.mark(core, output, id, severity);
+    pub fn arrives(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
+        if self.marking.marker.watches_arrivals() {
+            self.judge_arrival(ctx, output, id, queue_bytes);
         }
     }
 
-    /// How severe the congestion is that an output marks a packet for, where marks say that.
-    pub fn severity(&mut self, lane: PortVl) -> u8 {
-        if self.is_quantized { self.marker.severity(lane) } else { 0 }
-    }
-
-    /// Marks a packet, or has its source told.
     #[inline(never)]
-    pub fn mark(&mut self, core: &mut Core, output: Port, id: PacketId, severity: u8) {
-        let packet = &mut core.packets[id];
-        let is_data = packet.kind == Kind::Data;
-        let is_told = self.report.is_some();
-        // A mark counts where it tells something: on data that had none, or each time a source is told.
-        if is_data && (is_told || !packet.fecn) {
-            self.marks[output.index()] += 1;
-            core.meters.fecn_marks += 1;
+    fn judge_arrival(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
+        let Packet { vl, size, kind, .. } = ctx.packets[id];
+        let (at, facts) = self.facts(ctx, Outgoing::unbuffered(output, queue_bytes), vl);
+        let packet = Arriving { id, size, is_data: kind == Kind::Data };
+        let applied = self.marking.arrives(at, &facts, &mut ctx.packets, packet);
+        ctx.note_applied((self.place, true, output), applied);
+    }
+
+    /// A packet starts to leave through an output: the marking rule may mark it now. The caller has reported the fill
+    /// that the packet leaves behind.
+    #[inline(always)]
+    pub fn departs(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {
+        let lane = self.lane(from.output, ctx.packets[id].vl);
+        if self.marking.marker.watches_departures(lane.index()) {
+            self.judge_departure(ctx, id, from);
         }
-        if !is_told {
-            packet.fecn = true;
-            packet.severity = packet.severity.max(severity);
-        } else if is_data {
-            let Packet { src: to, dst: destination, source, .. } = *packet;
-            let cause = (self.place, true, output);
-            core.reports.push((cause, Report { to, destination, source, severity }));
-        }
+    }
+
+    #[inline(never)]
+    fn judge_departure(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {
+        let packet = ctx.packets[id];
+        let (at, facts) = self.facts(ctx, from, packet.vl);
+        let channel = self.out(from.output);
+        let space = self.marking.root_space(ctx.free_at(channel) <= ctx.now);
+        let has_credit = || ctx.has_some_credit(channel, packet.vl, space);
+        let verdict = self.marking.departs(at.lane, &facts, &packet, has_credit);
+        let applied = self.marking.apply(at.output, &mut ctx.packets, id, verdict);
+        ctx.note_applied((self.place, true, from.output), applied);
+    }
+
+    /// Marks a packet at an output, or has its source notified.
+    pub fn mark(&mut self, ctx: &mut Context, output: Port, id: PacketId, severity: Severity) {
+        let applied = self.marking.mark(output.index(), &mut ctx.packets[id], severity);
+        ctx.note_applied((self.place, true, output), applied);
+    }
+
+    /// Space of a full packet.
+    pub fn full_space(&self) -> u32 {
+        self.marking.root_space(false)
     }
 
     /// Puts what a source is to be told on the wire. Returns the output that is busy with it.
-    pub fn send_report(&self, core: &mut Core, report: Report) -> Option<Port> {
+    pub fn send_report(&self, ctx: &mut Context, report: Report) -> Option<Port> {
         let output = self.route(report.to);
         // The tables of networks that need it are checked before the run.
         let wiring = self.wiring[output.index()]?;
         let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
-        core.notify(wiring.out, class, Word::Report(report), self.report?.get());
+        ctx.notify(wiring.out, class, Word::Report(report), self.marking.report?.get());
         Some(output)
     }
 
-    /// Puts a packet that was taken from an input's queue on the wire: marks it, sends it, and
-    /// lets the credit for its space return once its tail has left the input's memory, which is when
-    /// it has left altogether unless `read` gives the time. Returns when it has left altogether.
-    ///
-    /// Marking is decided as the packet is sent (Paper I, 3.2.1), so by the fill that it leaves
-    /// behind; the caller has told the marking rule of that fill. With a single threshold, whoever
-    /// brings the fill below it leaves unmarked, which is what makes that threshold unfair, and
-    /// why two must be more than a packet apart (Paper II, IV).
+    /// Puts a packet that was taken from an input's queue on the wire, and returns the credit for its space when its
+    /// tail has left the input's memory: when it has left altogether, unless `read` gives the time. Returns when it has
+    /// left altogether.
     #[inline(always)]
     pub fn transmit(
         &mut self,
-        core: &mut Core,
-        (input, output): (Port, Port),
+        ctx: &mut Context,
         id: PacketId,
+        input: Port,
+        output: Port,
         read: Option<Time>,
     ) -> Time {
-        let packet = &core.packets[id];
+        let packet = &ctx.packets[id];
         let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
         let came = if self.changes_lanes() { packet.came } else { vl };
-        let lane = self.lane(output, vl);
-        if self.marker.marks(lane, packet.size) {
-            let severity = self.severity(lane);
-            self.mark(core, output, id, severity);
-        }
-        let end = core.send(self.out(output), id);
-        core.release((self.feeder(input), came, dst), space, read.unwrap_or(end));
+        let end = ctx.send(self.out(output), id);
+        let way = (self.feeder(input), came, dst);
+        ctx.release(CreditReturn { way, space, leaves_at: read.unwrap_or(end) });
         end
     }
 }

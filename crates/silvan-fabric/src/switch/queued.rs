@@ -13,12 +13,13 @@ use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
 
-use super::Ports;
 use super::islip::Islip;
 use super::round_robin::RoundRobin;
-use crate::congestion::marking::Fill;
-use crate::core::{Core, Word};
+use super::{Outgoing, Ports};
+use crate::facts::{QueueChange, QueueFill};
+use crate::context::Context;
 use crate::link::{ChannelId, Class};
+use crate::message::Word;
 use crate::packet::{Packet, PacketId};
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
@@ -68,102 +69,102 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     #[inline(never)]
-    pub fn enqueue(&mut self, core: &mut Core, input: Port, id: PacketId) {
-        let packet = &core.packets[id];
+    pub fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
         let (vl, dst) = (packet.vl, packet.dst);
         let output = self.ports.route_of(packet);
-        let stored = self.buffers.store(&mut core.packets, core.now, (input, output), id);
+        let stored = self.buffers.store(&mut ctx.packets, ctx.now, (input, output), id);
         let lane = self.ports.lane(output, vl);
         let sum = self.buffers.sum(lane);
-        self.ports.arrived(core, (output, vl), sum, id);
-        if self.ports.is_concerned(lane, sum) {
-            self.fill_matters(core, Moved { input, output, vl, dst }, sum);
+        self.ports.arrives(ctx, output, id, sum);
+        if self.ports.watches_queue(lane, sum) {
+            self.fill_matters(ctx, Moved { input, output, vl, dst }, sum);
         }
         match stored {
             Stored::Behind => {}
-            Stored::First => self.ask(core, lane, input),
-            Stored::Otherwise => self.spread(core),
+            Stored::First => self.ask(ctx, lane, input),
+            Stored::Otherwise => self.spread(ctx),
         }
     }
 
-    /// See [`super::Switch::foresee`].
+    /// See [`super::Switch::prefetch`].
     #[inline]
-    pub fn foresee(&self) {
+    pub fn prefetch(&self) {
         prefetch_lines::<_, 8>(std::slice::from_ref(self), 0);
         prefetch_lines::<_, 2>(std::slice::from_ref(&self.arbiter), 0);
     }
 
-    /// See [`super::Switch::foresee_arrival`].
+    /// See [`super::Switch::prefetch_arrival`].
     #[inline]
-    pub fn foresee_arrival(&self, core: &Core, input: Port, id: PacketId) {
-        let packet = &core.packets[id];
+    pub fn prefetch_arrival(&self, ctx: &Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
         let (output, vl) = (self.ports.route_of(packet), packet.vl);
         if output.index() >= self.ports.count() {
             return;
         }
         let lane = self.ports.lane(output, vl);
-        self.buffers.foresee(input, vl, output, packet.dst);
-        self.ports.marker.foresee(lane);
+        self.buffers.prefetch(input, vl, output, packet.dst);
+        self.ports.marking.marker.prefetch(lane.index());
         if let Arbiter::RoundRobin(state) = &self.arbiter {
-            state.foresee(lane);
+            state.prefetch(lane);
         }
         let channel = self.ports.out(output);
-        core.links.foresee_channel(channel);
-        core.links.foresee_way((channel, vl, packet.dst));
+        ctx.links.prefetch_channel(channel);
+        ctx.links.prefetch_way((channel, vl, packet.dst));
         // Credit returns as soon as the packet leaves, which may be at once.
-        core.links.foresee_way((self.ports.feeder(input), vl, packet.dst));
+        ctx.links.prefetch_way((self.ports.feeder(input), vl, packet.dst));
     }
 
-    /// See [`super::Switch::foresee_wake`].
+    /// See [`super::Switch::prefetch_wake`].
     #[inline]
-    pub fn foresee_wake(&self, core: &Core, output: Port) {
+    pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
         let lane = self.ports.lane(output, Vl::FIRST);
-        core.links.foresee_lane(self.ports.out(output), Vl::FIRST);
-        self.ports.marker.foresee(lane);
+        ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
+        self.ports.marking.marker.prefetch(lane.index());
         let Arbiter::RoundRobin(state) = &self.arbiter else { return };
         let Some(input) = state.next(lane, self.buffers.requests(lane)) else { return };
-        if let Some(id) = self.buffers.front(lane, input, core.now).and_then(|queue| self.buffers.head(queue))
+        if let Some(id) = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue))
         {
-            core.packets.foresee(id);
+            ctx.packets.prefetch(id);
         }
-        core.links.foresee_lane(self.ports.feeder(input), Vl::FIRST);
+        ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
     }
 
     /// Where an input is read faster than it is filled, a packet's lag turns into the time at which
     /// its tail is in, which reading must wait for.
-    pub fn note_tail(&mut self, core: &mut Core, id: PacketId) {
+    pub fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
         if self.crossbar.is_some() {
-            core.packets[id].tail_lag += core.now;
+            ctx.packets[id].tail_lag += ctx.now;
         }
     }
 
     /// Tells marking rule, arbitration and neighbours what changed in the buffers.
     #[inline]
-    fn spread(&mut self, core: &mut Core) {
+    fn spread(&mut self, ctx: &mut Context) {
         if !self.buffers.changes.is_empty() {
-            self.spread_all(core);
+            self.spread_all(ctx);
         }
     }
 
     #[inline(never)]
-    fn spread_all(&mut self, core: &mut Core) {
-        self.mark_moved(core);
+    fn spread_all(&mut self, ctx: &mut Context) {
+        self.mark_moved(ctx);
         for at in 0..self.buffers.changes.asked.len() {
             let (lane, input) = self.buffers.changes.asked[at];
-            self.ask(core, lane, input);
+            self.ask(ctx, lane, input);
         }
         self.buffers.changes.asked.clear();
-        self.tell(core);
+        self.tell(ctx);
     }
 
     /// Tells the marking rule of packets that changed queues.
     #[inline]
-    pub(super) fn mark_moved(&mut self, core: &mut Core) {
+    pub(super) fn mark_moved(&mut self, ctx: &mut Context) {
         while let Some(moved) = self.buffers.changes.moved.pop() {
             let lane = self.ports.lane(moved.output, moved.vl);
             let sum = self.buffers.sum(lane);
-            if self.ports.is_concerned(lane, sum) {
-                self.fill_matters(core, moved, sum);
+            if self.ports.watches_queue(lane, sum) {
+                self.fill_matters(ctx, moved, sum);
             }
         }
     }
@@ -171,19 +172,19 @@ impl<S: PortSet> QueuedSwitch<S> {
     /// Sends the notifications that are due. They take the links before any packet that is not on
     /// its way yet.
     #[inline]
-    pub(super) fn tell(&mut self, core: &mut Core) {
+    pub(super) fn tell(&mut self, ctx: &mut Context) {
         if !self.buffers.changes.notices.is_empty() {
-            self.tell_all(core);
+            self.tell_all(ctx);
         }
     }
 
-    fn tell_all(&mut self, core: &mut Core) {
+    fn tell_all(&mut self, ctx: &mut Context) {
         let Some(cams) = &self.buffers.cams else { return };
         for (port, notice) in self.buffers.changes.notices.drain(..) {
             let Some(wiring) = self.ports.wiring[port.index()] else { continue };
             let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
             let bytes = cams.wire_size(&notice.message);
-            core.notify(wiring.out, class, Word::Line(notice), bytes);
+            ctx.notify(wiring.out, class, Word::Line(notice), bytes);
             if let Arbiter::Islip(islip) = &mut self.arbiter {
                 islip.sends(port);
             }
@@ -199,54 +200,55 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     /// Tells the marking rule, which is concerned, that a queue grew or shrank.
     #[inline(never)]
-    fn fill_matters(&mut self, core: &mut Core, changed: Moved, sum: u32) {
+    fn fill_matters(&mut self, ctx: &mut Context, changed: Moved, sum: u32) {
         let Moved { input, output, vl, dst } = changed;
-        let bytes = || (input, self.buffers.telling_bytes(input, output, vl, dst));
-        let queue = self.ports.marker.needs_queues().then(bytes);
+        let fill = || QueueFill { input, bytes: self.buffers.telling_bytes(input, output, vl, dst) };
+        let queue = self.ports.marking.marker.needs_queues().then(fill);
         let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
-        self.ports.fill_changed(core, output, vl, &Fill { queue, sum, inputs });
+        let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs };
+        self.ports.queue_changed(ctx, output, vl, &change);
     }
 
     /// Someone new waits at an input for a lane of an output.
     #[inline(always)]
-    fn ask(&mut self, core: &mut Core, lane: PortVl, input: Port) {
+    fn ask(&mut self, ctx: &mut Context, lane: PortVl, input: Port) {
         match &mut self.arbiter {
             Arbiter::RoundRobin(round_robin) => {
                 let buffers = &self.buffers;
-                round_robin.ask(core, &self.ports, lane, |core| {
-                    let head = buffers.front(lane, input, core.now).and_then(|queue| buffers.head(queue));
-                    head.map_or(0, |id| core.packets[id].space)
+                round_robin.ask(ctx, &self.ports, lane, |ctx| {
+                    let head = buffers.front(lane, input, ctx.now).and_then(|queue| buffers.head(queue));
+                    head.map_or(0, |id| ctx.packets[id].space)
                 });
             }
-            Arbiter::Islip(islip) => islip.ask(core, &self.ports, (input, lane.port(self.ports.lanes))),
+            Arbiter::Islip(islip) => islip.ask(ctx, &self.ports, (input, lane.port(self.ports.lanes))),
         }
     }
 
     /// An output is free, or there are credits.
-    pub fn wake(&mut self, core: &mut Core, output: Port) {
-        if core.links.is_divided() {
+    pub fn wake(&mut self, ctx: &mut Context, output: Port) {
+        if ctx.links.is_divided() {
             let of_output = output.with_lanes(self.ports.lanes);
-            of_output.for_each(|lane| self.buffers.unpark(&core.packets, core.now, lane));
+            of_output.for_each(|lane| self.buffers.unpark(&ctx.packets, ctx.now, lane));
             self.buffers.changes.asked.clear();
         }
         let settle = match &mut self.arbiter {
             Arbiter::RoundRobin(round_robin) => round_robin.wake(output, self.ports.lanes),
             Arbiter::Islip(islip) => {
                 islip.woken(output);
-                islip.mark(core, &self.ports);
+                islip.mark(ctx, &self.ports);
                 false
             }
         };
         if settle {
-            self.settle(core, output);
+            self.settle(ctx, output);
         }
     }
 
     /// Lets an output (or with iSLIP the whole switch) send what it can.
-    pub fn settle(&mut self, core: &mut Core, output: Port) {
+    pub fn settle(&mut self, ctx: &mut Context, output: Port) {
         match self.arbiter {
-            Arbiter::RoundRobin(_) => self.settle_output(core, output),
-            Arbiter::Islip(_) => self.settle_matching(core),
+            Arbiter::RoundRobin(_) => self.settle_output(ctx, output),
+            Arbiter::Islip(_) => self.settle_matching(ctx),
         }
     }
 
@@ -255,18 +257,18 @@ impl<S: PortSet> QueuedSwitch<S> {
     #[inline(always)]
     pub(super) fn candidate(
         &mut self,
-        core: &mut Core,
+        ctx: &mut Context,
         (lane, vl, channel): (PortVl, Vl, ChannelId),
         input: Port,
     ) -> Result<Head, u32> {
         loop {
-            let queue = self.buffers.front(lane, input, core.now).ok_or(0u32)?;
+            let queue = self.buffers.front(lane, input, ctx.now).ok_or(0u32)?;
             let id = self.buffers.head(queue).ok_or(0u32)?;
-            let Packet { dst, size, space, .. } = core.packets[id];
-            if core.has_credit_or_wait((channel, vl, dst), space) {
+            let Packet { dst, size, space, .. } = ctx.packets[id];
+            if ctx.has_credit_or_wait((channel, vl, dst), space) {
                 return Ok(Head { queue, id, dst, size });
             }
-            if !core.links.is_divided() {
+            if !ctx.links.is_divided() {
                 return Err(space);
             }
             self.buffers.park(queue);
@@ -278,26 +280,27 @@ impl<S: PortSet> QueuedSwitch<S> {
     #[inline(always)]
     pub(super) fn serve(
         &mut self,
-        core: &mut Core,
+        ctx: &mut Context,
         (input, output, vl): (Port, Port, Vl),
         Head { queue, id, dst, size }: Head,
     ) -> (Time, Time, u32) {
-        let left = self.buffers.take(&mut core.packets, core.now, queue, output);
-        if self.ports.is_concerned(self.ports.lane(output, vl), left) {
-            self.fill_matters(core, Moved { input, output, vl, dst }, left);
+        let left = self.buffers.take(&mut ctx.packets, ctx.now, queue, output);
+        if self.ports.watches_queue(self.ports.lane(output, vl), left) {
+            self.fill_matters(ctx, Moved { input, output, vl, dst }, left);
         }
-        let read = self.crossbar.map(|pace| (core.now + pace.time(size)).max(core.packets[id].tail_lag));
-        let end = self.ports.transmit(core, (input, output), id, read);
+        let read = self.crossbar.map(|pace| (ctx.now + pace.time(size)).max(ctx.packets[id].tail_lag));
+        self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
+        let end = self.ports.transmit(ctx, id, input, output, read);
         if matches!(self.arbiter, Arbiter::RoundRobin(_)) {
-            self.spread(core);
+            self.spread(ctx);
         }
         (read.unwrap_or(end), end, left)
     }
 
     /// A notification of the next node about one of its CAM lines.
-    pub fn notice(&mut self, core: &mut Core, port: Port, notice: Notice) {
-        self.buffers.received(&mut core.packets, core.now, port, notice);
-        self.spread(core);
+    pub fn notice(&mut self, ctx: &mut Context, port: Port, notice: Notice) {
+        self.buffers.received(&mut ctx.packets, ctx.now, port, notice);
+        self.spread(ctx);
     }
 
     /// See [`super::Switch::queued_bytes`].
@@ -307,12 +310,12 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     /// See [`super::Switch::buffered`].
     #[cfg(debug_assertions)]
-    pub fn buffered(&self, core: &Core, input: Port, vl: Vl) -> u32 {
-        self.buffers.space(&core.packets, input, vl)
+    pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
+        self.buffers.space(&ctx.packets, input, vl)
     }
 
     /// See [`super::Switch::heads`].
-    pub fn heads(&self, core: &Core, input: Port, vl: Vl) -> Vec<Port> {
-        self.buffers.heads(&core.packets, input, vl)
+    pub fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<Port> {
+        self.buffers.heads(&ctx.packets, input, vl)
     }
 }

@@ -6,7 +6,7 @@ use silvan_engine::cache::prefetch;
 use super::Ports;
 use super::queued::{Arbiter, QueuedSwitch};
 use super::rounds::Rounds;
-use crate::core::Core;
+use crate::context::Context;
 use crate::link::ChannelId;
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
@@ -49,25 +49,31 @@ impl<S: PortSet> RoundRobin<S> {
 
     /// Has what an output touches brought into the cache.
     #[inline]
-    pub fn foresee(&self, lane: PortVl) {
+    pub fn prefetch(&self, lane: PortVl) {
         prefetch(&self.lanes, lane.index());
     }
 
     /// Someone new waits for an output's lane; its packet needs `space`, which is asked only when it
     /// matters.
     #[inline(always)]
-    pub fn ask(&mut self, core: &mut Core, ports: &Ports, lane: PortVl, space: impl FnOnce(&Core) -> u32) {
+    pub fn ask(
+        &mut self,
+        ctx: &mut Context,
+        ports: &Ports,
+        lane: PortVl,
+        space: impl FnOnce(&Context) -> u32,
+    ) {
         let blocked = self.lanes[lane.index()].blocked;
-        if blocked > 0 && space(core) >= blocked {
+        if blocked > 0 && space(ctx) >= blocked {
             return;
         }
         let output = lane.port(ports.lanes);
         let channel = ports.out(output);
-        let free_at = core.free_at(channel);
-        if free_at > core.now {
-            core.wake(channel, free_at);
+        let free_at = ctx.free_at(channel);
+        if free_at > ctx.now {
+            ctx.wake(channel, free_at);
         } else if !std::mem::replace(&mut self.lanes[ports.lane(output, Vl::FIRST).index()].dirty, true) {
-            core.dirty_outputs.push((ports.place, output));
+            ctx.dirty_outputs.push((ports.place, output));
         }
     }
 
@@ -81,29 +87,29 @@ impl<S: PortSet> RoundRobin<S> {
 
 impl<S: PortSet> QueuedSwitch<S> {
     /// Lets one output send, if it can, and sees to it that it is asked again.
-    pub(super) fn settle_output(&mut self, core: &mut Core, output: Port) {
+    pub(super) fn settle_output(&mut self, ctx: &mut Context, output: Port) {
         let lanes = self.ports.lanes;
         let Arbiter::RoundRobin(state) = &mut self.arbiter else { return };
         let of_output = &mut state.lanes[self.ports.lane(output, Vl::FIRST).index()];
         of_output.dirty = false;
         let first = of_output.lane_turn;
         let channel = self.ports.out(output);
-        let free_at = core.free_at(channel);
-        if free_at > core.now {
-            core.wake(channel, free_at);
+        let free_at = ctx.free_at(channel);
+        if free_at > ctx.now {
+            ctx.wake(channel, free_at);
         } else if lanes == 1 {
-            self.settle_lane(core, (output, Vl::FIRST, channel));
+            self.settle_lane(ctx, (output, Vl::FIRST, channel));
         } else {
-            self.settle_one_of(core, (output, channel), first);
+            self.settle_one_of(ctx, (output, channel), first);
         }
     }
 
     /// Lets a free output send from one of its virtual lanes, from the one whose turn it is on.
     #[inline(never)]
-    fn settle_one_of(&mut self, core: &mut Core, (output, channel): (Port, ChannelId), first: Vl) {
+    fn settle_one_of(&mut self, ctx: &mut Context, (output, channel): (Port, ChannelId), first: Vl) {
         let lanes = self.ports.lanes;
         for vl in first.in_turn(lanes) {
-            if self.settle_lane(core, (output, vl, channel)) {
+            if self.settle_lane(ctx, (output, vl, channel)) {
                 if let Arbiter::RoundRobin(state) = &mut self.arbiter {
                     let of_output = self.ports.lane(output, Vl::FIRST);
                     state.lanes[of_output.index()].lane_turn = vl.after(lanes);
@@ -114,28 +120,28 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     #[inline(always)]
-    fn settle_lane(&mut self, core: &mut Core, (output, vl, channel): (Port, Vl, ChannelId)) -> bool {
+    fn settle_lane(&mut self, ctx: &mut Context, (output, vl, channel): (Port, Vl, ChannelId)) -> bool {
         let lane = self.ports.lane(output, vl);
         loop {
-            let mut requests = self.buffers.in_turn(lane, S::default(), core.now);
+            let mut requests = self.buffers.in_turn(lane, S::default(), ctx.now);
             let Arbiter::RoundRobin(state) = &mut self.arbiter else { return false };
             if let Some(rounds) = &mut state.rounds {
                 requests = rounds.choice(lane, requests, self.buffers.aside(lane));
             }
             let Some(input) = state.next(lane, requests) else { return false };
-            match self.candidate(core, (lane, vl, channel), input) {
+            match self.candidate(ctx, (lane, vl, channel), input) {
                 Ok(head) => {
                     let next = input.after(self.ports.count());
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
                         state.lanes[lane.index()].turn = next;
                         if let Some(rounds) = &mut state.rounds {
                             // Nobody is ever busy, so nobody is served out of turn for that.
-                            rounds.served(lane, input, (core.now, core.now));
+                            rounds.served(lane, input, (ctx.now, ctx.now));
                         }
                     }
-                    let (_, end, left) = self.serve(core, (input, output, vl), head);
+                    let (_, end, left) = self.serve(ctx, (input, output, vl), head);
                     if left > 0 || self.ports.lanes > 1 && self.queued_bytes(output) > 0 {
-                        core.wake(channel, end);
+                        ctx.wake(channel, end);
                     }
                     return true;
                 }

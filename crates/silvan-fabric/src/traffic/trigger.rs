@@ -4,7 +4,7 @@
 //! of the network can do.
 //!
 //! With one partition, a trigger fires at the delivery of the packet that completes the number. Several
-//! partitions compute this time together before they reach it: see [`crate::measure::Ahead`].
+//! partitions compute this time together before they reach it: see [`crate::context::Ahead`].
 
 use silvan_engine::Time;
 
@@ -60,7 +60,7 @@ impl Triggers {
 
     /// Fires the next trigger if the packet that completes its number is among those delivered at these
     /// times (in this order, after `delivered` others). Returns the time and the index of the trigger.
-    pub fn foresee(&mut self, delivered: u64, times: &[Time]) -> Option<(Time, usize)> {
+    pub fn plan(&mut self, delivered: u64, times: &[Time]) -> Option<(Time, usize)> {
         let place = self.next.checked_sub(delivered + 1)?;
         let time = *times.get(usize::try_from(place).ok()?)?;
         Some((time, self.pull_next(time)?))
@@ -80,10 +80,10 @@ impl Triggers {
     }
 
     /// The same triggers with the sources of one partition only, by the positions of its hosts there.
-    pub fn of_part(&self, part: u16, place: impl Fn(u32) -> (u16, u32)) -> Self {
+    pub fn of_partition(&self, partition: u16, place: impl Fn(u32) -> (u16, u32)) -> Self {
         let mut own = self.clone();
         for trigger in &mut own.list {
-            trigger.waiting.retain(|waiting| place(waiting.host).0 == part);
+            trigger.waiting.retain(|waiting| place(waiting.host).0 == partition);
             trigger.waiting.iter_mut().for_each(|waiting| waiting.host = place(waiting.host).1);
         }
         own
@@ -127,8 +127,8 @@ mod tests {
         let mut triggers =
             Triggers::new(vec![trigger(0, 50), trigger(1, 10), trigger(2, 10), trigger(3, 12)]);
         let times = [3, 5, 5, 8].map(Time);
-        assert_eq!(triggers.foresee(5, &times), None, "the ninth at most");
-        let found: Vec<_> = std::iter::from_fn(|| triggers.foresee(8, &times)).collect();
+        assert_eq!(triggers.plan(5, &times), None, "the ninth at most");
+        let found: Vec<_> = std::iter::from_fn(|| triggers.plan(8, &times)).collect();
         assert_eq!(found, [(Time(5), 0), (Time(5), 1), (Time(8), 2)]);
         assert_eq!(triggers.next, 50);
         assert_eq!(triggers.waiting(2)[0].host, 3);
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_partition_has_the_sources_of_its_hosts() {
         let triggers = Triggers::new((0..4).map(|class| trigger(class, 1)).collect());
-        let own = triggers.of_part(1, |host| ((host % 2) as u16, 10 + host));
+        let own = triggers.of_partition(1, |host| ((host % 2) as u16, 10 + host));
         let hosts: Vec<Vec<u32>> =
             own.iter().map(|trigger| trigger.waiting.iter().map(|waiting| waiting.host).collect()).collect();
         assert_eq!(hosts, [vec![], vec![11], vec![], vec![13]]);

@@ -14,7 +14,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Rule;
+use super::MarkingRule;
+use crate::facts::{Departure, InputBuffer, InputVerdict, Verdict};
 
 /// Parameters of output packet marking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -65,16 +66,6 @@ pub(crate) enum BufferRule {
     },
 }
 
-/// What an arrival does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arrival {
-    Nothing,
-    /// The packet is marked.
-    Marked,
-    /// All packets at inputs for the outputs that this buffer's packets ask for are marked.
-    Full,
-}
-
 fn share(capacity: u32, percent: u8) -> u32 {
     (u64::from(capacity) * u64::from(percent) / 100) as u32
 }
@@ -95,54 +86,90 @@ impl BufferRule {
     }
 }
 
-impl Rule for BufferRule {
+impl MarkingRule for BufferRule {
     type State = ();
 
-    fn came_into_buffer(&self, used: u32) -> Arrival {
+    fn watches_queue(&self, _port: &(), _queue_bytes: u32) -> bool {
+        false
+    }
+
+    fn watches_arrivals(&self) -> bool {
+        false
+    }
+
+    fn departs(&self, _port: &mut (), departure: &Departure, _has_credit: impl FnOnce() -> bool) -> Verdict {
+        if !departure.is_data {
+            return Verdict::Forward;
+        }
         match *self {
-            Self::Mvpm { input, .. } if used > input => Arrival::Marked,
-            Self::Ipm { room_for_none } if used > room_for_none => Arrival::Full,
-            _ => Arrival::Nothing,
+            Self::Opm { output } if departure.buffer_bytes > output => Verdict::Mark(0),
+            Self::Mvpm { output, .. } if departure.is_marked && departure.buffer_bytes > output => {
+                Verdict::Validate
+            }
+            Self::Ipm { .. } | Self::Opm { .. } | Self::Mvpm { .. } => Verdict::Forward,
         }
     }
 
-    fn leaves_buffer(&self, used: u32, is_marked: bool) -> (bool, bool) {
+    fn watches_input_buffers(&self) -> bool {
+        true
+    }
+
+    fn enters_buffer(&self, buffer: &InputBuffer) -> InputVerdict {
         match *self {
-            Self::Opm { output } => (used > output, false),
-            Self::Mvpm { output, .. } => (false, is_marked && used > output),
-            Self::Ipm { .. } => (false, false),
+            Self::Mvpm { input, .. } if buffer.used_bytes > input => InputVerdict::Mark,
+            Self::Ipm { room_for_none } if buffer.used_bytes > room_for_none => InputVerdict::MarkContenders,
+            Self::Ipm { .. } | Self::Opm { .. } | Self::Mvpm { .. } => InputVerdict::Forward,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use silvan_engine::{Rate, Time};
+
     use super::*;
+
+    /// What a rule decides about a data packet that comes into a buffer with so many bytes.
+    fn enters(rule: &BufferRule, used_bytes: u32) -> InputVerdict {
+        rule.enters_buffer(&InputBuffer { used_bytes })
+    }
+
+    /// What a rule decides about a data packet that leaves an output buffer with so many bytes.
+    fn leaves(rule: &BufferRule, buffer_bytes: u32, is_marked: bool) -> Verdict {
+        let departure = Departure {
+            now: Time::ZERO,
+            size: 278,
+            is_data: true,
+            is_marked,
+            queue_bytes: 0,
+            buffer_bytes,
+            sent_bytes: 0,
+            rate: Rate::from_gbit(8),
+        };
+        rule.departs(&mut (), &departure, || true)
+    }
 
     #[test]
     fn thresholds_are_exceeded_not_reached() {
         let rule = BufferRule::mvpm(&Mvpm { input_percent: 50, output_percent: 25 }, (1024, 2048));
-        assert_eq!(
-            (rule.came_into_buffer(512), rule.came_into_buffer(513)),
-            (Arrival::Nothing, Arrival::Marked)
-        );
-        assert_eq!(rule.leaves_buffer(512, true), (false, false));
-        assert_eq!(rule.leaves_buffer(513, true), (false, true));
-        assert_eq!(rule.leaves_buffer(2048, false), (false, false), "validated only if marked");
+        assert_eq!((enters(&rule, 512), enters(&rule, 513)), (InputVerdict::Forward, InputVerdict::Mark));
+        assert_eq!(leaves(&rule, 512, true), Verdict::Forward);
+        assert_eq!(leaves(&rule, 513, true), Verdict::Validate);
+        assert_eq!(leaves(&rule, 2048, false), Verdict::Forward, "validated only if marked");
         let rule = BufferRule::opm(&Opm::default(), 1024);
         assert_eq!(
-            (rule.leaves_buffer(337, false), rule.leaves_buffer(338, false)),
-            ((false, false), (true, false))
+            (leaves(&rule, 337, false), leaves(&rule, 338, false)),
+            (Verdict::Forward, Verdict::Mark(0))
         );
-        assert_eq!(rule.came_into_buffer(1024), Arrival::Nothing);
+        assert_eq!(enters(&rule, 1024), InputVerdict::Forward);
     }
 
     #[test]
     fn an_input_is_full_when_the_next_packet_has_no_room() {
         // Three packets of 320 bytes fit in 1024.
         let rule = BufferRule::ipm(1024, 320);
-        assert_eq!(rule.came_into_buffer(640), Arrival::Nothing);
-        assert_eq!(rule.came_into_buffer(960), Arrival::Full);
-        assert_eq!(rule.leaves_buffer(1024, false), (false, false));
+        assert_eq!(enters(&rule, 640), InputVerdict::Forward);
+        assert_eq!(enters(&rule, 960), InputVerdict::MarkContenders);
+        assert_eq!(leaves(&rule, 1024, false), Verdict::Forward);
     }
 }

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
-use super::{Rule, Severity, severity};
-use crate::port::Port;
-use crate::port_set::{PortSet, Ports256};
+use super::{MarkingRule, severity};
+use crate::facts::{Departure, PortState, QueueChange, QueueFill, Severity, Verdict};
+use crate::port_set::PortSet;
 
 /// Parameters of a switch's congestion manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -129,23 +129,11 @@ pub(crate) struct FecnState {
     /// Times the congestion state was entered.
     pub entered: u32,
     /// Bytes in all queues that feed the port, as long as that concerns the rule, and at the last mark.
-    sum: u32,
+    queue_bytes: u32,
     marked_at: u32,
     /// Where each input has its own fill: those above, one bit each; else empty.
     inputs_above: Box<[u64]>,
     random: Stream,
-}
-
-/// What changed in the queues that feed an output.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Fill {
-    /// The input whose queue changed, if one did, and the bytes in that now; wanted where
-    /// [`FecnRule::needs_queues`] says so.
-    pub queue: Option<(Port, u32)>,
-    /// Bytes in all queues that feed the output now.
-    pub sum: u32,
-    /// Inputs with packets for the output now.
-    pub inputs: Ports256,
 }
 
 impl Fecn {
@@ -203,75 +191,18 @@ impl FecnRule {
             above: false,
             since_mark: 0,
             entered: 0,
-            sum: 0,
+            queue_bytes: 0,
             marked_at: 0,
             inputs_above,
             random,
         }
     }
 
-    /// No fill of all queues up to this concerns a port that was not above the threshold.
-    pub fn least(&self) -> u32 {
-        self.least
-    }
-
-    /// Whether a fill is above the thresholds divided by `divisor`, given that it was or was not.
-    #[inline]
-    fn above(&self, before: bool, bytes: u32, divisor: u32) -> bool {
-        bytes > self.upper / divisor || (before && bytes > self.lower / divisor)
-    }
-}
-
-impl Rule for FecnRule {
-    type State = FecnState;
-
-    /// Whether a change that leaves `sum` bytes in all queues can change the port's state: a
-    /// cheap question that spares most of the others.
-    #[inline]
-    fn is_concerned(&self, port: &FecnState, sum: u32) -> bool {
-        port.above || sum > self.least || !self.bounded
-    }
-
-    /// Whether the fill of single queues is held against the threshold.
-    fn needs_queues(&self) -> bool {
-        self.mapping == FillMapping::Each
-    }
-
-    /// A queue that feeds the port grew or shrank. `is_root` tells whether the port has credits
-    /// to send; it is asked only when it matters.
-    #[inline]
-    fn fill_changed(&self, port: &mut FecnState, fill: &Fill, is_root: impl FnOnce() -> bool) {
-        port.sum = fill.sum;
-        match self.mapping {
-            FillMapping::Each => {
-                if let Some((input, bytes)) = fill.queue {
-                    let (word, bit) = (&mut port.inputs_above[input.index() / 64], 1 << (input.0 % 64));
-                    if bytes > self.upper {
-                        *word |= bit;
-                    } else if bytes <= self.lower {
-                        *word &= !bit;
-                    }
-                    port.above = port.inputs_above.iter().any(|&word| word != 0);
-                }
-            }
-            FillMapping::Sum => port.above = self.above(port.above, fill.sum, 1),
-            FillMapping::SumPerInput => {
-                port.above = self.above(port.above, fill.sum, fill.inputs.count().max(1));
-            }
-        }
-        if port.congested {
-            port.congested = port.above;
-        } else if port.above && !self.off && (port.masked || is_root()) {
-            port.congested = true;
-            port.entered += 1;
-        }
-    }
-
-    /// How severe the congestion is that a packet is marked for, where marks say that: as QCN has it, with the
-    /// upper threshold for set point and the growth since the last mark, weighted with 2. At least 1.
+    /// How severe the congestion is that a packet is marked for: as in QCN, with the upper threshold as set
+    /// point and the growth since the last mark weighted with 2. At least 1.
     fn severity(&self, port: &mut FecnState) -> Severity {
-        let found = severity(port.sum, port.marked_at, self.upper, 2).max(1);
-        port.marked_at = port.sum;
+        let found = severity(port.queue_bytes, port.marked_at, self.upper, 2).max(1);
+        port.marked_at = port.queue_bytes;
         found
     }
 
@@ -296,20 +227,89 @@ impl Rule for FecnRule {
         }
     }
 
-    fn state(&self, port: &FecnState) -> (bool, u32) {
-        (port.congested, port.entered)
+    /// Whether a fill is above the thresholds divided by `divisor`, given that it was or was not.
+    #[inline]
+    fn above(&self, before: bool, bytes: u32, divisor: u32) -> bool {
+        bytes > self.upper / divisor || (before && bytes > self.lower / divisor)
     }
 }
 
-impl FecnState {
-    pub fn is_congested(&self) -> bool {
-        self.congested
+impl MarkingRule for FecnRule {
+    type State = FecnState;
+
+    /// Whether the fill of single queues is compared with the threshold.
+    fn needs_queues(&self) -> bool {
+        self.mapping == FillMapping::Each
+    }
+
+    #[inline]
+    fn watches_queue(&self, port: &FecnState, queue_bytes: u32) -> bool {
+        port.above || queue_bytes > self.least || !self.bounded
+    }
+
+    #[inline]
+    fn queue_changed(&self, port: &mut FecnState, change: &QueueChange, has_credit: impl FnOnce() -> bool) {
+        port.queue_bytes = change.queue_bytes;
+        match self.mapping {
+            FillMapping::Each => {
+                if let Some(QueueFill { input, bytes }) = change.queue {
+                    let (word, bit) = (&mut port.inputs_above[input.index() / 64], 1 << (input.0 % 64));
+                    if bytes > self.upper {
+                        *word |= bit;
+                    } else if bytes <= self.lower {
+                        *word &= !bit;
+                    }
+                    port.above = port.inputs_above.iter().any(|&word| word != 0);
+                }
+            }
+            FillMapping::Sum => port.above = self.above(port.above, change.queue_bytes, 1),
+            FillMapping::SumPerInput => {
+                port.above = self.above(port.above, change.queue_bytes, change.inputs.count().max(1));
+            }
+        }
+        if port.congested {
+            port.congested = port.above;
+        } else if port.above && !self.off && (port.masked || has_credit()) {
+            port.congested = true;
+            port.entered += 1;
+        }
+    }
+
+    fn quiet_fill(&self) -> Option<u32> {
+        Some(self.least)
+    }
+
+    #[inline]
+    fn watches_arrivals(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn watches_departures(&self, port: &FecnState) -> bool {
+        port.congested
+    }
+
+    #[inline]
+    fn departs(
+        &self,
+        port: &mut FecnState,
+        departure: &Departure,
+        _has_credit: impl FnOnce() -> bool,
+    ) -> Verdict {
+        if self.marks(port, departure.size) { Verdict::Mark(self.severity(port)) } else { Verdict::Forward }
+    }
+
+    fn state(&self, port: &FecnState) -> PortState {
+        PortState { is_congested: port.congested, entered: port.entered }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use silvan_engine::Time;
+
     use super::*;
+    use crate::port::Port;
 
     fn rule(fecn: &Fecn) -> FecnRule {
         fecn.rule(Bytes(65_536), true).unwrap()
@@ -319,8 +319,13 @@ mod tests {
         rule.port(80, false, Stream::new(1, "marking", 0))
     }
 
-    fn fill(input: u16, queue: u32, sum: u32, inputs: usize) -> Fill {
-        Fill { queue: Some((Port(input), queue)), sum, inputs: Port::all(inputs).collect() }
+    fn fill(input: u16, queue: u32, sum: u32, inputs: usize) -> QueueChange {
+        QueueChange {
+            now: Time::ZERO,
+            queue: Some(QueueFill { input: Port(input), bytes: queue }),
+            queue_bytes: sum,
+            inputs: Port::all(inputs).collect(),
+        }
     }
 
     #[test]
@@ -337,8 +342,8 @@ mod tests {
         let mut port = port(&rule);
         let mut states = Vec::new();
         for bytes in [8192, 8193, 5000, 4097, 4096, 8000, 9000] {
-            rule.fill_changed(&mut port, &fill(0, bytes, bytes, 1), || true);
-            states.push(port.is_congested());
+            rule.queue_changed(&mut port, &fill(0, bytes, bytes, 1), || true);
+            states.push(port.congested);
         }
         assert_eq!(states, [false, true, true, true, false, false, true]);
         assert_eq!(port.entered, 2);
@@ -349,13 +354,13 @@ mod tests {
         let fecn = Fecn { upper: Some(Bytes(1000)), ..Fecn::default() };
         let rule = rule(&fecn);
         let mut victim = port(&rule);
-        rule.fill_changed(&mut victim, &fill(0, 2000, 2000, 1), || false);
-        assert!(!victim.is_congested(), "without credits a port is a victim");
-        rule.fill_changed(&mut victim, &fill(0, 2000, 2000, 1), || true);
-        assert!(victim.is_congested(), "it enters as soon as it has credits");
+        rule.queue_changed(&mut victim, &fill(0, 2000, 2000, 1), || false);
+        assert!(!victim.congested, "without credits a port is a victim");
+        rule.queue_changed(&mut victim, &fill(0, 2000, 2000, 1), || true);
+        assert!(victim.congested, "it enters as soon as it has credits");
         let mut masked = rule.port(80, true, Stream::new(1, "marking", 0));
-        rule.fill_changed(&mut masked, &fill(0, 2000, 2000, 1), || false);
-        assert!(masked.is_congested(), "Victim_Mask");
+        rule.queue_changed(&mut masked, &fill(0, 2000, 2000, 1), || false);
+        assert!(masked.congested, "Victim_Mask");
     }
 
     #[test]
@@ -369,8 +374,8 @@ mod tests {
         let enters = |mapping, change| {
             let rule = rule(&with(mapping));
             let mut port = port(&rule);
-            rule.fill_changed(&mut port, &change, || true);
-            port.is_congested()
+            rule.queue_changed(&mut port, &change, || true);
+            port.congested
         };
         let spread = fill(3, 2048, 6144, 3);
         assert!(!enters(FillMapping::Each, spread));
@@ -379,12 +384,12 @@ mod tests {
         assert!(!enters(FillMapping::Sum, fill(3, 1000, 1500, 3)));
         let rule = rule(&with(FillMapping::Each));
         let mut port = port(&rule);
-        rule.fill_changed(&mut port, &fill(2, 5000, 9000, 2), || true);
-        rule.fill_changed(&mut port, &fill(70, 5000, 9000, 2), || true);
-        rule.fill_changed(&mut port, &fill(2, 0, 5000, 1), || true);
-        assert!(port.is_congested(), "queue 70 is still above");
-        rule.fill_changed(&mut port, &fill(70, 0, 0, 0), || true);
-        assert!(!port.is_congested());
+        rule.queue_changed(&mut port, &fill(2, 5000, 9000, 2), || true);
+        rule.queue_changed(&mut port, &fill(70, 5000, 9000, 2), || true);
+        rule.queue_changed(&mut port, &fill(2, 0, 5000, 1), || true);
+        assert!(port.congested, "queue 70 is still above");
+        rule.queue_changed(&mut port, &fill(70, 0, 0, 0), || true);
+        assert!(!port.congested);
     }
 
     #[test]
@@ -392,7 +397,7 @@ mod tests {
         let marks = |pattern, marking_rate, size| {
             let rule = rule(&Fecn { upper: Some(Bytes(0)), pattern, marking_rate, ..Fecn::default() });
             let mut port = port(&rule);
-            rule.fill_changed(&mut port, &fill(0, 1, 1, 1), || true);
+            rule.queue_changed(&mut port, &fill(0, 1, 1, 1), || true);
             (0..40_000).filter(|_| rule.marks(&mut port, size)).count()
         };
         assert_eq!(marks(MarkingPattern::Regular, 3, 2048), 10_000);
@@ -402,7 +407,7 @@ mod tests {
         assert_eq!(marks(MarkingPattern::Random, 0, 512), 40_000);
         let rule = rule(&Fecn { threshold: 0, ..Fecn::default() });
         let mut port = port(&rule);
-        rule.fill_changed(&mut port, &fill(0, 60_000, 60_000, 1), || true);
+        rule.queue_changed(&mut port, &fill(0, 60_000, 60_000, 1), || true);
         assert!(!rule.marks(&mut port, 2048), "threshold 0 never marks");
     }
 }

@@ -1,13 +1,15 @@
 //! How switches mark packets: one file per rule or family of rules.
 
+mod at_switch;
 mod buffers;
 mod fecn;
 mod sampled;
 
-pub(crate) use buffers::{Arrival, BufferRule};
+pub(crate) use at_switch::{Applied, Arriving, MarkedLane, OutputFacts, SwitchMarking};
+pub(crate) use buffers::BufferRule;
 pub use buffers::{Mvpm, Opm};
+pub(crate) use fecn::FecnRule;
 pub use fecn::{Fecn, FillMapping, MarkingPattern, VictimMask};
-pub(crate) use fecn::{FecnRule, FecnState, Fill};
 pub use sampled::Sampled;
 pub(crate) use sampled::SampledRule;
 
@@ -17,7 +19,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::cache::prefetch;
 
-use crate::port::PortVl;
+use crate::facts::{
+    Arrival, Departure, InputBuffer, InputVerdict, PortState, QueueChange, Severity, Verdict,
+};
 
 /// A marking rule with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,15 +55,11 @@ impl Marking {
     }
 }
 
-/// How severe congestion is, as a mark says it: 1 to 63; 0 where it is a bit.
-pub(crate) type Severity = u8;
-
 /// The greatest severity: the field has six bits (IEEE 802.1Qau).
 const MOST_SEVERE: i64 = 63;
 
-/// Quantized feedback (IEEE 802.1Qau's Fb) on a queue of so many bytes, which had `before` when that was
-/// looked at last: how far it is above the set point, and `weight` times how much it has grown. Zero where
-/// that is no congestion.
+/// Quantized feedback (Fb of IEEE 802.1Qau) of a queue that holds `bytes`, and held `before` at the last
+/// sample: its distance above the set point, plus `weight` times its growth. Zero if that is not congestion.
 fn severity(bytes: u32, before: u32, set_point: u32, weight: u32) -> Severity {
     let [bytes, before, set_point, weight] = [bytes, before, set_point, weight].map(i64::from);
     let feedback = bytes - set_point + weight * (bytes - before);
@@ -67,69 +67,111 @@ fn severity(bytes: u32, before: u32, set_point: u32, weight: u32) -> Severity {
     (feedback.clamp(0, most) * MOST_SEVERE / most) as Severity
 }
 
-/// A marking rule. What one does not do is as here: nothing.
-pub(crate) trait Rule {
-    /// What it keeps per output port and virtual lane.
+/// A rule that decides which packets switches mark. Default methods do nothing.
+///
+/// A rule keeps one [`Self::State`] per output port and virtual lane of a switch. The methods `watches_*` say
+/// which calls the rule needs; by default it gets all of them, and a rule that needs fewer says so for speed.
+/// For a packet that leaves, the order of calls is `queue_changed`, then `departs`.
+pub(crate) trait MarkingRule {
+    /// What the rule keeps per output port and virtual lane.
     type State;
 
-    /// Whether it marks packets as they arrive, by what waits for their output.
-    fn samples(&self) -> bool {
-        false
-    }
-
-    /// Whether it looks at the fill of single queues.
+    /// Whether [`QueueChange::queue`] must give the fill of the single queue that changed.
     fn needs_queues(&self) -> bool {
         false
     }
 
-    /// Whether a change that leaves `sum` bytes in all queues can matter to the port: a cheap question that spares
-    /// most of the others.
-    fn is_concerned(&self, _port: &Self::State, _sum: u32) -> bool {
-        false
+    /// Whether the rule needs [`Self::queue_changed`] for a change that leaves `queue_bytes` in all queues of
+    /// the lane. The answer is a cheap test that avoids most of those calls.
+    fn watches_queue(&self, _port: &Self::State, _queue_bytes: u32) -> bool {
+        true
     }
 
-    /// A queue that feeds the port grew or shrank. `is_root` tells whether the port has credits to send; it costs
-    /// something, so ask only when it matters.
-    fn fill_changed(&self, _port: &mut Self::State, _fill: &Fill, _is_root: impl FnOnce() -> bool) {}
+    /// A queue that feeds the lane grew or shrank.
+    ///
+    /// `has_credit` tells whether the output has credit for a full packet besides the one that it sends now or
+    /// sends next. Without that, an output is no root of a congestion tree. The question costs time: ask only
+    /// if the answer matters.
+    fn queue_changed(
+        &self,
+        _port: &mut Self::State,
+        _change: &QueueChange,
+        _has_credit: impl FnOnce() -> bool,
+    ) {
+    }
 
-    /// A packet of this size has come in, with which `sum` bytes wait: whether that marks it, and how severe
-    /// congestion is.
-    fn arrived(&self, _port: &mut Self::State, _size: u32, _sum: u32) -> Option<Severity> {
+    /// A fill of all queues of a lane up to which the rule needs neither [`Self::queue_changed`] nor [`Self::departs`],
+    /// as long as neither [`Self::watches_queue`] (of an empty queue) nor [`Self::watches_departures`] is true. None:
+    /// there is no such fill.
+    fn quiet_fill(&self) -> Option<u32> {
         None
     }
 
-    /// Whether a packet of this size that leaves now is marked.
-    fn marks(&self, _port: &mut Self::State, _size: u32) -> bool {
+    /// Whether the rule needs [`Self::arrives`].
+    fn watches_arrivals(&self) -> bool {
+        true
+    }
+
+    /// Whether the rule marks packets only as they arrive. Then the binned scheduler can have switches notify sources.
+    fn marks_only_arrivals(&self) -> bool {
         false
     }
 
-    /// How severe the congestion is that a packet is marked for that leaves, where marks say that.
-    fn severity(&self, _port: &mut Self::State) -> Severity {
-        0
+    /// Whether [`Self::arrives`] may mark a packet among the next `bytes` bytes of data that arrive.
+    fn may_mark_arrivals(&self, _port: &Self::State, _bytes: u32) -> bool {
+        true
     }
 
-    /// A packet came into an input buffer, of which `used` bytes are in use now.
-    fn came_into_buffer(&self, _used: u32) -> Arrival {
-        Arrival::Nothing
+    /// A packet has come into a queue of the lane.
+    fn arrives(&self, _port: &mut Self::State, _arrival: &Arrival) -> Verdict {
+        Verdict::Forward
     }
 
-    /// A packet leaves an output buffer, of which `used` bytes are in use with it: whether that marks it, and
-    /// whether it validates it.
-    fn leaves_buffer(&self, _used: u32, _is_marked: bool) -> (bool, bool) {
-        (false, false)
+    /// Whether the rule needs [`Self::departs`] for a packet that leaves now.
+    fn watches_departures(&self, _port: &Self::State) -> bool {
+        true
     }
 
-    /// Whether the port is in the congestion state, and how often it entered it.
-    fn state(&self, _port: &Self::State) -> (bool, u32) {
-        (false, 0)
+    /// A packet starts to leave through the lane. For `has_credit` see [`Self::queue_changed`].
+    fn departs(
+        &self,
+        _port: &mut Self::State,
+        _departure: &Departure,
+        _has_credit: impl FnOnce() -> bool,
+    ) -> Verdict {
+        Verdict::Forward
+    }
+
+    /// Whether the rule needs [`Self::enters_buffer`], which only switches with buffers at inputs and outputs
+    /// call.
+    fn watches_input_buffers(&self) -> bool {
+        false
+    }
+
+    /// A packet has come into an input buffer.
+    fn enters_buffer(&self, _buffer: &InputBuffer) -> InputVerdict {
+        InputVerdict::Forward
+    }
+
+    /// The congestion state of the lane, for measurement.
+    fn state(&self, _port: &Self::State) -> PortState {
+        PortState::default()
     }
 }
 
 /// A rule with its state for one switch, per output port and virtual lane.
 #[derive(Debug)]
-pub(crate) struct Ruled<R: Rule> {
+pub(crate) struct Ruled<R: MarkingRule> {
     pub rule: Arc<R>,
     pub ports: Box<[R::State]>,
+}
+
+impl<R: MarkingRule> Ruled<R> {
+    /// Joins the state of several switches, which have the same rule; none of none.
+    fn join(all: Vec<Self>) -> Option<Self> {
+        let rule = Arc::clone(&all.first()?.rule);
+        Some(Self { rule, ports: all.into_iter().flat_map(|ruled| ruled.ports).collect() })
+    }
 }
 
 /// The marking rule of one switch with its state.
@@ -141,7 +183,7 @@ pub(crate) enum Marker {
     Buffers(Ruled<BufferRule>),
 }
 
-/// Does the same with a rule and its ports, whichever that is, or else something where there is none.
+/// Evaluates `$then` with the rule and the states of a marker, or `$otherwise` without a rule.
 macro_rules! with_rule {
     ($marker:expr, ($rule:ident, $ports:ident) => $then:expr, $otherwise:expr) => {
         match $marker {
@@ -153,18 +195,12 @@ macro_rules! with_rule {
     };
 }
 
-/// See [`Rule`]; `lane` is a virtual lane of an output port.
+/// The methods of [`MarkingRule`]; `lane` is a virtual lane of an output port.
 impl Marker {
-    #[inline(always)]
-    pub fn is_concerned(&self, lane: PortVl, sum: u32) -> bool {
-        // Checked without a panic, so that rules that answer no for every port cost nothing.
-        with_rule!(self, (rule, ports) => ports.get(lane.index()).is_some_and(|port| rule.is_concerned(port, sum)), false)
-    }
-
-    /// Has the state of a lane brought into the cache.
+    /// Prefetches the state of a lane.
     #[inline]
-    pub fn foresee(&self, lane: PortVl) {
-        with_rule!(self, (_rule, ports) => prefetch(ports, lane.index()), ());
+    pub fn prefetch(&self, lane: usize) {
+        with_rule!(self, (_rule, ports) => prefetch(ports, lane), ());
     }
 
     pub fn needs_queues(&self) -> bool {
@@ -172,44 +208,90 @@ impl Marker {
     }
 
     #[inline(always)]
-    pub fn samples(&self) -> bool {
-        with_rule!(self, (rule, _ports) => rule.samples(), false)
+    pub fn watches_queue(&self, lane: usize, queue_bytes: u32) -> bool {
+        // Checked without a panic, so that rules that answer no for every port cost nothing.
+        with_rule!(self, (rule, ports) => {
+            ports.get(lane).is_some_and(|port| rule.watches_queue(port, queue_bytes))
+        }, false)
     }
 
     #[inline]
-    pub fn fill_changed(&mut self, lane: PortVl, fill: &Fill, is_root: impl FnOnce() -> bool) {
-        with_rule!(self, (rule, ports) => rule.fill_changed(&mut ports[lane.index()], fill, is_root), ());
-    }
-
-    pub fn arrived(&mut self, lane: PortVl, size: u32, sum: u32) -> Option<Severity> {
-        with_rule!(self, (rule, ports) => rule.arrived(&mut ports[lane.index()], size, sum), None)
+    pub fn queue_changed(&mut self, lane: usize, change: &QueueChange, has_credit: impl FnOnce() -> bool) {
+        with_rule!(self, (rule, ports) => {
+            rule.queue_changed(&mut ports[lane], change, has_credit);
+        }, ());
     }
 
     #[inline(always)]
-    pub fn marks(&mut self, lane: PortVl, size: u32) -> bool {
-        with_rule!(self, (rule, ports) => ports.get_mut(lane.index()).is_some_and(|port| rule.marks(port, size)), false)
+    pub fn watches_arrivals(&self) -> bool {
+        with_rule!(self, (rule, _ports) => rule.watches_arrivals(), false)
     }
 
-    pub fn severity(&mut self, lane: PortVl) -> Severity {
-        with_rule!(self, (rule, ports) => rule.severity(&mut ports[lane.index()]), 0)
+    pub fn arrives(&mut self, lane: usize, arrival: &Arrival) -> Verdict {
+        with_rule!(self, (rule, ports) => {
+            rule.arrives(&mut ports[lane], arrival)
+        }, Verdict::Forward)
     }
 
-    /// Whether it marks by the memory in use of single buffers.
+    pub fn marks_only_arrivals(&self) -> bool {
+        with_rule!(self, (rule, _ports) => rule.marks_only_arrivals(), true)
+    }
+
+    pub fn may_mark_arrivals(&self, lane: usize, bytes: u32) -> bool {
+        with_rule!(self, (rule, ports) => rule.may_mark_arrivals(&ports[lane], bytes), false)
+    }
+
+    #[inline(always)]
+    pub fn watches_departures(&self, lane: usize) -> bool {
+        with_rule!(self, (rule, ports) => {
+            ports.get(lane).is_some_and(|port| rule.watches_departures(port))
+        }, false)
+    }
+
     #[inline]
-    pub fn watches_buffers(&self) -> bool {
-        matches!(self, Self::Buffers(_))
+    pub fn departs(
+        &mut self,
+        lane: usize,
+        departure: &Departure,
+        has_credit: impl FnOnce() -> bool,
+    ) -> Verdict {
+        with_rule!(self, (rule, ports) => {
+            rule.departs(&mut ports[lane], departure, has_credit)
+        }, Verdict::Forward)
     }
 
-    pub fn came_into_buffer(&self, used: u32) -> Arrival {
-        with_rule!(self, (rule, _ports) => rule.came_into_buffer(used), Arrival::Nothing)
+    #[inline]
+    pub fn watches_input_buffers(&self) -> bool {
+        with_rule!(self, (rule, _ports) => rule.watches_input_buffers(), false)
     }
 
-    pub fn leaves_buffer(&self, used: u32, is_marked: bool) -> (bool, bool) {
-        with_rule!(self, (rule, _ports) => rule.leaves_buffer(used, is_marked), (false, false))
+    pub fn enters_buffer(&self, buffer: &InputBuffer) -> InputVerdict {
+        with_rule!(self, (rule, _ports) => rule.enters_buffer(buffer), InputVerdict::Forward)
     }
 
-    pub fn state(&self, lane: PortVl) -> (bool, u32) {
-        with_rule!(self, (rule, ports) => rule.state(&ports[lane.index()]), (false, 0))
+    pub fn state(&self, lane: usize) -> PortState {
+        with_rule!(self, (rule, ports) => rule.state(&ports[lane]), PortState::default())
+    }
+
+    /// See [`MarkingRule::quiet_fill`]; without a rule no fill matters.
+    pub fn quiet_fill(&self) -> Option<u32> {
+        with_rule!(self, (rule, _ports) => rule.quiet_fill(), Some(u32::MAX))
+    }
+
+    /// Joins the markers of several switches in their order. All have the same rule.
+    pub fn join(markers: Vec<Self>) -> Self {
+        let (mut fecn, mut sampled, mut buffers) = (Vec::new(), Vec::new(), Vec::new());
+        for marker in markers {
+            match marker {
+                Self::None => {}
+                Self::Fecn(ruled) => fecn.push(ruled),
+                Self::Sampled(ruled) => sampled.push(ruled),
+                Self::Buffers(ruled) => buffers.push(ruled),
+            }
+        }
+        let fecn = Ruled::join(fecn).map(Self::Fecn);
+        let sampled = Ruled::join(sampled).map(Self::Sampled);
+        fecn.or(sampled).or(Ruled::join(buffers).map(Self::Buffers)).unwrap_or(Self::None)
     }
 }
 

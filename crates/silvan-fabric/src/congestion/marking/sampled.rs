@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
-use super::{Rule, Severity, severity};
+use super::{MarkingRule, severity};
+use crate::facts::{Arrival, PortState, Severity, Verdict};
 
 /// Parameters of sampled marks; the defaults are those of the standard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -91,44 +92,71 @@ impl SampledRule {
     }
 }
 
-impl Rule for SampledRule {
+impl MarkingRule for SampledRule {
     type State = Sampler;
 
-    #[inline(always)]
-    fn samples(&self) -> bool {
+    fn quiet_fill(&self) -> Option<u32> {
+        Some(u32::MAX)
+    }
+
+    fn marks_only_arrivals(&self) -> bool {
         true
     }
 
-    fn arrived(&self, port: &mut Sampler, size: u32, sum: u32) -> Option<Severity> {
-        if size < port.left {
-            port.left -= size;
-            return None;
-        }
-        let found = severity(sum, port.before, self.set_point, self.weight);
-        port.entered += u32::from(found > 0 && port.last == 0);
-        (port.before, port.last) = (sum, found);
-        port.left = self.next(port);
-        (found > 0).then_some(found)
+    fn may_mark_arrivals(&self, port: &Sampler, bytes: u32) -> bool {
+        bytes >= port.left
     }
 
-    fn state(&self, port: &Sampler) -> (bool, u32) {
-        (port.last > 0, port.entered)
+    fn watches_queue(&self, _port: &Sampler, _queue_bytes: u32) -> bool {
+        false
+    }
+
+    fn arrives(&self, port: &mut Sampler, arrival: &Arrival) -> Verdict {
+        if !arrival.is_data {
+            return Verdict::Forward;
+        }
+        if arrival.size < port.left {
+            port.left -= arrival.size;
+            return Verdict::Forward;
+        }
+        let found = severity(arrival.queue_bytes, port.before, self.set_point, self.weight);
+        port.entered += u32::from(found > 0 && port.last == 0);
+        (port.before, port.last) = (arrival.queue_bytes, found);
+        port.left = self.next(port);
+        if found > 0 { Verdict::Mark(found) } else { Verdict::Forward }
+    }
+
+    fn watches_departures(&self, _port: &Sampler) -> bool {
+        false
+    }
+
+    fn state(&self, port: &Sampler) -> PortState {
+        PortState { is_congested: port.last > 0, entered: port.entered }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use silvan_engine::{Rate, Time};
+
     use super::*;
 
     fn rule(jitter_percent: u8) -> SampledRule {
         Sampled { sample: Bytes(8_000), jitter_percent, ..Sampled::default() }.rule()
     }
 
+    /// A data packet that arrives in queues of so many bytes.
+    fn arrival(size: u32, queue_bytes: u32) -> Arrival {
+        let (now, rate) = (Time::ZERO, Rate::from_gbit(8));
+        Arrival { now, size, is_data: true, queue_bytes, sent_bytes: 0, rate }
+    }
+
     /// The packets, of 1,000 bytes each, that are sampled while so much waits.
     fn sampled(rule: &SampledRule, sum: u32, packets: u32) -> Vec<u32> {
         let mut port = rule.port(Stream::new(1, "marking", 0));
         port.before = sum;
-        (1..=packets).filter(|_| rule.arrived(&mut port, 1_000, sum).is_some()).collect()
+        let arrival = arrival(1_000, sum);
+        (1..=packets).filter(|_| rule.arrives(&mut port, &arrival) != Verdict::Forward).collect()
     }
 
     #[test]
@@ -155,8 +183,9 @@ mod tests {
         let mut port = rule.port(Stream::new(1, "marking", 0));
         let mut states = Vec::new();
         for sum in [60_000, 60_000, 10_000, 60_000] {
-            rule.arrived(&mut port, 8_000, sum);
-            states.push(rule.state(&port));
+            rule.arrives(&mut port, &arrival(8_000, sum));
+            let PortState { is_congested, entered } = rule.state(&port);
+            states.push((is_congested, entered));
         }
         assert_eq!(states, [(true, 1), (true, 1), (false, 1), (true, 2)]);
     }

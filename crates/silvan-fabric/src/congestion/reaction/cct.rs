@@ -9,7 +9,7 @@ use silvan_engine::Time;
 use silvan_engine::random::Stream;
 
 use super::{Control, Mark};
-use crate::congestion::marking::Severity;
+use crate::facts::Severity;
 
 /// Parameters of a channel adapter, the same for all service levels unless `per_sl` says else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
 use super::{Control, Mark, WindowState};
-use crate::congestion::marking::Severity;
+use crate::facts::Severity;
 
 /// Parameters of MVCM's reaction; what is not given follows from the network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

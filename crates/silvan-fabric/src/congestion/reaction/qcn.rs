@@ -21,7 +21,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::{Control, Mark};
-use crate::congestion::marking::Severity;
+use crate::facts::Severity;
 
 /// Parameters of the reaction point; the defaults are those of the standard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -13,7 +13,7 @@ use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
 use super::{Control, Mark, WindowState};
-use crate::congestion::marking::Severity;
+use crate::facts::Severity;
 
 /// Parameters of AIMD and FIMD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
 use super::{Control, Mark};
-use crate::congestion::marking::Severity;
+use crate::facts::Severity;
 
 /// A window of fixed size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,0 +1,230 @@
+//! The marking rule of a switch at work: it gives the rule the facts that it needs, applies its verdicts to packets, and
+//! counts marks. All switch architectures and both schedulers use this code.
+
+use std::num::NonZeroU32;
+
+use silvan_engine::{Rate, Time};
+
+use super::Marker;
+use crate::facts::{Arrival, Departure, PortState, QueueChange, Severity, Verdict};
+use crate::message::Report;
+use crate::packet::{Kind, Packet, PacketId, Pool};
+
+/// The marking rule and its state for the outputs of one switch or of a partition.
+#[derive(Debug)]
+pub(crate) struct SwitchMarking {
+    pub marker: Marker,
+    /// Data packets marked per output since the start of the run, each where it was marked first.
+    pub marks: Box<[u64]>,
+    /// Bytes of the notification of a mark, where switches notify sources themselves.
+    pub report: Option<NonZeroU32>,
+    /// Whether marks carry the severity of congestion.
+    pub is_quantized: bool,
+    /// Space of a full packet, which a root must have credit for.
+    full_space: u32,
+    /// See [`Self::quiet_fill`].
+    quiet: u32,
+    /// Whether the rule has no quiet fill.
+    is_always_on: bool,
+    /// See [`Self::watches_arrivals`].
+    watches_arrivals: bool,
+}
+
+/// An output and one of its lanes, as markers count them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MarkedLane {
+    /// Index of the output in [`SwitchMarking::marks`].
+    pub output: usize,
+    /// Index of the lane in the state of the rule.
+    pub lane: usize,
+}
+
+/// The state of an output that a packet arrives at or leaves through.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputFacts {
+    pub now: Time,
+    /// Bytes in all queues of the lane: at an arrival with the packet, at a departure without it.
+    pub queue_bytes: u32,
+    /// Bytes in use of the lane's share of the output buffer, with the packet; zero without such buffers.
+    pub buffer_bytes: u32,
+    /// Bytes sent since the start of the run, on all lanes, without this packet.
+    pub sent_bytes: u64,
+    pub rate: Rate,
+}
+
+/// A packet that has come into the queues of an output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arriving {
+    pub id: PacketId,
+    /// Bytes on the wire.
+    pub size: u32,
+    pub is_data: bool,
+}
+
+/// What came of a verdict, for the counters and the scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Applied {
+    /// Whether it counts as a mark: a data packet that had none, or a source that is notified.
+    pub is_mark: bool,
+    pub is_validation: bool,
+    /// What to report to the source.
+    pub report: Option<Report>,
+}
+
+impl SwitchMarking {
+    /// `outputs` outputs; `full_space` is the space of a full packet.
+    pub fn new(marker: Marker, outputs: usize, full_space: u32) -> Self {
+        let marks = vec![0; outputs].into();
+        let (quiet, is_always_on) = marker.quiet_fill().map_or((0, true), |quiet| (quiet, false));
+        let watches_arrivals = marker.watches_arrivals();
+        Self {
+            marker,
+            marks,
+            report: None,
+            is_quantized: false,
+            full_space,
+            quiet,
+            is_always_on,
+            watches_arrivals,
+        }
+    }
+
+    /// Joins the state of several switches in their order.
+    pub fn join(parts: Vec<Self>) -> Self {
+        let (mut marks, mut markers) = (Vec::new(), Vec::new());
+        let (mut report, mut is_quantized, mut full_space) = (None, false, 0);
+        for part in parts {
+            (report, is_quantized, full_space) = (part.report, part.is_quantized, part.full_space);
+            marks.extend(part.marks);
+            markers.push(part.marker);
+        }
+        let joined = Self::new(Marker::join(markers), marks.len(), full_space);
+        Self { marks: marks.into(), report, is_quantized, ..joined }
+    }
+
+    /// A fill up to which the rule needs neither changes of the queues nor departures, unless [`Self::needs_all`].
+    #[inline(always)]
+    pub fn quiet_fill(&self) -> u32 {
+        self.quiet
+    }
+
+    /// Whether the rule needs every packet that arrives.
+    #[inline(always)]
+    pub fn watches_arrivals(&self) -> bool {
+        self.watches_arrivals
+    }
+
+    /// Whether the rule needs every change of a lane's queues and every departure now, whatever the fill.
+    #[inline]
+    pub fn needs_all(&self, lane: usize) -> bool {
+        self.is_always_on || self.marker.watches_queue(lane, 0) || self.marker.watches_departures(lane)
+    }
+
+    /// Whether the order of packets that arrive at one instant matters: if the rule samples them, counts the inputs, or
+    /// reads single queues.
+    pub fn needs_order(&self) -> bool {
+        self.quiet == 0 || self.watches_arrivals || self.marker.needs_queues()
+    }
+
+    /// The space for which an output that is a root has credit: that of a full packet beyond the one that it sends now
+    /// or is about to send. An output that spends its credit as soon as it has some is a victim, also in the instant in
+    /// which a credit has come in and is not spent yet.
+    #[inline]
+    pub fn root_space(&self, is_idle: bool) -> u32 {
+        if is_idle { 2 * self.full_space } else { self.full_space }
+    }
+
+    /// Reports a changed queue to the rule.
+    #[inline]
+    pub fn queue_changed(&mut self, lane: usize, change: &QueueChange, has_credit: impl FnOnce() -> bool) {
+        self.marker.queue_changed(lane, change, has_credit);
+    }
+
+    /// A packet has come into the queues of an output.
+    #[inline]
+    pub fn arrives(
+        &mut self,
+        at: MarkedLane,
+        facts: &OutputFacts,
+        packets: &mut Pool,
+        packet: Arriving,
+    ) -> Applied {
+        let &OutputFacts { now, queue_bytes, sent_bytes, rate, .. } = facts;
+        let Arriving { id, size, is_data } = packet;
+        let arrival = Arrival { now, size, is_data, queue_bytes, sent_bytes, rate };
+        match self.marker.arrives(at.lane, &arrival) {
+            Verdict::Forward => Applied::default(),
+            verdict => self.apply(at.output, packets, id, verdict),
+        }
+    }
+
+    /// A packet starts to leave through an output. The caller applies the verdict.
+    ///
+    /// The decision depends on the fill that the packet leaves behind (Paper I, section 3.2.1); the caller has reported
+    /// that fill. With a single threshold, the packet that brings the fill below it is not marked. That makes a single
+    /// threshold unfair, and is why two thresholds must be more than a packet apart (Paper II, section IV).
+    pub fn departs(
+        &mut self,
+        lane: usize,
+        facts: &OutputFacts,
+        packet: &Packet,
+        has_credit: impl FnOnce() -> bool,
+    ) -> Verdict {
+        let &OutputFacts { now, queue_bytes, buffer_bytes, sent_bytes, rate } = facts;
+        let departure = Departure {
+            now,
+            size: packet.size,
+            is_data: packet.kind == Kind::Data,
+            is_marked: packet.fecn,
+            queue_bytes,
+            buffer_bytes,
+            sent_bytes,
+            rate,
+        };
+        self.marker.departs(lane, &departure, has_credit)
+    }
+
+    /// Applies to a packet what the rule has decided at an output.
+    pub fn apply(&mut self, output: usize, packets: &mut Pool, id: PacketId, verdict: Verdict) -> Applied {
+        let packet = &mut packets[id];
+        let is_data = packet.kind == Kind::Data;
+        match verdict {
+            Verdict::Forward => {}
+            Verdict::Mark(severity) => return self.mark(output, packet, severity),
+            Verdict::Validate => {
+                let is_validation = is_data && !packet.validated;
+                packet.validated |= is_data;
+                return Applied { is_validation, ..Applied::default() };
+            }
+            Verdict::Stamp(telemetry) if is_data => packets.stamp(id, telemetry),
+            Verdict::Stamp(_) => {}
+        }
+        Applied::default()
+    }
+
+    /// Marks a packet at an output, or has its source notified instead.
+    pub fn mark(&mut self, output: usize, packet: &mut Packet, severity: Severity) -> Applied {
+        let severity = if self.is_quantized { severity } else { 0 };
+        let is_data = packet.kind == Kind::Data;
+        if self.report.is_some() {
+            if !is_data {
+                return Applied::default();
+            }
+            self.marks[output] += 1;
+            let Packet { src: to, dst: destination, source, .. } = *packet;
+            let report = Some(Report { to, destination, source, severity });
+            return Applied { is_mark: true, report, ..Applied::default() };
+        }
+        let is_mark = is_data && !packet.fecn;
+        self.marks[output] += u64::from(is_mark);
+        packet.fecn = true;
+        packet.severity = packet.severity.max(severity);
+        Applied { is_mark, ..Applied::default() }
+    }
+
+    /// Data packets that an output has marked, and whether it is in the congestion state on some of its lanes.
+    pub fn state(&self, output: usize, lanes: impl Iterator<Item = usize>) -> (u64, bool) {
+        let state = |lane| self.marker.state(lane);
+        (self.marks[output], lanes.map(state).any(|PortState { is_congested, .. }| is_congested))
+    }
+}

@@ -1,0 +1,328 @@
+//! What a node of one partition works with while it handles an event: the clock, the event queue, the packets, the
+//! links and the counters of that partition.
+//!
+//! Nodes reach each other only through links. What crosses a link to a node of another partition is put into that
+//! partition's [`Mailbox`].
+
+mod ahead;
+
+use std::sync::Arc;
+
+use silvan_engine::{Event, EventQueue, Time};
+
+use crate::congestion::marking::Applied;
+use crate::link::{ChannelId, Class, Links, NoticeOnWire, Way, unkey};
+use crate::message::{Announcements, Cause, CreditReturn, Mailbox, Notices, PacketMessage, Report, Word};
+use crate::meters::Meters;
+use crate::packet::{Kind, Packet, PacketId, Pool};
+use crate::port::{Port, Vl};
+pub(crate) use ahead::Ahead;
+
+/// Where packets go that nodes with events of their own send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// To nodes of this partition, which is the only one.
+    Local,
+    /// To nodes of this partition, or to those of others.
+    Shared,
+    /// From hosts to the outputs of a binned scheduler.
+    Binned,
+}
+
+/// The partitions at the two ends of each channel, as one of them sees them.
+#[derive(Debug)]
+pub(crate) struct Borders {
+    /// This partition.
+    pub me: u16,
+    /// Per channel: the partitions of its sender and of its receiver.
+    pub ends: Arc<[(u16, u16)]>,
+}
+
+impl Borders {
+    /// The partition that a channel leads to, if it is another one.
+    #[inline]
+    fn receiver(&self, channel: ChannelId) -> Option<usize> {
+        let there = self.ends[channel as usize].1;
+        (there != self.me).then_some(usize::from(there))
+    }
+
+    /// The partition that sends on a channel, if it is another one.
+    #[inline]
+    fn sender(&self, channel: ChannelId) -> Option<usize> {
+        let there = self.ends[channel as usize].0;
+        (there != self.me).then_some(usize::from(there))
+    }
+}
+
+/// A packet that a host has begun to send to the outputs of a binned scheduler.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entering {
+    pub channel: ChannelId,
+    pub packet: PacketId,
+    /// When its head is ready for arbitration.
+    pub when: Time,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub now: Time,
+    pub queue: EventQueue,
+    pub packets: Pool,
+    /// Channels and their credits. A partition uses the side of a channel's sender only if that node is its own.
+    pub links: Links,
+    pub meters: Meters,
+    /// Notifications on the wire.
+    pub notices: Notices,
+    /// Announcements of flows on their way.
+    pub announcements: Announcements,
+    /// Switches and outputs that may have something to send at this instant.
+    pub dirty_outputs: Vec<(u32, Port)>,
+    /// What switches tell sources at the end of this instant.
+    pub reports: Vec<(Cause, Report)>,
+    /// Hosts that may have something to send at this instant, by their places in the partition.
+    pub dirty_hosts: Vec<u32>,
+    /// Packets for the outputs of a binned scheduler, in the order in which hosts began to send them.
+    pub entering: Vec<Entering>,
+    /// What happened in other partitions before this time is known; never where there are none.
+    pub exchanged: Time,
+    /// Where there are others, and traffic waits for deliveries.
+    pub ahead: Option<Box<Ahead>>,
+    /// Messages for other partitions, by their numbers; none where this is the only one.
+    pub outbox: Box<[Mailbox]>,
+    scope: Scope,
+    /// Where the scope is shared.
+    borders: Option<Borders>,
+}
+
+impl Context {
+    /// `borders` where there are other partitions and switches have events of their own, `partitions` in all.
+    pub fn new(
+        links: Links,
+        meters: Meters,
+        queue: EventQueue,
+        (partitions, borders): (usize, Option<Borders>),
+        is_binned: bool,
+    ) -> Self {
+        let scope = match &borders {
+            _ if is_binned => Scope::Binned,
+            Some(_) => Scope::Shared,
+            None => Scope::Local,
+        };
+        let mailboxes = if partitions > 1 { partitions } else { 0 };
+        Self {
+            now: Time::ZERO,
+            queue,
+            packets: Pool::default(),
+            links,
+            meters,
+            notices: Notices::default(),
+            announcements: Announcements::default(),
+            dirty_outputs: Vec::new(),
+            reports: Vec::new(),
+            dirty_hosts: Vec::new(),
+            entering: Vec::new(),
+            exchanged: Time::NEVER,
+            ahead: None,
+            outbox: (0..mailboxes).map(|_| Mailbox::default()).collect(),
+            scope,
+            borders,
+        }
+    }
+
+    /// Whether all packets and credits of the network stay in this context.
+    #[inline(always)]
+    pub fn is_local(&self) -> bool {
+        self.scope == Scope::Local
+    }
+
+    /// Whether hosts send to the outputs of a binned scheduler.
+    #[inline(always)]
+    pub fn is_binned(&self) -> bool {
+        self.scope == Scope::Binned
+    }
+
+    /// Whether no node of this partition has anything left to do, and nothing is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+            && self.dirty_hosts.is_empty()
+            && self.dirty_outputs.is_empty()
+            && self.reports.is_empty()
+            && self.entering.is_empty()
+            && self.outbox.iter().all(Mailbox::is_empty)
+            && self.ahead.as_ref().is_none_or(|ahead| ahead.next().is_none())
+    }
+
+    /// The packets that are inside the network according to this partition: its own, those that other partitions
+    /// have not taken in yet, and those that are counted as delivered already, but with a later time.
+    pub fn packets_inside(&self) -> impl Iterator<Item = &Packet> {
+        let sent = self.outbox.iter().flat_map(Mailbox::iter_packets);
+        self.packets.iter().chain(sent).chain(self.meters.later(self.now, false))
+    }
+
+    /// How many there are of [`Self::packets_inside`].
+    pub fn count_inside(&self) -> usize {
+        let sent: usize = self.outbox.iter().map(|mailbox| mailbox.iter_packets().count()).sum();
+        self.packets.alive() + sent + self.meters.later(self.now, false).count()
+    }
+
+    /// See [`Links::has_some_credit`].
+    pub fn has_some_credit(&mut self, channel: ChannelId, vl: Vl, space: u32) -> bool {
+        self.links.has_some_credit(channel, vl, space, self.now)
+    }
+
+    /// A marking rule has decided about a packet: counts it, and queues the report to the source if there is one.
+    pub fn note_applied(&mut self, cause: Cause, applied: Applied) {
+        self.meters.fecn_marks += u64::from(applied.is_mark);
+        self.meters.validations += u64::from(applied.is_validation);
+        self.reports.extend(applied.report.map(|report| (cause, report)));
+    }
+
+    /// See [`Links::has_credit_or_wait`].
+    #[inline(always)]
+    pub fn has_credit_or_wait(&mut self, way: Way, space: u32) -> bool {
+        self.links.has_credit_or_wait(way, space, self.now, &mut self.queue)
+    }
+
+    /// Whether any of the wake-ups of a sender that are due now, of which this is the first, counts: together they
+    /// are one.
+    #[inline]
+    pub fn take_wakes(&mut self, event: Event) -> bool {
+        let mut counts = self.links.take_wake(event.data, self.now);
+        while let Some(other) = self.queue.pop_alike(event.time, event.key) {
+            counts |= self.links.take_wake(other.data, self.now);
+        }
+        counts
+    }
+
+    /// See [`Links::wake`].
+    #[inline(always)]
+    pub fn wake(&mut self, channel: ChannelId, time: Time) {
+        self.links.wake(channel, time, &mut self.queue);
+    }
+
+    /// See [`Links::send`].
+    #[inline(always)]
+    pub fn send(&mut self, channel: ChannelId, packet: PacketId) -> Time {
+        let (end, arrival) = self.links.send(channel, packet, &mut self.packets[packet], self.now);
+        if self.is_local() {
+            self.queue.push(arrival);
+        } else {
+            self.send_outside(channel, arrival);
+        }
+        end
+    }
+
+    /// A packet has begun to cross a link to an output of a binned scheduler, or perhaps to another partition.
+    #[inline(never)]
+    fn send_outside(&mut self, channel: ChannelId, arrival: Event) {
+        let id = arrival.data;
+        if self.is_binned() {
+            self.entering.push(Entering { channel, packet: id, when: arrival.time });
+            return;
+        }
+        let Some(there) = self.borders.as_ref().and_then(|borders| borders.receiver(channel)) else {
+            self.expect(arrival);
+            return self.queue.push(arrival);
+        };
+        let packet = self.packets[id];
+        let tells = packet.kind.announces() || packet.kind == Kind::Reply;
+        let announcement = tells.then(|| self.announcements.take(packet.payload));
+        let marks = self.packets.marks(id);
+        let telemetry = self.packets.take_telemetry(id);
+        self.packets.remove(id);
+        let (time, key) = (arrival.time, arrival.key);
+        self.outbox[there].send_packet(PacketMessage { packet, marks, announcement, telemetry, time, key });
+    }
+
+    /// Notes when a packet will have been delivered, if traffic waits for that and it goes to a host.
+    #[inline]
+    fn expect(&mut self, arrival: Event) {
+        let Some(ahead) = &mut self.ahead else { return };
+        let (class, host, _) = unkey(arrival.key);
+        let packet = &self.packets[arrival.data];
+        if class == Class::HostArrival && packet.kind == Kind::Data {
+            ahead.expect(host, (self.packets.number(arrival.data), packet), arrival.time);
+        }
+    }
+
+    /// The receiver of a channel gives credit back: a message to the channel's sender, which leaves now or at a later
+    /// time that is known now, and arrives one delay of the channel after that.
+    ///
+    /// The message is booked in the channel's ledger with its arrival time. The ledger belongs to the link, not to
+    /// the sender: nothing of the sender's state changes before that time, and the message needs no event unless
+    /// the sender waits for it.
+    #[inline(always)]
+    pub fn release(&mut self, credit: CreditReturn) {
+        debug_assert!(credit.leaves_at >= self.now, "a message leaves no sooner than now");
+        if self.is_local() || !self.release_outside(credit) {
+            let CreditReturn { way, space, leaves_at } = credit;
+            self.links.release(way, space, (leaves_at, self.now, self.now), &mut self.queue);
+        }
+    }
+
+    /// As [`Self::release`], if the channel's sender is of another partition. Returns whether it is.
+    #[inline(never)]
+    fn release_outside(&mut self, credit: CreditReturn) -> bool {
+        let channel = credit.way.0;
+        let Some(there) = self.borders.as_ref().and_then(|borders| borders.sender(channel)) else {
+            return false;
+        };
+        let back = credit.leaves_at + self.links.delay(channel);
+        self.outbox[there].send_credit(credit, back);
+        true
+    }
+
+    /// Sends a notification of `bytes` to the node at the far end of a channel.
+    pub fn notify(&mut self, channel: ChannelId, class: Class, word: Word, bytes: u32) {
+        // The next switch passes a report on after its pipeline.
+        let is_forwarded = class == Class::SwitchNotice && matches!(word, Word::Report(_));
+        let (time, key) = self.links.notify(channel, NoticeOnWire { class, bytes, is_forwarded }, self.now);
+        match self.borders.as_ref().and_then(|borders| borders.receiver(channel)) {
+            Some(there) => self.outbox[there].send_notice(time, key, word),
+            None => {
+                let data = self.notices.add(word);
+                self.queue.push(Event { time, key, data });
+            }
+        }
+    }
+
+    /// Takes in what the nodes of another partition sent to nodes of this one. This partition has done everything
+    /// that comes before it takes effect.
+    pub fn collect(&mut self, mailbox: &mut Mailbox) {
+        for PacketMessage { mut packet, marks, announcement, telemetry, time, key } in
+            mailbox.packets.drain(..)
+        {
+            if let Some(announcement) = announcement {
+                packet.payload = self.announcements.add(announcement);
+            }
+            let data = self.packets.insert(packet);
+            self.packets.set_marks(data, marks);
+            self.packets.set_telemetry(data, telemetry);
+            self.queue.push(Event { time, key, data });
+        }
+        for CreditReturn { way, space, leaves_at } in mailbox.credits.drain(..) {
+            self.links.release(way, space, (leaves_at, self.now, Time::ZERO), &mut self.queue);
+        }
+        for (time, key, word) in mailbox.notices.drain(..) {
+            let data = self.notices.add(word);
+            self.queue.push(Event { time, key, data });
+        }
+    }
+
+    /// When the sender of a channel may send next.
+    #[inline(always)]
+    pub fn free_at(&self, channel: ChannelId) -> Time {
+        self.links.channel(channel).free_at
+    }
+
+    /// A packet left the wire for the receiver's buffer (for the credit accounting of debug builds, which leaves out
+    /// links between partitions).
+    #[inline]
+    pub fn landed(&mut self, _way: Way, _space: u32) {
+        #[cfg(debug_assertions)]
+        if self.borders.as_ref().is_none_or(|borders| borders.sender(_way.0).is_none()) {
+            self.links.landed(_way, _space);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Errors: why a configuration cannot be set up, and which key of the scenario that is about; why a run cannot go on.
+
+use std::fmt;
+
+use silvan_engine::{Bytes, Rate, Time};
+
+use crate::link::{MAX_NODES, MAX_PORTS};
+
+/// A configuration that cannot be set up on its network.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct SetupError {
+    /// Dotted path of the scenario's key, such as `switch.queue_buffer` or `traffic.0.message`.
+    pub key: String,
+    /// Its value, where one was given.
+    pub value: Option<String>,
+    /// What is wrong, and what would be right.
+    pub reason: Reason,
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.key)?;
+        if let Some(value) = &self.value {
+            write!(f, " = {value}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// What is wrong with the value of a key, as a sentence that goes on from "key = value: ".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// More nodes than the keys of events have numbers for.
+    #[error("a network may have up to {MAX_NODES} hosts and as many switches")]
+    TooManyNodes,
+    /// A switch with more ports than the keys of events have numbers for.
+    #[error("switch {switch} has {ports} ports; a switch may have up to {MAX_PORTS}")]
+    TooManyPorts {
+        /// Its name.
+        switch: String,
+        /// Its ports.
+        ports: u16,
+    },
+    /// Links of more kinds than they have numbers for.
+    #[error("{0}")]
+    TooManyKindsOfLinks(String),
+    /// A host that is not wired.
+    #[error("host {0} has no link")]
+    NoLink(String),
+    /// A name that no host has.
+    #[error("there is no host named `{0}`")]
+    NoSuchHost(String),
+    /// A pair of hosts without a route, in words.
+    #[error("{0}")]
+    NoRoute(String),
+    /// Pairs of hosts without a route.
+    #[error("leaves {pairs} pairs of hosts without a route; the first is {first}")]
+    Unroutable {
+        /// How many.
+        pairs: u64,
+        /// One of them, in words.
+        first: String,
+    },
+    /// A switch that may have to notify a host to which it has no route.
+    #[error(
+        "switch {switch} has no route to host {host}, whose packets it may have to notify it of: \
+             congestion.notification cannot be \"backward\" here"
+    )]
+    NoWayBack {
+        /// Name of the switch.
+        switch: String,
+        /// Name of the host.
+        host: String,
+    },
+    /// Routes of flows on a network that has none of its kind, in words.
+    #[error("{0}")]
+    NotAdaptive(String),
+    /// A size beyond what is counted.
+    #[error("must be at most 1 GiB")]
+    TooLarge,
+    /// A buffer in which a packet has no room.
+    #[error("leaves {share} B for {}, less than one packet of {needed} B (packet.mtu + packet.header, in blocks of \
+             packet.credit_block); must be at least {}", parts_named(*lanes, *queues),
+             Bytes(u64::from(*needed) * u64::from(*lanes) * u64::from(*queues)))]
+    TooSmall {
+        /// Bytes that it leaves for each part.
+        share: u64,
+        /// Virtual lanes that share it.
+        lanes: u32,
+        /// Queues of each lane that share it.
+        queues: u32,
+        /// Bytes that a packet needs, in whole credit blocks.
+        needed: u32,
+    },
+    /// Memory of a queue in which a packet has no room.
+    #[error(
+        "must hold a packet of {needed} B (packet.mtu + packet.header, in blocks of packet.credit_block), and be \
+             at most 1 GiB"
+    )]
+    QueueBuffer {
+        /// Bytes that a packet needs, in whole credit blocks.
+        needed: u32,
+    },
+    /// Queues of divided memory in which a packet has no room.
+    #[error(
+        "each of {queues} queues per input has {size}, less than a packet's {needed} bytes; give \
+             switch.queue_buffer, or a larger switch.buffer"
+    )]
+    QueueTooSmall {
+        /// Queues per input and virtual lane.
+        queues: u32,
+        /// Memory of each.
+        size: Bytes,
+        /// Bytes that a packet needs, in whole credit blocks.
+        needed: u32,
+    },
+    /// A crossbar that holds up links.
+    #[error("must be at least the rate of the fastest link, {fastest}")]
+    SlowCrossbar {
+        /// That rate.
+        fastest: Rate,
+    },
+    /// Special queues on links that go one way.
+    #[error(
+        "special queues notify over the link that a packet came by, but {topology} has one-way links; give \
+             bidirectional ones, or congestion.isolation.kind = \"none\""
+    )]
+    OneWayLinks {
+        /// Name of the topology.
+        topology: String,
+    },
+    /// On/off flow control of divided memory.
+    #[error(
+        "stops whole virtual lanes, so the queues of an input have to share its memory; set \
+             switch.memory = \"shared\", or give credits"
+    )]
+    DividedMemory,
+    /// On/off flow control of a buffer without room for what is on its way.
+    #[error("the receiver of a link of {rate} with a delay of {delay} has {capacity} bytes for a virtual lane, \
+             and needs {room} above the threshold for what is on its way when it stops its sender; {}",
+            way_out(*capacity, *room))]
+    NoRoomAboveThreshold {
+        /// Of the link.
+        rate: Rate,
+        /// Of the link.
+        delay: Time,
+        /// The receiver's bytes for a virtual lane.
+        capacity: u32,
+        /// Bytes that it needs above the threshold.
+        room: u64,
+    },
+    /// A threshold to go on that is above the one to stop.
+    #[error("must be at most the threshold at which the sender is stopped, {xoff} B here")]
+    XonAboveXoff {
+        /// That threshold.
+        xoff: u32,
+    },
+    /// Marks by the fill of buffers that the switches do not have.
+    #[error("looks at buffers at inputs and outputs; use switch.architecture = \"cioq\", which has both")]
+    NoOutputBuffers,
+    /// A lower threshold of marking that is above the upper one.
+    #[error("must be at most the upper threshold, {upper}")]
+    LowerAboveUpper {
+        /// The upper threshold.
+        upper: Bytes,
+    },
+    /// A reaction that is not told what it counts.
+    #[error(
+        "must be \"ack-each\" with this congestion.reaction, which counts the acknowledgements of single packets"
+    )]
+    NoAcknowledgements,
+    /// Flows, patterns and jobs beyond what packets can name.
+    #[error("there may be up to 65,535 flows and patterns")]
+    TooManyClasses,
+    /// A largest message below the smallest.
+    #[error("must be at least the smallest message")]
+    LargestBelowSmallest,
+    /// A forest without hotspots, or with nobody to send to them.
+    #[error("a forest needs a hotspot and two hosts")]
+    NoForest,
+    /// A job that does not fit its hosts or cannot finish, in words.
+    #[error("job `{name}`: {what}")]
+    Job {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// Counters that could not be made, in words.
+    #[error("{0}")]
+    NoCounters(&'static str),
+}
+
+fn parts_named(lanes: u32, queues: u32) -> String {
+    match (lanes, queues) {
+        (1, 1) => "the lane".to_owned(),
+        (_, 1) => format!("each of {lanes} lanes"),
+        (1, _) => format!("each of {queues} queues"),
+        _ => format!("each of {queues} queues of {lanes} lanes"),
+    }
+}
+
+fn way_out(capacity: u32, room: u64) -> String {
+    match u64::from(capacity).checked_sub(room) {
+        None | Some(0) => "give it a larger buffer".to_owned(),
+        Some(most) => format!("choose at most {most} B, or a larger buffer"),
+    }
+}
+
+impl Reason {
+    /// This, as of a key.
+    pub(crate) fn at(self, key: impl Into<String>) -> SetupError {
+        SetupError { key: key.into(), value: None, reason: self }
+    }
+
+    /// This, as of a key and its value.
+    pub(crate) fn of(self, key: impl Into<String>, value: impl fmt::Display) -> SetupError {
+        let value = Some(value.to_string());
+        SetupError { key: key.into(), value, reason: self }
+    }
+}
+
+/// Why a run could not be built or go on, with its context.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// The configuration cannot be run as it stands.
+    #[error(transparent)]
+    Configuration(#[from] SetupError),
+    /// Packets wait for each other in a circle.
+    #[error(
+        "deadlock at {now}: each of these outputs waits for buffer space that only the next can free: {cycle}"
+    )]
+    Deadlock {
+        /// Simulated time of the discovery.
+        now: Time,
+        /// The circle, port by port.
+        cycle: String,
+    },
+    /// Something waits, but nothing is on its way that it could wait for.
+    #[error("the network stands still from {now} on, and these wait for ever: {waiting}")]
+    Stalled {
+        /// Simulated time of the discovery.
+        now: Time,
+        /// What waits, and where.
+        waiting: String,
+    },
+    /// An invariant of the model is broken: a defect of the simulator.
+    #[error("model error at {now}: {what}")]
+    Broken {
+        /// Simulated time.
+        now: Time,
+        /// What does not hold.
+        what: String,
+    },
+}

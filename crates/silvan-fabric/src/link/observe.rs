@@ -1,0 +1,106 @@
+//! What observers and checks read of links.
+
+use silvan_engine::Time;
+
+#[cfg(debug_assertions)]
+use super::Way;
+use super::{ChannelId, LedgerView, Links};
+use crate::port::Vl;
+
+impl Links {
+    fn view(&self, index: usize) -> LedgerView<'_> {
+        let lane = &self.lanes[index];
+        let (available, wanted, returns) = (lane.available, lane.wanted, &lane.returns);
+        LedgerView { available, wanted, returns, spills: &self.spills }
+    }
+
+    /// Virtual lanes of every channel.
+    #[cfg(debug_assertions)]
+    pub fn lane_count(&self) -> usize {
+        self.lane_count
+    }
+
+    /// Whether the sender waits on this lane for credit that is not on its way.
+    pub fn is_stuck(&self, id: ChannelId, vl: Vl, now: Time) -> bool {
+        self.ledgers(id, vl).any(|index| match &self.pauses {
+            Some(pauses) => self.lanes[index].wanted > 0 && pauses.is_stopped_for_good(index, now),
+            None => self.view(index).is_stuck(),
+        })
+    }
+
+    /// A packet has left the wire for the receiver's buffer (debug-build credit accounting).
+    #[cfg(debug_assertions)]
+    pub fn landed(&mut self, (id, vl, dst): Way, space: u32) {
+        let index = self.lane_index(id, vl, dst);
+        self.in_flight[index] -= space;
+    }
+
+    /// Checks that the sender's credit, the bytes in flight, those `buffered` and those that return add up to the
+    /// receiver's buffer.
+    ///
+    /// # Errors
+    /// The numbers, in words.
+    #[cfg(debug_assertions)]
+    pub fn check_credits(&self, id: ChannelId, vl: Vl, buffered: u32) -> Result<(), String> {
+        let (mut available, mut in_flight, mut returning, mut capacity) = (0, 0, 0, 0);
+        for index in self.ledgers(id, vl) {
+            available += self.lanes[index].available;
+            in_flight += self.in_flight[index];
+            returning += self.view(index).returning();
+            capacity += self.capacities[index];
+        }
+        if available + in_flight + buffered + returning == capacity {
+            return Ok(());
+        }
+        Err(format!(
+            "channel {id} VL {vl}: credit {available} + in flight {in_flight} + buffered {buffered} + \
+             returning {returning} is not the buffer's {capacity}"
+        ))
+    }
+
+    /// Bytes that a channel's sender has put on the wire by now, including the sent part of the packet or notification
+    /// in transmission.
+    pub fn sent_by(&self, id: ChannelId, now: Time) -> u64 {
+        let channel = self.channel(id);
+        let left = self.rate(id).bytes_in(channel.free_at.saturating_sub(now));
+        channel.sent_bytes.saturating_sub(left)
+    }
+
+    /// Bytes of the receiver's buffer for which the sender has no credit: in flight, buffered downstream, or returning.
+    pub fn outstanding(&self, id: ChannelId, vl: Vl, now: Time) -> u32 {
+        self.ledgers(id, vl).map(|index| self.capacities[index] - self.view(index).has(now)).sum()
+    }
+
+    /// As [`Links::has_some_credit`], without booking the credit that is back by now.
+    pub fn would_have_credit(&self, id: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
+        let mut parts = self.ledgers(id, vl).peekable();
+        if parts.peek().is_none() {
+            // Nothing was sent yet to any destination.
+            return self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
+        }
+        parts.any(|index| match &self.pauses {
+            Some(pauses) => !pauses.is_stopped(index, now),
+            None => self.view(index).has(now) >= space,
+        })
+    }
+
+    /// Checks that no lane has more credit, with what returns, than its buffer holds: `most` lanes from `first` on, in turn.
+    ///
+    /// # Errors
+    /// A sentence with the numbers.
+    pub fn check_capacities(&self, first: usize, most: usize) -> Result<(), String> {
+        let count = self.lanes.len();
+        for step in 0..most.min(count) {
+            let index = (first + step) % count;
+            let (available, capacity) = (self.lanes[index].available, self.capacities[index]);
+            let returning = self.view(index).returning();
+            if available.saturating_add(returning) > capacity {
+                return Err(format!(
+                    "lane {index} has a credit of {available} bytes and {returning} bytes returning, but the buffer \
+                     has {capacity}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

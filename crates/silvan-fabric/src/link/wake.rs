@@ -1,0 +1,111 @@
+//! Waking senders: when a link is free or the credit that a packet waits for has arrived. A wake-up that no longer
+//! matters when it comes is ignored.
+
+use silvan_engine::cache::prefetch;
+use silvan_engine::{Event, EventQueue, Time};
+
+use super::{ChannelId, Links, Way};
+
+/// Flag in the data of a wake-up: the sender has asked for this time, and the other bits are the channel. Without it
+/// they are the ledger whose credit a packet waits for.
+const ASKED: u32 = 1 << 31;
+
+impl Links {
+    /// When the credit that a packet waits for arrives at the sender, if it is on its way.
+    #[inline]
+    pub(super) fn ready_at(&mut self, index: usize) -> Option<Time> {
+        if let Some(pauses) = &self.pauses {
+            return pauses.opens_at(index);
+        }
+        self.ledger(index).ready_at()
+    }
+
+    /// Whether there is credit for a packet; if not, the sender is woken when there may be.
+    #[inline(always)]
+    pub fn has_credit_or_wait(&mut self, way: Way, space: u32, now: Time, queue: &mut EventQueue) -> bool {
+        if self.has_credit(way, space, now) {
+            return true;
+        }
+        self.wait_for_credit(way, space, queue);
+        false
+    }
+
+    /// Wakes the sender when the credit that a packet lacks arrives.
+    #[inline(never)]
+    pub fn wait_for_credit(&mut self, (id, vl, dst): Way, space: u32, queue: &mut EventQueue) {
+        let index = self.lane_index(id, vl, dst);
+        self.ledger(index).wait(space);
+        self.wake_with_credit(id, index, Time::ZERO, queue);
+    }
+
+    /// Wakes the sender that waits for credit when the credit arrives, if it is on its way and does not arrive before
+    /// `passed`.
+    #[inline(never)]
+    pub(super) fn wake_with_credit(
+        &mut self,
+        id: ChannelId,
+        index: usize,
+        passed: Time,
+        queue: &mut EventQueue,
+    ) {
+        if let Some(time) = self.ready_at(index)
+            && time >= passed
+            && time != self.ready[index]
+        {
+            self.ready[index] = time;
+            let key = self.channels[id as usize].wake_key;
+            queue.push(Event { time, key, data: index as u32 });
+        }
+    }
+
+    /// Wakes the sender at `time`, unless it has asked to be woken before that.
+    #[inline(always)]
+    pub fn wake(&mut self, id: ChannelId, time: Time, queue: &mut EventQueue) {
+        let channel = &mut self.channels[id as usize];
+        if time < channel.wake_at {
+            channel.wake_at = time;
+            queue.push(Event { time, key: channel.wake_key, data: id | ASKED });
+        }
+    }
+
+    /// Whether a channel's sender has asked to be woken at a time or before.
+    #[cfg(debug_assertions)]
+    pub fn is_woken_by(&self, id: ChannelId, time: Time) -> bool {
+        self.channels[id as usize].wake_at <= time
+    }
+
+    /// Whether a wake-up counts: the sender has asked for no earlier one, or the credit that a packet waits for arrives
+    /// at this very instant. What the sender does then does not depend on when it learned that the credit was on its
+    /// way.
+    #[inline]
+    pub fn take_wake(&mut self, data: u32, now: Time) -> bool {
+        if data & ASKED == 0 {
+            let index = data as usize;
+            let counts = self.lanes[index].wanted > 0 && self.ready[index] == now;
+            if counts {
+                self.ready[index] = Time::NEVER;
+                // A sender that was woken because the lane opened asks again if it finds the lane paused.
+                if self.pauses.is_some() {
+                    self.lanes[index].wanted = 0;
+                }
+            }
+            return counts;
+        }
+        let channel = &mut self.channels[(data & !ASKED) as usize];
+        let counts = channel.wake_at == now;
+        if counts {
+            channel.wake_at = Time::NEVER;
+        }
+        counts
+    }
+
+    /// Prefetches what a wake-up touches.
+    #[inline]
+    pub fn prefetch_wake(&self, data: u32) {
+        if data & ASKED == 0 {
+            prefetch(&self.lanes, data as usize);
+        } else {
+            prefetch(&self.channels, (data & !ASKED) as usize);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Mailboxes: the messages of one partition for another, from one exchange to the next.
+//!
+//! Each message crosses a link, so it takes effect no sooner than one lookahead after it was sent, except messages
+//! about jobs:
+//!
+//! | message about jobs | when it takes effect |
+//! | --- | --- |
+//! | a parcel was handed over | when its last packet has crossed the network, so after the next exchange |
+//! | a message was received | in the table of messages, at the end of the run |
+//! | all ranks of a partition have finished | at the next sample |
+//!
+//! So no message arrives too late.
+
+use silvan_engine::Time;
+use silvan_trace::execute::Parcel;
+
+use super::{Announcement, Report, Word};
+use crate::facts::Telemetry;
+use crate::link::Way;
+use crate::packet::{Marks, Packet, PacketId};
+
+/// A packet that crosses a link to a node, with everything that belongs to it.
+#[derive(Debug)]
+pub(crate) struct PacketMessage {
+    pub packet: Packet,
+    pub marks: Marks,
+    pub announcement: Option<Announcement>,
+    /// Telemetry of the outputs that it left through, where switches stamp packets.
+    pub telemetry: Vec<Telemetry>,
+    /// When it arrives.
+    pub time: Time,
+    /// The key of its arrival event.
+    pub key: u32,
+}
+
+/// Credit that the receiver of a channel gives back. It leaves the receiver at `leaves_at` and reaches the sender one
+/// propagation delay of the channel later.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CreditReturn {
+    /// The channel, virtual lane and destination of the packet whose space is freed.
+    pub way: Way,
+    /// Bytes of buffer space.
+    pub space: u32,
+    pub leaves_at: Time,
+}
+
+/// A packet's head on its way to an output of a binned scheduler, by value.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct HeadArrival {
+    pub output: u32,
+    pub packet: PacketId,
+    /// The lower bits of the time at which it is ready for arbitration; the bin has the others.
+    pub when: u32,
+    pub dst: u32,
+    pub size: u16,
+    pub space: u16,
+    pub input: u8,
+    pub vl: u8,
+}
+
+/// Credit on its way to an output of a binned scheduler.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputCredit {
+    pub output: u32,
+    pub space: u32,
+    /// When the output has it.
+    pub back: Time,
+    pub vl: u8,
+}
+
+/// A notification for a source on its way to a switch of a binned scheduler.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputNotice {
+    /// The first output of the switch.
+    pub first: u32,
+    pub report: Report,
+    /// The input that it comes in at.
+    pub input: u8,
+    /// When it is there, and has passed the switch's pipeline.
+    pub time: Time,
+}
+
+/// The flow of a packet: its source host, the source there, its destination.
+pub(crate) type FlowKey = (u32, u16, u32);
+
+/// A parcel of a job on its way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Travel {
+    pub parcel: Parcel,
+    /// When the rank handed it over.
+    pub handed: Time,
+    /// Its row in the log of the partition that it comes from; none if it is not logged.
+    pub row: Option<u32>,
+}
+
+/// What the ranks of one partition tell those of another, with the number of their job.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum JobMessage {
+    /// A parcel of a flow to the other partition was handed over.
+    Parcel(u16, FlowKey, Travel),
+    /// A message with this row in the other partition's log was received at a time.
+    Received(u16, u32, Time),
+    /// All ranks of the sender's partition have finished, the last one at a time.
+    Finished(u16, Time),
+}
+
+/// See the module. Each list is in the order in which its messages were sent.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    pub packets: Vec<PacketMessage>,
+    pub credits: Vec<CreditReturn>,
+    /// When a notification arrives, and the key of that event.
+    pub notices: Vec<(Time, u32, Word)>,
+    /// When a head is ready for arbitration.
+    pub heads: Vec<(Time, HeadArrival, Packet)>,
+    pub output_credits: Vec<OutputCredit>,
+    pub output_notices: Vec<OutputNotice>,
+    pub jobs: Vec<JobMessage>,
+    earliest: Time,
+}
+
+impl Default for Mailbox {
+    fn default() -> Self {
+        Self {
+            packets: Vec::new(),
+            credits: Vec::new(),
+            notices: Vec::new(),
+            heads: Vec::new(),
+            output_credits: Vec::new(),
+            output_notices: Vec::new(),
+            jobs: Vec::new(),
+            earliest: Time::NEVER,
+        }
+    }
+}
+
+impl Mailbox {
+    /// Adds a packet for a node.
+    pub fn send_packet(&mut self, message: PacketMessage) {
+        self.note(message.time);
+        self.packets.push(message);
+    }
+
+    /// Adds credit for the sender of a channel, which has it at `back`.
+    pub fn send_credit(&mut self, credit: CreditReturn, back: Time) {
+        self.note(back);
+        self.credits.push(credit);
+    }
+
+    /// Adds a notification that arrives at a time as an event with a key.
+    pub fn send_notice(&mut self, time: Time, key: u32, word: Word) {
+        self.note(time);
+        self.notices.push((time, key, word));
+    }
+
+    /// Adds a packet whose head is ready for arbitration at an output at a time.
+    pub fn send_head(&mut self, when: Time, arrival: HeadArrival, packet: Packet) {
+        self.note(when);
+        self.heads.push((when, arrival, packet));
+    }
+
+    /// Adds credit for an output.
+    pub fn send_output_credit(&mut self, credit: OutputCredit) {
+        self.note(credit.back);
+        self.output_credits.push(credit);
+    }
+
+    #[inline]
+    fn note(&mut self, time: Time) {
+        self.earliest = self.earliest.min(time);
+    }
+
+    /// The earliest time at which a message causes something to do; never if none does.
+    pub fn earliest(&self) -> Time {
+        self.earliest
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.earliest == Time::NEVER && self.jobs.is_empty()
+    }
+
+    /// Notes that all messages have been taken out.
+    pub fn emptied(&mut self) {
+        debug_assert!(
+            self.packets.is_empty()
+                && self.credits.is_empty()
+                && self.notices.is_empty()
+                && self.heads.is_empty()
+                && self.output_credits.is_empty()
+                && self.output_notices.is_empty()
+                && self.jobs.is_empty(),
+            "every message has a receiver"
+        );
+        self.earliest = Time::NEVER;
+    }
+
+    /// Adds a notification for a source, for a switch of a binned scheduler.
+    pub fn send_output_notice(&mut self, notice: OutputNotice) {
+        self.note(notice.time);
+        self.output_notices.push(notice);
+    }
+
+    /// The packets in it.
+    pub fn iter_packets(&self) -> impl Iterator<Item = &Packet> {
+        let of_nodes = self.packets.iter().map(|message| &message.packet);
+        of_nodes.chain(self.heads.iter().map(|(_, _, packet)| packet))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::Vl;
+
+    #[test]
+    fn a_mailbox_knows_the_first_time_at_which_it_matters() {
+        let mut mailbox = Mailbox::default();
+        assert!(mailbox.is_empty());
+        mailbox.jobs.push(JobMessage::Finished(0, Time(3)));
+        assert!(!mailbox.is_empty(), "a message about jobs is a message");
+        assert_eq!(mailbox.earliest(), Time::NEVER, "and causes no event");
+        let credit = CreditReturn { way: (0, Vl::FIRST, 0), space: 64, leaves_at: Time(20) };
+        mailbox.send_credit(credit, Time(25));
+        mailbox.send_output_credit(OutputCredit { output: 0, space: 64, back: Time(30), vl: 0 });
+        assert_eq!(mailbox.earliest(), Time(25));
+        mailbox.jobs.clear();
+        mailbox.credits.clear();
+        mailbox.output_credits.clear();
+        mailbox.emptied();
+        assert!(mailbox.is_empty());
+    }
+}

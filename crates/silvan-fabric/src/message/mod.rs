@@ -1,0 +1,106 @@
+//! What nodes send each other besides packets and credits, and the mailboxes in which partitions exchange messages.
+
+mod mailbox;
+
+use crate::packet::Kind;
+use crate::port::Port;
+use crate::queueing::isolation::Notice;
+pub(crate) use mailbox::{
+    CreditReturn, FlowKey, HeadArrival, JobMessage, Mailbox, OutputCredit, OutputNotice, PacketMessage,
+    Travel,
+};
+
+/// What a switch reports to the source of a packet that it would mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// The source's host.
+    pub to: u32,
+    /// The packet's destination.
+    pub destination: u32,
+    /// The source at its host.
+    pub source: u16,
+    /// Severity of congestion; 0 where marks are one bit.
+    pub severity: u8,
+}
+
+/// The place of the switch that sends a report, whether it has marked the packet itself, and the port
+/// of the mark, or the one that the report came in at. Reports are sent in this order.
+pub(crate) type Cause = (u32, bool, Port);
+
+/// What a notification says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// To the node at the far end of the link: about one of its lines.
+    Line(Notice),
+    /// To a host, by way of switches.
+    Report(Report),
+}
+
+/// Notifications on the wire. Slots are reused.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    slots: Vec<Option<Word>>,
+    free: Vec<u32>,
+}
+
+impl Notices {
+    /// Puts a notification on the wire. Returns its number.
+    pub fn add(&mut self, word: Word) -> u32 {
+        if let Some(id) = self.free.pop() {
+            self.slots[id as usize] = Some(word);
+            return id;
+        }
+        self.slots.push(Some(word));
+        (self.slots.len() - 1) as u32
+    }
+
+    /// How many are for sources.
+    pub fn reports(&self) -> usize {
+        self.slots.iter().filter(|slot| matches!(slot, Some(Word::Report(_)))).count()
+    }
+
+    /// Takes a notification off the wire.
+    pub fn take(&mut self, id: u32) -> Option<Word> {
+        self.free.push(id);
+        self.slots[id as usize].take()
+    }
+}
+
+/// What a packet that announces a flow, follows it or ends it carries along its route and back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Announcement {
+    /// The kind of that packet; a reply repeats it.
+    pub kind: Kind,
+    /// Bytes of the flow.
+    pub bytes: u64,
+    /// The largest weight of a link on the route so far, in picoseconds.
+    pub largest_ps: u64,
+}
+
+/// Announcements on their way. Slots are reused.
+#[derive(Debug, Default)]
+pub(crate) struct Announcements {
+    slots: Vec<Announcement>,
+    free: Vec<u32>,
+}
+
+impl Announcements {
+    pub fn add(&mut self, announcement: Announcement) -> u32 {
+        if let Some(id) = self.free.pop() {
+            self.slots[id as usize] = announcement;
+            return id;
+        }
+        self.slots.push(announcement);
+        (self.slots.len() - 1) as u32
+    }
+
+    pub fn get_mut(&mut self, id: u32) -> &mut Announcement {
+        &mut self.slots[id as usize]
+    }
+
+    /// Removes an announcement and returns it.
+    pub fn take(&mut self, id: u32) -> Announcement {
+        self.free.push(id);
+        self.slots[id as usize]
+    }
+}

@@ -1,0 +1,101 @@
+//! What hosts behind the roots of congestion trees take in, by who sent it: counted packet by packet as it is
+//! delivered, for hosts that are watched only.
+
+use rustc_hash::FxHashMap;
+
+use crate::packet::Packet;
+
+/// A flow, as routes tell flows apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Sender {
+    pub host: u32,
+    pub class: u16,
+    /// Which of the host's sources it belongs to.
+    pub source: u16,
+    pub destination: u32,
+}
+
+impl Sender {
+    /// A number that tells flows apart whoever counts them.
+    fn hash(self) -> u64 {
+        let ends = u64::from(self.host) << 32 | u64::from(self.destination);
+        let kind = u64::from(self.class) << 16 | u64::from(self.source);
+        (ends ^ kind.wrapping_mul(0xC2B2_AE3D_27D4_EB4F)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
+    }
+}
+
+/// Whose packets are counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Watch {
+    /// Per host, whether what it takes in is counted; empty if of none.
+    pub hosts: Vec<bool>,
+    /// Of many flows, those are counted whose number leaves `rest` under this mask: all in turn.
+    pub mask: u64,
+    pub rest: u64,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Deliveries {
+    watch: Watch,
+    /// Payload in the current interval.
+    bytes: FxHashMap<Sender, u64>,
+}
+
+impl Deliveries {
+    /// Counts these from now on.
+    pub fn watch(&mut self, watch: &Watch) {
+        self.watch.clone_from(watch);
+    }
+
+    /// Counts a packet, if its host is watched.
+    #[inline]
+    pub fn count(&mut self, packet: &Packet) {
+        if self.watch.hosts.get(packet.dst as usize).is_some_and(|&is_watched| is_watched) {
+            self.add(packet);
+        }
+    }
+
+    #[inline(never)]
+    fn add(&mut self, packet: &Packet) {
+        let Packet { src: host, class, source, dst: destination, .. } = *packet;
+        let sender = Sender { host, class, source, destination };
+        if sender.hash() & self.watch.mask == self.watch.rest {
+            *self.bytes.entry(sender).or_default() += u64::from(packet.payload);
+        }
+    }
+
+    /// Adds what another partition has counted, and takes it from there.
+    pub fn gather(&mut self, other: &mut Self) {
+        if self.bytes.is_empty() {
+            std::mem::swap(&mut self.bytes, &mut other.bytes);
+        }
+        for (sender, bytes) in other.bytes.drain() {
+            *self.bytes.entry(sender).or_default() += bytes;
+        }
+    }
+
+    /// What was counted in the interval, in no particular order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Sender, u64)> {
+        self.bytes.iter().map(|(sender, bytes)| (*sender, *bytes))
+    }
+
+    /// The next interval begins.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_counted_in_turn() {
+        let flows = (0..1000).map(|host| Sender { host, class: 1, source: 0, destination: 7 });
+        for rest in 0..8 {
+            let counted = flows.clone().filter(|flow| flow.hash() & 7 == rest).count();
+            assert!((90..160).contains(&counted), "{counted} of 1000 leave {rest}");
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Counters that nodes write. Each partition has its own; the run adds them up at samples.
+
+mod deliveries;
+mod latency;
+
+use silvan_engine::Time;
+
+use crate::packet::Packet;
+pub(crate) use deliveries::{Deliveries, Sender, Watch};
+pub(crate) use latency::Bin;
+use latency::Latency;
+
+/// What comes of packets that overtake each other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reordering {
+    /// Packets that came after a later one of their flow.
+    pub late: u64,
+    /// Packets that had to wait for an earlier one; those that need no more, and how long they waited.
+    pub held: u64,
+    pub released: u64,
+    pub waited_ps: u128,
+    /// The most payload that one host held at a time.
+    pub most_bytes: u64,
+}
+
+impl Reordering {
+    /// Adds what other hosts have counted.
+    pub fn add(&mut self, other: &Self) {
+        self.late += other.late;
+        self.held += other.held;
+        self.released += other.released;
+        self.waited_ps += other.waited_ps;
+        self.most_bytes = self.most_bytes.max(other.most_bytes);
+    }
+}
+
+/// Counters of one class of traffic: a named flow, or a traffic pattern.
+#[derive(Debug)]
+pub(crate) struct ClassMeter {
+    /// As shown in results.
+    pub name: String,
+    /// Payload of the messages generated since the start.
+    pub generated_bytes: u64,
+    /// Payload injected (begun to be sent) and delivered (drained) since the start.
+    pub injected_bytes: u64,
+    /// See `injected_bytes`.
+    pub delivered_bytes: u64,
+    /// Payload delivered before the end of the warm-up.
+    pub warmup_bytes: u64,
+    /// Packets delivered in the current sampling interval.
+    pub interval: Tally,
+    /// Packets delivered in all earlier ones.
+    pub total: Tally,
+    /// When the last packet so far was delivered (drained).
+    pub last_delivery: Time,
+    /// Latency of packets delivered after the warm-up.
+    pub since_generation: Latency,
+    /// See `since_generation`.
+    pub since_injection: Latency,
+}
+
+/// What is counted of packets that were delivered, cheap enough to be counted of each.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    pub packets: u64,
+    /// Those with the FECN bit set.
+    pub marked: u64,
+    /// Those that were validated, too.
+    pub validated: u64,
+    /// Sums of latencies since generation and since injection.
+    pub generation_ps: u128,
+    pub injection_ps: u128,
+    /// Longest latency since generation.
+    pub longest: Time,
+}
+
+impl Tally {
+    #[inline]
+    fn count(&mut self, packet: &Packet, done: Time) {
+        let since_generation = done - packet.created;
+        self.packets += 1;
+        self.marked += u64::from(packet.fecn);
+        self.validated += u64::from(packet.validated);
+        self.generation_ps += u128::from(since_generation.0);
+        self.injection_ps += u128::from((done - packet.injected).0);
+        self.longest = self.longest.max(since_generation);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.marked += other.marked;
+        self.validated += other.validated;
+        self.generation_ps += other.generation_ps;
+        self.injection_ps += other.injection_ps;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+/// A data packet that a host will have drained after the next sample: when its tail is in the host's buffer, and when
+/// it is drained.
+#[derive(Debug, Clone, Copy)]
+struct Later {
+    tail_at: Time,
+    done: Time,
+    packet: Packet,
+}
+
+/// All counters.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    pub classes: Vec<ClassMeter>,
+    /// Payload received and sent per host since the start.
+    pub received_bytes: Vec<u64>,
+    pub sent_bytes: Vec<u64>,
+    /// The same at the end of the warm-up.
+    pub received_warmup: Vec<u64>,
+    pub sent_warmup: Vec<u64>,
+    pub warm: bool,
+    /// What is delivered after this time is after the warm-up.
+    pub warmup: Time,
+    pub packets_injected: u64,
+    pub packets_delivered: u64,
+    /// Whether traffic waits for a number of packets to be delivered.
+    pub is_awaited: bool,
+    /// These counters are not read before.
+    next_sample: Time,
+    /// Data packets that hosts will have drained after that.
+    later: Vec<Later>,
+    /// Classes from here on are jobs, whose ranks wait for messages.
+    pub jobs_from: u16,
+    /// Messages of jobs that were delivered and not told yet: class, and host, source there and destination.
+    pub messages_in: Vec<(u16, (u32, u16, u32))>,
+    /// Messages of jobs that have left their source and were not told yet, and when.
+    pub messages_out: Vec<(u16, (u32, u16, u32), Time)>,
+    pub control_injected: u64,
+    pub control_delivered: u64,
+    pub fecn_marks: u64,
+    /// Flows that have been announced, and probes, that came back to their sources.
+    pub announced: u64,
+    pub probes: u64,
+    /// The largest weight of a link that came back.
+    pub busiest_link_ps: u64,
+    /// Marked packets that got the second bit, too.
+    pub validations: u64,
+    pub becn_received: u64,
+    /// Those of them that switches sent themselves.
+    pub reports: u64,
+    /// Where packets may overtake each other.
+    pub reordering: Reordering,
+    /// What watched hosts took in, by who sent it.
+    pub deliveries: Deliveries,
+    #[cfg(debug_assertions)]
+    order: rustc_hash::FxHashMap<(u32, u32, u16), Time>,
+    /// A packet that overtook another of its flow.
+    #[cfg(debug_assertions)]
+    pub out_of_order: Option<String>,
+}
+
+impl ClassMeter {
+    pub fn new(name: String) -> Self {
+        Self {
+            name,
+            generated_bytes: 0,
+            injected_bytes: 0,
+            delivered_bytes: 0,
+            warmup_bytes: 0,
+            interval: Tally::default(),
+            total: Tally::default(),
+            last_delivery: Time::ZERO,
+            since_generation: Latency::new(),
+            since_injection: Latency::new(),
+        }
+    }
+
+    /// Closes the current sampling interval.
+    fn close_interval(&mut self) {
+        let interval = std::mem::take(&mut self.interval);
+        self.total.add(&interval);
+    }
+}
+
+impl Meters {
+    pub fn new(classes: Vec<ClassMeter>, hosts: usize) -> Self {
+        Self {
+            classes,
+            received_bytes: vec![0; hosts],
+            sent_bytes: vec![0; hosts],
+            received_warmup: vec![0; hosts],
+            sent_warmup: vec![0; hosts],
+            warm: false,
+            warmup: Time::ZERO,
+            packets_injected: 0,
+            packets_delivered: 0,
+            is_awaited: false,
+            next_sample: Time::ZERO,
+            later: Vec::new(),
+            jobs_from: u16::MAX,
+            messages_in: Vec::new(),
+            messages_out: Vec::new(),
+            control_injected: 0,
+            control_delivered: 0,
+            fecn_marks: 0,
+            announced: 0,
+            probes: 0,
+            busiest_link_ps: 0,
+            validations: 0,
+            becn_received: 0,
+            reports: 0,
+            reordering: Reordering::default(),
+            deliveries: Deliveries::default(),
+            #[cfg(debug_assertions)]
+            order: rustc_hash::FxHashMap::default(),
+            #[cfg(debug_assertions)]
+            out_of_order: None,
+        }
+    }
+
+    /// The same counters, at zero.
+    pub fn fresh(&self) -> Self {
+        let classes = self.classes.iter().map(|class| ClassMeter::new(class.name.clone()));
+        let meters = Self::new(classes.collect(), self.received_bytes.len());
+        Self { warmup: self.warmup, jobs_from: self.jobs_from, ..meters }
+    }
+
+    /// Sets these counters to the sums of those of all partitions. What belongs to the current interval moves
+    /// here; latencies stay, see [`Self::gather_latencies`].
+    pub fn gather<'a>(&mut self, partitions: impl Iterator<Item = &'a mut Self>) {
+        self.reset();
+        for other in partitions {
+            self.warm |= other.warm;
+            self.packets_injected += other.packets_injected;
+            self.packets_delivered += other.packets_delivered;
+            self.control_injected += other.control_injected;
+            self.control_delivered += other.control_delivered;
+            self.fecn_marks += other.fecn_marks;
+            self.validations += other.validations;
+            self.becn_received += other.becn_received;
+            self.reports += other.reports;
+            self.announced += other.announced;
+            self.probes += other.probes;
+            self.busiest_link_ps = self.busiest_link_ps.max(other.busiest_link_ps);
+            self.reordering.add(&other.reordering);
+            self.deliveries.gather(&mut other.deliveries);
+            for (sums, own) in [
+                (&mut self.received_bytes, &other.received_bytes),
+                (&mut self.sent_bytes, &other.sent_bytes),
+                (&mut self.received_warmup, &other.received_warmup),
+                (&mut self.sent_warmup, &other.sent_warmup),
+            ] {
+                sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+            }
+            for (sum, own) in self.classes.iter_mut().zip(&mut other.classes) {
+                sum.generated_bytes += own.generated_bytes;
+                sum.injected_bytes += own.injected_bytes;
+                sum.delivered_bytes += own.delivered_bytes;
+                sum.warmup_bytes += own.warmup_bytes;
+                sum.last_delivery = sum.last_delivery.max(own.last_delivery);
+                sum.interval.add(&std::mem::take(&mut own.interval));
+            }
+        }
+    }
+
+    /// Sets the sums of [`Self::gather`] to zero.
+    fn reset(&mut self) {
+        let hosts = self.received_bytes.len();
+        let mut classes = std::mem::take(&mut self.classes);
+        for class in &mut classes {
+            (class.generated_bytes, class.injected_bytes) = (0, 0);
+            (class.delivered_bytes, class.warmup_bytes) = (0, 0);
+        }
+        let deliveries = std::mem::take(&mut self.deliveries);
+        let (warmup, jobs_from) = (self.warmup, self.jobs_from);
+        *self = Self { warmup, jobs_from, deliveries, ..Self::new(classes, hosts) };
+    }
+
+    /// Moves the latencies of the partitions here; once, at the end.
+    pub fn gather_latencies<'a>(&mut self, partitions: impl Iterator<Item = &'a mut Self>) {
+        for (at, other) in partitions.enumerate() {
+            for (sum, own) in self.classes.iter_mut().zip(&mut other.classes) {
+                for (sum, own) in [
+                    (&mut sum.since_generation, &mut own.since_generation),
+                    (&mut sum.since_injection, &mut own.since_injection),
+                ] {
+                    // There is nothing yet, and many classes have many counters.
+                    if at == 0 { std::mem::swap(sum, own) } else { sum.add(own) }
+                }
+            }
+        }
+    }
+
+    /// Closes the current sampling interval.
+    pub fn close_interval(&mut self) {
+        self.deliveries.clear();
+        self.classes.iter_mut().for_each(ClassMeter::close_interval);
+    }
+
+    /// The warm-up is over: averages start here.
+    pub fn end_warmup(&mut self) {
+        self.warm = true;
+        self.received_warmup.copy_from_slice(&self.received_bytes);
+        self.sent_warmup.copy_from_slice(&self.sent_bytes);
+        for class in &mut self.classes {
+            class.warmup_bytes = class.delivered_bytes;
+        }
+    }
+
+    /// A source generated a message.
+    #[inline]
+    pub fn generated(&mut self, class: u16, bytes: u64) {
+        self.classes[usize::from(class)].generated_bytes += bytes;
+    }
+
+    /// A host began to send a data packet.
+    #[inline]
+    pub fn injected(&mut self, packet: &Packet) {
+        self.packets_injected += 1;
+        self.sent_bytes[packet.src as usize] += u64::from(packet.payload);
+        self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload);
+    }
+
+    /// These counters are not read before a time.
+    pub fn expect_sample(&mut self, time: Time) {
+        self.next_sample = time;
+        let mut later = std::mem::take(&mut self.later);
+        later.retain(|&Later { done, packet, .. }| {
+            let is_later = done > time;
+            if !is_later {
+                self.delivered(&packet, done);
+            }
+            is_later
+        });
+        self.later = later;
+    }
+
+    /// Data packets whose tails are in their hosts' buffers by a time, or those that are still on their way, of those
+    /// that will have been drained after the next sample.
+    pub fn later(&self, now: Time, are_in: bool) -> impl Iterator<Item = &Packet> {
+        self.later.iter().filter(move |one| (one.tail_at <= now) == are_in).map(|one| &one.packet)
+    }
+
+    /// A host, where its tail is at `tail_at`, will have drained a data packet at `done`, which nobody waits for: it
+    /// is counted now, unless somebody looks before.
+    #[inline]
+    pub fn will_deliver(&mut self, packet: &Packet, (tail_at, done): (Time, Time)) {
+        if done <= self.next_sample {
+            self.delivered(packet, done);
+        } else {
+            self.later.push(Later { tail_at, done, packet: *packet });
+        }
+    }
+
+    /// A host has drained a data packet, at `done`. Throughput and latency count until then.
+    #[inline]
+    pub fn delivered(&mut self, packet: &Packet, done: Time) {
+        self.packets_delivered += 1;
+        self.received_bytes[packet.dst as usize] += u64::from(packet.payload);
+        self.deliveries.count(packet);
+        let class = &mut self.classes[usize::from(packet.class)];
+        class.delivered_bytes += u64::from(packet.payload);
+        class.last_delivery = class.last_delivery.max(done);
+        class.interval.count(packet, done);
+        if done > self.warmup {
+            class.since_generation.record(done - packet.created);
+            class.since_injection.record(done - packet.injected);
+        }
+        if self.ends_message(packet) {
+            self.messages_in.push((packet.class, (packet.src, packet.source, packet.dst)));
+        }
+    }
+
+    /// Whether a packet is the last one of a message that a rank of a job waits for.
+    #[inline]
+    pub fn ends_message(&self, packet: &Packet) -> bool {
+        self.is_of_job(packet) && packet.last
+    }
+
+    /// Whether a packet belongs to a job.
+    #[inline]
+    pub fn is_of_job(&self, packet: &Packet) -> bool {
+        packet.class >= self.jobs_from
+    }
+
+    /// Notes that a data packet's tail is in its host's input buffer (for the books of debug builds).
+    #[cfg(debug_assertions)]
+    pub fn check_order(&mut self, packet: &Packet, now: Time) {
+        let last = self.order.insert((packet.src, packet.dst, packet.source), packet.injected);
+        if last.is_some_and(|last| last >= packet.injected) {
+            self.out_of_order = Some(format!(
+                "a packet of host {} to host {} injected at {} arrived at {now} after a later one",
+                packet.src, packet.dst, packet.injected
+            ));
+        }
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline]
+    pub fn check_order(&mut self, _packet: &Packet, _now: Time) {}
+}

@@ -1,0 +1,143 @@
+//! What must hold of the traffic in every build: nothing that was generated is lost, and nothing waits in a network in
+//! which nothing will happen any more.
+
+use crate::host::Host;
+use crate::packet::Kind;
+use crate::partition::View;
+
+/// Checks that whatever was generated has been delivered, is inside, or waits at its source where that
+/// will find it.
+///
+/// # Errors
+/// A sentence with the numbers.
+pub(crate) fn check_traffic(view: View) -> Result<(), String> {
+    let meters = view.totals;
+    let mut found: Vec<u64> = meters.classes.iter().map(|class| class.delivered_bytes).collect();
+    let (mut data, mut control, mut marked) = (0u64, 0u64, 0u64);
+    for packet in view.packets() {
+        if packet.kind == Kind::Data {
+            data += 1;
+            marked += u64::from(packet.fecn);
+            found[usize::from(packet.class)] += u64::from(packet.payload);
+        } else {
+            control += 1;
+        }
+    }
+    for packet in view.received_early().chain(view.hosts().flat_map(Host::undelivered)) {
+        data += 1;
+        marked += u64::from(packet.fecn);
+        found[usize::from(packet.class)] += u64::from(packet.payload);
+    }
+    for host in view.hosts() {
+        // Counted as injected when they leave the host.
+        data -= data_buffered(view, host);
+        for waiting in host.waiting() {
+            if !waiting.is_listed {
+                return Err(format!(
+                    "host {} has forgotten {} bytes of `{}` for host {}",
+                    host.id,
+                    waiting.bytes,
+                    meters.classes[usize::from(waiting.class)].name,
+                    waiting.destination
+                ));
+            }
+            found[usize::from(waiting.class)] += waiting.bytes;
+        }
+    }
+    for (class, found) in meters.classes.iter().zip(found) {
+        if class.generated_bytes != found {
+            return Err(format!(
+                "{} bytes of `{}` were generated, but {found} are delivered, inside or waiting",
+                class.generated_bytes, class.name
+            ));
+        }
+    }
+    let inside = meters.packets_injected - meters.packets_delivered;
+    if inside != data {
+        return Err(format!("{data} data packets are inside, but {inside} went in and did not come out"));
+    }
+    let inside = meters.control_injected - meters.control_delivered;
+    if inside != control {
+        return Err(format!(
+            "{control} control packets are alive, but {inside} went in and did not come out"
+        ));
+    }
+    let delivered: u64 = meters.classes.iter().map(|class| class.total.marked + class.interval.marked).sum();
+    let on_their_way = view.reports_on_their_way() as u64;
+    if meters.fecn_marks != delivered + marked + meters.reports + on_their_way {
+        return Err(format!(
+            "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside, and \
+             switches told sources of {}, with {on_their_way} still to be told",
+            meters.fecn_marks, meters.reports
+        ));
+    }
+    Ok(())
+}
+
+/// Data packets in a host's output buffer.
+fn data_buffered(view: View, host: &Host) -> u64 {
+    let (partition, ids) = view.buffered(host);
+    ids.into_iter().filter(|&id| partition.ctx.packets[id].kind == Kind::Data).count() as u64
+}
+
+/// Checks that the packets inside are those that went in and did not come out; cheap enough for every sample of a
+/// release build.
+///
+/// # Errors
+/// A sentence with the numbers.
+pub(crate) fn check_conservation(view: View) -> Result<(), String> {
+    let meters = view.totals;
+    let received =
+        view.received_early().count() + view.hosts().map(|host| host.undelivered().count()).sum::<usize>();
+    let buffered: u64 = view.hosts().map(|host| data_buffered(view, host)).sum();
+    let found = (view.alive() + received) as u64;
+    let left = |injected: u64, delivered: u64| {
+        injected
+            .checked_sub(delivered)
+            .ok_or_else(|| format!("{injected} packets were injected, but {delivered} were delivered"))
+    };
+    let expected = left(meters.packets_injected, meters.packets_delivered)?
+        + left(meters.control_injected, meters.control_delivered)?
+        + buffered;
+    if expected != found {
+        return Err(format!("{found} packets are inside, but {expected} were injected and not delivered"));
+    }
+    Ok(())
+}
+
+/// What waits for something, as a list in words; none if nothing does. In a network in which no event
+/// is pending it will wait for ever.
+pub(crate) fn left_waiting(view: View, names: &[String]) -> Option<String> {
+    const SHOWN: usize = 5;
+    let mut list = Vec::new();
+    let mut more = 0;
+    let mut add = |text: &dyn Fn() -> String| {
+        if list.len() < SHOWN {
+            list.push(text());
+        } else {
+            more += 1;
+        }
+    };
+    for host in view.hosts() {
+        let name = |index: u32| names.get(index as usize).map_or("?", String::as_str);
+        for waiting in host.waiting() {
+            let class = &view.totals.classes[usize::from(waiting.class)].name;
+            add(&|| {
+                format!(
+                    "{} bytes of `{class}` at {} for {}",
+                    waiting.bytes,
+                    name(host.id),
+                    name(waiting.destination)
+                )
+            });
+        }
+        if host.control_waiting() > 0 {
+            add(&|| format!("{} control packets at {}", host.control_waiting(), name(host.id)));
+        }
+    }
+    if view.alive() > 0 {
+        add(&|| format!("{} packets inside the network", view.alive()));
+    }
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!list.is_empty()).then(|| list.join(", ") + &more)
+}

@@ -1,0 +1,77 @@
+//! Classes of traffic over time: how much arrived, how late, and how much of it marked.
+
+use std::sync::Arc;
+
+use silvan_engine::Time;
+
+use crate::meters::ClassMeter;
+use crate::outcome::{Column, Table, Values, rate_gbit_s};
+
+/// The series over time, a row per class and interval.
+#[derive(Debug, Default)]
+pub(crate) struct ClassRows {
+    /// None if they are not recorded.
+    names: Option<Arc<Vec<String>>>,
+    time_ns: Vec<u64>,
+    class: Vec<u32>,
+    packets: Vec<u64>,
+    marked: Vec<u64>,
+    validated: Vec<u64>,
+    throughput: Vec<f64>,
+    since_generation: Vec<f64>,
+    since_injection: Vec<f64>,
+    longest: Vec<f64>,
+    /// Payload delivered up to the last interval.
+    last: Vec<u64>,
+}
+
+impl ClassRows {
+    pub fn new(names: Option<Vec<String>>) -> Self {
+        let last = vec![0; names.as_ref().map_or(0, Vec::len)];
+        Self { names: names.map(Arc::new), last, ..Self::default() }
+    }
+
+    /// Adds the rows of the interval that ends now, `span` long.
+    pub fn sample(&mut self, now: Time, span: Time, classes: &[ClassMeter]) {
+        for (index, class) in classes.iter().enumerate() {
+            let tally = &class.interval;
+            // None are kept where they are not recorded.
+            let Some(last) = self.last.get_mut(index) else { continue };
+            let of_packets = |sum_ps: u128| match tally.packets {
+                0 => f64::NAN,
+                packets => sum_ps as f64 / packets as f64 / 1_000.0,
+            };
+            let longest = if tally.packets == 0 { f64::NAN } else { tally.longest.0 as f64 / 1_000.0 };
+            self.time_ns.push(now.0 / 1_000);
+            self.class.push(index as u32);
+            self.packets.push(tally.packets);
+            self.marked.push(tally.marked);
+            self.validated.push(tally.validated);
+            self.throughput.push(rate_gbit_s(class.delivered_bytes - *last, span));
+            self.since_generation.push(of_packets(tally.generation_ps));
+            self.since_injection.push(of_packets(tally.injection_ps));
+            self.longest.push(longest);
+            *last = class.delivered_bytes;
+        }
+    }
+
+    /// The table.
+    pub fn into_table(self) -> Table {
+        let column = |name, values| Column { name, values };
+        let names = self.names.unwrap_or_default();
+        Table {
+            name: "classes",
+            columns: vec![
+                column("time_ns", Values::U64(self.time_ns)),
+                column("class", Values::Name { codes: self.class, names }),
+                column("delivered_packets", Values::U64(self.packets)),
+                column("marked_packets", Values::U64(self.marked)),
+                column("validated_packets", Values::U64(self.validated)),
+                column("throughput_gbit_s", Values::F64(self.throughput)),
+                column("mean_since_generation_ns", Values::F64(self.since_generation)),
+                column("mean_since_injection_ns", Values::F64(self.since_injection)),
+                column("max_since_generation_ns", Values::F64(self.longest)),
+            ],
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Congestion trees as data: which outputs are roots, which outputs wait for them, over time.
+//!
+//! At each sample, what blocks whom gives the trees of that moment ([`moment`]); trees of one moment and the
+//! next are the same if they have the same root ([`growth`]); what hosts behind roots take in, and the packets
+//! inside the network, tell who feeds a tree and who only suffers ([`roles`]); at the end [`verdict`] says of
+//! what kind each tree was.
+
+mod growth;
+mod moment;
+mod roles;
+mod tables;
+mod verdict;
+mod ways;
+
+use silvan_engine::Time;
+
+use crate::config::Config;
+use crate::meters::Watch;
+use crate::observe::series::LinkName;
+use crate::outcome::{Column, Table};
+use crate::partition::View;
+use crate::port::Vl;
+use crate::switch::Switch;
+use crate::topology::Topology;
+use growth::Growth;
+use moment::{Map, Moment};
+use roles::Roles;
+pub(crate) use verdict::Verdict;
+
+/// The most rows of the table `tree_links`: 150 MB. What would come after them is not recorded.
+pub const MOST_TREE_ROWS: u64 = 4_000_000;
+
+/// No link, no tree.
+const NONE: u32 = u32::MAX;
+
+/// Rows of the table `tree_links`: a link in a tree at a sample.
+#[derive(Debug, Default)]
+struct LinkRows {
+    time_ns: Vec<u64>,
+    tree: Vec<u32>,
+    link: Vec<u32>,
+    waits_for: Vec<u32>,
+    depth: Vec<u32>,
+    trees: Vec<u32>,
+    queued: Vec<u32>,
+    held: Vec<u32>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Forest {
+    map: Map,
+    moment: Moment,
+    growth: Growth,
+    roles: Roles,
+    rows: LinkRows,
+    /// Samples whose links were not recorded any more, as there were so many.
+    pub unrecorded: u32,
+    /// Samples in all, and the most links at one of them that waited for a root.
+    pub samples: u32,
+    pub most_branches: u32,
+    last_time: Time,
+    switch_names: Vec<String>,
+}
+
+impl Forest {
+    pub fn new(
+        (config, topology): (&Config, &Topology),
+        full_space: u32,
+        links: &[LinkName],
+        switches: &[Switch],
+    ) -> Self {
+        let map = Map::new(config, full_space, links, switches);
+        Self {
+            moment: Moment::new(links.len()),
+            growth: Growth::default(),
+            roles: Roles::new(config),
+            rows: LinkRows::default(),
+            unrecorded: 0,
+            samples: 0,
+            most_branches: 0,
+            switch_names: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
+            last_time: Time::ZERO,
+            map,
+        }
+    }
+
+    /// Adds the trees of this moment. Returns whose deliveries are to be counted from now on, if that changes.
+    pub fn sample(&mut self, view: View) -> Option<&Watch> {
+        let span = view.now.saturating_sub(self.last_time);
+        if span == Time::ZERO {
+            return None;
+        }
+        self.map.find_hosts(view);
+        let Self { moment, growth, .. } = self;
+        moment.find(view, &mut self.map, span, |root| growth.lives(root));
+        let from_ns = self.last_time.0 / 1_000;
+        let trees = growth.follow(moment, (from_ns, view.now.0 / 1_000));
+        self.samples += 1;
+        self.most_branches = self.most_branches.max((moment.order.len() - moment.roots.len()) as u32);
+        self.record(view, &trees);
+        let seen = (&self.moment, &*trees, &self.growth);
+        let is_new = self.roles.sample(view, &self.map, seen, (from_ns, span));
+        self.last_time = view.now;
+        is_new.then(|| self.roles.watch())
+    }
+
+    /// Writes down the links of the trees of this moment, whose numbers are `trees`.
+    fn record(&mut self, view: View, trees: &[u32]) {
+        let Self { moment, map, rows, .. } = self;
+        if (rows.link.len() + moment.order.len()) as u64 > MOST_TREE_ROWS {
+            self.unrecorded += 1;
+            return;
+        }
+        for &link in &moment.order {
+            let member = moment.members[link as usize];
+            rows.time_ns.push(view.now.0 / 1_000);
+            rows.tree.push(trees[member.root as usize]);
+            rows.link.push(link);
+            rows.waits_for.push(if member.waits_for == NONE { link } else { member.waits_for });
+            rows.depth.push(member.depth);
+            rows.trees.push(moment.trees_of(link).count() as u32);
+            rows.queued.push(member.queued);
+            let channel = map.links[link as usize].channel;
+            rows.held.push(Vl::all(usize::from(map.lanes)).map(|vl| view.outstanding(channel, vl)).sum());
+        }
+    }
+
+    /// Says what the trees were.
+    pub fn judge(mut self, view: View) -> Judged {
+        self.map.find_hosts(view);
+        let is_endpoint = |tree: &growth::Tree| self.map.links[tree.root as usize].host != NONE;
+        let verdicts = verdict::judge(&self.growth.trees, (&self.roles.of, view.host_count()), is_endpoint);
+        Judged { forest: self, verdicts }
+    }
+}
+
+/// The trees of a run that is over.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub forest: Forest,
+    verdicts: Vec<Verdict>,
+}
+
+impl Judged {
+    /// The trees by their roots: link, samples, and what they were.
+    pub fn trees(&self) -> impl Iterator<Item = (u32, u32, &Verdict)> {
+        self.forest
+            .growth
+            .trees
+            .iter()
+            .zip(&self.verdicts)
+            .map(|(tree, verdict)| (tree.root, tree.samples, verdict))
+    }
+
+    /// The tables `trees`, `tree_links`, `contributors`, `victims` and `wiring`.
+    pub fn into_tables(
+        self,
+        view: View,
+        (link_names, host_names, classes): (&[String], &[String], &[String]),
+    ) -> Vec<Table> {
+        let wiring = tables::wiring(&self.forest, view, (link_names, host_names));
+        let mut tables = tables::write(self, (link_names, host_names, classes));
+        tables.push(wiring);
+        tables
+    }
+}
+
+fn column(name: &'static str, values: crate::outcome::Values) -> Column {
+    Column { name, values }
+}

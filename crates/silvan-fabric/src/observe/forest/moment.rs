@@ -1,0 +1,408 @@
+//! The trees of a moment: roots, and the outputs that lack credit because of them.
+//!
+//! At each sample a switch output with packets waiting is *blocked* if it lacks credit for a full packet, else
+//! *loaded* if more than two full packets wait. One that faces a host is loaded where others are blocked.
+
+use silvan_engine::{Rate, Time};
+
+use super::NONE;
+use super::ways::Tables;
+use crate::config::{Config, RoutePer};
+use crate::link::ChannelId;
+use crate::observe::series::LinkName;
+use crate::partition::View;
+use crate::port::{Port, PortVl, Vl};
+use crate::queueing::isolation::Cams;
+use crate::switch::Switch;
+
+/// A directed link, as trees see it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Link {
+    pub channel: ChannelId,
+    /// The switch and output that send on it; none for a host's.
+    pub switch: Option<(u32, Port)>,
+    /// The host at its receiving end, or [`NONE`].
+    pub host: u32,
+    sent_bytes: u64,
+}
+
+/// What a switch output was at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// It has nothing to send, or little and credit for it.
+    Free,
+    /// It lacks credit for a full packet.
+    Blocked,
+    /// It has more than two full packets to send, and credit; or it faces a host and lacks credit.
+    Loaded,
+}
+
+/// What does not change from moment to moment, but for counters.
+#[derive(Debug)]
+pub(super) struct Map {
+    pub links: Vec<Link>,
+    /// Link per switch output, or [`NONE`].
+    pub outputs: Vec<Vec<u32>>,
+    /// Link per sending host.
+    pub of_host: Vec<u32>,
+    /// Link per channel, or [`NONE`].
+    by_channel: Vec<u32>,
+    /// Where packets go, if forwarding tables alone say that.
+    pub tables: Option<Tables>,
+    pub lanes: u8,
+    /// Whether packets change lanes on their ways.
+    pub changes_lanes: bool,
+    /// Whether packets choose their ports.
+    pub has_choice: bool,
+    full_space: u32,
+    drain: Option<Rate>,
+}
+
+impl Map {
+    pub fn new(config: &Config, full_space: u32, links: &[LinkName], switches: &[Switch]) -> Self {
+        let mut outputs: Vec<Vec<u32>> =
+            switches.iter().map(|switch| vec![NONE; switch.ports().count()]).collect();
+        let channels = links.iter().map(|link| link.channel as usize + 1).max().unwrap_or(0);
+        let mut by_channel = vec![NONE; channels];
+        for (at, link) in links.iter().enumerate() {
+            by_channel[link.channel as usize] = at as u32;
+            if let Some((switch, output)) = link.switch {
+                outputs[switch as usize][output.index()] = at as u32;
+            }
+        }
+        let links = links
+            .iter()
+            .map(|link| Link { channel: link.channel, switch: link.switch, host: NONE, sent_bytes: 0 })
+            .collect();
+        let lanes = config.lanes.count.max(1);
+        let (drain, changes_lanes) = (config.host.drain_rate, config.path_lanes.is_some());
+        let has_choice = config.chosen_routes(RoutePer::Packet).is_some();
+        let (of_host, tables) = (Vec::new(), None);
+        Self {
+            links,
+            outputs,
+            of_host,
+            by_channel,
+            tables,
+            lanes,
+            changes_lanes,
+            has_choice,
+            full_space,
+            drain,
+        }
+    }
+
+    /// Learns which links hosts send and receive on; once, as hosts are not there from the start.
+    pub fn find_hosts(&mut self, view: View) {
+        if !self.of_host.is_empty() {
+            return;
+        }
+        let Self { links, by_channel, of_host, .. } = self;
+        for (at, host) in view.hosts().enumerate() {
+            let link = |channel: ChannelId| by_channel.get(channel as usize).copied().unwrap_or(NONE);
+            of_host.push(link(host.out));
+            if let Some(into) = links.get_mut(link(host.into) as usize) {
+                into.host = at as u32;
+            }
+        }
+        self.tables = Tables::new(view, &self.links);
+    }
+
+    /// The links on which a switch sends what it has for a host behind a root: that of its table, or, where
+    /// routes depend on more than the destination, that to the host and those where it was told to stop.
+    fn wanted(&self, view: View, number: u32, (host, vl): (u32, u8)) -> impl Iterator<Item = u32> {
+        let (ports, cams) = (view.ports(number), view.cams(number));
+        let route = if ports.is_by_destination() { Some(ports.route(host)) } else { None };
+        let stops = move |output: Port| cams.is_some_and(|cams| cams.stops(ports.lane(output, Vl(vl)), host));
+        let outputs = self.outputs[number as usize].iter().enumerate();
+        let is_wanted = move |output: usize, link: u32| match route.map(Port::index) {
+            Some(route) => output == route,
+            None => self.links[link as usize].host == host || stops(Port::new(output)),
+        };
+        outputs.filter(move |&(output, &link)| link != NONE && is_wanted(output, link)).map(|(_, &link)| link)
+    }
+
+    /// The bytes that a link carried since the last call.
+    fn carried(&mut self, view: View, at: usize) -> u64 {
+        let link = &mut self.links[at];
+        let sent = view.sent_by(link.channel);
+        sent.saturating_sub(std::mem::replace(&mut link.sent_bytes, sent))
+    }
+
+    /// The share of what it can carry, or its host can take, that a link carried, if that is so many bytes.
+    fn utilisation(&self, view: View, at: usize, bytes: u64, span: Time) -> f64 {
+        let link = &self.links[at];
+        let rate = view.rate(link.channel);
+        let most = if link.host == NONE { rate } else { self.drain.map_or(rate, |drain| drain.min(rate)) };
+        bytes as f64 * 8.0 / (most.0 as f64 * span.as_secs_f64())
+    }
+}
+
+/// A link's place in the nearest tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Member {
+    /// Place of its tree among the roots of the moment, or [`NONE`] if it is in none.
+    pub root: u32,
+    /// The link that it waits for, one nearer to the root; [`NONE`] for the root.
+    pub waits_for: u32,
+    /// Links from it to the root.
+    pub depth: u32,
+    /// Virtual lanes on which it waits for a root, as bits; of a root, all.
+    pub lanes: u16,
+    /// Bytes that wait for it.
+    pub queued: u32,
+}
+
+impl Member {
+    /// Whether it is in a tree.
+    pub fn is_in(&self) -> bool {
+        self.root != NONE
+    }
+
+    /// Whether it is in a tree with a virtual lane.
+    pub fn holds(&self, vl: u8) -> bool {
+        self.lanes >> vl & 1 == 1
+    }
+}
+
+/// What an output that is busy all the time carries of what it can, at least: there are gaps between packets.
+const BUSY: f64 = 0.9;
+
+const NOT_IN: Member = Member { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0 };
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Moment {
+    /// Per link.
+    pub members: Vec<Member>,
+    /// Roots, in the order of links.
+    pub roots: Vec<u32>,
+    /// Links in trees: roots, then what waits for them directly, and so on.
+    pub order: Vec<u32>,
+    /// Per link; free for a host's.
+    states: Vec<State>,
+    /// Who waits for whom: `(a, b, vl, lane)` for link `b` that waits on a virtual lane for a lane of link `a`.
+    waits: Vec<(u32, u32, u8, u8)>,
+    /// Per link: whether it waits for anybody.
+    waiting: Vec<bool>,
+    /// Per link, so many words of bits: one for each root that it waits for, at once or in the end.
+    sets: Vec<u64>,
+    words: usize,
+}
+
+impl Moment {
+    pub fn new(links: usize) -> Self {
+        let (roots, order, waits, waiting) = (Vec::new(), Vec::new(), Vec::new(), vec![false; links]);
+        let (members, states) = (vec![NOT_IN; links], vec![State::Free; links]);
+        Self { members, roots, order, states, waits, waiting, sets: Vec::new(), words: 0 }
+    }
+
+    /// Has each link wait for the nearest root alone.
+    #[cfg(test)]
+    pub fn mark_nearest(&mut self) {
+        self.words = 1;
+        self.sets = self.members.iter().map(|one| if one.root == NONE { 0 } else { 1 << one.root }).collect();
+    }
+
+    /// The roots that a link waits for, at once or in the end, by their places.
+    pub fn trees_of(&self, link: u32) -> impl Iterator<Item = u32> + use<'_> {
+        let first = link as usize * self.words;
+        let words = self.sets.get(first..first + self.words).unwrap_or_default();
+        words.iter().enumerate().flat_map(|(at, &word)| {
+            std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)))
+                .take_while(|&word| word != 0)
+                .map(move |word| at as u32 * 64 + word.trailing_zeros())
+        })
+    }
+
+    /// Finds the trees now. A root is an output that others wait for, or that has special queues, and that does
+    /// not wait itself, but has more waiting than it can send: it was busy all the time, or faces a host. One
+    /// that had a tree before, as `lives` says, has one as long as it is busy.
+    pub fn find(&mut self, view: View, map: &mut Map, span: Time, lives: impl Fn(u32) -> bool) {
+        for &link in &self.order {
+            self.members[link as usize] = NOT_IN;
+        }
+        self.roots.clear();
+        self.order.clear();
+        self.waits.clear();
+        self.waiting.fill(false);
+        let is_some_loaded = self.look(view, map);
+        if is_some_loaded {
+            self.find_waits(view, map);
+        }
+        for at in 0..map.links.len() {
+            let bytes = map.carried(view, at);
+            if self.states[at] != State::Loaded {
+                continue;
+            }
+            let is_busy = map.utilisation(view, at, bytes, span) >= BUSY;
+            if self.is_root(view, map, (at as u32, is_busy), &lives) {
+                let root = self.roots.len() as u32;
+                self.members[at] = Member { root, lanes: u16::MAX, ..NOT_IN };
+                self.roots.push(at as u32);
+                self.order.push(at as u32);
+            }
+        }
+        self.spread();
+        self.gather();
+        for &link in &self.order {
+            if let Some((switch, output)) = map.links[link as usize].switch {
+                let queued = view.queued_bytes(switch, output);
+                self.members[link as usize].queued = queued;
+            }
+        }
+    }
+
+    /// Whether a loaded output is a root.
+    fn is_root(
+        &self,
+        view: View,
+        map: &Map,
+        (at, is_busy): (u32, bool),
+        lives: &impl Fn(u32) -> bool,
+    ) -> bool {
+        if self.waiting[at as usize] {
+            return false;
+        }
+        let first = self.waits.partition_point(|wait| wait.0 < at);
+        let is_waited_for = self.waits.get(first).is_some_and(|wait| wait.0 == at);
+        let link = &map.links[at as usize];
+        let faces_host = link.host != NONE;
+        let has_queues = |(switch, output): (u32, Port)| {
+            let cams = view.cams(switch);
+            cams.is_some_and(|cams| cams.is_root(output))
+        };
+        (is_busy || faces_host) && (is_waited_for || link.switch.is_some_and(has_queues))
+            || is_busy && lives(at)
+    }
+
+    /// Looks at every output. Returns whether any is loaded: without one there is no root.
+    fn look(&mut self, view: View, map: &Map) -> bool {
+        let mut is_some_loaded = false;
+        for (link, state) in map.links.iter().zip(&mut self.states) {
+            let Some((switch, output)) = link.switch else { continue };
+            let queued = view.queued_bytes(switch, output);
+            *state = if queued == 0 {
+                State::Free
+            } else if (0..map.lanes).map(Vl).any(|vl| !view.has_some_credit(link.channel, vl, map.full_space))
+            {
+                if link.host == NONE { State::Blocked } else { State::Loaded }
+            } else if queued > 2 * map.full_space {
+                State::Loaded
+            } else {
+                State::Free
+            };
+            is_some_loaded |= *state == State::Loaded;
+        }
+        is_some_loaded
+    }
+
+    /// Adds what waits for the roots to their trees, the nearest first.
+    fn spread(&mut self) {
+        let mut reached: Vec<(u32, u16)> = self.roots.iter().map(|&root| (root, u16::MAX)).collect();
+        let mut next = 0;
+        while let Some(&(link, lanes)) = reached.get(next) {
+            next += 1;
+            let Member { root, depth, .. } = self.members[link as usize];
+            let first = self.waits.partition_point(|wait| wait.0 < link);
+            for &(_, waiting, vl, lane) in self.waits[first..].iter().take_while(|wait| wait.0 == link) {
+                let member = &mut self.members[waiting as usize];
+                if lanes >> lane & 1 == 0 || member.holds(vl) {
+                    continue;
+                }
+                if !member.is_in() {
+                    *member = Member { root, waits_for: link, depth: depth + 1, ..NOT_IN };
+                    self.order.push(waiting);
+                }
+                member.lanes |= 1 << vl;
+                reached.push((waiting, 1 << vl));
+            }
+        }
+    }
+
+    /// Finds for each link all roots that it waits for. A second round reaches those that wait for links as
+    /// far from a root as they are.
+    fn gather(&mut self) {
+        let Self { members, roots, order, waits, sets, words, .. } = self;
+        *words = roots.len().div_ceil(64);
+        sets.clear();
+        sets.resize(members.len() * *words, 0);
+        for (at, &root) in roots.iter().enumerate() {
+            sets[root as usize * *words + at / 64] |= 1 << (at % 64);
+        }
+        for &link in order.iter().chain(order.iter()) {
+            let first = waits.partition_point(|wait| wait.0 < link);
+            for &(_, waiting, _, lane) in waits[first..].iter().take_while(|wait| wait.0 == link) {
+                if !members[link as usize].holds(lane) {
+                    continue;
+                }
+                for word in 0..*words {
+                    sets[waiting as usize * *words + word] |= sets[link as usize * *words + word];
+                }
+            }
+        }
+    }
+
+    /// Finds who waits for whom.
+    fn find_waits(&mut self, view: View, map: &Map) {
+        for (at, link) in map.links.iter().enumerate() {
+            // Of hosts the states say nothing.
+            if link.switch.is_some() && self.states[at] == State::Free {
+                continue;
+            }
+            let Some((far, input)) = view.receiver.get(link.channel as usize).copied().flatten() else {
+                continue;
+            };
+            for vl in 0..map.lanes {
+                // A sender that spends its credit as soon as it has some has credit for a packet now and then.
+                if view.has_some_credit(link.channel, Vl(vl), 2 * map.full_space) {
+                    continue;
+                }
+                for (output, lane) in view.heads(far, input, Vl(vl)) {
+                    let wanted = map.outputs[far as usize][output.index()];
+                    if wanted != NONE && self.states[wanted as usize] != State::Free {
+                        self.waits.push((wanted, at as u32, vl, lane.0));
+                    }
+                }
+            }
+        }
+        self.find_stopped(view, map);
+        // As tuples sort, but in one comparison.
+        self.waits.sort_unstable_by_key(|&(link, waiting, vl, lane)| {
+            u128::from(link) << 48 | u128::from(waiting) << 16 | u128::from(vl) << 8 | u128::from(lane)
+        });
+        self.waits.dedup();
+        self.waits.iter().for_each(|wait| self.waiting[wait.1 as usize] = true);
+    }
+
+    /// Outputs that may not send to the host behind a root: the special queue for it at the next switch is
+    /// full.
+    fn find_stopped(&mut self, view: View, map: &Map) {
+        let hosts: Vec<u32> = (map.links.iter().zip(&self.states))
+            .filter(|(link, state)| link.host != NONE && **state != State::Free)
+            .map(|(link, _)| link.host)
+            .collect();
+        let lanes = usize::from(map.lanes);
+        let mut stopped = |cams: &Cams, output: Port, (channel, at): (ChannelId, u32)| {
+            let Some((far, _)) = view.receiver.get(channel as usize).copied().flatten() else { return };
+            for &host in &hosts {
+                for vl in (0..map.lanes).filter(|&vl| cams.stops(PortVl::of(output, Vl(vl), lanes), host)) {
+                    let wanted = map.wanted(view, far, (host, vl));
+                    self.waits.extend(wanted.map(|wanted| (wanted, at, vl, vl)));
+                }
+            }
+        };
+        for (number, outputs) in (0..).zip(&map.outputs) {
+            let Some(cams) = view.cams(number).filter(|cams| cams.output_lines() > 0) else { continue };
+            for (output, &at) in Port::all(outputs.len()).zip(outputs).filter(|one| *one.1 != NONE) {
+                if view.queued_bytes(number, output) > 0 {
+                    stopped(cams, output, (view.ports(number).out(output), at));
+                }
+            }
+        }
+        for (sender, &at) in view.hosts().zip(&map.of_host).filter(|one| *one.1 != NONE) {
+            let Some(cams) = sender.cams().filter(|cams| cams.output_lines() > 0) else { continue };
+            stopped(cams, Port::FIRST, (sender.out, at));
+        }
+    }
+}

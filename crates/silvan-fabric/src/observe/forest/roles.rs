@@ -1,0 +1,474 @@
+//! Who feeds a tree, and who only suffers. What hosts behind roots take in tells who feeds (see
+//! [`crate::meters`]); the packets inside the network and their ways tell who waits.
+
+use rustc_hash::FxHashMap;
+use silvan_engine::Time;
+
+use super::NONE;
+use super::growth::Growth;
+use super::moment::{Map, Member, Moment};
+use super::ways::{Meets, meets, pass};
+use crate::config::Config;
+use crate::meters::{Sender, Watch};
+use crate::packet::{Kind, Packet};
+use crate::partition::View;
+use crate::routing::adaptive::FlowKey;
+use crate::traffic::Pattern;
+use crate::traffic::source::{Chooser, Clock};
+
+/// A host's traffic of one class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Who {
+    pub class: u16,
+    pub host: u32,
+}
+
+/// What somebody sends through a root.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Feeding {
+    /// Intervals in which it did, or at whose ends packets of its were on the way there, and of those at whose
+    /// ends some flow of the host was held back.
+    pub samples: u32,
+    pub throttled: u32,
+    /// Intervals in which it did.
+    pub fed: u32,
+    /// The beginning of the first of them and the end of the last.
+    pub first_ns: u64,
+    pub last_ns: u64,
+    /// Payload through the root, and of all that the host sent, in the intervals with the tree from then on.
+    pub bytes: f64,
+    pub sent_bytes: u64,
+    /// Packets inside at samples from then on: its own for the root, and all of the host's.
+    pub own_packets: u64,
+    pub packets: u64,
+    /// Payload for the root inside at a sample before anything was counted.
+    pub inside_bytes: u64,
+}
+
+impl Feeding {
+    /// Notes that it feeds the tree now.
+    fn see(&mut self, now_ns: u64, is_throttled: bool) {
+        if self.last_ns != now_ns {
+            self.last_ns = now_ns;
+            self.samples += 1;
+            self.throttled += u32::from(is_throttled);
+        }
+    }
+}
+
+/// What somebody suffers from a tree.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Waiting {
+    /// Samples at which some packet was to pass a branch, but no root.
+    pub samples: u32,
+    /// The beginning of the first of these intervals and the end of the last.
+    pub first_ns: u64,
+    pub last_ns: u64,
+    /// What it offered, and did not send, in these intervals.
+    pub offered_bytes: f64,
+    pub lost_bytes: f64,
+}
+
+/// What goes on at the host of somebody who feeds a tree; see [`Feeding`].
+#[derive(Debug, Clone, Copy)]
+struct AtHost {
+    host: u32,
+    sent_bytes: u64,
+    packets: u64,
+}
+
+/// Who feeds a tree. What is added to for each of them at every sample lies together.
+#[derive(Debug, Default)]
+pub(super) struct Feeders {
+    places: FxHashMap<Who, u32>,
+    all: Vec<(Who, Feeding)>,
+    at_hosts: Vec<AtHost>,
+}
+
+impl Feeders {
+    /// What somebody sends through the root, so far nothing if it is new.
+    fn entry(&mut self, who: Who, first_ns: u64) -> &mut Feeding {
+        let place = *self.places.entry(who).or_insert_with(|| {
+            self.all.push((who, Feeding { first_ns, ..Feeding::default() }));
+            self.at_hosts.push(AtHost { host: who.host, sent_bytes: 0, packets: 0 });
+            self.all.len() as u32 - 1
+        });
+        &mut self.all[place as usize].1
+    }
+
+    /// All of them, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (Who, Feeding)> {
+        self.all.iter().zip(&self.at_hosts).map(|(&(who, feeding), at_host)| {
+            let AtHost { sent_bytes, packets, .. } = *at_host;
+            (who, Feeding { sent_bytes, packets, ..feeding })
+        })
+    }
+}
+
+/// Who has to do with a tree.
+#[derive(Debug, Default)]
+pub(super) struct Around {
+    pub feeding: Feeders,
+    pub waiting: FxHashMap<Who, Waiting>,
+}
+
+/// A packet inside, or a message that waits to come in, which has no payload here.
+#[derive(Debug, Clone, Copy)]
+struct Met {
+    who: Who,
+    meets: Meets,
+    destination: u32,
+    payload: u32,
+}
+
+impl Met {
+    /// By class, then by what they meet.
+    fn order(&self) -> u64 {
+        let meets = match self.meets {
+            Meets::Nothing => 0,
+            Meets::Branch(link) => 1 << 32 | u64::from(link),
+            Meets::Root(root) => 2 << 32 | u64::from(root),
+        };
+        u64::from(self.who.class) << 34 | meets
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Roles {
+    /// Per tree.
+    pub of: Vec<Around>,
+    watch: Watch,
+    /// Roots that are watched, and the trees whose roots they were in the interval.
+    watched: Vec<(u32, u32)>,
+    samples: u64,
+    flows: usize,
+    /// What a host may inject in all, in bits per second.
+    injection: f64,
+    /// What a host of a forest offers, in bits per second.
+    forest: f64,
+    payload_share: f64,
+    /// At the sample before: payload sent per host and per named flow.
+    sent: Vec<u64>,
+    sent_of_flow: Vec<u64>,
+}
+
+/// What a host and class offered and sent in an interval, in bytes.
+struct Load {
+    offered: f64,
+    sent: u64,
+}
+
+impl Roles {
+    /// About so many packets and flows are looked at per sample.
+    const MOST: usize = 8192;
+    /// At most so many messages of a host.
+    const MESSAGES: usize = 4;
+
+    pub fn new(config: &Config) -> Self {
+        let forests = config.traffic.iter().filter(|one| matches!(one.pattern, Pattern::Forest(_)));
+        let rate = forests.map(|one| one.rate.map_or(f64::INFINITY, |rate| rate.0 as f64));
+        let (mtu, header) = (config.packet.mtu.0 as f64, config.packet.header.0 as f64);
+        Self {
+            of: Vec::new(),
+            watch: Watch::default(),
+            watched: Vec::new(),
+            samples: 0,
+            flows: config.flows.len(),
+            injection: config.host.injection_rate.map_or(f64::INFINITY, |rate| rate.0 as f64),
+            forest: rate.fold(0.0, f64::max),
+            payload_share: mtu / (mtu + header),
+            sent: Vec::new(),
+            sent_of_flow: Vec::new(),
+        }
+    }
+
+    /// Adds what was delivered in the interval from `from_ns` on, and the packets inside, if there are trees:
+    /// `numbers` are those of the moment's. Returns whether other deliveries are to be counted from now on.
+    pub fn sample(
+        &mut self,
+        view: View,
+        map: &Map,
+        (moment, numbers, growth): (&Moment, &[u32], &Growth),
+        (from_ns, span): (u64, Time),
+    ) -> bool {
+        self.samples += 1;
+        self.of.resize_with(growth.trees.len(), Around::default);
+        let delivered: Vec<(Sender, u64)> = view.totals.deliveries.iter().collect();
+        if !numbers.is_empty() {
+            let times = (from_ns, view.now.0 / 1_000);
+            self.feed(view, map, (numbers, &delivered), times);
+            let met = meet(view, map, moment);
+            self.count_inside(view, map, (moment, &met), numbers, times);
+            for group in in_order(&met, view.host_count()).chunk_by(|one, other| one.who == other.who) {
+                if group.iter().any(|one| matches!(one.meets, Meets::Branch(_))) {
+                    let load = self.load(view, group[0].who, span);
+                    self.wait(group, (moment, numbers), &load, times);
+                }
+            }
+        }
+        self.sent.clone_from(&view.totals.sent_bytes);
+        let classes = &view.totals.classes;
+        self.sent_of_flow.clear();
+        self.sent_of_flow.extend(classes[..self.flows].iter().map(|class| class.injected_bytes));
+        self.watch_roots(view, map, growth, delivered.len())
+    }
+
+    /// Counts what went through the roots of the trees with these numbers.
+    fn feed(
+        &mut self,
+        view: View,
+        map: &Map,
+        (numbers, delivered): (&[u32], &[(Sender, u64)]),
+        (from_ns, now_ns): (u64, u64),
+    ) {
+        let watched: Vec<(u32, u32)> =
+            self.watched.iter().copied().filter(|(_, tree)| numbers.contains(tree)).collect();
+        let endpoint = |root: u32| map.links[root as usize].host;
+        let ends = watched.iter().map(|&(root, tree)| (endpoint(root), tree));
+        let of_host = given(ends, view.host_count());
+        let is_inner = |&(root, _): &(u32, u32)| endpoint(root) == NONE;
+        let has_inner = watched.iter().any(is_inner);
+        let of_link = given(watched.iter().copied().filter(is_inner), map.links.len());
+        // A power of two: sums of bytes are the same in any order.
+        let scale = (self.watch.mask + 1) as f64;
+        for &(sender, bytes) in delivered {
+            let who = Who { class: sender.class, host: sender.host };
+            let mut add = |tree: u32| {
+                let feeding = self.of[tree as usize].feeding.entry(who, from_ns);
+                feeding.bytes += bytes as f64 * scale;
+                // It may have several flows to the root.
+                feeding.fed += u32::from(feeding.last_ns != now_ns);
+                feeding.see(now_ns, view.host(who.host as usize).throttled_flows() > 0);
+            };
+            let tree = of_host[sender.destination as usize];
+            if tree != NONE {
+                add(tree);
+            }
+            if has_inner {
+                let key = FlowKey {
+                    source: sender.host,
+                    destination: sender.destination,
+                    connection: u32::from(sender.source),
+                };
+                pass(key, view, map, |link| {
+                    let tree = of_link[link as usize];
+                    if tree != NONE {
+                        add(tree);
+                    }
+                });
+            }
+        }
+        let before = self.sent.iter().copied().chain(std::iter::repeat(0));
+        let sent: Vec<u64> =
+            view.totals.sent_bytes.iter().zip(before).map(|(now, before)| now - before).collect();
+        for &tree in numbers {
+            for at_host in &mut self.of[tree as usize].feeding.at_hosts {
+                at_host.sent_bytes += sent[at_host.host as usize];
+            }
+        }
+    }
+
+    /// Counts the packets inside of those that feed trees. Of a tree that is new, they are all that is known.
+    fn count_inside(
+        &mut self,
+        view: View,
+        map: &Map,
+        (moment, met): (&Moment, &[Met]),
+        numbers: &[u32],
+        (from_ns, now_ns): (u64, u64),
+    ) {
+        let roots = (0u32..).zip(&moment.roots);
+        let ends = roots.map(|(place, &root)| (map.links[root as usize].host, place));
+        let of_host = given(ends, view.host_count());
+        let is_watched = |tree: &u32| self.watched.iter().any(|watched| watched.1 == *tree);
+        let watched: Vec<bool> = numbers.iter().map(is_watched).collect();
+        let mut inside = vec![0; view.host_count()];
+        for one in met {
+            inside[one.who.host as usize] += 1;
+            let last = Some(of_host[one.destination as usize]).filter(|&root| root != NONE);
+            let first = if let Meets::Root(root) = one.meets { Some(root) } else { None };
+            for root in last.into_iter().chain(first.filter(|first| Some(*first) != last)) {
+                let tree = numbers[root as usize];
+                let feeding = self.of[tree as usize].feeding.entry(one.who, from_ns);
+                feeding.see(now_ns, view.host(one.who.host as usize).throttled_flows() > 0);
+                feeding.own_packets += 1;
+                if !watched[root as usize] {
+                    feeding.inside_bytes += u64::from(one.payload);
+                }
+            }
+        }
+        for &tree in numbers {
+            for at_host in &mut self.of[tree as usize].feeding.at_hosts {
+                at_host.packets += inside[at_host.host as usize];
+            }
+        }
+    }
+
+    /// Whose deliveries are to be counted.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Has what hosts behind the roots that live take in counted from now on. Returns whether that is a change.
+    fn watch_roots(&mut self, view: View, map: &Map, growth: &Growth, flows: usize) -> bool {
+        let is_new = growth.live() != self.watched;
+        let mask = if self.watched.is_empty() {
+            (view.alive() / Self::MOST).next_power_of_two() as u64 - 1
+        } else {
+            (flows * (self.watch.mask as usize + 1) / Self::MOST).next_power_of_two() as u64 - 1
+        };
+        if is_new {
+            self.watched = growth.live().to_vec();
+            self.watch.hosts.clear();
+            if !self.watched.is_empty() {
+                self.watch.hosts.resize(view.host_count(), false);
+            }
+            for &(root, _) in &self.watched {
+                let link = &map.links[root as usize];
+                if let Some(is_watched) = self.watch.hosts.get_mut(link.host as usize) {
+                    *is_watched = true;
+                } else if let Some((switch, output)) = link.switch {
+                    let ports = view.ports(switch);
+                    // Where routes are not those of the table alone, any may come.
+                    let takes_any = !ports.is_by_destination();
+                    for (&route, is_watched) in ports.table().iter().zip(&mut self.watch.hosts) {
+                        *is_watched |= takes_any || route == output;
+                    }
+                }
+            }
+        }
+        let rest = self.samples & mask;
+        if is_new || (mask, rest) != (self.watch.mask, self.watch.rest) {
+            (self.watch.mask, self.watch.rest) = (mask, rest);
+            return true;
+        }
+        false
+    }
+
+    /// What a host offered and sent: of a named flow its own, else all of the host together.
+    fn load(&self, view: View, Who { class, host }: Who, span: Time) -> Load {
+        let (at, meters) = (usize::from(class), view.totals);
+        let sender = view.host(host as usize);
+        let link = view.rate(sender.out).0 as f64;
+        let most = link.min(self.injection) * self.payload_share;
+        let offers = |one: u16| {
+            let sources = sender.sources.iter().filter(|source| source.class == one || one == u16::MAX);
+            // A job offers what its ranks have handed over.
+            let sources = sources.filter(|source| !matches!(source.clock, Clock::Fed) || source.backlog > 0);
+            let sum: f64 =
+                sources.map(|source| self.offered(&source.clock, &source.chooser, source.message)).sum();
+            sum.min(most)
+        };
+        let (offered, sent) = if at < self.flows {
+            let before = self.sent_of_flow.get(at).copied().unwrap_or(0);
+            (offers(class), meters.classes[at].injected_bytes - before)
+        } else {
+            let before = self.sent.get(host as usize).copied().unwrap_or(0);
+            (offers(u16::MAX), meters.sent_bytes[host as usize] - before)
+        };
+        Load { offered: offered * span.as_secs_f64() / 8.0, sent }
+    }
+
+    /// What a source offers, in bits per second.
+    fn offered(&self, clock: &Clock, chooser: &Chooser, message: u32) -> f64 {
+        let per = |bytes: u32, time: Time| f64::from(bytes) * 8.0 / time.as_secs_f64();
+        match (clock, chooser) {
+            (_, Chooser::Forest(_)) => self.forest,
+            (Clock::Saturating | Clock::Fed, _) => f64::INFINITY,
+            (Clock::Periodic { pace, bytes, .. }, _) => per(*bytes, pace.time(*bytes)),
+            (Clock::Poisson { mean_ps }, _) => per(message, Time(*mean_ps)),
+        }
+    }
+
+    /// Counts what of a host and class waits for trees, by what its packets on the way to trees met, in order.
+    fn wait(
+        &mut self,
+        group: &[Met],
+        (moment, numbers): (&Moment, &[u32]),
+        load: &Load,
+        (from_ns, now_ns): (u64, u64),
+    ) {
+        for same in group.chunk_by(|one, other| one.meets == other.meets) {
+            let Meets::Branch(link) = same[0].meets else { continue };
+            // Of what was held back, the part of those that wait; trees that do share it.
+            let trees = moment.trees_of(link).count().max(1);
+            let share = same.len() as f64 / (group.len() * trees) as f64;
+            for root in moment.trees_of(link) {
+                let fresh = Waiting { first_ns: from_ns, ..Waiting::default() };
+                let around = &mut self.of[numbers[root as usize] as usize];
+                let waiting = around.waiting.entry(group[0].who).or_insert(fresh);
+                // It may wait for the tree at several links.
+                waiting.samples += u32::from(waiting.last_ns != now_ns);
+                waiting.last_ns = now_ns;
+                waiting.offered_bytes += load.offered * share;
+                waiting.lost_bytes += (load.offered - load.sent as f64).max(0.0) * share;
+            }
+        }
+    }
+}
+
+/// For each of so many hosts or links the number that comes with it, or [`NONE`].
+fn given(pairs: impl Iterator<Item = (u32, u32)>, count: usize) -> Vec<u32> {
+    let mut numbers = vec![NONE; count];
+    for (at, number) in pairs.filter(|one| one.0 != NONE) {
+        numbers[at as usize] = number;
+    }
+    numbers
+}
+
+/// What meets trees, by sending host, of each by class, and then by what it meets.
+fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
+    let all = || met.iter().filter(|one| one.meets != Meets::Nothing);
+    // Hosts are many and have few packets each: they are counted, and packets put where theirs begin.
+    let mut places = vec![0; hosts];
+    all().for_each(|one| places[one.who.host as usize] += 1);
+    let mut sum = 0;
+    for place in &mut places {
+        sum += std::mem::replace(place, sum);
+    }
+    let mut sorted: Vec<Met> = met.iter().copied().take(sum).collect();
+    for one in all() {
+        let place = &mut places[one.who.host as usize];
+        sorted[*place] = *one;
+        *place += 1;
+    }
+    for of_host in sorted.chunk_by_mut(|one, other| one.who.host == other.who.host) {
+        of_host.sort_unstable_by_key(Met::order);
+    }
+    sorted
+}
+
+/// What packets inside, and messages that wait to come in, meet on their ways. Of many packets, those are looked at
+/// that some of their bits say, which are the same however a run is done.
+fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
+    let mask = (view.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
+    let is_looked_at = |packet: &&Packet| {
+        let bits = (packet.injected.0 ^ (u64::from(packet.src) << 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        packet.kind == Kind::Data && (bits >> 40) & mask == 0
+    };
+    let met = |class: u16, (key, vl): (FlowKey, u8), payload: u32| Met {
+        who: Who { class, host: key.source },
+        meets: meets((key, vl), view, map, moment),
+        destination: key.destination,
+        payload,
+    };
+    // Most are passed over: that is done in a loop of its own.
+    let mut packets: Vec<&Packet> = Vec::with_capacity(2 * Roles::MOST);
+    view.packets().filter(is_looked_at).for_each(|packet| packets.push(packet));
+    let mut all = Vec::with_capacity(2 * packets.len());
+    all.extend(packets.into_iter().map(|packet| {
+        let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
+        met(packet.class, (FlowKey { source, destination, connection }, packet.vl.0), packet.payload)
+    }));
+    // Where a host's link waits, all that the host has to send does.
+    let senders = view.hosts().zip(&map.of_host);
+    let held = senders.filter(|(_, link)| moment.members.get(**link as usize).is_some_and(Member::is_in));
+    for (host, _) in held {
+        for (source, destination, vl) in host.wanted().take(Roles::MESSAGES) {
+            let key = FlowKey { source: host.id, destination, connection: u32::from(source) };
+            all.push(met(host.sources[usize::from(source)].class, (key, vl.0), 0));
+        }
+    }
+    all
+}

@@ -1,0 +1,140 @@
+//! The ways of flows through the network, link by link, and what of congestion trees they meet.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::NONE;
+use super::moment::{Link, Map, Moment};
+use crate::partition::View;
+use crate::port::Port;
+use crate::routing::adaptive::FlowKey;
+use crate::switch::Ports;
+
+/// What a packet's way meets first: a root, else a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meets {
+    Nothing,
+    /// Link.
+    Branch(u32),
+    /// Place of the root.
+    Root(u32),
+}
+
+/// What a packet's way from its source to its destination meets first: a root, else a branch. Where packets choose,
+/// any of their ways counts.
+pub(super) fn meets((key, vl): (FlowKey, u8), view: View, map: &Map, moment: &Moment) -> Meets {
+    if let Some(tables) = &map.tables {
+        let links = plain_way(key, tables, map);
+        return first_met(links, vl, map, moment);
+    }
+    if map.has_choice {
+        return first_met(ways(key, view, map).into_iter(), vl, map, moment);
+    }
+    first_met(way(key, view, map), vl, map, moment)
+}
+
+/// Goes over the links of a flow's way as routes are now, from its source on.
+pub(super) fn pass(key: FlowKey, view: View, map: &Map, each: impl FnMut(u32)) {
+    match &map.tables {
+        Some(tables) => plain_way(key, tables, map).for_each(each),
+        None => way(key, view, map).for_each(each),
+    }
+}
+
+/// Of packets that change lanes it is not known which lane they have where.
+#[inline(always)]
+fn first_met(links: impl Iterator<Item = u32>, vl: u8, map: &Map, moment: &Moment) -> Meets {
+    let mut found = Meets::Nothing;
+    for link in links {
+        let member = &moment.members[link as usize];
+        if member.holds(vl) || map.changes_lanes && member.is_in() {
+            if member.depth == 0 {
+                return Meets::Root(member.root);
+            }
+            if found == Meets::Nothing {
+                found = Meets::Branch(link);
+            }
+        }
+    }
+    found
+}
+
+/// The same as [`way`] where the tables of the switches alone say where packets go.
+#[inline(always)]
+fn plain_way(key: FlowKey, tables: &Tables, map: &Map) -> impl Iterator<Item = u32> {
+    let mut link = map.of_host[key.source as usize];
+    let mut left = tables.of.len() + 1;
+    std::iter::from_fn(move || {
+        let here = link;
+        if here == NONE || left == 0 {
+            return None;
+        }
+        left -= 1;
+        link = match tables.far.get(here as usize) {
+            Some(&far) if far != NONE => {
+                let output = usize::from(tables.of[far as usize][key.destination as usize]);
+                map.outputs[far as usize].get(output).copied().unwrap_or(NONE)
+            }
+            _ => NONE,
+        };
+        Some(here)
+    })
+}
+
+/// Where all packets go, if forwarding tables alone say that.
+#[derive(Debug)]
+pub(super) struct Tables {
+    /// Per link: the switch at its receiving end, or [`NONE`].
+    far: Vec<u32>,
+    /// Per switch: output port per destination host.
+    of: Vec<Arc<[Port]>>,
+}
+
+impl Tables {
+    /// None if anything else has a say.
+    pub fn new(view: View, links: &[Link]) -> Option<Self> {
+        let table = |ports: &Ports| ports.steering.is_none().then(|| Arc::clone(ports.table()));
+        let far = |link: &Link| {
+            let receiver = view.receiver.get(link.channel as usize).copied().flatten();
+            receiver.map_or(NONE, |(switch, _)| switch)
+        };
+        let of = view.all_ports().map(table).collect::<Option<_>>()?;
+        Some(Self { far: links.iter().map(far).collect(), of })
+    }
+}
+
+/// The links of all ways of a flow whose packets choose, the nearest to its source first.
+fn ways(key: FlowKey, view: View, map: &Map) -> Vec<u32> {
+    let mut links = vec![map.of_host[key.source as usize]];
+    links.retain(|&link| link != NONE);
+    let (mut met, mut next) = (FxHashSet::default(), 0);
+    while let Some(&link) = links.get(next) {
+        next += 1;
+        let receiver = view.receiver[map.links[link as usize].channel as usize];
+        let Some((switch, _)) = receiver.filter(|&(switch, _)| met.insert(switch)) else { continue };
+        let Some(chooser) = view.ports(switch).chooser() else { continue };
+        let ports = chooser.choices.ports(key.destination as usize).iter();
+        let outputs = ports.filter_map(|&port| map.outputs[switch as usize].get(usize::from(port) - 1));
+        links.extend(outputs.filter(|&&link| link != NONE));
+    }
+    links
+}
+
+/// The links of a flow's way as routes are now, from its source on.
+fn way(key: FlowKey, view: View, map: &Map) -> impl Iterator<Item = u32> {
+    // A way is no longer than the number of switches: tables are checked before the run.
+    let most = view.switch_count() + 1;
+    let first = Some(map.of_host[key.source as usize]).filter(|&link| link != NONE);
+    let next = move |&link: &u32| {
+        let (switch, input) = view.receiver[map.links[link as usize].channel as usize]?;
+        let ports = view.ports(switch);
+        let routes = ports.director().and_then(|director| director.routes.as_ref());
+        let output = routes.map_or_else(
+            || ports.output_of(key.source, key.destination).index(),
+            |routes| usize::from(routes.state.forward(&routes.table, input.number(), key)).wrapping_sub(1),
+        );
+        map.outputs[switch as usize].get(output).copied().filter(|&link| link != NONE)
+    };
+    std::iter::successors(first, next).take(most)
+}

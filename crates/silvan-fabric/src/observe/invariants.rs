@@ -1,0 +1,44 @@
+//! What must hold in every state of the network. Packet conservation and the bounds of credits are checked at every
+//! sample of every build; debug builds check everything.
+
+use super::books::check_conservation;
+#[cfg(debug_assertions)]
+use super::books::check_traffic;
+use crate::partition::View;
+
+/// Lanes per partition whose credit is checked at a sample: of networks with more, others at the next one.
+const LANES_PER_SAMPLE: usize = 1 << 14;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Invariants {
+    /// The first lane to check at the next sample.
+    next_lane: usize,
+}
+
+impl Invariants {
+    /// Checks the state at a sample.
+    ///
+    /// # Errors
+    /// A sentence that says what does not hold.
+    pub fn check(&mut self, view: View) -> Result<(), String> {
+        check_conservation(view)?;
+        for partition in view.partitions {
+            partition.check_capacities(self.next_lane, LANES_PER_SAMPLE)?;
+        }
+        self.next_lane = self.next_lane.wrapping_add(LANES_PER_SAMPLE);
+        #[cfg(debug_assertions)]
+        check_all(view)?;
+        Ok(())
+    }
+}
+
+/// Checks all channels, that nothing of the traffic is lost, and that it stays in order.
+#[cfg(debug_assertions)]
+fn check_all(view: View) -> Result<(), String> {
+    check_traffic(view)?;
+    if let Some(message) = view.out_of_order() {
+        return Err(message.clone());
+    }
+    (0..view.receiver.len()).try_for_each(|channel| view.check_channel(channel as u32))
+}

@@ -1,0 +1,18 @@
+//! What is recorded and checked of a network at samples. Observers read the partitions through a
+//! [`View`](crate::partition::View) and change nothing there.
+
+mod books;
+mod classes;
+mod forest;
+mod invariants;
+mod isolation;
+mod series;
+mod watchdog;
+
+pub(crate) use books::{check_traffic, left_waiting};
+pub use forest::MOST_TREE_ROWS;
+pub(crate) use forest::{Forest, Judged, Verdict};
+pub(crate) use invariants::Invariants;
+pub(crate) use isolation::summary as isolation_summary;
+pub(crate) use series::{FlowName, LinkName, Series};
+pub(crate) use watchdog::find_deadlock;

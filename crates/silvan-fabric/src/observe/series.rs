@@ -1,0 +1,279 @@
+//! Time series: at the end of each interval, what happened in it.
+
+use std::sync::Arc;
+
+use silvan_engine::Time;
+
+use crate::observe::classes::ClassRows;
+use crate::observe::isolation::IsolationRows;
+use crate::outcome::{Column, Table, Values};
+use crate::partition::View;
+use crate::port::{Port, Vl};
+
+/// A directed channel out of a switch or host, as shown in results.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkName {
+    pub channel: u32,
+    /// The switch and output that send on it; none for a host's.
+    pub switch: Option<(u32, Port)>,
+}
+
+/// A named flow, for its series.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FlowName {
+    pub class: u16,
+    pub host: u32,
+    pub source: u16,
+    pub destination: u32,
+}
+
+#[derive(Debug, Default)]
+struct HostRows {
+    time_ns: Vec<u64>,
+    host: Vec<u32>,
+    received: Vec<u64>,
+    sent: Vec<u64>,
+    last: Vec<(u64, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct FlowRows {
+    time_ns: Vec<u64>,
+    flow: Vec<u32>,
+    received: Vec<u64>,
+    sent: Vec<u64>,
+    ccti: Vec<u32>,
+    last: Vec<(u64, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct LinkRows {
+    time_ns: Vec<u64>,
+    link: Vec<u32>,
+    sent: Vec<u64>,
+    utilisation: Vec<f64>,
+    queued: Vec<u32>,
+    downstream: Vec<u32>,
+    marks: Vec<u32>,
+    congested: Vec<u32>,
+    last: Vec<(u64, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct NetworkRows {
+    time_ns: Vec<u64>,
+    delivered: Vec<u64>,
+    marks: Vec<u64>,
+    becn: Vec<u64>,
+    throttled: Vec<u32>,
+    congested: Vec<u32>,
+    inside: Vec<u64>,
+    last: [u64; 3],
+}
+
+/// All time series of a run.
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub interval: Time,
+    with_hosts: bool,
+    with_links: bool,
+    last_time: Time,
+    host_names: Arc<Vec<String>>,
+    flow_names: Arc<Vec<String>>,
+    link_names: Arc<Vec<String>>,
+    pub flows: Vec<FlowName>,
+    pub links: Vec<LinkName>,
+    hosts_rows: HostRows,
+    flow_rows: FlowRows,
+    link_rows: LinkRows,
+    network: NetworkRows,
+    isolation: IsolationRows,
+    classes: ClassRows,
+}
+
+fn ns(time: Time) -> u64 {
+    time.0 / 1_000
+}
+
+impl Series {
+    pub fn new(
+        interval: Time,
+        (with_hosts, with_links): (bool, bool),
+        host_names: Vec<String>,
+        class_names: Option<Vec<String>>,
+        flows: Vec<(String, FlowName)>,
+        links: Vec<(String, LinkName)>,
+    ) -> Self {
+        let hosts_rows = HostRows { last: vec![(0, 0); host_names.len()], ..HostRows::default() };
+        let flow_rows = FlowRows { last: vec![(0, 0); flows.len()], ..FlowRows::default() };
+        let link_rows = LinkRows { last: vec![(0, 0); links.len()], ..LinkRows::default() };
+        let (flow_names, flows) = flows.into_iter().unzip();
+        let (link_names, links) = links.into_iter().unzip();
+        Self {
+            interval,
+            with_hosts,
+            with_links,
+            last_time: Time::ZERO,
+            host_names: Arc::new(host_names),
+            flow_names: Arc::new(flow_names),
+            link_names: Arc::new(link_names),
+            flows,
+            links,
+            hosts_rows,
+            flow_rows,
+            link_rows,
+            network: NetworkRows::default(),
+            isolation: IsolationRows::default(),
+            classes: ClassRows::new(class_names),
+        }
+    }
+
+    /// Adds the rows of the interval that ends now. Returns whether there is one: not if a sample was taken at this
+    /// time already.
+    pub fn sample(&mut self, view: View) -> bool {
+        if view.now == self.last_time {
+            return false;
+        }
+        let congested = self.sample_links(view);
+        self.sample_flows(view);
+        if self.with_hosts {
+            self.sample_hosts(view);
+        }
+        let row = &mut self.network;
+        let counters = [
+            view.totals.classes.iter().map(|class| class.delivered_bytes).sum(),
+            view.totals.fecn_marks,
+            view.totals.becn_received,
+        ];
+        row.time_ns.push(ns(view.now));
+        row.delivered.push(counters[0] - row.last[0]);
+        row.marks.push(counters[1] - row.last[1]);
+        row.becn.push(counters[2] - row.last[2]);
+        row.throttled.push(view.hosts().map(|host| host.throttled_flows() as u32).sum());
+        row.congested.push(congested);
+        row.inside.push(view.alive() as u64);
+        row.last = counters;
+        self.isolation.sample(view);
+        self.classes.sample(view.now, view.now - self.last_time, &view.totals.classes);
+        self.last_time = view.now;
+        true
+    }
+
+    fn sample_hosts(&mut self, view: View) {
+        let rows = &mut self.hosts_rows;
+        for (host, last) in rows.last.iter_mut().enumerate() {
+            let (received, sent) = (view.totals.received_bytes[host], view.totals.sent_bytes[host]);
+            rows.time_ns.push(ns(view.now));
+            rows.host.push(host as u32);
+            rows.received.push(received - last.0);
+            rows.sent.push(sent - last.1);
+            *last = (received, sent);
+        }
+    }
+
+    fn sample_flows(&mut self, view: View) {
+        let rows = &mut self.flow_rows;
+        for (index, (flow, last)) in self.flows.iter().zip(&mut rows.last).enumerate() {
+            let class = &view.totals.classes[usize::from(flow.class)];
+            let ccti = view.host(flow.host as usize).strength(flow.source, flow.destination, view.now);
+            rows.time_ns.push(ns(view.now));
+            rows.flow.push(index as u32);
+            rows.received.push(class.delivered_bytes - last.0);
+            rows.sent.push(class.injected_bytes - last.1);
+            rows.ccti.push(u32::from(ccti));
+            *last = (class.delivered_bytes, class.injected_bytes);
+        }
+    }
+
+    /// Returns the number of outputs in the congestion state.
+    fn sample_links(&mut self, view: View) -> u32 {
+        let span = (view.now - self.last_time).as_secs_f64();
+        let rows = &mut self.link_rows;
+        let mut all_congested = 0;
+        for (index, (link, last)) in self.links.iter().zip(&mut rows.last).enumerate() {
+            let (mut marks, mut queued, mut congested) = (0, 0, false);
+            let mut lanes = 1;
+            if let Some((switch, output)) = link.switch {
+                lanes = view.ports(switch).lanes;
+                queued = view.queued_bytes(switch, output);
+                (marks, congested) = view.marks(switch, output);
+            }
+            all_congested += u32::from(congested);
+            if self.with_links {
+                let sent_bytes = view.sent_by(link.channel);
+                // A run that is stopped early may be ahead of its clock here and there.
+                let sent = sent_bytes.saturating_sub(last.0);
+                rows.time_ns.push(ns(view.now));
+                rows.link.push(index as u32);
+                rows.sent.push(sent);
+                let whole = view.rate(link.channel).0 as f64 * span / 8.0;
+                // Whole bytes and picoseconds may make a busy link's share a little more than 1.
+                rows.utilisation.push((sent as f64 / whole).min(1.0));
+                rows.queued.push(queued);
+                let outstanding = |vl| view.outstanding(link.channel, vl);
+                rows.downstream.push(Vl::all(lanes).map(outstanding).sum());
+                rows.marks.push((marks - last.1) as u32);
+                rows.congested.push(u32::from(congested));
+                *last = (sent_bytes, marks);
+            }
+        }
+        all_congested
+    }
+
+    /// The tables.
+    pub fn into_tables(self) -> Vec<Table> {
+        let column = |name, values| Column { name, values };
+        let named = |codes, names: &Arc<Vec<String>>| Values::Name { codes, names: Arc::clone(names) };
+        let (h, f, l, n) = (self.hosts_rows, self.flow_rows, self.link_rows, self.network);
+        let (isolation, classes) = (self.isolation.into_table(), self.classes.into_table());
+        let mut tables = vec![
+            Table {
+                name: "network",
+                columns: vec![
+                    column("time_ns", Values::U64(n.time_ns)),
+                    column("received_bytes", Values::U64(n.delivered)),
+                    column("fecn_marks", Values::U64(n.marks)),
+                    column("becn_received", Values::U64(n.becn)),
+                    column("throttled_flows", Values::U32(n.throttled)),
+                    column("congested_outputs", Values::U32(n.congested)),
+                    column("packets_inside", Values::U64(n.inside)),
+                ],
+            },
+            Table {
+                name: "hosts",
+                columns: vec![
+                    column("time_ns", Values::U64(h.time_ns)),
+                    column("host", named(h.host, &self.host_names)),
+                    column("received_bytes", Values::U64(h.received)),
+                    column("sent_bytes", Values::U64(h.sent)),
+                ],
+            },
+            Table {
+                name: "flows",
+                columns: vec![
+                    column("time_ns", Values::U64(f.time_ns)),
+                    column("flow", named(f.flow, &self.flow_names)),
+                    column("received_bytes", Values::U64(f.received)),
+                    column("sent_bytes", Values::U64(f.sent)),
+                    column("ccti", Values::U32(f.ccti)),
+                ],
+            },
+            Table {
+                name: "links",
+                columns: vec![
+                    column("time_ns", Values::U64(l.time_ns)),
+                    column("link", named(l.link, &self.link_names)),
+                    column("sent_bytes", Values::U64(l.sent)),
+                    column("utilisation", Values::F64(l.utilisation)),
+                    column("queued_bytes", Values::U32(l.queued)),
+                    column("downstream_bytes", Values::U32(l.downstream)),
+                    column("fecn_marks", Values::U32(l.marks)),
+                    column("congested", Values::U32(l.congested)),
+                ],
+            },
+        ];
+        tables.push(classes);
+        tables.extend(isolation);
+        tables
+    }
+}

@@ -1,0 +1,57 @@
+//! The run-time watchdog: packets that wait for each other in a circle.
+
+use rustc_hash::FxHashSet;
+
+use crate::partition::View;
+use crate::port::{Port, Vl};
+
+/// A switch output and virtual lane.
+type Place = (u32, Port, Vl);
+
+/// Finds a circle of outputs of which each waits for credits that only the next one can free.
+///
+/// An output that lacks credits waits for the input buffer at the far end of its link; that
+/// frees space as soon as any packet leaves it. So an output is stuck for good exactly if every
+/// packet at the head of that buffer's queues wants an output that is stuck for good. The largest
+/// such set is found by striking out those that are not; there is no time limit to guess.
+pub(crate) fn find_deadlock(view: View) -> Option<Vec<(u32, Port, Vl)>> {
+    let mut stuck: FxHashSet<Place> = FxHashSet::default();
+    for (index, ports) in view.all_ports().enumerate() {
+        for (output, wiring) in ports.wiring.iter().enumerate() {
+            let Some(wiring) = wiring else { continue };
+            for vl in Vl::all(ports.lanes) {
+                if view.is_stuck(wiring.out, vl) {
+                    stuck.insert((index as u32, Port::new(output), vl));
+                }
+            }
+        }
+    }
+    let next = |place: Place| -> Option<Vec<Place>> {
+        let channel = view.ports(place.0).out(place.1);
+        let (far, input) = (*view.receiver.get(channel as usize)?)?;
+        let heads = view.heads(far, input, place.2);
+        (!heads.is_empty()).then(|| heads.into_iter().map(|(output, vl)| (far, output, vl)).collect())
+    };
+    loop {
+        let free: Vec<Place> = stuck
+            .iter()
+            .copied()
+            .filter(|&place| next(place).is_none_or(|heads| heads.iter().any(|head| !stuck.contains(head))))
+            .collect();
+        if free.is_empty() {
+            break;
+        }
+        free.iter().for_each(|place| {
+            stuck.remove(place);
+        });
+    }
+    let mut at = *stuck.iter().min()?;
+    let mut path = vec![at];
+    loop {
+        at = next(at)?.into_iter().min()?;
+        if let Some(start) = path.iter().position(|&place| place == at) {
+            return Some(path.split_off(start));
+        }
+        path.push(at);
+    }
+}

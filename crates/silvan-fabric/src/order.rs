@@ -1,0 +1,157 @@
+//! The order of a flow's packets where they may overtake each other: the sender numbers them, the receiver delivers
+//! them in that order.
+//!
+//! A packet that is there before an earlier one of its flow has been drained from the input buffer as usual; it
+//! then waits in the host's memory, and counts as delivered when the last one missing has been drained.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use silvan_engine::Time;
+
+use crate::meters::{Meters, Reordering};
+use crate::packet::Packet;
+
+/// What a receiver knows of a flow.
+#[derive(Debug, Default)]
+struct Sequence {
+    /// The number of the packet that is delivered next.
+    next: u64,
+    /// One more than the highest that has come.
+    newest: u64,
+    /// Those that came before it, and when they had been drained.
+    held: BTreeMap<u64, (Time, Packet)>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    /// Whether packets of flows that are held back take the tables' ports.
+    pub pins_throttled: bool,
+    /// By source and destination: the number of the next packet to send.
+    sent: FxHashMap<(u16, u32), u64>,
+    /// By sender and its source.
+    received: FxHashMap<(u32, u16), Sequence>,
+    /// Payload held now.
+    held_bytes: u64,
+    /// The packets that may be delivered, while they are.
+    ready: Vec<Packet>,
+}
+
+impl Order {
+    pub fn new(pins_throttled: bool) -> Self {
+        Self { pins_throttled, ..Self::default() }
+    }
+
+    /// An order with the same rule, before any packet.
+    pub fn fresh(&self) -> Self {
+        Self::new(self.pins_throttled)
+    }
+
+    /// Gives the next packet from one of this host's sources to a destination its number.
+    #[inline]
+    pub fn next_number(&mut self, source: u16, destination: u32) -> u64 {
+        let next = self.sent.entry((source, destination)).or_default();
+        *next += 1;
+        *next - 1
+    }
+
+    /// Takes a packet with its number, drained at `done`; afterwards `ready` has what can be delivered then.
+    fn take(&mut self, (number, packet): (u64, &Packet), done: Time, tally: &mut Reordering) {
+        let flow = self.received.entry((packet.src, packet.source)).or_default();
+        tally.late += u64::from(number < flow.newest);
+        flow.newest = flow.newest.max(number + 1);
+        if number != flow.next {
+            flow.held.insert(number, (done, *packet));
+            self.held_bytes += u64::from(packet.payload);
+            tally.held += 1;
+            tally.most_bytes = tally.most_bytes.max(self.held_bytes);
+            return;
+        }
+        self.ready.push(*packet);
+        flow.next += 1;
+        while let Some((since, packet)) = flow.held.remove(&flow.next) {
+            self.held_bytes -= u64::from(packet.payload);
+            tally.released += 1;
+            tally.waited_ps += u128::from((done - since).0);
+            self.ready.push(packet);
+            flow.next += 1;
+        }
+    }
+
+    /// Delivers what can be delivered now that a packet has been drained.
+    pub fn deliver(&mut self, meters: &mut Meters, packet: (u64, &Packet), done: Time) {
+        self.take(packet, done, &mut meters.reordering);
+        self.ready.drain(..).for_each(|packet| meters.delivered(&packet, done));
+    }
+
+    /// Takes a packet as [`Self::deliver`] does, and tells how many can be delivered then.
+    pub fn let_go(&mut self, packet: (u64, &Packet), done: Time) -> usize {
+        self.take(packet, done, &mut Reordering::default());
+        self.ready.drain(..).count()
+    }
+
+    /// Packets that wait for earlier ones.
+    pub fn held(&self) -> impl Iterator<Item = &Packet> {
+        self.received.values().flat_map(|flow| flow.held.values().map(|(_, packet)| packet))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Kind;
+    use crate::packet::NO_PACKET;
+    use crate::port::{Port, Vl};
+
+    fn packet(src: u32, source: u16) -> Packet {
+        Packet {
+            created: Time(0),
+            injected: Time(0),
+            tail_lag: Time(0),
+            payload: 100,
+            size: 120,
+            space: 128,
+            src,
+            dst: 9,
+            next: NO_PACKET,
+            out: Port::FIRST,
+            class: 0,
+            source,
+            kind: Kind::Data,
+            sl: 0,
+            vl: Vl::FIRST,
+            came: Vl::FIRST,
+            fecn: false,
+            validated: false,
+            becn: false,
+            severity: 0,
+            last: false,
+            pinned: false,
+        }
+    }
+
+    #[test]
+    fn packets_are_delivered_in_the_order_of_their_numbers() {
+        let (mut order, mut tally) = (Order::new(false), Reordering::default());
+        let mut delivered = Vec::new();
+        for (step, number) in [0, 3, 1, 4, 2, 5, 7].into_iter().enumerate() {
+            order.take((number, &packet(1, 0)), Time(10 * step as u64), &mut tally);
+            delivered.push(order.ready.drain(..).count());
+            assert_eq!(order.held().count() as u64 * 100, order.held_bytes);
+        }
+        assert_eq!(delivered, [1, 0, 1, 0, 3, 1, 0]);
+        // 3 waited from 10 to 40, 4 from 30 to 40; 1 and 2 came after later ones; 7 waits still.
+        let Reordering { late, held, released, waited_ps, most_bytes } = tally;
+        assert_eq!((late, held, released, waited_ps, most_bytes), (2, 3, 2, 40, 200));
+    }
+
+    #[test]
+    fn flows_do_not_wait_for_each_other() {
+        let (mut order, mut tally) = (Order::new(false), Reordering::default());
+        order.take((1, &packet(1, 0)), Time(0), &mut tally);
+        order.take((0, &packet(1, 1)), Time(1), &mut tally);
+        order.take((0, &packet(2, 0)), Time(2), &mut tally);
+        assert_eq!((order.ready.len(), order.held().count(), tally.late), (2, 1, 0));
+    }
+}

@@ -1,0 +1,34 @@
+//! Messages from the outputs of other partitions.
+
+use silvan_engine::Time;
+
+use super::{Bank, Outputs, with_bank};
+use crate::message::{Mailbox, OutputCredit, OutputNotice};
+use crate::packet::Pool;
+
+impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
+    fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool) {
+        for (when, mut arrival, packet) in mailbox.heads.drain(..) {
+            arrival.packet = packets.insert(packet);
+            self.arrivals.push(when.0 >> self.shift, arrival);
+        }
+        for OutputCredit { output, space, back, vl } in mailbox.output_credits.drain(..) {
+            self.credit(output as usize, usize::from(vl), back, space);
+        }
+        for OutputNotice { first, report, input, time } in mailbox.output_notices.drain(..) {
+            self.notice_arrives(first, report, input, time);
+        }
+    }
+}
+
+impl Outputs {
+    /// Takes in what the outputs of another partition sent.
+    pub fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool) {
+        with_bank!(self, bank => bank.collect(mailbox, packets));
+    }
+
+    /// How many bins may pass between two exchanges of messages, where there is a lookahead.
+    pub fn bins_in(&self, lookahead: Time) -> u64 {
+        with_bank!(self, bank => (lookahead.0 >> bank.shift).max(1))
+    }
+}

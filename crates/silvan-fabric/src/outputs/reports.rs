@@ -1,0 +1,245 @@
+//! Notifications that switches send to sources themselves (quantized congestion notification).
+//!
+//! A mark at one output sends a notification through another output of the same switch at the same instant: the only
+//! way in which an output affects another one within a bin. The marking rules that can run here mark packets as they
+//! arrive, and the bytes that arrive in a bin tell beforehand whether an output may mark in it. The arrivals of a switch
+//! with such an output are handled in the order of time across its outputs; all other switches keep their independent
+//! outputs. A notification that comes in from another switch is known before its bin, like a packet.
+
+use silvan_engine::{Event, Time};
+
+use super::{Around, Arrival, Bank, REMOTE, Remote, TO_HOST};
+use crate::link::{Class, key};
+use crate::message::{OutputNotice, Report, Word};
+use crate::port::Port;
+
+/// The lane of an [`Arrival`] that is a notification.
+pub(super) const NOTICE: u8 = u8::MAX;
+
+/// Order of notifications within an instant, in [`Arrival::input`]: after the packets (0 to 63) come those that came in,
+/// by their input, then the switch's own, by the output that marked.
+const CAME_IN: u8 = 64;
+const OWN: u8 = 128;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Reports {
+    /// Bytes of a notification on the wire.
+    bytes: u32,
+    /// Notifications on their way; [`Arrival::packet`] is an index.
+    slots: Vec<Report>,
+    free: Vec<u32>,
+    /// Per output: the start of its own switch's forwarding table.
+    rows: Box<[u32]>,
+    /// Per output and lane: bytes of data that arrive in the current bin, and the lanes where that is not zero.
+    arriving: Box<[u32]>,
+    touched: Vec<(u32, u32)>,
+    /// Per first output of a switch: whether one of its outputs may mark in the current bin.
+    may_mark: Box<[bool]>,
+    switches: Vec<u32>,
+    /// Arrivals at those switches.
+    arrivals: Vec<OfSwitch>,
+    /// Reports of the current instant: number of the output that marked.
+    pub own: Vec<(u8, Report)>,
+}
+
+/// An arrival in the order of its switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct OfSwitch {
+    /// First output of the switch.
+    first: u32,
+    /// Picoseconds since the start of the bin.
+    since: u32,
+    rank: u8,
+    /// Index into the bin's arrivals.
+    at: u32,
+}
+
+impl Reports {
+    /// `rows` per output; `lanes` outputs times lanes.
+    pub fn new(bytes: u32, rows: Vec<u32>, lanes: usize) -> Self {
+        Self {
+            bytes,
+            slots: Vec::new(),
+            free: Vec::new(),
+            may_mark: vec![false; rows.len()].into(),
+            rows: rows.into(),
+            arriving: vec![0; lanes].into(),
+            touched: Vec::new(),
+            switches: Vec::new(),
+            arrivals: Vec::new(),
+            own: Vec::new(),
+        }
+    }
+
+    pub fn add(&mut self, report: Report) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = report;
+            return slot;
+        }
+        self.slots.push(report);
+        (self.slots.len() - 1) as u32
+    }
+
+    pub fn take(&mut self, slot: u32) -> Report {
+        self.free.push(slot);
+        self.slots[slot as usize]
+    }
+
+    /// Notifications on their way between switches.
+    pub fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+impl Arrival {
+    /// Whether this is a notification.
+    #[inline(always)]
+    pub(super) fn is_notice(&self) -> bool {
+        self.vl == NOTICE
+    }
+}
+
+impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
+    /// Puts notifications back that were stored in the last bin of the ring because they arrive later.
+    pub(super) fn put_back_later(&mut self, arrivals: &mut Vec<Arrival>) {
+        let end = self.end();
+        arrivals.retain(|arrival| {
+            let time = self.time(arrival.when);
+            let is_later = arrival.is_notice() && time >= end;
+            if is_later {
+                self.arrivals.push(self.arrivals.bin(time), *arrival);
+            }
+            !is_later
+        });
+    }
+
+    /// Finds the switches with outputs that may mark in the current bin.
+    pub(super) fn find_marking_switches(&mut self, arrivals: &[Arrival]) {
+        let Self { wiring, voq, marking, .. } = self;
+        let Some(reports) = &mut wiring.reports else { return };
+        reports.switches.drain(..).for_each(|first| reports.may_mark[first as usize] = false);
+        for arrival in arrivals {
+            if !arrival.is_notice() && arrival.is_data() {
+                let slot = arrival.slot::<LANES>();
+                let lane = voq.lane_index(slot.output(), slot.vl());
+                if reports.arriving[lane] == 0 {
+                    reports.touched.push((arrival.output, lane as u32));
+                }
+                reports.arriving[lane] += u32::from(arrival.size);
+            }
+        }
+        for (output, lane) in reports.touched.drain(..) {
+            let bytes = std::mem::take(&mut reports.arriving[lane as usize]);
+            if marking.marker.may_mark_arrivals(lane as usize, bytes) {
+                let first = output - u32::from(voq.records[output as usize].number);
+                if !std::mem::replace(&mut reports.may_mark[first as usize], true) {
+                    reports.switches.push(first);
+                }
+            }
+        }
+    }
+
+    /// Keeps an arrival for [`Self::run_marking_switches`] if its switch has outputs that may mark in the current bin.
+    #[inline]
+    pub(super) fn keep_for_switch(&mut self, arrival: &Arrival, at: usize) -> bool {
+        let start = self.start().0 as u32;
+        let Self { wiring, voq, .. } = self;
+        let Some(reports) = &mut wiring.reports else { return false };
+        let first = arrival.output - u32::from(voq.records[arrival.output as usize].number);
+        let is_kept = reports.may_mark[first as usize];
+        if is_kept {
+            let (since, rank) = (arrival.when.wrapping_sub(start), arrival.input);
+            reports.arrivals.push(OfSwitch { first, since, rank, at: at as u32 });
+        }
+        is_kept
+    }
+
+    /// Handles the arrivals at switches with outputs that may mark, in the order of time across each switch.
+    pub(super) fn run_marking_switches(
+        &mut self,
+        around: &mut Around,
+        arrivals: &[Arrival],
+        decide_before: Time,
+    ) {
+        let Some(reports) = &mut self.wiring.reports else { return };
+        if reports.arrivals.is_empty() {
+            return;
+        }
+        let mut list = std::mem::take(&mut reports.arrivals);
+        list.sort_unstable();
+        for instant in list.chunk_by(|one, other| (one.first, one.since) == (other.first, other.since)) {
+            let Some(&OfSwitch { first, at, .. }) = instant.first() else { continue };
+            let when = arrivals[at as usize].when;
+            for item in instant {
+                self.land(around, &arrivals[item.at as usize], Time::ZERO, decide_before);
+            }
+            let mut own = self
+                .wiring
+                .reports
+                .as_mut()
+                .map(|reports| std::mem::take(&mut reports.own))
+                .unwrap_or_default();
+            own.sort_by_key(|&(number, _)| number);
+            for (number, report) in own.drain(..) {
+                let notice = self.notice(first, report, OWN + number, when);
+                self.forward(around, &notice, decide_before);
+            }
+            if let Some(reports) = &mut self.wiring.reports {
+                reports.own = own;
+            }
+        }
+        list.clear();
+        if let Some(reports) = &mut self.wiring.reports {
+            reports.arrivals = list;
+        }
+    }
+
+    /// A notification at the switch whose outputs begin with `first`: finds its output there.
+    fn notice(&mut self, first: u32, report: Report, input: u8, when: u32) -> Arrival {
+        let row = self.wiring.reports.as_ref().map_or(0, |reports| reports.rows[first as usize]);
+        let output = first + self.routes.of(row, report.to);
+        let packet = self.wiring.reports.as_mut().map_or(0, |reports| reports.add(report));
+        Arrival { output, packet, when, dst: report.to, size: 0, space: 0, input, vl: NOTICE }
+    }
+
+    /// A notification arrives at a switch that another one has sent it to, at one of its inputs.
+    pub(super) fn notice_arrives(&mut self, first: u32, report: Report, input: u8, time: Time) {
+        let notice = self.notice(first, report, CAME_IN + input, time.0 as u32);
+        self.arrivals.push(self.arrivals.bin(time), notice);
+    }
+
+    /// Puts a notification on the wire of its output: after a packet that leaves at this instant, ahead of all others.
+    pub(super) fn forward(&mut self, around: &mut Around, notice: &Arrival, decide_before: Time) {
+        let now = self.time(notice.when);
+        let output = notice.output as usize;
+        if now >= decide_before {
+            // A sample is taken at this time, between arrivals and decisions.
+            self.arrivals.push(self.bin, *notice);
+            return;
+        }
+        self.decide(around, output, now + Time(1));
+        let Some(reports) = &mut self.wiring.reports else { return };
+        let report = reports.take(notice.packet);
+        let record = &mut self.voq.records[output];
+        let link = &self.wiring.links[usize::from(record.own.link)].parameters;
+        record.free_at = record.free_at.max(now) + link.pace.time(reports.bytes);
+        record.own.sent_bytes += u64::from(reports.bytes);
+        if record.own.ready_at < Time::NEVER {
+            record.own.ready_at = record.own.ready_at.max(record.free_at);
+        }
+        let (free_at, delay, head_delay) = (record.free_at, link.delay, link.head_delay);
+        let (peer, row, input) = (record.own.peer, record.own.row, record.own.input());
+        if row == TO_HOST {
+            let data = around.notices.add(Word::Report(report));
+            let key = key(Class::HostNotice, peer, Port::FIRST);
+            around.queue.push(Event { time: free_at + delay, key, data });
+        } else if row == REMOTE {
+            let Remote { part, entry } = self.remotes[peer as usize];
+            let (first, input, time) = (entry.first, entry.input, free_at + head_delay);
+            around.outbox[usize::from(part)].send_output_notice(OutputNotice { first, report, input, time });
+        } else {
+            self.notice_arrives(peer, report, input, free_at + head_delay);
+        }
+    }
+}

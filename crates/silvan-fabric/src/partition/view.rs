@@ -1,0 +1,190 @@
+//! All partitions of a run as one network, read-only: what observers work with at a sample.
+
+use silvan_engine::{Rate, Time};
+
+use super::Partition;
+use crate::host::Host;
+use crate::link::{ChannelId, Receiver};
+use crate::meters::Meters;
+use crate::packet::{Packet, PacketId};
+use crate::port::{Port, Vl};
+use crate::queueing::isolation::Cams;
+use crate::switch::{Ports, Switch};
+
+/// Where the nodes of a network are.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// Per host: its partition, and its place there.
+    pub hosts: Vec<(u16, u32)>,
+    /// Per switch.
+    pub switches: Vec<(u16, u32)>,
+    /// Per channel: the partition of its sender.
+    pub senders: Vec<u16>,
+}
+
+/// See the module. Hosts, switches and channels have their numbers in the network.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    /// The time of the sample.
+    pub now: Time,
+    /// The sums of the counters of all partitions.
+    pub totals: &'a Meters,
+    /// Per channel: the switch and the input at its receiving end.
+    pub receiver: &'a [Receiver],
+    pub places: &'a Places,
+    pub partitions: &'a [Partition],
+}
+
+impl<'a> View<'a> {
+    pub fn host_count(self) -> usize {
+        self.places.hosts.len()
+    }
+
+    pub fn host(self, host: usize) -> &'a Host {
+        let (partition, place) = self.places.hosts[host];
+        &self.partitions[usize::from(partition)].hosts[place as usize]
+    }
+
+    /// All hosts in their order.
+    pub fn hosts(self) -> impl Iterator<Item = &'a Host> {
+        (0..self.host_count()).map(move |host| self.host(host))
+    }
+
+    pub fn switch_count(self) -> usize {
+        self.places.switches.len()
+    }
+
+    /// The ports of a switch.
+    pub fn ports(self, switch: u32) -> &'a Ports {
+        let (partition, place) = self.place(switch);
+        partition.ports(place)
+    }
+
+    /// The ports of all switches, in their order.
+    pub fn all_ports(self) -> impl Iterator<Item = &'a Ports> + Clone {
+        (0..self.switch_count()).map(move |switch| self.ports(switch as u32))
+    }
+
+    /// The CAMs of a switch, if it has special queues.
+    pub fn cams(self, switch: u32) -> Option<&'a Cams> {
+        let (partition, place) = self.place(switch);
+        partition.switches.get(place).and_then(Switch::cams)
+    }
+
+    /// The CAMs of all switches, in their order.
+    pub fn all_cams(self) -> impl Iterator<Item = &'a Cams> {
+        (0..self.switch_count()).filter_map(move |switch| self.cams(switch as u32))
+    }
+
+    fn place(self, switch: u32) -> (&'a Partition, usize) {
+        let (partition, place) = self.places.switches[switch as usize];
+        (&self.partitions[usize::from(partition)], place as usize)
+    }
+
+    /// The partition whose host or switch sends on a channel.
+    fn sender(self, channel: ChannelId) -> &'a Partition {
+        &self.partitions[usize::from(self.places.senders[channel as usize])]
+    }
+
+    /// Whether nothing will happen any more.
+    pub fn is_idle(self) -> bool {
+        let coming = self.partitions.iter().flat_map(|partition| partition.ctx.meters.later(self.now, false));
+        coming.count() == 0 && self.partitions.iter().all(Partition::is_idle)
+    }
+
+    /// All packets inside the network.
+    pub fn packets(self) -> impl Iterator<Item = &'a Packet> {
+        self.partitions.iter().flat_map(Partition::packets_inside)
+    }
+
+    /// How many there are.
+    pub fn alive(self) -> usize {
+        self.partitions.iter().map(|partition| partition.ctx.count_inside()).sum()
+    }
+
+    /// Data packets that are in their hosts' buffers and are counted as delivered later.
+    pub fn received_early(self) -> impl Iterator<Item = &'a Packet> {
+        self.partitions.iter().flat_map(move |partition| partition.ctx.meters.later(self.now, true))
+    }
+
+    /// The packets in a host's output buffer.
+    pub fn buffered(self, host: &Host) -> (&'a Partition, Vec<PacketId>) {
+        let (partition, _) = self.places.hosts[host.id as usize];
+        let partition = &self.partitions[usize::from(partition)];
+        (partition, host.buffered(&partition.ctx.packets))
+    }
+
+    /// How many notifications for sources are on their way.
+    pub fn reports_on_their_way(self) -> usize {
+        self.partitions.iter().map(Partition::reports_on_their_way).sum()
+    }
+
+    /// Packets that crossed a link, once per link.
+    pub fn packet_hops(self) -> u64 {
+        self.partitions.iter().map(|partition| partition.ctx.links.packet_hops).sum()
+    }
+
+    /// A channel's data rate.
+    pub fn rate(self, channel: ChannelId) -> Rate {
+        self.sender(channel).ctx.links.rate(channel)
+    }
+
+    /// See [`Partition::has_some_credit`].
+    pub fn has_some_credit(self, channel: ChannelId, vl: Vl, space: u32) -> bool {
+        self.sender(channel).has_some_credit(channel, vl, space)
+    }
+
+    /// See [`crate::link::Links::sent_by`].
+    pub fn sent_by(self, channel: ChannelId) -> u64 {
+        self.sender(channel).sent_by(channel)
+    }
+
+    /// See [`crate::link::Links::outstanding`].
+    pub fn outstanding(self, channel: ChannelId, vl: Vl) -> u32 {
+        self.sender(channel).outstanding(channel, vl)
+    }
+
+    /// See [`crate::link::Links::is_stuck`].
+    pub fn is_stuck(self, channel: ChannelId, vl: Vl) -> bool {
+        self.sender(channel).is_stuck(channel, vl)
+    }
+
+    /// See [`Partition::marks`].
+    pub fn marks(self, switch: u32, output: Port) -> (u64, bool) {
+        let (partition, place) = self.place(switch);
+        partition.marks(place, output)
+    }
+
+    /// See [`Partition::queued_bytes`].
+    pub fn queued_bytes(self, switch: u32, output: Port) -> u32 {
+        let (partition, place) = self.place(switch);
+        partition.queued_bytes(place, output)
+    }
+
+    /// See [`Partition::heads`].
+    pub fn heads(self, switch: u32, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
+        let (partition, place) = self.place(switch);
+        partition.heads(place, input, vl)
+    }
+
+    /// See [`Partition::check_channel`]; channels between partitions are left out, as neither end knows what is in
+    /// flight.
+    ///
+    /// # Errors
+    /// A sentence that says what does not hold.
+    #[cfg(debug_assertions)]
+    pub fn check_channel(self, channel: ChannelId) -> Result<(), String> {
+        let sender = self.sender(channel);
+        let far = self.receiver[channel as usize].map(|(switch, input)| (self.place(switch), input));
+        if far.is_some_and(|((receiver, _), _)| !std::ptr::eq(receiver, sender)) {
+            return Ok(());
+        }
+        sender.check_channel(channel, far.map(|((_, place), input)| (place, input)))
+    }
+
+    /// A packet that overtook another of its flow, in words.
+    #[cfg(debug_assertions)]
+    pub fn out_of_order(self) -> Option<&'a String> {
+        self.partitions.iter().find_map(|partition| partition.ctx.meters.out_of_order.as_ref())
+    }
+}

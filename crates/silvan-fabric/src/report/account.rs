@@ -1,0 +1,273 @@
+//! The account of a run in words, and warnings for whatever had no effect.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use silvan_engine::Time;
+
+use crate::config::Config;
+use crate::congestion::Parts;
+use crate::congestion::marking::Marking;
+use crate::congestion::reaction::Reaction;
+use crate::meters::Meters;
+use crate::observe::{Judged, Verdict};
+use crate::outcome::{IsolationSummary, TriggerSummary};
+
+/// A class that loses less than this of what it offers to trees is not called a victim.
+const WORTH_NAMING: f64 = 0.05;
+
+/// Everything the account draws on.
+pub(crate) struct Story<'a> {
+    pub config: &'a Config,
+    /// The parts of congestion management in force.
+    pub parts: &'a Parts,
+    pub now: Time,
+    pub meters: &'a Meters,
+    /// Congestion trees, if they were recorded.
+    pub forest: Option<&'a Judged>,
+    pub link_names: &'a [String],
+    pub triggers: &'a [TriggerSummary],
+    /// Payload received by all hosts, after the warm-up.
+    pub throughput_gbit_s: f64,
+    /// Data packets still inside.
+    pub inside: u64,
+    pub isolation: Option<&'a IsolationSummary>,
+    pub stopped_early: bool,
+}
+
+fn share(part: u32, whole: u32) -> String {
+    format!("{:.0} %", 100.0 * f64::from(part) / f64::from(whole.max(1)))
+}
+
+fn list(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [some @ .., last] if names.len() <= 6 => format!("{} and {last}", some.join(", ")),
+        _ => format!("{} and {} others", names[..5].join(", "), names.len() - 5),
+    }
+}
+
+/// The account and the warnings.
+pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
+    let mut account = vec![format!(
+        "In {} of simulated time {} data packets were sent and {} delivered, {:.3} Gbit/s in all; {} were \
+         still inside at the end.",
+        story.now,
+        story.meters.packets_injected,
+        story.meters.packets_delivered,
+        story.throughput_gbit_s,
+        story.inside
+    )];
+    account.extend(story.triggers.iter().filter_map(|trigger| {
+        let started = Time::from_ns(trigger.started_ns?);
+        Some(format!(
+            "`{}` started at {started}, when {} packets had been delivered.",
+            trigger.class, trigger.after_packets
+        ))
+    }));
+    match story.forest {
+        Some(forest) => account.extend(trees(story, forest)),
+        None => account.push("Congestion trees were not recorded (measure.forest).".into()),
+    }
+    account.extend(control(story));
+    account.extend(isolation(story));
+    account.extend(reordering(story));
+    (account, warnings(story))
+}
+
+/// Congestion trees: their roots, and who has to do with those that were there for a while.
+fn trees(story: &Story, judged: &Judged) -> Vec<String> {
+    let samples = judged.forest.samples;
+    let mut by_root: BTreeMap<u32, u32> = BTreeMap::new();
+    judged.trees().for_each(|(root, samples, _)| *by_root.entry(root).or_default() += samples);
+    by_root.retain(|_, seen| 10 * *seen > samples);
+    if by_root.is_empty() {
+        return vec![
+            "No output was the root of a congestion tree in more than a tenth of the samples.".into(),
+        ];
+    }
+    let mut roots: Vec<(u32, u32)> = by_root.iter().map(|(&link, &seen)| (link, seen)).collect();
+    roots.sort_by_key(|&(link, seen)| (Reverse(seen), link));
+    let named: Vec<String> = roots
+        .iter()
+        .take(8)
+        .map(|&(link, seen)| {
+            format!("{} ({} of the samples)", story.link_names[link as usize], share(seen, samples))
+        })
+        .collect();
+    let more = if roots.len() > 8 { format!(", and {} more", roots.len() - 8) } else { String::new() };
+    let reach = match judged.forest.most_branches {
+        0 => "No tree grew beyond its root.".to_string(),
+        1 => "At most one link waited for a root at a time.".to_string(),
+        n => format!("Up to {n} links waited for a root at a time."),
+    };
+    let mut lines = vec![format!("Roots of congestion trees: {}{more}. {reach}", named.join(", "))];
+    lines
+        .extend(roles(story, judged.trees().filter(|tree| by_root.contains_key(&tree.0)).map(|tree| tree.2)));
+    lines
+}
+
+/// Who fed these trees, and who suffered from them.
+fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a Verdict>) -> Vec<String> {
+    let mut feeding: BTreeMap<u16, BTreeSet<u32>> = BTreeMap::new();
+    let mut waiting: BTreeMap<u16, (BTreeSet<u32>, f64, f64)> = BTreeMap::new();
+    for tree in trees {
+        for (who, _) in &tree.contributors {
+            feeding.entry(who.class).or_default().insert(who.host);
+        }
+        for (who, suffered) in &tree.victims {
+            let (hosts, lost, offered) = waiting.entry(who.class).or_default();
+            hosts.insert(who.host);
+            *lost += suffered.lost_bytes;
+            *offered += suffered.offered_bytes;
+        }
+    }
+    let is_flow = |class: u16| usize::from(class) < story.config.flows.len();
+    let called = |class: u16, hosts: &BTreeSet<u32>| {
+        let name = &story.meters.classes[usize::from(class)].name;
+        match hosts.len() {
+            _ if is_flow(class) => name.clone(),
+            1 => format!("1 host of `{name}`"),
+            n => format!("{n} hosts of `{name}`"),
+        }
+    };
+    let contributors: Vec<String> = feeding.iter().map(|(&class, hosts)| called(class, hosts)).collect();
+    let victims: Vec<String> = waiting
+        .iter()
+        .filter(|(_, (_, lost, offered))| *lost >= WORTH_NAMING * offered && *lost > 0.0)
+        .map(|(&class, (hosts, lost, offered))| {
+            format!("{} (lost {:.0} %)", called(class, hosts), 100.0 * lost / offered)
+        })
+        .collect();
+    let mut lines = Vec::new();
+    if !contributors.is_empty() {
+        lines.push(format!("Contributors (they send through a root): {}.", list(&contributors)));
+    }
+    if !victims.is_empty() {
+        lines.push(format!(
+            "Victims (held back by a tree whose root they do not send through): {}.",
+            list(&victims)
+        ));
+    }
+    lines
+}
+
+fn control(story: &Story) -> Vec<String> {
+    let meters = story.meters;
+    if story.parts.marking == Marking::None {
+        return Vec::new();
+    }
+    let percent = |packets: u64| 100.0 * packets as f64 / meters.packets_delivered.max(1) as f64;
+    let validated = if story.parts.marking.validates() {
+        format!(" and validated {} of them ({:.2} %)", meters.validations, percent(meters.validations))
+    } else {
+        String::new()
+    };
+    vec![format!(
+        "Switches marked {} packets ({:.2} % of those delivered){validated}; {} notifications reached their \
+         sources.",
+        meters.fecn_marks,
+        percent(meters.fecn_marks),
+        meters.becn_received
+    )]
+}
+
+fn isolation(story: &Story) -> Option<String> {
+    let isolation = story.isolation?;
+    let short = match isolation.exhausted {
+        0 => "none was ever missing".to_string(),
+        times => format!("one was missing {times} times"),
+    };
+    Some(format!(
+        "Special queues were taken {} times, for {:.1} us on average, and {short}; {} notifications \
+         went upstream.",
+        isolation.allocations,
+        isolation.mean_life_ns / 1_000.0,
+        isolation.allocate + isolation.stop + isolation.go + isolation.release
+    ))
+}
+
+fn reordering(story: &Story) -> Option<String> {
+    if !story.config.may_reorder() {
+        return None;
+    }
+    let (found, delivered) = (story.meters.reordering, story.meters.packets_delivered.max(1));
+    Some(format!(
+        "{} packets came after a later one of their flow ({:.2} % of those delivered); hosts held up to {} bytes \
+         until earlier ones were there.",
+        found.late,
+        100.0 * found.late as f64 / delivered as f64,
+        found.most_bytes
+    ))
+}
+
+fn warnings(story: &Story) -> Vec<String> {
+    let meters = story.meters;
+    let Parts { marking, reaction, .. } = story.parts;
+    let mut warnings = Vec::new();
+    if story.stopped_early {
+        warnings.push(format!(
+            "The run was stopped at {} of {}: averages cover what there is.",
+            story.now, story.config.duration
+        ));
+    }
+    match (marking, reaction) {
+        (Marking::None, Reaction::None) => {}
+        // Windows hold back without marks.
+        (Marking::None, Reaction::Cct(_) | Reaction::Qcn(_)) => {
+            warnings.push(
+                "The reaction had no effect: congestion.marking is none, so no source is notified.".into(),
+            );
+        }
+        (Marking::None, _) => {}
+        (_, Reaction::None | Reaction::StaticWindow(_)) => {
+            warnings.push("Marks had no effect: congestion.reaction does not look at them.".into());
+        }
+        _ => {}
+    }
+    if *marking != Marking::None && meters.fecn_marks == 0 {
+        warnings.push("Congestion control had no effect: no packet was marked.".into());
+    } else if meters.fecn_marks > 0 && meters.becn_received == 0 {
+        warnings.push("No notification reached its source before the end of the run.".into());
+    }
+    if let Some(forest) = story.forest.map(|judged| &judged.forest).filter(|forest| forest.unrecorded > 0) {
+        warnings.push(format!(
+            "The table tree_links was full after {} of {} samples; give measure.interval more, or switch off \
+             measure.forest.",
+            forest.samples - forest.unrecorded,
+            forest.samples
+        ));
+    }
+    warnings.extend(story.config.announced_packets());
+    if story.isolation.is_some_and(|isolation| isolation.allocate == 0) {
+        warnings.push("Isolation had no effect: no queue was ever above its thresholds.".into());
+    }
+    for (number, class) in meters.classes.iter().enumerate() {
+        // Jobs are told of apart; one on a single host sends nothing over the network.
+        if number >= usize::from(meters.jobs_from) {
+            continue;
+        }
+        let waits = |trigger: &&TriggerSummary| trigger.class == class.name && trigger.started_ns.is_none();
+        if let Some(trigger) = story.triggers.iter().find(waits) {
+            warnings.push(format!(
+                "`{}` never started: it waits for {} packets to be delivered, and {} were.",
+                class.name, trigger.after_packets, meters.packets_delivered
+            ));
+        } else if class.injected_bytes == 0 {
+            warnings.push(format!(
+                "`{}` never sent: it starts after the end, or its hosts were blocked.",
+                class.name
+            ));
+        } else if class.delivered_bytes == 0 {
+            warnings.push(format!("Nothing of `{}` arrived before the end of the run.", class.name));
+        }
+    }
+    if story.config.warmup == Time::ZERO
+        && story.config.flows.is_empty()
+        && story.config.measure.interval < story.config.duration
+    {
+        warnings.push("warmup is 0 s: the averages include the empty network's start.".into());
+    }
+    warnings
+}

@@ -1,0 +1,7 @@
+//! What is said of a run at its end: the summary, and the account in words.
+
+mod account;
+mod summary;
+
+pub(crate) use account::{Story, tell};
+pub(crate) use summary::{Findings, Group};

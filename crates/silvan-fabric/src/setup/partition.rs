@@ -1,0 +1,251 @@
+//! How a run is done: with a binned or an event-ordered scheduler, and in how many partitions.
+
+use std::sync::Arc;
+
+use silvan_engine::{EventQueue, Time};
+
+use super::Builder;
+use crate::config::Engine;
+use crate::congestion::Notification;
+use crate::congestion::marking::Marking;
+use crate::context::{Ahead, Borders, Context};
+use crate::error::SetupError;
+use crate::host::Host;
+use crate::jobs;
+use crate::jobs::Jobs;
+use crate::link::{Links, Receiver};
+use crate::meters::Meters;
+use crate::outputs::{BinnedSwitch, Outputs, Partitioning, Plan};
+use crate::partition::{Partition, Places};
+use crate::queueing::Isolation;
+use crate::switch::Switch;
+use crate::topology::{End, Link, NodeRef};
+use crate::traffic::source::{Clock, Source};
+use crate::traffic::trigger::Triggers;
+
+/// The least time in which a partition acts on another one, or why there is only one, in words.
+pub(crate) type Lookahead = Result<Time, &'static str>;
+
+/// What partitions are made of: the network before it is divided.
+pub(super) struct Whole {
+    pub links: Links,
+    pub meters: Meters,
+    pub hosts: Vec<Host>,
+    pub switches: Vec<Switch>,
+    pub triggers: Triggers,
+    pub jobs: Vec<jobs::Setup>,
+}
+
+/// The network after that.
+pub(super) struct Divided {
+    pub partitions: Vec<Partition>,
+    pub places: Places,
+    pub lookahead: Lookahead,
+}
+
+/// Switch ports of a network from which on it pays to prefetch (measured: it costs a tenth with 400, and
+/// wins a twentieth with 2,000 and half with 20,000).
+const MANY_PORTS: usize = 1_000;
+
+/// The elements of each partition, in their order.
+fn divide<T>(all: Vec<T>, places: &[(u16, u32)], count: usize) -> Vec<Vec<T>> {
+    let mut divided: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
+    for (one, &(partition, _)) in all.into_iter().zip(places) {
+        divided[usize::from(partition)].push(one);
+    }
+    divided
+}
+
+impl Builder<'_> {
+    /// Divides a network into as many partitions as there are to be threads, with a binned scheduler where the
+    /// network and `engine` allow it.
+    pub(super) fn divide(
+        &self,
+        mut whole: Whole,
+        receivers: &[Receiver],
+        engine: Engine,
+    ) -> Result<Divided, SetupError> {
+        let Whole { links, hosts, switches, triggers, .. } = &mut whole;
+        let plan = self.plan(links, receivers, hosts);
+        // What waits starts with the packet that is the last one in the order of all hosts' events.
+        let is_awaited = triggers.next < u64::MAX;
+        let is_binned = engine == Engine::Fastest && !is_awaited && plan.fits(switches).is_ok();
+        let mut partitioning = Partitioning::new(self.model.threads, &plan, switches, hosts.len());
+        if is_awaited {
+            partitioning.lookahead = partitioning.lookahead.min(self.least_delivery(&plan, hosts));
+        }
+        let acts_at_once = partitioning.lookahead == Time::ZERO;
+        if acts_at_once {
+            partitioning = Partitioning::new(1, &plan, switches, hosts.len());
+        }
+        let lookahead = if acts_at_once {
+            Err("a switch acts on the next one at once")
+        } else {
+            Ok(partitioning.lookahead)
+        };
+        let places = self.places(&partitioning, hosts, switches);
+        let binned = if is_binned {
+            Outputs::new(&plan, &partitioning, std::mem::take(switches))
+        } else {
+            Default::default()
+        };
+        let partitions = self.partitions(whole, &places, binned, partitioning.count)?;
+        Ok(Divided { partitions, places, lookahead })
+    }
+
+    /// Gives the nodes their places.
+    fn places(&self, partitioning: &Partitioning, hosts: &mut [Host], switches: &mut [Switch]) -> Places {
+        let mut next = vec![0; partitioning.count];
+        let place = |&partition: &u16| {
+            let next: &mut u32 = &mut next[usize::from(partition)];
+            *next += 1;
+            (partition, *next - 1)
+        };
+        let of_switch: Vec<(u16, u32)> = partitioning.of_switch.iter().map(place).collect();
+        for (switch, &(partition, place)) in switches.iter_mut().zip(&of_switch) {
+            let ports = switch.ports_mut();
+            (ports.partition, ports.place) = (partition, place);
+        }
+        for (host, &(_, place)) in hosts.iter_mut().zip(&partitioning.of_host) {
+            host.place = place;
+        }
+        let of_host = partitioning.of_host.clone();
+        let partition = |node: NodeRef| match node {
+            NodeRef::Host(host) => of_host[host as usize].0,
+            NodeRef::Switch(switch) => of_switch[switch as usize].0,
+        };
+        let senders = self.directed().map(|(_, _, from, _)| partition(from.node)).collect();
+        Places { senders, hosts: of_host, switches: of_switch }
+    }
+
+    fn partitions(
+        &self,
+        whole: Whole,
+        places: &Places,
+        (outputs, binned): (Vec<Outputs>, Vec<BinnedSwitch>),
+        count: usize,
+    ) -> Result<Vec<Partition>, SetupError> {
+        let Whole { mut links, meters, mut hosts, switches, triggers, mut jobs } = whole;
+        let node = |node: NodeRef| match node {
+            NodeRef::Host(host) => places.hosts[host as usize],
+            NodeRef::Switch(switch) => places.switches[switch as usize],
+        };
+        let mut ends = Vec::new();
+        for (channel, _, from, to) in self.directed() {
+            let ((sender, place), (receiver, far_place)) = (node(from.node), node(to.node));
+            ends.push((sender, receiver));
+            links.renumber(channel, place, far_place);
+        }
+        for place in jobs.iter_mut().flat_map(|job| &mut job.places) {
+            place.at = places.hosts[place.host as usize];
+            // Such a host accounts for its time.
+            hosts[place.host as usize].hours = Some(Box::default());
+        }
+        let jobs: Vec<Arc<jobs::Setup>> = jobs.into_iter().map(Arc::new).collect();
+        let ports: usize = switches.iter().map(|switch| switch.ports().count()).sum();
+        let (ends, is_binned): (Arc<[(u16, u16)]>, bool) = (ends.into(), !outputs.is_empty());
+        let is_awaited = triggers.next < u64::MAX;
+        let spacing = Time(self.event_spacing().0 * count as u64);
+        let nodes =
+            divide(hosts, &places.hosts, count).into_iter().zip(divide(switches, &places.switches, count));
+        let mut binned = divide(binned, &places.switches, count).into_iter();
+        let mut outputs = outputs.into_iter();
+        let mut partitions = Vec::with_capacity(count);
+        for (me, (hosts, switches)) in nodes.enumerate() {
+            let mut meters = meters.fresh();
+            // The only partition counts deliveries itself; several find out together when they will be.
+            meters.is_awaited = is_awaited && count == 1;
+            let borders =
+                (count > 1 && !is_binned).then(|| Borders { me: me as u16, ends: Arc::clone(&ends) });
+            let links = if me + 1 == count { std::mem::take(&mut links) } else { links.clone() };
+            let queue = EventQueue::new(spacing);
+            let mut ctx = Context::new(links, meters, queue, (count, borders), is_binned);
+            if is_awaited && count > 1 {
+                let sinks = hosts.iter().map(|host| (host.drain, host.fresh_order()));
+                ctx.ahead = Some(Box::new(Ahead::new(sinks)));
+            }
+            let jobs = Jobs::new(&jobs, me).map_err(|_| super::wrong("slowdowns cannot be counted"))?;
+            let triggers = triggers.of_partition(me as u16, |host| places.hosts[host as usize]);
+            let is_large = ports > MANY_PORTS;
+            let binned = (outputs.next(), binned.next().unwrap_or_default());
+            partitions.push(Partition::new(ctx, (hosts, switches), binned, jobs, triggers, is_large));
+        }
+        Ok(partitions)
+    }
+
+    /// What decides how the run is done.
+    fn plan<'p>(&self, links: &'p Links, receivers: &'p [Receiver], hosts: &[Host]) -> Plan<'p> {
+        let host_at = |(channel, _, _, to): (u32, &Link, End, End)| match to.node {
+            NodeRef::Host(host) => Some((channel, host)),
+            NodeRef::Switch(_) => None,
+        };
+        let data = self.least_data(hosts);
+        // Without marks there are notifications only of what is acknowledged anyway; flows may be announced besides.
+        let parts = &self.model.parts;
+        let quiet = matches!(parts.marking, Marking::None)
+            && matches!(parts.notification, Notification::Cnp)
+            && !hosts.iter().any(Host::announces);
+        Plan {
+            links,
+            receivers,
+            drain: self.model.host.drain(),
+            acknowledges: parts.notification != Notification::Cnp,
+            hosts_from: hosts.iter().map(|host| (host.out, host.id)).collect(),
+            hosts_at: self.directed().filter_map(host_at).collect(),
+            lanes: self.model.lanes.count,
+            full_space: self.model.full_space,
+            control_space: self.model.sizes.space(self.model.sizes.control),
+            have_adapters: hosts.iter().any(|host| host.adapter.is_some()),
+            smallest: if quiet { data } else { data.min(self.model.sizes.control) }.max(1),
+            credit_block: self.model.sizes.credit_block,
+            crossbar: self.model.crossbar,
+            least_notice: self.least_notice(),
+        }
+    }
+
+    /// Bytes of the smallest data packet.
+    fn least_data(&self, hosts: &[Host]) -> u32 {
+        let sources = hosts.iter().flat_map(|host| &host.sources);
+        let drawn = sources.filter(|source| !matches!(source.clock, Clock::Fed));
+        let payloads = drawn.map(|source| self.least_payload(source));
+        let least = payloads.chain(self.least_of_jobs()).min().unwrap_or(self.model.sizes.mtu);
+        least + self.model.sizes.header
+    }
+
+    /// The least time from when a packet is sent to its host until it is delivered.
+    fn least_delivery(&self, plan: &Plan, hosts: &[Host]) -> Time {
+        let data = self.least_data(hosts).max(1);
+        let channels = plan.hosts_at.keys();
+        let spans = channels.map(|&channel| plan.links.span(channel, data) + plan.links.delay(channel));
+        spans.min().unwrap_or(Time::NEVER)
+    }
+
+    /// Bytes of the smallest notification that switches send to the next node, if they send any.
+    fn least_notice(&self) -> Option<u32> {
+        let parts = &self.model.parts;
+        let lines = match &parts.isolation {
+            Isolation::None => None,
+            Isolation::SpecialQueues(special) => Some(u32::try_from(special.message.0).unwrap_or(u32::MAX)),
+        };
+        let reports = (parts.notification == Notification::Backward).then_some(self.model.sizes.control);
+        lines.into_iter().chain(reports).min()
+    }
+
+    /// The payload of a source's smallest packet, or less.
+    fn least_payload(&self, source: &Source) -> u32 {
+        let mtu = self.model.sizes.mtu;
+        // The last packet of a message has what is left.
+        let of = |message: u64| match (message / u64::from(mtu), (message % u64::from(mtu)) as u32) {
+            (0, rest) => rest,
+            (_, 0) => mtu,
+            (_, rest) => rest,
+        };
+        let message = u64::from(source.message);
+        let spread = source.varied.as_ref().map_or(0, |varied| varied.spread);
+        if spread > 0 {
+            return if message + u64::from(spread) <= u64::from(mtu) { source.message } else { 1 };
+        }
+        let last = if source.left == u64::MAX { 0 } else { source.left % message.max(1) };
+        if last == 0 { of(message) } else { of(message).min(of(last)) }
+    }
+}

@@ -1,0 +1,506 @@
+//! The outputs of InfiniBand VOQ switches (Paper I, section 3.1): input buffers, one virtual output queue per output,
+//! a read port per queue. Both schedulers run this code.
+//!
+//! ```text
+//!  in 0  =[ to 0 | to 1 | to 2 ]=--\      each output serves the inputs that have
+//!  in 1  =[ to 0 | to 1 | to 2 ]=---*== out 1      packets for it round robin, and
+//!  in 2  =[ to 0 | to 1 | to 2 ]=--/      its virtual lanes likewise
+//! ```
+//!
+//! An input can feed several outputs at once. After an input was served, the same output serves all other requesting
+//! inputs before it. The input whose turn it is keeps the turn while it lacks credit, so that small packets do not
+//! overtake large ones indefinitely.
+//!
+//! No output reads or changes the state of another one: only the packets that arrive for it and the credit of its own
+//! link matter. The scheduler decides when an output is settled, and supplies credit and transmission through [`Wires`].
+
+mod observe;
+mod record;
+
+use silvan_engine::cache::{prefetch, prefetch_lines};
+use silvan_engine::{Rate, Time};
+
+use crate::facts::{QueueChange, QueueFill};
+use crate::congestion::marking::{Applied, Arriving, MarkedLane, OutputFacts, SwitchMarking};
+use crate::packet::{Fifo, Pool};
+use crate::port::{Port, Vl};
+use crate::port_set::{PortSet, Ports256, next_of};
+
+pub(crate) use record::{Head, Output, OutputLane};
+
+/// Virtual lanes of the variant that supports everything. It stores no heads.
+pub(crate) const MOST_LANES: usize = 16;
+
+/// An output, one of its virtual lanes, and an input of its switch. Small, so that it is passed in a register.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    output: u32,
+    vl: u8,
+    input: u8,
+}
+
+impl Slot {
+    #[inline(always)]
+    pub fn new(output: usize, vl: usize, input: usize) -> Self {
+        Self { output: output as u32, vl: vl as u8, input: input as u8 }
+    }
+
+    #[inline(always)]
+    pub fn output(self) -> usize {
+        self.output as usize
+    }
+
+    #[inline(always)]
+    pub fn vl(self) -> usize {
+        self.vl.into()
+    }
+
+    #[inline(always)]
+    pub fn input(self) -> usize {
+        self.input.into()
+    }
+}
+
+/// No marking rule.
+pub(crate) const UNMARKED: u8 = 0;
+/// The marking rule needs changes of the queues and departures.
+pub(crate) const DEPARTURES: u8 = 1;
+/// The marking rule may need arrivals as well.
+pub(crate) const ALL_EVENTS: u8 = 2;
+
+/// Credit that a packet needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Need {
+    pub output: usize,
+    pub vl: usize,
+    pub dst: u32,
+    /// Bytes of the far buffer.
+    pub space: u32,
+    pub now: Time,
+}
+
+/// A packet that an output sends now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sending {
+    pub slot: Slot,
+    pub head: Head,
+}
+
+/// What the kernel needs from the scheduler that runs it: the packets, and the link of each output. `A` is what the
+/// scheduler and the nodes share.
+pub(crate) trait Wires<const L: usize, X, A> {
+    fn packets(around: &mut A) -> &mut Pool;
+    /// When the link of an output is free.
+    fn free_at(&self, around: &A, output: &Output<L, X>) -> Time;
+    /// Whether there is credit for a packet.
+    fn has_credit(&mut self, around: &mut A, output: &mut Output<L, X>, need: Need) -> bool;
+    /// A packet waits for credit. Returns when there will be enough, [`Time::NEVER`] if that is not known. The
+    /// scheduler settles the output then, and when credit comes in earlier.
+    fn wait_for_credit(&mut self, around: &mut A, output: &mut Output<L, X>, need: Need) -> Time;
+    /// Bytes that an output has sent so far, and the rate of its link.
+    fn sent(&self, around: &A, output: &Output<L, X>) -> (u64, Rate);
+    /// The marking rule has decided about a packet at an output.
+    fn applied(&mut self, around: &mut A, output: &Output<L, X>, applied: Applied);
+}
+
+/// The outputs of one switch or of all switches of a partition, with up to `LANES` virtual lanes; `MARKS` says what the
+/// marking rule needs. `X` is what the scheduler keeps with each output.
+#[derive(Debug)]
+pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, X> {
+    pub records: Box<[Output<LANES, X>]>,
+    /// Packets behind the stored heads: `[(output * lanes + vl) * width + input]`.
+    queues: Box<[Fifo]>,
+    /// Inputs of the largest switch.
+    width: usize,
+    /// Virtual lanes in use, at most `LANES`.
+    lanes: usize,
+    /// Requests of inputs 64 and above per output and lane; empty for switches of up to 64 ports.
+    beyond: Box<[[u64; 3]]>,
+    /// Bytes per queue, where the marking rule reads single queues; else empty.
+    queue_bytes: Box<[u32]>,
+}
+
+impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
+    /// Whether this variant supports any number of lanes and ports, packets of any size, and the fill of single queues.
+    const IS_GENERAL: bool = LANES == MOST_LANES;
+
+    /// `width` is the number of inputs of the largest switch, `lanes` the number of virtual lanes in use.
+    pub fn new(
+        mut records: Vec<Output<LANES, X>>,
+        width: usize,
+        lanes: usize,
+        reads_queues: bool,
+        marking: &SwitchMarking,
+    ) -> Self {
+        debug_assert!(Self::IS_GENERAL || lanes == LANES && width <= 64 && !reads_queues);
+        let count = records.len() * lanes;
+        if MARKS != UNMARKED {
+            for (output, record) in records.iter_mut().enumerate() {
+                for (vl, lane) in record.lanes[..lanes].iter_mut().enumerate() {
+                    lane.above = marking.needs_all(output * lanes + vl);
+                }
+            }
+        }
+        Self {
+            records: records.into(),
+            queues: vec![Fifo::default(); count * width].into(),
+            width,
+            lanes,
+            beyond: vec![[0; 3]; if width > 64 { count } else { 0 }].into(),
+            queue_bytes: vec![0; if reads_queues { count * width } else { 0 }].into(),
+        }
+    }
+
+    /// Index into what is kept per output and lane.
+    #[inline(always)]
+    pub fn lane_index(&self, output: usize, vl: usize) -> usize {
+        if Self::IS_GENERAL { output * self.lanes + vl } else { output * LANES + vl }
+    }
+
+    /// Virtual lanes in use.
+    #[inline(always)]
+    pub fn lanes(&self) -> usize {
+        if Self::IS_GENERAL { self.lanes } else { LANES }
+    }
+
+    #[inline(always)]
+    fn queue_index(&self, slot: Slot) -> usize {
+        self.lane_index(slot.output(), slot.vl()) * self.width + slot.input()
+    }
+
+    /// A packet waits for an output from now on. Returns whether the output should be settled when its link is free:
+    /// false if an earlier packet of the lane lacks credit for no more space.
+    #[inline(always)]
+    pub fn enqueue<A, W: Wires<LANES, X, A>>(
+        &mut self,
+        (wires, around): (&mut W, &mut A),
+        marking: &mut SwitchMarking,
+        slot: Slot,
+        (head, is_data): (Head, bool),
+        now: Time,
+    ) -> bool {
+        let queue = self.queue_index(slot);
+        let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
+        let vl = vl % LANES;
+        let bit = 1u64 << (input % 64);
+        let record = &mut self.records[output];
+        if Self::IS_GENERAL {
+            self.queues[queue].push(head.packet, W::packets(around));
+            if let Some(bytes) = self.queue_bytes.get_mut(queue) {
+                *bytes += head.size;
+            }
+            self.set_request(slot, true);
+        } else {
+            let is_first = record.lanes[vl].requests & bit == 0;
+            if !is_first || !record.hold(vl, input, head) {
+                record.lanes[vl].more |= bit;
+                self.queues[queue].push(head.packet, W::packets(around));
+            }
+            record.lanes[vl].requests |= bit;
+        }
+        let record = &mut self.records[output];
+        record.waiting |= 1 << vl;
+        let lane = &mut record.lanes[vl];
+        lane.sum += head.size;
+        let (sum, above, blocked) = (lane.sum, lane.above, lane.blocked);
+        if MARKS != UNMARKED {
+            if MARKS == ALL_EVENTS && marking.watches_arrivals() {
+                let packet = Arriving { id: head.packet, size: head.size, is_data };
+                self.arrives((wires, around), marking, slot, packet, now);
+            }
+            if sum > marking.quiet_fill() || above {
+                self.queue_changed((wires, around), marking, slot, now);
+            }
+        }
+        blocked == 0 || head.space < blocked
+    }
+
+    /// Notes that an input has, or no longer has, packets for an output and lane.
+    #[inline]
+    fn set_request(&mut self, slot: Slot, on: bool) {
+        let at = self.lane_index(slot.output(), slot.vl());
+        let word = match slot.input() / 64 {
+            0 => &mut self.records[slot.output()].lanes[slot.vl()].requests,
+            beyond => &mut self.beyond[at][beyond - 1],
+        };
+        let bit = 1 << (slot.input() % 64);
+        *word = if on { *word | bit } else { *word & !bit };
+    }
+
+    /// The inputs that have packets for an output and lane.
+    fn inputs(&self, output: usize, vl: usize) -> Ports256 {
+        let at = self.lane_index(output, vl);
+        let [a, b, c] = self.beyond.get(at).copied().unwrap_or_default();
+        Ports256::from_words([self.records[output].lanes[vl].requests, a, b, c])
+    }
+
+    /// The input that is served next.
+    #[inline(always)]
+    fn next_input(&self, output: usize, vl: usize) -> Option<Port> {
+        let OutputLane { requests, turn, .. } = self.records[output].lanes[vl];
+        let turn = Port(u16::from(turn));
+        if Self::IS_GENERAL && !self.beyond.is_empty() {
+            return self.inputs(output, vl).next(turn);
+        }
+        next_of(requests, turn)
+    }
+
+    /// What the marking rule may know about an output.
+    fn facts<A, W: Wires<LANES, X, A>>(
+        &self,
+        (wires, around): (&W, &A),
+        slot: Slot,
+        now: Time,
+    ) -> (MarkedLane, OutputFacts) {
+        let (output, vl) = (slot.output(), slot.vl());
+        let record = &self.records[output];
+        let (sent_bytes, rate) = wires.sent(around, record);
+        let facts = OutputFacts { now, queue_bytes: record.lanes[vl].sum, buffer_bytes: 0, sent_bytes, rate };
+        (MarkedLane { output, lane: self.lane_index(output, vl) }, facts)
+    }
+
+    /// Lets the marking rule decide about a packet that has just come in.
+    #[inline]
+    fn arrives<A, W: Wires<LANES, X, A>>(
+        &mut self,
+        (wires, around): (&mut W, &mut A),
+        marking: &mut SwitchMarking,
+        slot: Slot,
+        packet: Arriving,
+        now: Time,
+    ) {
+        let (at, facts) = self.facts((wires, around), slot, now);
+        let applied = marking.arrives(at, &facts, W::packets(around), packet);
+        if applied != Applied::default() {
+            wires.applied(around, &self.records[slot.output()], applied);
+        }
+    }
+
+    /// Reports to the marking rule that a queue grew or shrank.
+    #[inline(never)]
+    fn queue_changed<A, W: Wires<LANES, X, A>>(
+        &mut self,
+        (wires, around): (&mut W, &mut A),
+        marking: &mut SwitchMarking,
+        slot: Slot,
+        now: Time,
+    ) {
+        let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
+        let at = self.lane_index(output, vl);
+        let bytes = self.queue_bytes.get(self.queue_index(slot));
+        let queue = bytes.map(|&bytes| QueueFill { input: Port::new(input), bytes });
+        let inputs = self.inputs(output, vl);
+        let record = &mut self.records[output];
+        let change = QueueChange { now, queue, queue_bytes: record.lanes[vl].sum, inputs };
+        let space = marking.root_space(wires.free_at(around, record) <= now);
+        marking.queue_changed(at, &change, || {
+            wires.has_credit(around, record, Need { output, vl, dst: 0, space, now })
+        });
+        record.lanes[vl].above = marking.needs_all(at);
+    }
+
+    /// Lets the marking rule decide about a packet that is about to be sent.
+    #[inline(never)]
+    fn departs<A, W: Wires<LANES, X, A>>(
+        &mut self,
+        (wires, around): (&mut W, &mut A),
+        marking: &mut SwitchMarking,
+        slot: Slot,
+        head: Head,
+        now: Time,
+    ) {
+        if !marking.marker.watches_departures(self.lane_index(slot.output(), slot.vl())) {
+            return;
+        }
+        let (at, facts) = self.facts((wires, around), slot, now);
+        let (output, vl) = (slot.output(), slot.vl());
+        let record = &mut self.records[output];
+        let space = marking.root_space(wires.free_at(around, record) <= now);
+        let packet = W::packets(around)[head.packet];
+        let verdict = marking.departs(at.lane, &facts, &packet, || {
+            wires.has_credit(around, record, Need { output, vl, dst: 0, space, now })
+        });
+        let applied = marking.apply(output, W::packets(around), head.packet, verdict);
+        wires.applied(around, record, applied);
+    }
+
+    /// Chooses the packet that an output whose link is free sends now, and takes it out of its queue. If no packet can
+    /// be sent, returns when one will have the credit that it lacks, as far as that is known.
+    #[inline(always)]
+    pub fn settle<A, W: Wires<LANES, X, A>>(
+        &mut self,
+        (wires, around): (&mut W, &mut A),
+        marking: &mut SwitchMarking,
+        output: usize,
+        now: Time,
+    ) -> Result<Sending, Time> {
+        if LANES == 1 {
+            return self.settle_lane((wires, around), marking, (output, 0), now);
+        }
+        let mut wake = Time::NEVER;
+        let record = &self.records[output];
+        // From the lane whose turn it is to the last, then from the first on.
+        let ahead = record.waiting & (u16::MAX << record.turn);
+        for mut lanes in [ahead, record.waiting & !ahead] {
+            while lanes != 0 {
+                let vl = lanes.trailing_zeros() as usize % LANES;
+                lanes &= lanes - 1;
+                match self.settle_lane((wires, around), marking, (output, vl), now) {
+                    Ok(sending) => {
+                        let lanes = self.lanes();
+                        self.records[output].served(vl, lanes);
+                        return Ok(sending);
+                    }
+                    Err(ready) => wake = wake.min(ready),
+                }
+            }
+        }
+        Err(wake)
+    }
+
+    #[inline(always)]
+    fn settle_lane<A, W: Wires<LANES, X, A>>(
+        &mut self,
+        (wires, around): (&mut W, &mut A),
+        marking: &mut SwitchMarking,
+        (output, vl): (usize, usize),
+        now: Time,
+    ) -> Result<Sending, Time> {
+        self.records[output].lanes[vl].blocked = 0;
+        let Some(input) = self.next_input(output, vl).map(Port::index) else { return Err(Time::NEVER) };
+        let slot = Slot::new(output, vl, input);
+        let queue = self.queue_index(slot);
+        let record = &mut self.records[output];
+        let place = if Self::IS_GENERAL { None } else { record.find(vl, input) };
+        let head = match place {
+            Some(place) => record.head(place),
+            None => {
+                let Some(id) = self.queues[queue].head() else { return Err(Time::NEVER) };
+                Head::of(id, &W::packets(around)[id])
+            }
+        };
+        let need = Need { output, vl, dst: head.dst, space: head.space, now };
+        if !wires.has_credit(around, record, need) {
+            record.lanes[vl].blocked = head.space;
+            return Err(wires.wait_for_credit(around, record, need));
+        }
+        self.take_head(W::packets(around), slot, place);
+        let lane = &mut self.records[output].lanes[vl];
+        lane.sum -= head.size;
+        lane.turn = (input + 1) as u8;
+        if MARKS != UNMARKED && (lane.sum > marking.quiet_fill() || lane.above) {
+            self.queue_changed((wires, around), marking, slot, now);
+            self.departs((wires, around), marking, slot, head, now);
+        }
+        Ok(Sending { slot, head })
+    }
+
+    /// Takes the packet at the head of a queue out of it.
+    #[inline(always)]
+    fn take_head(&mut self, packets: &mut Pool, slot: Slot, place: Option<usize>) {
+        let queue = self.queue_index(slot);
+        let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
+        if Self::IS_GENERAL {
+            let taken = self.queues[queue].pop(packets);
+            if let (Some(bytes), Some(id)) = (self.queue_bytes.get_mut(queue), taken) {
+                *bytes -= packets[id].size;
+            }
+            if self.queues[queue].is_empty() {
+                self.set_request(slot, false);
+                if self.inputs(output, vl).is_empty() {
+                    self.records[output].waiting &= !(1 << vl);
+                }
+            }
+            return;
+        }
+        let record = &mut self.records[output];
+        let bit = 1u64 << (input % 64);
+        let lane = &mut record.lanes[vl];
+        if lane.more & bit == 0 {
+            lane.requests &= !bit;
+            if let Some(place) = place {
+                record.free(place);
+            }
+        } else {
+            let queue = &mut self.queues[queue];
+            let taken = queue.pop(packets);
+            if queue.is_empty() {
+                lane.more &= !bit;
+                if place.is_none() {
+                    lane.requests &= !bit;
+                }
+            }
+            if let (Some(place), Some(id)) = (place, taken) {
+                record.replace(place, Head::of(id, &packets[id]));
+            }
+        }
+        let record = &mut self.records[output];
+        if record.lanes[vl].requests == 0 {
+            record.waiting &= !(1 << vl);
+        }
+    }
+
+    /// Whether a packet that has just come in at an idle output may leave at once: nothing else waits, and the marking
+    /// rule has no interest in its fill.
+    #[inline(always)]
+    pub fn may_pass(&self, output: usize, vl: usize, size: u32, marking: &SwitchMarking) -> bool {
+        let record = &self.records[output];
+        record.waiting == 0 && !(MARKS != UNMARKED && (size > marking.quiet_fill() || record.lanes[vl].above))
+    }
+
+    /// Notes that a packet passes an idle output without waiting, as if it had been enqueued and settled.
+    #[inline(always)]
+    pub fn passes<A, W: Wires<LANES, X, A>>(
+        &mut self,
+        (wires, around): (&mut W, &mut A),
+        marking: &mut SwitchMarking,
+        slot: Slot,
+        packet: Arriving,
+        now: Time,
+    ) {
+        if MARKS == ALL_EVENTS && marking.watches_arrivals() {
+            self.records[slot.output()].lanes[slot.vl()].sum = packet.size;
+            self.arrives((wires, around), marking, slot, packet, now);
+            self.records[slot.output()].lanes[slot.vl()].sum = 0;
+        }
+        let lanes = self.lanes();
+        let record = &mut self.records[slot.output()];
+        record.lanes[slot.vl()].turn = (slot.input + 1) as u8;
+        if LANES > 1 {
+            record.served(slot.vl(), lanes);
+        }
+    }
+
+    /// Prefetches an output's record.
+    #[inline(always)]
+    pub fn prefetch(&self, output: usize) {
+        prefetch_lines::<_, 2>(&self.records, output);
+    }
+
+    /// Prefetches the queue of an input.
+    #[inline(always)]
+    pub fn prefetch_queue(&self, slot: Slot) {
+        prefetch(&self.queues, self.queue_index(slot));
+    }
+
+    /// The input that an output serves next on the first of its lanes with packets.
+    #[inline(always)]
+    pub fn next_slot(&self, output: usize) -> Option<Slot> {
+        let waiting = self.records[output].waiting;
+        let vl = if LANES == 1 { 0 } else { waiting.trailing_zeros() as usize % LANES };
+        let input = self.next_input(output, vl)?.index();
+        Some(Slot::new(output, vl, input))
+    }
+
+    /// The queue of an input for an output and lane: the stored head first.
+    fn queue(&self, slot: Slot) -> (Option<Head>, Fifo) {
+        let record = &self.records[slot.output()];
+        let held = if Self::IS_GENERAL { None } else { record.find(slot.vl(), slot.input()) };
+        (held.map(|place| record.head(place)), self.queues[self.queue_index(slot)])
+    }
+
+    /// The lane of a slot.
+    pub fn lane(&self, output: usize, vl: Vl) -> &OutputLane {
+        &self.records[output].lanes[vl.index()]
+    }
+}

@@ -1,0 +1,187 @@
+//! The state of one output of a VOQ switch. With one virtual lane it takes two cache lines, which hold all that a hop
+//! touches of the output: its lanes, and the packets at the heads of up to four queues.
+
+use silvan_engine::Time;
+
+use crate::packet::{Packet, PacketId};
+use crate::port::Vl;
+
+/// Queue heads that an [`Output`] stores by value.
+const HELD: usize = 4;
+
+/// The key of a free place.
+const FREE: u8 = 0xff;
+
+/// What a hop needs of a packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub packet: PacketId,
+    pub dst: u32,
+    /// Bytes on the wire.
+    pub size: u32,
+    /// Bytes in a buffer.
+    pub space: u32,
+}
+
+impl Head {
+    #[inline(always)]
+    pub fn of(id: PacketId, packet: &Packet) -> Self {
+        Self { packet: id, dst: packet.dst, size: packet.size, space: packet.space }
+    }
+}
+
+/// A [`Head`] as an output stores it. Outputs with packets above 65,535 bytes store none.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct HeldHead {
+    packet: PacketId,
+    dst: u32,
+    size: u16,
+    space: u16,
+}
+
+/// One virtual lane of an output: its queues, its turn, and its credit.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct OutputLane {
+    /// Inputs 0 to 63 with packets for the lane, one bit each.
+    pub requests: u64,
+    /// Those of them with packets behind the head that the output stores.
+    pub more: u64,
+    /// Bytes in all queues of the lane.
+    pub sum: u32,
+    /// Credit in bytes, where the binned scheduler runs the output.
+    pub available: u32,
+    /// The space for which the packet whose turn it is lacks credit; zero if it lacks none. Packets at least as large
+    /// need not ask until credit returns.
+    pub blocked: u32,
+    /// The input that is served next, if it has a packet.
+    pub turn: u8,
+    /// Whether the marking rule needs every change of the fill.
+    pub above: bool,
+    /// Whether a packet has waited for credit since the last one was sent (binned scheduler).
+    pub short: bool,
+}
+
+/// One output of a VOQ switch with `L` virtual lanes. `X` is what its scheduler keeps with it.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Output<const L: usize, X> {
+    /// When the last bit of the previous packet is on the wire (binned scheduler).
+    pub free_at: Time,
+    /// The input and the lane of each stored head, one byte each.
+    keys: u32,
+    /// Virtual lanes with packets, one bit each.
+    pub waiting: u16,
+    /// The virtual lane that is served next, if it has a packet.
+    pub turn: u8,
+    /// Its port number at its switch, from 0.
+    pub number: u8,
+    pub own: X,
+    pub lanes: [OutputLane; L],
+    heads: [HeldHead; HELD],
+}
+
+/// The place of the first of four bytes that is `key`, or 4.
+#[inline(always)]
+fn find(keys: u32, key: u8) -> usize {
+    const ONES: u32 = 0x0101_0101;
+    let differs = keys ^ ONES.wrapping_mul(u32::from(key));
+    ((differs.wrapping_sub(ONES) & !differs & (ONES << 7)).trailing_zeros() / 8) as usize
+}
+
+#[inline(always)]
+fn key(vl: usize, input: usize) -> u8 {
+    (vl << 6 | input) as u8
+}
+
+impl<const L: usize, X> Output<L, X> {
+    pub fn new(number: u8, own: X) -> Self {
+        Self {
+            free_at: Time::ZERO,
+            keys: u32::MAX,
+            waiting: 0,
+            turn: 0,
+            number,
+            own,
+            lanes: [OutputLane::default(); L],
+            heads: [HeldHead::default(); HELD],
+        }
+    }
+
+    /// The place of the head of an input's queue, if it is stored here.
+    #[inline(always)]
+    pub fn find(&self, vl: usize, input: usize) -> Option<usize> {
+        let place = find(self.keys, key(vl, input));
+        (place < HELD).then_some(place)
+    }
+
+    #[inline(always)]
+    pub fn head(&self, place: usize) -> Head {
+        let HeldHead { packet, dst, size, space } = self.heads[place % HELD];
+        Head { packet, dst, size: size.into(), space: space.into() }
+    }
+
+    /// Replaces a head that has left.
+    #[inline(always)]
+    pub fn replace(&mut self, place: usize, head: Head) {
+        let Head { packet, dst, size, space } = head;
+        self.heads[place % HELD] = HeldHead { packet, dst, size: size as u16, space: space as u16 };
+    }
+
+    /// Stores the head of an input's queue. Returns false if all places are taken.
+    #[inline(always)]
+    pub fn hold(&mut self, vl: usize, input: usize, head: Head) -> bool {
+        let place = find(self.keys, FREE);
+        if place == HELD {
+            return false;
+        }
+        self.replace(place, head);
+        self.keys ^= u32::from(FREE ^ key(vl, input)) << (8 * place);
+        true
+    }
+
+    /// Frees the place of a head that has left an empty queue.
+    #[inline(always)]
+    pub fn free(&mut self, place: usize) {
+        self.keys |= u32::from(FREE) << (8 * place);
+    }
+
+    /// Gives the turn to the lane after one of `lanes`.
+    #[inline(always)]
+    pub fn served(&mut self, vl: usize, lanes: usize) {
+        self.turn = Vl::new(vl).after(lanes).0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_takes_two_cache_lines() {
+        assert_eq!((size_of::<OutputLane>(), size_of::<HeldHead>()), (32, 12));
+        assert_eq!(size_of::<Output<1, [u64; 4]>>(), 128);
+        assert_eq!(size_of::<Output<2, [u64; 4]>>(), 192);
+    }
+
+    #[test]
+    fn heads_are_found_by_input_and_lane() {
+        let mut output = Output::<2, ()>::new(0, ());
+        let head = |packet| Head { packet, ..Head::default() };
+        assert_eq!(output.find(0, 5), None);
+        for (packet, (vl, input)) in [(0, 0), (1, 0), (1, 62), (0, 7)].into_iter().enumerate() {
+            assert!(output.hold(vl, input, head(packet as u32)));
+        }
+        assert!(!output.hold(0, 9, head(9)), "all four places are taken");
+        assert_eq!(
+            [(0, 0), (1, 0), (1, 62), (0, 7)].map(|(vl, i)| output.head(output.find(vl, i).unwrap()).packet),
+            [0, 1, 2, 3]
+        );
+        assert_eq!((output.find(0, 62), output.find(1, 7)), (None, None));
+        output.free(output.find(1, 0).unwrap());
+        assert_eq!(output.find(1, 0), None);
+        assert!(output.hold(0, 9, head(9)));
+        assert_eq!(output.head(output.find(0, 9).unwrap()).packet, 9);
+    }
+}

@@ -1,0 +1,174 @@
+//! Who is served next where several wait for one output: counts and times of small cases, computed by hand.
+//!
+//! Links carry 2 bytes per nanosecond (16 Gbit/s), so a packet of 2048 bytes takes 1024 ns. From a host to another one
+//! through the switch, a head takes 10 + 100 + 10 ns.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::*;
+use proptest::prelude::*;
+use silvan_engine::{Bytes, Time};
+use silvan_fabric::config::{Arbitration, Architecture, Config};
+use silvan_fabric::outcome::Outcome;
+use silvan_fabric::queueing::Queues;
+use silvan_fabric::topology::Topology;
+use silvan_fabric::traffic::Flow;
+
+const WAY: u64 = 120;
+const PACKET: u64 = 1024;
+
+fn star(hosts: u32) -> Topology {
+    topology(&format!(
+        r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "16 Gbit/s", "link_delay": "10 ns"}}"#
+    ))
+}
+
+fn ns(ns: u64) -> Time {
+    Time(1_000 * ns)
+}
+
+/// Every kind of switch, with a name for messages.
+fn switches() -> Vec<(String, Config)> {
+    let mut all = Vec::new();
+    let kinds = [
+        (Architecture::Voq, Arbitration::RoundRobin, None),
+        (Architecture::Voq, Arbitration::Fcfs, None),
+        (Architecture::Voq, Arbitration::RoundRobin, Some(Queues::Single)),
+        (Architecture::Iq, Arbitration::RoundRobin, Some(Queues::PerOutput)),
+        (Architecture::Iq, Arbitration::RoundRobin, Some(Queues::Single)),
+        (Architecture::Cioq, Arbitration::RoundRobin, None),
+        (Architecture::Cioq, Arbitration::RoundRobin, Some(Queues::PerOutput)),
+    ];
+    for (architecture, arbitration, queues) in kinds {
+        let mut one = config(us(200));
+        one.switch.architecture = Some(architecture);
+        one.switch.arbitration = arbitration;
+        one.switch.queues = queues;
+        all.push((format!("{architecture:?}, {arbitration:?}, {queues:?}"), one));
+    }
+    all
+}
+
+fn completed(outcome: &Outcome) -> Vec<u64> {
+    outcome.summary.flows.iter().map(|flow| flow.completed_ns.unwrap()).collect()
+}
+
+fn packets(count: u64) -> Option<Bytes> {
+    Some(Bytes(count * 2_048))
+}
+
+/// An output that several wait for is never idle, and serves them in turn.
+#[test]
+fn an_output_is_shared_evenly_and_is_always_busy() {
+    for (what, mut config) in switches() {
+        config.flows = ["H1", "H2", "H3"].map(|from| Flow { total: packets(20), ..flow(from, "H4") }).into();
+        let outcome = run(&star(5), &config);
+        let mut times = completed(&outcome);
+        times.sort_unstable();
+        // Sixty packets without a gap. A crossbar faster than its links lets the first one leave a little later.
+        let slack = if what.starts_with("Cioq") { 2 * PACKET } else { 0 };
+        assert!((60 * PACKET + WAY..=60 * PACKET + WAY + slack).contains(&times[2]), "{what}: {times:?}");
+        // The others end within one turn before.
+        assert!(times[0] >= times[2] - 2 * PACKET - slack, "{what}: {times:?}");
+    }
+}
+
+/// Who has little to send does not wait for those with much.
+#[test]
+fn a_short_flow_waits_for_one_packet_of_each_other() {
+    for (what, mut config) in switches() {
+        let short = Flow { start: ns(20_000), total: packets(1), ..flow("H3", "H4") };
+        config.flows = vec![flow("H1", "H4"), flow("H2", "H4"), short];
+        let outcome = run(&star(5), &config);
+        let latency = outcome.summary.flows[2].completed_ns.unwrap() - 20_000;
+        if what.contains("Fcfs") {
+            // It comes behind all that came before it: 20 packets each of H1 and H2, as their buffers are larger
+            // than that, and 20 of these 40 have left.
+            let behind = 2 * (20_000 / PACKET + 1) - 20_000 / PACKET;
+            let expected = behind * PACKET + PACKET + WAY;
+            assert!(latency.abs_diff(expected) <= 2 * PACKET, "{what}: {latency} ns instead of {expected}");
+        } else {
+            // At most the packet on its way, one of each other, and its own; with an output buffer those in it.
+            let most = if what.starts_with("Cioq") { 40 } else { 4 };
+            assert!(latency <= most * PACKET + WAY, "{what}: {latency} ns");
+        }
+    }
+}
+
+/// Flows to different hosts do not meet: each arrives as on an empty network.
+#[test]
+fn flows_to_different_outputs_do_not_wait_for_each_other() {
+    for (what, mut config) in switches() {
+        config.flows = [("H1", "H4"), ("H2", "H5"), ("H3", "H6"), ("H4", "H1"), ("H5", "H2"), ("H6", "H3")]
+            .map(|(from, to)| Flow { total: packets(30), ..flow(from, to) })
+            .into();
+        let outcome = run(&star(6), &config);
+        let cioq = what.starts_with("Cioq");
+        for time in completed(&outcome) {
+            let alone = 30 * PACKET + WAY;
+            assert!(time == alone || cioq && (alone..alone + 2 * PACKET).contains(&time), "{what}: {time}");
+        }
+    }
+}
+
+/// The packet at the head of a first-in first-out queue blocks those behind it; queues per output do not.
+#[test]
+fn only_first_in_first_out_queues_block_packets_to_idle_outputs() {
+    for (what, mut config) in switches() {
+        if what.contains("Cioq") {
+            continue;
+        }
+        // H1 to H3 keeps H3's output busy with H2; every other packet of H1 is for the idle H4.
+        config.flows = vec![
+            Flow { total: packets(20), ..flow("H1", "H3") },
+            Flow { total: packets(20), ..flow("H1", "H4") },
+            Flow { total: packets(40), ..flow("H2", "H3") },
+        ];
+        let outcome = run(&star(4), &config);
+        let to_idle = completed(&outcome)[1];
+        // As the 40th packet of its host, if nothing is in its way; one each fourth packet time of H3's output, if
+        // each of them waits behind a packet to H3, which gets every other turn there.
+        let alone = 40 * PACKET + WAY;
+        if what.contains("Single") {
+            assert!(to_idle > alone - PACKET, "{what}: {to_idle}");
+        } else {
+            assert_eq!(to_idle, alone, "{what}");
+        }
+        // All sixty packets to H3 leave within two packet times of what its output can do.
+        let last = completed(&outcome)[0].max(completed(&outcome)[2]);
+        assert!(last >= 60 * PACKET + WAY, "{what}: {last}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever the switch: no host receives or sends faster than its link, and all that was sent arrives, at the
+    /// latest when the busiest link could have carried all packets one after the other with every other packet in
+    /// between.
+    #[test]
+    fn all_arrives_no_sooner_and_not_much_later_than_links_allow(
+        pairs in prop::collection::vec((0_u32..5, 0_u32..5, 1_u64..8), 1..8),
+        which in 0_usize..7,
+    ) {
+        let (what, mut config) = switches().swap_remove(which);
+        let mut sent = [0_u64; 5];
+        let mut received = [0_u64; 5];
+        for (at, &(from, to, count)) in pairs.iter().enumerate().filter(|(_, (from, to, _))| from != to) {
+            sent[from as usize] += count;
+            received[to as usize] += count;
+            let name = Some(format!("F{at}"));
+            let (from, to) = (format!("H{}", from + 1), format!("H{}", to + 1));
+            config.flows.push(Flow { name, total: packets(count), ..flow(&from, &to) });
+        }
+        prop_assume!(!config.flows.is_empty());
+        let all: u64 = sent.iter().sum();
+        let busiest = sent.into_iter().chain(received).max().unwrap();
+        let outcome = run(&star(5), &config);
+        prop_assert_eq!(outcome.summary.packets_delivered, all);
+        let last = completed(&outcome).into_iter().max().unwrap();
+        prop_assert!(last >= busiest * PACKET + WAY, "{}: {}", what, last);
+        prop_assert!(last <= (all + 2) * PACKET + WAY, "{}: {}", what, last);
+    }
+}

@@ -1,0 +1,40 @@
+"""The command `silvan check`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from silvan.commands import _show, _show_fluid, common
+
+
+def register(app: typer.Typer) -> None:
+    """Add `silvan check`."""
+    app.command()(check)
+
+
+def check(
+    scenario: common.ScenarioFile,
+    settings: common.Settings = None,
+    seed: common.Seed = None,
+    fluid: Annotated[
+        bool,
+        typer.Option("--fluid", help="Also compute fluid rates of the flows: uncontrolled, max-min, SAA."),
+    ] = False,
+    as_json: common.AsJson = False,
+) -> None:
+    """Check a scenario without running it: keys and values, routes, deadlock, cost."""
+    loaded = common.load_scenario(scenario, common.overrides(settings, seed))
+    report = loaded.check()
+    rates = None
+    if fluid:
+        import silvan
+
+        rates = silvan.fluid(loaded)
+    if as_json:
+        common.print_json(report if rates is None else {**report, "fluid": rates})
+        return
+    _show.check(common.out_console(), loaded.name, report)
+    if rates is not None:
+        _show_fluid.rates(common.out_console(), rates)

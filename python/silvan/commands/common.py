@@ -1,0 +1,200 @@
+"""What commands share: exit codes, consoles, options, values of `--set`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from silvan import scenarios
+from silvan._progress import RunProgress, simulated
+
+if TYPE_CHECKING:
+    import silvan
+
+#: Exit codes. Wrong usage (2) is reported by typer itself.
+EXIT_FAILED = 1
+EXIT_CAN_DEADLOCK = 3
+EXIT_STOPPED = 130
+#: Name of standard input, where a scenario is expected.
+STDIN = "-"
+
+ScenarioFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="Scenario file (TOML), the name of a scenario that comes with Silvan, or - for standard input.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, dotted; may be repeated."),
+]
+Seed = Annotated[
+    int | None, typer.Option("--seed", metavar="N", min=0, help="Set the scenario's seed, as --set seed=N.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Titles = Annotated[
+    list[str] | None,
+    typer.Option("--title", metavar="TEXT", help="Title of a run; once for each run."),
+]
+ShowProgress = Annotated[
+    bool | None,
+    typer.Option("--progress/--no-progress", help="Show a progress bar.", show_default="on a terminal"),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", metavar="N", min=1, help="Number of concurrent runs.", show_default="cores"),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace the run in --out even if another scenario wrote it.")
+]
+Tables = Annotated[
+    Path | None,
+    typer.Option("--lft", metavar="DUMP", help="Forwarding tables, if the files have several; may be .gz."),
+]
+DefaultRate = Annotated[
+    str | None,
+    typer.Option("--default-rate", metavar="RATE", help='Rate of links without one, such as "16 Gbit/s".'),
+]
+
+
+def out_console() -> Console:
+    """Return the console of standard output."""
+    # Piped output is for programs and files: it is not folded at 80 columns.
+    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+
+
+def err_console(*, live: bool | None = None) -> Console:
+    """Return the console of standard error; with `live`, progress bars are drawn without a terminal too."""
+    return Console(stderr=True, highlight=False, soft_wrap=True, force_terminal=live or None)
+
+
+def progress_console(progress: bool | None) -> tuple[Console, bool]:
+    """Return the console for a progress bar, and whether to show the bar, by the option `--progress`."""
+    console = err_console(live=progress)
+    return console, console.is_terminal if progress is None else progress
+
+
+def complain(message: str) -> None:
+    """Print an error message on standard error."""
+    err_console().print(f"[bold red]Error:[/] {escape(message)}")
+
+
+def fail(message: str) -> NoReturn:
+    """Print an error message on standard error and exit."""
+    complain(message)
+    raise typer.Exit(EXIT_FAILED)
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON on standard output."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def pairs(settings: Sequence[str] | None, option: str, shape: str = "NAME=VALUE") -> dict[str, str]:
+    """Read the values of an option of the form NAME=VALUE."""
+    found: dict[str, str] = {}
+    for setting in settings or ():
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip():
+            raise typer.BadParameter(f"`{setting}` is not {shape}", param_hint=option)
+        if not _is_utf8(setting):
+            raise typer.BadParameter(f"{setting!r} is not text in UTF-8", param_hint=option)
+        found[name.strip()] = value.strip()
+    return found
+
+
+def overrides(settings: Sequence[str] | None, seed: int | None = None) -> dict[str, str]:
+    """Read `--set` and `--seed`."""
+    found = pairs(settings, "--set", "KEY=VALUE, such as congestion.mechanism=ib-cc")
+    if seed is not None:
+        if "seed" in found:
+            raise typer.BadParameter("--set seed is given too; give one of them", param_hint="--seed")
+        found["seed"] = str(seed)
+    return found
+
+
+def _is_utf8(text: str) -> bool:
+    # Python keeps bytes of the command line that are not UTF-8 as lone surrogates.
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def load_scenario(scenario: str, given: dict[str, str]) -> silvan.Scenario:
+    """Load a scenario from a file, from standard input, or by the name of one that comes with Silvan."""
+    return source(scenario)(given)
+
+
+def source(scenario: str) -> Callable[[dict[str, str]], silvan.Scenario]:
+    """Return a function that loads a scenario with overrides; standard input is read once."""
+    if scenario != STDIN:
+        return partial(scenarios.load, scenario)
+    try:
+        return partial(scenarios.from_toml, sys.stdin.read(), "stdin")
+    except UnicodeDecodeError:
+        fail("stdin: not text in UTF-8")
+
+
+def simulate(
+    scenario: silvan.Scenario, *, title: str, progress: bool | None = None, alone: bool = False
+) -> silvan.Result:
+    """Run a scenario with a progress bar; Ctrl-C prints the simulated time reached and exits."""
+    import silvan
+
+    console, shown = progress_console(progress)
+    bar = RunProgress(console, title, show=shown)
+    try:
+        with bar:
+            return silvan.run(scenario, progress=bar, alone=alone)
+    except KeyboardInterrupt:
+        end = bar.end_ns or scenario.duration_ns
+        console.print(f"stopped at {simulated(bar.now_ns)} of {simulated(end)}; nothing written")
+        raise typer.Exit(EXIT_STOPPED) from None
+
+
+@contextmanager
+def task_bar(console: Console, title: str, total: int | None, *, show: bool) -> Iterator[Callable[..., None]]:
+    """Show how many of `total` tasks are done, the time passed and left, and a note.
+
+    Yields the function that updates the bar: `completed`, `total` and `note`.
+    """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not show) as progress:
+        yield partial(progress.update, progress.add_task(escape(title), total=total, note=""))
+
+
+@contextmanager
+def search_bar(
+    console: Console, title: str, runs: int, *, show: bool
+) -> Iterator[Callable[[int, int, str], None]]:
+    """Show how many runs of a search are done, then how many of the comparison that follows."""
+    with task_bar(console, title, runs, show=show) as update:
+
+        def tell(done: int, total: int, note: str) -> None:
+            update(completed=done, total=total or runs, note=note)
+
+        yield tell

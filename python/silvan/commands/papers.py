@@ -1,0 +1,121 @@
+"""The commands `silvan papers`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from silvan.commands import _show, common
+
+app = typer.Typer(
+    help="Published experiments: run them, and compare with the published numbers.", no_args_is_help=True
+)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add `silvan papers` with its commands."""
+    parent.add_typer(app, name="papers")
+
+
+@app.command("list")
+def list_(as_json: common.AsJson = False) -> None:
+    """List the published experiments."""
+    from silvan.papers import list_experiments
+
+    found = list_experiments()
+    if as_json:
+        common.print_json(
+            [{"id": e.id, "title": e.title, "source": e.source, "rows": len(e.rows)} for e in found]
+        )
+        return
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for name in ("id", "what", "source"):
+        table.add_column(name, overflow="fold")
+    for name in ("numbers", "full, a seed", "quick, a seed"):
+        table.add_column(name, justify="right")
+    for e in found:
+        times = (f"{e.full_seconds:g} s", f"{e.quick_seconds:g} s")
+        table.add_row(e.id, escape(e.title), escape(e.source), str(len(e.rows)), *times)
+    common.out_console().print(table)
+
+
+@app.command()
+def run(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Experiments, as listed.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Run all of them.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter runs; some tolerances are wider.")] = False,
+    as_json: common.AsJson = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Folder for runs and figures; runs in it are reused."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, help="Number of processes.", show_default="cores")
+    ] = os.cpu_count() or 1,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds", metavar="N", min=1, help="Number of seeds.", show_default="5, or 1 with --quick"
+        ),
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Update this record with the numbers.")
+    ] = None,
+    progress: common.ShowProgress = None,
+) -> None:
+    """Run published experiments and compare their numbers with the published ones."""
+    from silvan.papers import run_experiments
+
+    if bool(ids) == everything:
+        raise typer.BadParameter(
+            "name experiments (silvan papers list shows them) or give --all", param_hint="ID"
+        )
+    _, shown = common.progress_console(progress)
+    rows = run_experiments(
+        ids or ["all"], quick=quick, jobs=jobs, out=out, progress=shown, seeds=seeds, record=record
+    )
+    if as_json:
+        common.print_json(rows)
+    else:
+        _show.papers(common.out_console(), rows)
+
+
+@app.command("record")
+def record_(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Experiments.", show_default="all")
+    ] = None,
+    as_json: common.AsJson = False,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Record to show.", show_default="that of papers/"),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", metavar="FILE", help="Write the whole record to this Markdown page."),
+    ] = None,
+) -> None:
+    """Show the recorded numbers with today's verdicts, without running anything."""
+    from silvan.papers import record
+    from silvan.papers.catalogue import choose
+
+    path = file or record.find_record()
+    if page is not None:
+        record.write_page(page, path)
+        return
+    found = record.rows_by_experiment(path, choose(ids or ["all"]))
+    rows = [row for _, _, own in found.values() for row in own]
+    if as_json:
+        common.print_json(rows)
+    else:
+        _show.papers(common.out_console(), rows)

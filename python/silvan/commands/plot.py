@@ -1,0 +1,93 @@
+"""The command `silvan plot`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from silvan.commands import common
+
+Drawn = TypeVar("Drawn")
+
+
+def register(app: typer.Typer) -> None:
+    """Add `silvan plot`."""
+    app.command()(plot)
+
+
+def plot(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Folder of a run; several with --forest or --animate."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Folder for the figures.", show_default="DIR/figures"
+        ),
+    ] = None,
+    forest: Annotated[
+        str | None,
+        typer.Option(
+            "--forest",
+            metavar="AT",
+            help='Draw only the network at a time ("4.5 s", or busiest), as SVG and PDF.',
+        ),
+    ] = None,
+    animate: Annotated[
+        Path | None,
+        typer.Option(
+            "--animate", metavar="FILE", help="Write only an animation of the network: .gif or .mp4."
+        ),
+    ] = None,
+    frames: Annotated[
+        int, typer.Option("--frames", metavar="N", min=1, max=2_000, help="Frames of --animate.")
+    ] = 120,
+    titles: common.Titles = None,
+) -> None:
+    """Draw the figures of a run that was written with --out, or its network with the congestion trees."""
+    import silvan
+
+    if titles and len(titles) != len(folders):
+        raise typer.BadParameter(f"{len(titles)} titles for {len(folders)} runs", param_hint="--title")
+    if forest is None and animate is None:
+        from silvan import plot as drawing
+
+        if len(folders) > 1:
+            raise typer.BadParameter("several runs need --forest or --animate", param_hint="DIR")
+        target = drawing.save_all(silvan.load(folders[0]), out or folders[0] / "figures")
+        typer.echo(f"Figures in {target}")
+        return
+    from silvan import forest_figures
+
+    runs = [silvan.load(folder) for folder in folders]
+    if forest is not None:
+        at = None if forest == forest_figures.BUSIEST else _time(forest, "--forest")
+        target = (out or folders[0] / "figures") / f"forest-{forest.replace(' ', '')}"
+        figure = _on_forests(lambda: forest_figures.still(runs, at, titles=titles or None), "--forest")
+        typer.echo(f"Forest in {' and '.join(map(str, forest_figures.save(figure, target)))}")
+    if animate is not None:
+        path = _on_forests(
+            lambda: forest_figures.animate(runs, animate, titles=titles or None, frames=frames), "--animate"
+        )
+        typer.echo(f"Forest in {path}")
+
+
+def _time(text: str, option: str) -> float:
+    from silvan import forest_figures
+
+    try:
+        return forest_figures.read_time(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}, or {forest_figures.BUSIEST}", param_hint=option) from None
+
+
+def _on_forests(draw: Callable[[], Drawn], option: str) -> Drawn:
+    """Draw; a run without a forest or without that time is a wrong use of the option."""
+    try:
+        return draw()
+    except (KeyError, ValueError) as error:
+        raise typer.BadParameter(str(error.args[0]), param_hint=option) from None

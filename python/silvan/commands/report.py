@@ -1,0 +1,47 @@
+"""The command `silvan report`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from silvan.commands import common
+
+
+def register(app: typer.Typer) -> None:
+    """Add `silvan report`."""
+    app.command()(report)
+
+
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, 1 to 6.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the report.")] = Path(
+        "report.html"
+    ),
+    titles: common.Titles = None,
+    trace_events: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace-events",
+            metavar="FILE",
+            help="Also write trace events for Perfetto: trace.json, or trace.json.gz.",
+        ),
+    ] = None,
+) -> None:
+    """Write one HTML file about runs, for any browser, offline: the network over time, charts, tables."""
+    import silvan
+    from silvan import report as reports
+
+    if len(folders) > reports.MOST_RUNS:
+        raise typer.BadParameter(f"a report has 1 to {reports.MOST_RUNS} runs", param_hint="RUN")
+    if titles and len(titles) != len(folders):
+        raise typer.BadParameter(f"{len(titles)} titles for {len(folders)} runs", param_hint="--title")
+    if trace_events is not None and os.path.realpath(trace_events) == os.path.realpath(out):
+        raise typer.BadParameter(f"{out} is also the file of --out", param_hint="--trace-events")
+    runs = [silvan.load(folder) for folder in folders]
+    typer.echo(f"Report in {reports.write(runs, out, titles=titles or None)}")
+    if trace_events is not None:
+        typer.echo(f"Trace events in {reports.trace_events(runs, trace_events, titles=titles or None)}")

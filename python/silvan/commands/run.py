@@ -1,0 +1,100 @@
+"""The command `silvan run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from silvan import _folder, _opensm
+from silvan.commands import _show, common
+
+if TYPE_CHECKING:
+    from silvan.results import Result
+
+
+def register(app: typer.Typer) -> None:
+    """Add `silvan run`."""
+    app.command()(run)
+
+
+def run(  # noqa: PLR0913, PLR0917 - one argument per option
+    scenario: common.ScenarioFile,
+    settings: common.Settings = None,
+    seed: common.Seed = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")
+    ] = None,
+    force: common.Force = False,
+    as_json: common.AsJson = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw figures too, in the folder of --out.")] = False,
+    threads: Annotated[
+        str | None,
+        typer.Option(
+            "--threads",
+            metavar="N",
+            help="Number of threads, or `auto`; the results do not depend on it.",
+            show_default="as in the scenario",
+        ),
+    ] = None,
+    progress: common.ShowProgress = None,
+    alone: Annotated[
+        bool,
+        typer.Option(
+            "--alone", help="Also run each job alone on the network, and report what slows it down."
+        ),
+    ] = False,
+    opensm_conf: Annotated[
+        Path | None,
+        typer.Option(
+            "--opensm-conf",
+            metavar="FILE",
+            help="Take congestion control from OpenSM's configuration file; --set takes precedence.",
+        ),
+    ] = None,
+) -> None:
+    """Run a scenario and print its results."""
+    if plot and out is None:
+        raise typer.BadParameter("needs a folder for the figures: --out DIR", param_hint="--plot")
+    given = common.overrides(settings, seed) | ({} if threads is None else {"threads": threads})
+    if opensm_conf is None:
+        loaded = common.load_scenario(scenario, given)
+    else:
+        loaded, notes = _opensm.load(common.source(scenario), opensm_conf, given)
+        for note in notes:
+            common.err_console().print(f"note: {note}", markup=False)
+    if out is not None:
+        # Refuse before the run, not after an hour.
+        _folder.refuse_foreign(out, scenario=loaded.name, force=force)
+    result = common.simulate(loaded, title=loaded.name, progress=progress, alone=alone)
+    written = _write(result, out, plot, force)
+    if as_json:
+        common.print_json(
+            {
+                "scenario": result.name,
+                "summary": result.summary,
+                "account": result.account,
+                "warnings": result.warnings,
+                "provenance": result.provenance,
+                "out": str(out) if out else None,
+            }
+        )
+        return
+    console = common.out_console()
+    _show.result(console, result)
+    for line in written:
+        console.print(line, markup=False)
+
+
+def _write(result: Result, out: Path | None, plot: bool, force: bool) -> list[str]:
+    """Write a run and its figures; return what to print about it."""
+    if out is None:
+        return []
+    result.save(out, force=force)
+    lines = ["", f"Written to {out}"]
+    if plot:
+        from silvan import plot as drawing
+
+        lines.append(f"Figures in {drawing.save_all(result, out / 'figures')}")
+    return lines

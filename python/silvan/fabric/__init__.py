@@ -1,0 +1,227 @@
+"""Real InfiniBand fabrics: check, route, study, and the links that a job shares.
+
+>>> import silvan
+>>> found = silvan.fabric.check("tests/data/fabrics/sw2-h7/updn")
+>>> found["pairs_routed"], found["deadlock"]
+(42, None)
+
+| function | command |
+| --- | --- |
+| :func:`check` | `silvan fabric check` |
+| :func:`route` | `silvan fabric route` |
+| :func:`study` | `silvan fabric study` |
+| :func:`collide` | `silvan fabric collide` |
+| :func:`ibdmchk` | `silvan fabric check --ibdmchk` |
+
+`collisions` implements :func:`collide`, `studies` implements :func:`study`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from silvan import _core
+from silvan.types import Collisions, FabricCheck, LinkDemand, PairDemand, Placement
+
+if TYPE_CHECKING:
+    from silvan.fabric.studies.study import Studied
+
+__all__ = [
+    "Collisions",
+    "FabricCheck",
+    "LinkDemand",
+    "PairDemand",
+    "Placement",
+    "Routes",
+    "check",
+    "collide",
+    "ibdmchk",
+    "route",
+    "study",
+]
+
+#: Files and folders of a fabric: `ibnetdiscover` output, tables of OpenSM, lists of links, ...; also `.gz`.
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Forwarding tables and the network they belong to, as texts with the same LIDs and GUIDs."""
+
+    #: In the format of ``opensm-lfts.dump``.
+    tables: str
+    #: In the format of ``ibnetdiscover``.
+    network: str
+
+
+def check(
+    paths: Paths, tables: str | PathLike[str] | None = None, default_rate: str | None = None
+) -> FabricCheck:
+    """Check a real fabric: routes of all pairs of hosts, load of each link, deadlock lane by lane.
+
+    Args:
+        paths: Files and folders of the fabric, recognized by their contents.
+        tables: The forwarding tables, if the files have several.
+        default_rate: Rate of links without one, such as ``"16 Gbit/s"``.
+
+    Raises:
+        FabricError: files that are wrong or inconsistent.
+
+    """
+    return _core.fabric_check(paths, tables, default_rate)
+
+
+def ibdmchk(
+    paths: Paths, tables: str | PathLike[str] | None = None, default_rate: str | None = None
+) -> dict[str, str]:
+    """Return a real fabric as the files that `ibdmchk` reads: text by file name.
+
+    Arguments and errors are those of :func:`check`.
+    """
+    return _core.fabric_ibdmchk(paths, tables, default_rate)
+
+
+def route(
+    topology: str | PathLike[str], routing: str | None = None, default_rate: str | None = None
+) -> Routes:
+    """Compute the forwarding tables of a fabric, or of the network of a scenario (`.toml`).
+
+    Args:
+        topology: The wiring, in a format that :func:`check` reads, or a scenario file.
+        routing: ``d-mod-k``, ``up-down`` or ``shortest-path``; by default that of the scenario, or one that
+            suits the fabric.
+        default_rate: Rate of links without one.
+
+    Raises:
+        FabricError: a wiring that is wrong, or an unknown routing.
+        ScenarioError: a scenario that is wrong.
+
+    """
+    return Routes(*_core.fabric_route(topology, routing, default_rate))
+
+
+def collide(  # noqa: PLR0913 - options with names and defaults
+    paths: Paths,
+    *,
+    pattern: str | None = None,
+    trace: str | PathLike[str] | None = None,
+    hosts: Sequence[str] | None = None,
+    placement: str = "linear",
+    ranks: int | None = None,
+    ranks_per_host: int = 1,
+    distance: int | None = None,
+    tables: str | PathLike[str] | None = None,
+    default_rate: str | None = None,
+    top: int = 10,
+    tries: int = 1000,
+    seed: int = 1,
+) -> Collisions:
+    """Find the links that a job's messages share, without a run, and suggest a better placement.
+
+    Args:
+        paths: Files and folders of a fabric, as for :func:`check`, or a scenario.
+        pattern: ``shift`` (by `distance`, default 1), ``ring``, ``all-to-all``, or a collective
+            operation, ``all-reduce`` or ``all-reduce=ring``.
+        trace: Instead of a pattern, a trace in any format that :mod:`silvan.traces` reads.
+        hosts: Hosts, in the order of the ranks, also as ``node-[00-17]``; by default all of the fabric.
+            Hosts that the ranks do not need are free for the suggestion.
+        placement: ``linear``, or ``round-robin`` over leaf switches.
+        ranks: Number of ranks; by default as many as fit on the hosts, or those of the trace.
+        ranks_per_host: Ranks that share a host.
+        distance: Distance of a shift.
+        tables: Forwarding tables, if the files have several.
+        default_rate: Rate of links without one.
+        top: Number of links and of pairs in the answer.
+        tries: Exchanges of hosts that the search for a better placement tries; 0 for no suggestion.
+        seed: Seed of that search.
+
+    Raises:
+        FabricError: inconsistent files, unknown hosts, too few of them, or a route that does not arrive.
+        TraceError: an unknown pattern, or a trace that cannot be read.
+
+    """
+    from silvan.fabric.collisions.collide import collide as find
+
+    return find(
+        paths,
+        pattern=pattern,
+        trace=trace,
+        hosts=hosts,
+        placement=placement,
+        ranks=ranks,
+        ranks_per_host=ranks_per_host,
+        distance=distance,
+        tables=tables,
+        default_rate=default_rate,
+        top=top,
+        tries=tries,
+        seed=seed,
+    )
+
+
+def study(  # noqa: PLR0913 - options with names and defaults
+    paths: Paths,
+    *,
+    out: str | PathLike[str] = "out/fabric-study",
+    tables: str | PathLike[str] | None = None,
+    default_rate: str | None = None,
+    hotspots: int | Sequence[str] | None = None,
+    contributors: float = 0.5,
+    incast: float = 0.1,
+    background: float = 1.0,
+    seed: int = 1,
+    opensm_conf: str | PathLike[str] | None = None,
+    jobs: int | None = None,
+) -> Studied:
+    """Simulate hotspots, a storage incast and a background on a fabric, and recommend settings.
+
+    Simulates the fabric without congestion control, with the defaults and with the best of a few settings,
+    and writes an account, figures, a report and lines for opensm.conf.
+
+    Args:
+        paths: Files and folders of the fabric, as for :func:`check`.
+        out: Folder for everything that is written; finished runs in it are reused.
+        tables: Forwarding tables, if the files have several.
+        default_rate: Rate of links without one.
+        hotspots: Number of hosts drawn as hotspots (default: one in 80), or their names.
+        contributors: Share of the hosts that send to hotspots.
+        incast: Share of the hosts that write to storage; 0 for none.
+        background: Load that the other hosts offer, as a share of their links.
+        seed: Seed from which the roles of hosts are drawn.
+        opensm_conf: OpenSM's configuration file in use now, for the comparison.
+        jobs: Concurrent runs of the survey; by default the number of cores.
+
+    Raises:
+        FabricError: a fabric or a load that is wrong.
+        SilvanError: a folder that is not one of a study, or a failed run.
+
+    """
+    from silvan import results
+    from silvan.fabric.studies import files
+    from silvan.fabric.studies.load import Shape
+    from silvan.fabric.studies.study import Asked
+    from silvan.fabric.studies.study import study as run
+
+    names = () if hotspots is None or isinstance(hotspots, int) else tuple(hotspots)
+    number = hotspots if isinstance(hotspots, int) else None
+    shape = Shape(number, names, contributors, incast, background)
+    folder = Path(out)
+    files.refuse_foreign(folder)
+    given = [paths] if isinstance(paths, (str, PathLike)) else paths
+    asked = Asked(
+        fabric=[Path(fspath(path)) for path in given],
+        out=folder,
+        tables=None if tables is None else Path(tables),
+        default_rate=default_rate,
+        shape=shape,
+        seed=seed,
+        conf=None if opensm_conf is None else Path(opensm_conf),
+        jobs=jobs,
+    )
+    studied = run(asked, lambda scenario, _title: results.run(scenario), lambda *_: None)
+    files.write(studied, folder)
+    return studied

@@ -1,0 +1,8 @@
+"""The links that a job's messages share: :func:`silvan.fabric.collide`.
+
+| module | what it does |
+| --- | --- |
+| `routes` | a fabric as arrays of hosts, links and tables |
+| `flows` | the pairs of ranks that exchange messages |
+| `collide` | demand on links, placements, the search for a better one |
+"""

@@ -1,0 +1,175 @@
+"""A fabric as hosts, directed links and forwarding tables, in arrays."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from silvan._core import FabricError, fabric_ibdmchk, fabric_route
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+_END = (
+    r"\{ (CA|SW) Ports:\w+ SystemGUID:\w+ NodeGUID:(\w+) PortGUID:\w+ VenID:\w+ DevID:\w+ Rev:\w+ "
+    r"\{(.*?)\} LID:(\w+) PN:(\w+) \}"
+)
+_LINK = re.compile(rf"{_END} {_END} PHY=(\d+)x LOG=\w+ SPD=(\S+)")
+#: Data rate of a lane, after line coding, in Gbit/s.
+_LANE = {"2.5": 2.0, "5": 4.0, "10": 8.0, "FDR10": 10.0, "14": 13.636}
+_ENTRY = re.compile(r"0x([0-9a-f]+)\s*: (\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """Hosts and switches by number, the directed links between them, and the forwarding tables."""
+
+    hosts: list[str]
+    switches: list[str]
+    #: By link: its name (`leaf:19->spine:1`) and its rate in Gbit/s.
+    links: list[str]
+    rates: Floats
+    #: By link: the switch at its end, or -1; and the host at its end, or -1.
+    to_switch: Ints
+    to_host: Ints
+    #: By host: the link that it sends on.
+    first: Ints
+    #: By switch and destination host: the link that a packet takes, or -1.
+    table: Ints
+
+    @property
+    def leaves(self) -> Ints:
+        """By host: the switch that it is connected to."""
+        return self.to_switch[self.first]
+
+    @property
+    def inner(self) -> NDArray[np.bool_]:
+        """By link: whether it is between switches."""
+        is_first = np.zeros(len(self.links), dtype=bool)
+        is_first[self.first] = True
+        return (self.to_switch >= 0) & ~is_first
+
+    def ways(self, sources: Ints, destinations: Ints) -> tuple[Ints, Ints]:
+        """Return the links of flows between hosts: pairs of a flow's and a link's number, as two columns.
+
+        Raises `FabricError` for a flow that does not arrive.
+        """
+        flows = np.arange(len(sources))
+        links = self.first[sources]
+        found = [(flows, links)]
+        for _ in range(len(self.switches) + 1):
+            going = self.to_switch[links] >= 0
+            self._arrived(flows[~going], links[~going], sources, destinations)
+            flows, here = flows[going], self.to_switch[links[going]]
+            if not len(flows):
+                return (
+                    np.concatenate([part[0] for part in found]),
+                    np.concatenate([part[1] for part in found]),
+                )
+            links = self.table[here, destinations[flows]]
+            if (links < 0).any():
+                at = int(np.flatnonzero(links < 0)[0])
+                pair = self._pair(flows[at], sources, destinations)
+                raise FabricError(f"no route {pair}: {self.switches[here[at]]} has no entry for it")
+            found.append((flows, links))
+        raise FabricError(f"no route {self._pair(flows[0], sources, destinations)}: the route has a cycle")
+
+    def _arrived(self, flows: Ints, links: Ints, sources: Ints, destinations: Ints) -> None:
+        wrong = np.flatnonzero(self.to_host[links] != destinations[flows])
+        if len(wrong):
+            pair = self._pair(flows[wrong[0]], sources, destinations)
+            raise FabricError(f"no route {pair}: it ends at {self.hosts[self.to_host[links[wrong[0]]]]}")
+
+    def _pair(self, flow: int, sources: Ints, destinations: Ints) -> str:
+        return f"from {self.hosts[sources[flow]]} to {self.hosts[destinations[flow]]}"
+
+
+def read(paths: Paths, tables: str | PathLike[str] | None = None, rate: str | None = None) -> Fabric:
+    """Read a fabric's files, as `silvan fabric check` takes them, or the network of a scenario (`.toml`).
+
+    Raises `FabricError` if they are wrong.
+    """
+    one = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
+    if len(one) == 1 and Path(one[0]).suffix == ".toml":
+        if tables is not None:
+            raise FabricError(f"{one[0]}: a scenario has its own routing; omit --lft")
+        forwarding, wiring = fabric_route(one[0], None, rate)
+        with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
+            for name, text in (("fabric.topo", wiring), ("fabric.lft", forwarding)):
+                (Path(folder) / name).write_text(text, encoding="utf-8")
+            return _of_files(fabric_ibdmchk([folder]))
+    return _of_files(fabric_ibdmchk(one, tables, rate))
+
+
+class _Nodes:
+    """Hosts and switches by GUID and, of adapters, port."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, int] = {}
+        self.switches: dict[str, int] = {}
+        self.names: dict[str, list[str]] = {"CA": [], "SW": []}
+        self.lids: list[int] = []
+
+    def of(self, kind: str, guid: str, name: str, lid: str, port: str) -> tuple[str, int]:
+        """Return kind and number of the host or switch at an end of a link."""
+        known = self.hosts if kind == "CA" else self.switches
+        key = f"{guid}/{port}" if kind == "CA" else guid
+        if key not in known:
+            known[key] = len(known)
+            self.names[kind].append(name)
+            if kind == "CA":
+                self.lids.append(int(lid, 16))
+        return kind, known[key]
+
+
+def _of_files(files: dict[str, str]) -> Fabric:
+    """Read the files for `ibdmchk`: a list of links, and tables."""
+    nodes = _Nodes()
+    links: list[tuple[tuple[str, int], tuple[str, int], str, float]] = []
+    ports: dict[tuple[int, int], int] = {}
+    for match in _LINK.finditer(files["opensm-subnet.lst"]):
+        here, there = nodes.of(*match.group(1, 2, 3, 4, 5)), nodes.of(*match.group(6, 7, 8, 9, 10))
+        if here[0] == "SW":
+            ports[here[1], int(match[5], 16)] = len(links)
+        ends = "->".join(
+            match[at + 2] if match[at] == "CA" else f"{match[at + 2]}:{int(match[at + 4], 16)}"
+            for at in (1, 6)
+        )
+        links.append((here, there, ends, float(match[11]) * (_LANE.get(match[12]) or float(match[12]))))
+    number = {lid: host for host, lid in enumerate(nodes.lids)}
+    table = np.full((len(nodes.switches), len(nodes.hosts)), -1, dtype=np.int64)
+    switch = -1
+    for line in files["opensm.fdbs"].splitlines():
+        if line.startswith("dump_ucast_routes"):
+            switch = nodes.switches.get(line.split()[-1].removeprefix("0x"), -1)
+        elif (entry := _ENTRY.match(line)) and switch >= 0:
+            host = number.get(int(entry[1], 16))
+            if host is not None:
+                table[switch, host] = ports.get((switch, int(entry[2])), -1)
+    first = np.zeros(len(nodes.hosts), dtype=np.int64)
+    for at, (here, _, _, _) in enumerate(links):
+        if here[0] == "CA":
+            first[here[1]] = at
+
+    def to(kind: str) -> Any:
+        return np.array([there[1] if there[0] == kind else -1 for _, there, _, _ in links], dtype=np.int64)
+
+    return Fabric(
+        hosts=nodes.names["CA"],
+        switches=nodes.names["SW"],
+        links=[name for _, _, name, _ in links],
+        rates=np.array([rate for *_, rate in links]),
+        to_switch=to("SW"),
+        to_host=to("CA"),
+        first=first,
+        table=table,
+    )

@@ -1,0 +1,10 @@
+"""`silvan fabric study`: what hotspots do to a fabric, and recommended settings.
+
+| module | what it does |
+| --- | --- |
+| `routes` | the links that each pair of hosts crosses, and their offered load |
+| `load` | the traffic: hotspots, storage, background |
+| `study` | runs without and with congestion control, a survey of settings, margins |
+| `account`, `figures` | the text and the figures of a study |
+| `files` | the folder of a study |
+"""

@@ -1,0 +1,329 @@
+"""The account of a fabric study, in Markdown and on the terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from silvan._progress import simulated
+from silvan.fabric.studies.study import BEST, OFF, Studied
+from silvan.results import Result
+from silvan.sweeps.axes import as_text
+from silvan.tuning import report as tune_report
+from silvan.tuning.presets import REFERENCE
+
+#: Most links, pairs, trees and victims in the account.
+LINKS, PAIRS, TREES, VICTIMS = 8, 3, 8, 8
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Return a table in Markdown."""
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    # A name may contain the separator of cells.
+    return lines + [f"| {' | '.join(str(cell).replace('|', '/') for cell in row)} |" for row in rows]
+
+
+def classes(result: Result) -> dict[str, tuple[float, float | None]]:
+    """Return by class of traffic: Gbit/s received, and the 99th percentile of latency in us."""
+    tails = {
+        row["class"]: row["p99_ns"] / 1000
+        for row in result.summary["latency"]
+        if row["since"] == "injection" and row["count"]
+    }
+    return {
+        row["class"]: (row["received_gbit_s"], tails.get(row["class"])) for row in result.summary["classes"]
+    }
+
+
+def overloaded(studied: Studied) -> tuple[list[int], list[int]]:
+    """Return links between switches and links to hosts, by offered share of capacity, largest first."""
+    share = studied.offered / studied.site.capacity
+    order = [int(n) for n in np.argsort(-share, kind="stable")]
+    inner = studied.site.routes.inner
+    to_host = ~inner
+    to_host[studied.site.routes.first_link] = False
+    return [n for n in order if inner[n]], [n for n in order if to_host[n]]
+
+
+def headline(studied: Studied) -> list[str]:
+    """Return the main results in a few sentences."""
+    off, best = (classes(studied.runs[title]) for title in (OFF, BEST))
+    lines = []
+    share = studied.offered / studied.site.capacity
+    inner, to_host = overloaded(studied)
+    over = sum(share[n] > 1 for n in inner)
+    if inner:
+        lines.append(
+            f"{over} of {len(inner):,} links between switches and {sum(share[n] > 1 for n in to_host)} links "
+            f"to hosts are offered more than they carry; the worst, {studied.site.routes.links[to_host[0]]}, "
+            f"{share[to_host[0]]:.1f} times as much."
+        )
+    trees, left = (tree_links(studied.runs[title]) for title in (OFF, BEST))
+    lines.append(
+        f"In congestion trees are {trees:.0f} of {len(studied.offered):,} links without control, {left:.0f} "
+        "with the recommended settings, on average after the warm-up."
+    )
+    hot, now_hot = (hotspot_share(studied, title) for title in (OFF, BEST))
+    lines.append(
+        f"Hotspots receive {hot:.0%} of what their links carry without control, {now_hot:.0%} with the "
+        "recommended settings."
+    )
+    wanted = offered_by_class(studied)
+    for name, (received, tail) in off.items():
+        now, now_tail = best[name]
+        tails = (
+            "" if tail is None or now_tail is None else f"; 99 % of its packets within {tail:.4g} us, then "
+        )
+        tails += "" if not tails else f"{now_tail:.4g} us"
+        lines.append(
+            f"Traffic `{name}` receives {received:.4g} Gbit/s of {wanted[name]:.4g} offered without control, "
+            f"{now:.4g} with the recommended settings{tails}."
+        )
+    for one in studied.tuned.contrasts:
+        if one.name == REFERENCE and one.score.low <= 1:
+            lines.append(
+                "The recommended settings are not proven to be better than the defaults: see the interval."
+            )
+    return lines
+
+
+def tree_links(result: Result) -> float:
+    """Return the number of links in congestion trees, on average after the warm-up."""
+    after = result.summary["averages_from_ns"]
+    ends = result.numpy("network")["time_ns"]
+    samples = int((ends > after).sum())
+    return float((result.numpy("tree_links")["time_ns"] > after).sum()) / max(1, samples)
+
+
+def hotspot_share(studied: Studied, title: str) -> float:
+    """Return what hotspots receive in a run in total, as a share of the capacity of their links."""
+    hot = set(studied.load.hotspots)
+    received = [
+        host["received_gbit_s"] for host in studied.runs[title].summary["hosts"] if host["host"] in hot
+    ]
+    return float(np.mean(received)) / studied.load.rate_gbit_s
+
+
+def offered_by_class(studied: Studied) -> dict[str, float]:
+    """Return Gbit/s offered by class of traffic."""
+    return {
+        group.name: len(group.hosts) * group.share * studied.load.rate_gbit_s for group in studied.load.groups
+    }
+
+
+def write(studied: Studied, figures: Sequence[str]) -> str:
+    """Return the account."""
+    lines = ["# What hotspots do to this fabric", "", *(f"- {line}" for line in headline(studied)), ""]
+    lines += _fabric(studied) + _load(studied) + _links(studied) + _trees(studied) + _control(studied)
+    lines += _recommended(studied)
+    lines += ["## Figures", "", *(f"![{name}](figures/{name}.png)\n" for name in figures)]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+
+
+def _fabric(studied: Studied) -> list[str]:
+    report = studied.site.report
+    cycle = report["deadlock"]
+    load = report["all_to_all"]
+    rows: list[Sequence[object]] = [
+        ("hosts, switches, links", f"{report['hosts']}, {report['switches']}, {report['links']}"),
+        ("pairs routed", f"{report['pairs_routed']:,}"),
+        ("deadlock", "impossible" if cycle is None else f"possible: {cycle}"),
+    ]
+    if load["links"]:
+        rows.append(
+            (
+                "all-to-all flows per link between switches",
+                f"{load['min']} to {load['max']}, mean {load['mean']:.4g}",
+            )
+        )
+    rows += [(f"used {one['file']}", f"{one['kind']}: {one['note']}") for one in report["used"]]
+    rows += [(f"ignored {one['file']}", one["note"]) for one in report["ignored"]]
+    notes = [f"- Note: {note}." for note in studied.notes]
+    return ["## The fabric", "", *table(("", ""), rows), "", *notes, ""]
+
+
+def _load(studied: Studied) -> list[str]:
+    rate = studied.load.rate_gbit_s
+    rows = []
+    for group in studied.load.groups:
+        goal = ", ".join(group.targets) if len(group.targets) <= 12 else f"{len(group.targets)} hosts"
+        offered = (
+            f"{group.share * rate:.4g} Gbit/s" if group.share < 1 else f"all they can, {rate:.4g} Gbit/s"
+        )
+        rows.append((group.name, len(group.hosts), goal or "any host", offered, group.message))
+    heads = ("traffic", "hosts", "to", "each offers", "messages")
+    return [
+        "## The load",
+        "",
+        "Roles are drawn at random; `site.toml` has all names.",
+        "",
+        *table(heads, rows),
+        "",
+    ]
+
+
+def _links(studied: Studied) -> list[str]:
+    share = studied.offered / studied.site.capacity
+    demand = studied.load.demand()
+    inner, to_host = overloaded(studied)
+    means = {title: utilisation(studied.runs[title]) for title in (OFF, BEST)}
+    lines = ["## The worst links", "", "Offered: the load of the link if no link were limited.", ""]
+    for what, order in (("Links to hosts", to_host), ("Links between switches", inner)):
+        rows = []
+        for n in order[:LINKS]:
+            name = studied.site.routes.links[n]
+            pairs = studied.site.routes.pairs_over(demand, n)
+            largest = "; ".join(f"{source} to {target}" for source, target, _ in pairs[:PAIRS])
+            more = f"; {len(pairs) - PAIRS:,} more" if len(pairs) > PAIRS else ""
+            rows.append(
+                (
+                    name,
+                    f"{share[n]:.2f}",
+                    *(f"{means[t].get(name, 0.0):.2f}" for t in (OFF, BEST)),
+                    largest + more,
+                )
+            )
+        if rows:
+            heads = ("link", "offered", f"used {OFF}", f"used, {BEST}", "largest pairs over it")
+            lines += [f"### {what}", "", *table(heads, rows), ""]
+    return lines
+
+
+def utilisation(result: Result) -> dict[str, float]:
+    """Return the mean utilisation of each directed link after the warm-up, 0 to 1."""
+    columns = result.numpy("links")
+    after = columns["time_ns"] > result.summary["averages_from_ns"]
+    names, at = np.unique(columns["link"][after].astype(str), return_inverse=True)
+    means = np.bincount(at, columns["utilisation"][after]) / np.maximum(np.bincount(at), 1)
+    return dict(zip(names.tolist(), means.tolist(), strict=True))
+
+
+def _trees(studied: Studied) -> list[str]:
+    result = studied.runs[OFF]
+    trees = sorted(result.forest.trees, key=lambda tree: (-tree.peak_branches, tree.tree))
+    rows = [
+        (
+            tree.root, tree.root_kind, tree.kind, simulated(tree.lifetime_ns), tree.peak_branches,
+            len({one.host for one in tree.contributors}), len({one.host for one in tree.victims}),
+        )
+        for tree in trees[:TREES]
+    ]  # fmt: skip
+    heads = ("root", "kind of root", "kind", "lives", "branches at most", "contributors", "victims")
+    lines = ["## Congestion trees without control", "", *table(heads, rows), ""]
+    if len(trees) > TREES:
+        lines += [f"{len(trees) - TREES} more are in `without-control/trees.parquet`.", ""]
+    lost: dict[tuple[str, str], int] = {}
+    for tree in trees:
+        for one in tree.victims:
+            lost[one.class_, one.host] = lost.get((one.class_, one.host), 0) + one.lost_bytes
+    worst = sorted(lost.items(), key=lambda item: (-item[1], item[0]))[:VICTIMS]
+    span_ns = result.summary["simulated_ns"]
+    losers = [(host, class_, f"{bytes_ * 8 / span_ns:.3g}") for (class_, host), bytes_ in worst]
+    if losers:
+        lines += ["Hosts that lose most to trees of others:", ""]
+        lines += [*table(("host", "traffic", "lost, Gbit/s"), losers), ""]
+    return lines
+
+
+def _control(studied: Studied) -> list[str]:
+    wanted = offered_by_class(studied)
+    by_run = {title: classes(result) for title, result in studied.runs.items()}
+    rows = []
+    for name in wanted:
+        cells: list[object] = [name, f"{wanted[name]:.4g}"]
+        for found in by_run.values():
+            received, tail = found[name]
+            cells.append(f"{received:.4g}" + ("" if tail is None else f" ({tail:.4g} us)"))
+        rows.append(cells)
+    marks: list[object] = ["packets marked", ""]
+    marks += [f"{result.summary['fecn_marks']:,}" for result in studied.runs.values()]
+    trees: list[object] = ["links in trees", "", *(f"{tree_links(one):.0f}" for one in studied.runs.values())]
+    hot: list[object] = [
+        "hotspots' links used",
+        "",
+        *(f"{hotspot_share(studied, one):.0%}" for one in by_run),
+    ]
+    return [
+        "## What control changes",
+        "",
+        "Received, Gbit/s in all, and within which time 99 % of the packets arrive. `report.html` shows "
+        "these runs side by side.",
+        "",
+        *table(("traffic", "offered", *by_run), [*rows, hot, trees, marks]),
+        "",
+    ]
+
+
+def _recommended(studied: Studied) -> list[str]:
+    tuned = studied.tuned
+    settings = tune_report.shown_settings(tuned)
+    lines = ["## Recommended settings", "", *table(("key", "value"), list(settings.items())), ""]
+    lines += [
+        f"Of {len(tuned.found.trials)} settings; the score weighs what hosts that are no hotspots receive "
+        "and what hotspots receive equally. Compared with known settings, over all draws of the load:",
+        "",
+    ]
+    rows = [(one.name, one.score, *one.objectives.values()) for one in tuned.contrasts]
+    names = [objective.name for objective in tuned.tuning.objectives]
+    lines += [*table(("times as good as", "score", *names), rows), ""]
+    lines += ["Margin: the relative score one step away, all else being equal:", ""]
+    lines += [*table(("parameter", "recommended", "one step away"), margin_rows(studied)), ""]
+    lines += [
+        "`opensm.conf` has the lines to paste; `tune.toml` searches finer: `silvan tune tune.toml`.",
+        "",
+    ]
+    return lines
+
+
+def margin_rows(studied: Studied) -> list[tuple[str, str, str]]:
+    """Return by parameter its value and the relative score of its neighbors."""
+    rows = []
+    for name, margin in studied.margins.items():
+        kept = [f"{as_text(other)}: {ratio:.2f}" for other, ratio in margin.near]
+        rows.append(
+            (name, as_text(margin.value), ", ".join([*kept, *[margin.end] * bool(margin.end)]) or "-")
+        )
+    return rows
+
+
+def numbers(studied: Studied) -> dict[str, Any]:
+    """Return the numbers of a study, for ``study.json``; they do not depend on how it was executed."""
+    site = studied.site
+    share = studied.offered / site.capacity
+    means = {title: utilisation(result) for title, result in studied.runs.items()}
+    return {
+        "fabric study": site.report["topology"],
+        "hosts": site.report["hosts"],
+        "load": {
+            group.name: {"hosts": list(group.hosts), "to": list(group.targets), "share": group.share}
+            for group in studied.load.groups
+        },
+        "classes": {
+            title: {
+                name: {"received_gbit_s": received, "p99_us": tail}
+                for name, (received, tail) in classes(result).items()
+            }
+            for title, result in studied.runs.items()
+        },
+        "links_in_trees": {title: tree_links(result) for title, result in studied.runs.items()},
+        "links": {
+            link: {
+                "offered_share": float(share[n]),
+                **{title: own.get(link, 0.0) for title, own in means.items()},
+            }
+            for n, link in enumerate(site.routes.links)
+        },
+        "margins": {
+            name: {
+                "recommended": margin.value,
+                "one_step_away": [list(one) for one in margin.near],
+                "end": margin.end,
+            }
+            for name, margin in studied.margins.items()
+        },
+        "survey": tune_report.numbers(studied.tuned),
+        "notes": list(studied.notes),
+    }

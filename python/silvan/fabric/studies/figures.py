@@ -1,0 +1,145 @@
+"""Figures of a fabric study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from silvan import plot
+from silvan.fabric.studies.account import classes, offered_by_class, overloaded, utilisation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from silvan.fabric.studies.study import Studied
+
+
+def save_all(studied: Studied, folder: Path) -> list[str]:
+    """Draw all figures, as PNG and SVG; return their names."""
+    figures = {"offered": offered(studied), "links": links(studied), "traffic": traffic(studied)}
+    figures |= {"trees": trees(studied), "margin": margin(studied)}
+    for name, figure in figures.items():
+        plot.save(figure, folder / name)
+    return list(figures)
+
+
+@plot.style()
+def offered(studied: Studied) -> Figure:
+    """Draw the offered load of links as a share of their capacity, largest first."""
+    figure, (axes,) = plot.new_figure()
+    share = studied.offered / studied.site.capacity
+    inner, to_host = overloaded(studied)
+    for k, (label, order) in enumerate((("to hosts", to_host), ("between switches", inner))):
+        if order:
+            ranks = np.arange(1, len(order) + 1)
+            axes.step(
+                ranks, share[order], where="mid", color=plot.COLOURS[1 - k], label=f"{label} ({len(order):,})"
+            )
+    axes.axhline(1.0, color="0.4", linestyle="--", linewidth=1.0, label="all that a link carries")
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=1.0)
+    ticks = [0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200]
+    top = max(2.0, 1.3 * float(share.max()))
+    axes.set_yticks([tick for tick in ticks if tick <= top], [f"{tick:g}" for tick in ticks if tick <= top])
+    axes.set_ylim(0, top)
+    axes.minorticks_off()
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set(
+        xlabel="Links, the worst first", ylabel="Offered (times the capacity)",
+        title="Oversubscription: what links are offered",
+    )  # fmt: skip
+    plot.legend_beside(axes)
+    return figure
+
+
+@plot.style()
+def links(studied: Studied) -> Figure:
+    """Draw the utilisation of the links between switches in each run, largest first."""
+    figure, (axes,) = plot.new_figure()
+    names = [
+        studied.site.routes.links[n] for n in range(len(studied.offered)) if studied.site.routes.inner[n]
+    ]
+    for k, (title, result) in enumerate(studied.runs.items()):
+        means = utilisation(result)
+        used = np.sort([means.get(name, 0.0) for name in names])[::-1]
+        if len(used):
+            axes.step(
+                np.arange(1, len(used) + 1), 100 * used, where="mid", color=plot.COLOURS[k], label=title,
+                linestyle=plot.DASHES[k % len(plot.DASHES)],
+            )  # fmt: skip
+    axes.set_ylim(0, 100)
+    axes.set(
+        xlabel="Links between switches, the busiest of each run first", ylabel="Mean utilisation (%)",
+        title="Load per link",
+    )  # fmt: skip
+    plot.legend_beside(axes)
+    return figure
+
+
+@plot.style()
+def traffic(studied: Studied) -> Figure:
+    """Draw the received share of the offered load of each class of traffic, and its tail latency."""
+    figure, (left, right) = plot.new_figure(2, width=10.0)
+    wanted = offered_by_class(studied)
+    width = 0.8 / len(studied.runs)
+    for k, (title, result) in enumerate(studied.runs.items()):
+        found = classes(result)
+        at = np.arange(len(wanted)) + (k - (len(studied.runs) - 1) / 2) * width
+        left.bar(
+            at,
+            [100 * found[name][0] / wanted[name] for name in wanted],
+            width,
+            color=plot.COLOURS[k],
+            label=title,
+        )
+        tails = [found[name][1] or np.nan for name in wanted]
+        right.bar(at, tails, width, color=plot.COLOURS[k])
+    for axes in (left, right):
+        axes.set_xticks(range(len(wanted)), list(wanted))
+        axes.grid(False, axis="x")
+    right.set_yscale("log")
+    left.set(ylabel="Received (% of what is offered)", title="Throughput")
+    right.set(ylabel="99th percentile since injection (µs)", title="Tail latency")
+    left.legend(loc="upper left")
+    left.set_ylim(0, 1.35 * max(left.get_ylim()[1], 1.0))
+    return figure
+
+
+@plot.style()
+def trees(studied: Studied) -> Figure:
+    """Draw the number of links in congestion trees over time."""
+    figure, (axes,) = plot.new_figure()
+    for k, (title, result) in enumerate(studied.runs.items()):
+        ends = result.numpy("network")["time_ns"]
+        inside = np.searchsorted(ends, result.numpy("tree_links")["time_ns"])
+        counts = np.bincount(inside, minlength=len(ends))
+        edges = np.concatenate(([0.0], ends.astype(float))) / 1e6
+        axes.stairs(
+            counts, edges, baseline=None, color=plot.COLOURS[k], label=title, linewidth=1.6,
+            linestyle=plot.DASHES[k % len(plot.DASHES)],
+        )  # fmt: skip
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, float(edges[-1]))
+    axes.set(xlabel="Simulated time (ms)", ylabel="Links in trees", title="Size of all congestion trees")
+    plot.legend_beside(axes)
+    return figure
+
+
+@plot.style()
+def margin(studied: Studied) -> Figure:
+    """Draw the relative score one step away from the recommended settings."""
+    figure, panels = plot.new_figure(len(studied.margins), width=9.0, height=3.2, sharey=True)
+    for axes, (name, found) in zip(panels, studied.margins.items(), strict=True):
+        value = found.value
+        points = sorted([(value, 1.0), *found.near])
+        axes.plot(range(len(points)), [ratio for _, ratio in points], "o-", color=plot.COLOURS[0])
+        best = [label for label, _ in points].index(value)
+        axes.plot(best, 1.0, "*", color=plot.COLOURS[1], markersize=14, zorder=5)
+        axes.set_xticks(range(len(points)), [f"{label}" for label, _ in points])
+        axes.set_xlim(-0.5, len(points) - 0.5)
+        axes.set_ylim(0, 1.15)
+        axes.set(title=name, xlabel=next(a.unit for a in studied.tuned.tuning.search if a.name == name))
+    panels[0].set_ylabel("Score (of the recommended)")
+    return figure

@@ -1,0 +1,67 @@
+"""The folder of a fabric study."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from silvan import _files, _folder
+from silvan._core import SilvanError
+from silvan.fabric.studies.study import OPTIONS, SITE, Studied
+
+ACCOUNT, NUMBERS, REPORT, TUNE, PLUGIN = "account.md", "study.json", "report.html", "tune.toml", "ccmgr.conf"
+__all__ = ["ACCOUNT", "NUMBERS", "OPTIONS", "PLUGIN", "REPORT", "SITE", "TUNE", "refuse_foreign", "write"]
+
+
+def refuse_foreign(out: Path) -> None:
+    """Raise :class:`SilvanError` if a study would replace files that no study wrote."""
+    if out.exists() and not out.is_dir():
+        raise SilvanError(f"{out}: exists and is not a folder; choose another with --out")
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    text = ""
+    with contextlib.suppress(OSError, ValueError):
+        text = _files.read_text(out / SITE)
+    if "Written by `silvan fabric study`" not in text[:200]:
+        raise SilvanError(
+            f"{out}: is not empty and not the folder of a fabric study; choose another with --out"
+        )
+
+
+def write(studied: Studied, out: Path) -> None:
+    """Write account, figures, report, runs, and lines to paste; raises :class:`SilvanError`."""
+    from silvan import report
+    from silvan.fabric.studies import account, figures
+    from silvan.tuning.presets import CCMGR
+
+    try:
+        for title, result in studied.runs.items():
+            folder = out / title.replace(" ", "-").replace(".", "-")
+            _folder.refuse_foreign(folder)
+            result.save(folder)
+        drawn = figures.save_all(studied, out / "figures")
+        _files.write_text(out / PLUGIN, CCMGR)
+        _files.write_text(out / TUNE, tune_text())
+        _files.write_text(out / NUMBERS, _files.to_json(account.numbers(studied)))
+        _files.write_text(out / ACCOUNT, account.write(studied, drawn))
+        report.write(list(studied.runs.values()), out / REPORT, titles=list(studied.runs))
+    except OSError as error:
+        raise SilvanError(f"{error.filename or out}: {error.strerror or error}") from error
+
+
+def tune_text() -> str:
+    """Return a file of `silvan tune` for a finer search on the same load."""
+    return "\n".join(
+        [
+            "# Written by `silvan fabric study`: searches more settings on the same load.",
+            f"#   silvan tune {TUNE}",
+            'name = "site"',
+            f'scenario = "{SITE}"',
+            "runs = 64",
+            "",
+            "[set]",
+            '"measure.forest" = false',
+            '"measure.links" = false',
+            "",
+        ]
+    )

@@ -1,0 +1,115 @@
+"""Types of the dictionaries that the simulator returns and writes as JSON.
+
+Each is a plain `dict`: ``result.summary["throughput_gbit_s"]``. The names of keys end with the unit if they
+have one (`_ns`, `_bytes`, `_gbit_s`, `_share` of 1). Averages are from the end of the warm-up to the end of
+the run. A test compares the keys with those of real results.
+
+| function | type |
+| --- | --- |
+| :attr:`silvan.Result.summary`, ``summary.json`` | :class:`Summary` |
+| :attr:`silvan.Result.provenance`, ``provenance.json`` | :class:`Provenance` |
+| :meth:`silvan.Scenario.check`, ``silvan check --json`` | :class:`ScenarioCheck` |
+| :func:`silvan.fluid` | :class:`Fluid` |
+| :func:`silvan.fabric.check`, ``silvan fabric check --json`` | :class:`FabricCheck` |
+| :func:`silvan.fabric.collide`, ``silvan fabric collide --json`` | :class:`Collisions` |
+| :func:`silvan.traces.check`, ``silvan trace check --json`` | :class:`TraceCheck` |
+| :func:`silvan.traces.convert`, :func:`silvan.traces.generate` | :class:`WrittenTrace` |
+"""
+
+from __future__ import annotations
+
+from silvan.types.fabrics import (
+    Collisions,
+    CountedJob,
+    FabricCheck,
+    FabricFile,
+    FabricLoad,
+    Lane,
+    Lanes,
+    LinkDemand,
+    PairDemand,
+    Placement,
+    SuggestedPlacement,
+)
+from silvan.types.runs import (
+    AloneSummary,
+    AnnouncedSummary,
+    ClassSummary,
+    CollectiveSummary,
+    FlowSummary,
+    GroupSummary,
+    HostSummary,
+    IsolationSummary,
+    JobSummary,
+    LatencySummary,
+    Machine,
+    Provenance,
+    ReorderingSummary,
+    RootShare,
+    Summary,
+    TriggerSummary,
+)
+from silvan.types.scenarios import (
+    CollectiveUse,
+    Estimate,
+    Fluid,
+    FluidFlow,
+    FluidShare,
+    FluidTotal,
+    ForestCheck,
+    JobCheck,
+    LinkLoad,
+    RoundTrip,
+    ScenarioCheck,
+)
+from silvan.types.traces import (
+    TraceCheck,
+    TraceContents,
+    TraceRun,
+    WrittenTrace,
+)
+
+__all__ = [
+    "AloneSummary",
+    "AnnouncedSummary",
+    "ClassSummary",
+    "CollectiveSummary",
+    "CollectiveUse",
+    "Collisions",
+    "CountedJob",
+    "Estimate",
+    "FabricCheck",
+    "FabricFile",
+    "FabricLoad",
+    "FlowSummary",
+    "Fluid",
+    "FluidFlow",
+    "FluidShare",
+    "FluidTotal",
+    "ForestCheck",
+    "GroupSummary",
+    "HostSummary",
+    "IsolationSummary",
+    "JobCheck",
+    "JobSummary",
+    "Lane",
+    "Lanes",
+    "LatencySummary",
+    "LinkDemand",
+    "LinkLoad",
+    "Machine",
+    "PairDemand",
+    "Placement",
+    "Provenance",
+    "ReorderingSummary",
+    "RootShare",
+    "RoundTrip",
+    "ScenarioCheck",
+    "SuggestedPlacement",
+    "Summary",
+    "TraceCheck",
+    "TraceContents",
+    "TraceRun",
+    "TriggerSummary",
+    "WrittenTrace",
+]
