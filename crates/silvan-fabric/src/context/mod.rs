@@ -90,6 +90,8 @@ pub(crate) struct Context {
     pub ahead: Option<Box<Ahead>>,
     /// Messages for other partitions, by their numbers; none where this is the only one.
     pub outbox: Box<[Mailbox]>,
+    /// The first invariant that was found broken, and when.
+    pub broken: Option<(Time, String)>,
     scope: Scope,
     /// Where the scope is shared.
     borders: Option<Borders>,
@@ -125,6 +127,7 @@ impl Context {
             exchanged: Time::NEVER,
             ahead: None,
             outbox: (0..mailboxes).map(|_| Mailbox::default()).collect(),
+            broken: None,
             scope,
             borders,
         }
@@ -164,6 +167,13 @@ impl Context {
     pub fn count_inside(&self) -> usize {
         let sent: usize = self.outbox.iter().map(|mailbox| mailbox.iter_packets().count()).sum();
         self.packets.alive() + sent + self.meters.later(self.now, false).count()
+    }
+
+    /// Notes that an invariant does not hold, which ends the run at the next sample.
+    #[cold]
+    pub fn report_broken(&mut self, what: String) {
+        let now = self.now;
+        self.broken.get_or_insert((now, what));
     }
 
     /// See [`Links::has_some_credit`].

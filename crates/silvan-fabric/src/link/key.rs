@@ -18,18 +18,20 @@ pub(crate) enum Class {
     SwitchNotice = 4,
     /// A notification about a congestion tree is in at a host.
     HostNotice = 5,
+    /// A timer of a component of a host expires.
+    HostTimer = 6,
     /// A rank of a job has something to do.
-    Job = 6,
+    Job = 7,
     /// Traffic that waits for deliveries begins, where there are several partitions.
-    Trigger = 7,
+    Trigger = 8,
     /// End of the warm-up.
-    Warmup = 8,
+    Warmup = 9,
     /// No event: where somebody looks, what comes before this has happened, what comes after has not.
-    Sample = 9,
+    Sample = 10,
     /// A switch output wants to look again.
-    SwitchWake = 10,
+    SwitchWake = 11,
     /// A host wants to look again.
-    HostWake = 11,
+    HostWake = 12,
 }
 
 impl Class {
@@ -48,11 +50,12 @@ impl Class {
             3 => Self::HostDrained,
             4 => Self::SwitchNotice,
             5 => Self::HostNotice,
-            6 => Self::Job,
-            7 => Self::Trigger,
-            8 => Self::Warmup,
-            9 => Self::Sample,
-            10 => Self::SwitchWake,
+            6 => Self::HostTimer,
+            7 => Self::Job,
+            8 => Self::Trigger,
+            9 => Self::Warmup,
+            10 => Self::Sample,
+            11 => Self::SwitchWake,
             _ => Self::HostWake,
         }
     }

@@ -15,8 +15,8 @@ use silvan_engine::Time;
 use silvan_trace::execute::Parcel;
 
 use super::{Announcement, Report, Word};
-use crate::facts::Telemetry;
 use crate::link::Way;
+use crate::packet::Telemetry;
 use crate::packet::{Marks, Packet, PacketId};
 
 /// A packet that crosses a link to a node, with everything that belongs to it.

@@ -336,6 +336,7 @@ impl Partition {
             }
             Class::SwitchNotice => switches[node].notice(ctx, port, event.data),
             Class::HostNotice => hosts[node].notice(ctx, event.data),
+            Class::HostTimer => hosts[node].expire_timers(ctx),
             // Whatever arrives at an instant has arrived before wake-ups are handled.
             Class::SwitchWake => {
                 if ctx.take_wakes(event) {
