@@ -1,8 +1,8 @@
-//! The order of a flow's packets where they may overtake each other: the sender numbers them, the receiver delivers
+//! The order of a flow's packets where they may overtake each other: the sender numbers them, and the receiver delivers
 //! them in that order.
 //!
-//! A packet that is there before an earlier one of its flow has been drained from the input buffer as usual; it
-//! then waits in the host's memory, and counts as delivered when the last one missing has been drained.
+//! A packet that arrives before an earlier one of its flow is drained from the input buffer as usual. It then waits in
+//! the host's memory, and counts as delivered when the last missing packet has been drained.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use silvan_engine::Time;
 use crate::meters::{Meters, Reordering};
 use crate::packet::Packet;
 
-/// What a receiver knows of a flow.
+/// The state of a flow at its receiver.
 #[derive(Debug, Default)]
 struct Sequence {
     /// The number of the packet that is delivered next.
     next: u64,
-    /// One more than the highest that has come.
+    /// One more than the highest number that has arrived.
     newest: u64,
-    /// Those that came before it, and when they had been drained.
+    /// Packets that arrived before it, and when they had been drained.
     held: BTreeMap<u64, (Time, Packet)>,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    /// Whether packets of flows that are held back take the tables' ports.
+    /// Whether packets of throttled flows take the ports of the table.
     pub pins_throttled: bool,
     /// By source and destination: the number of the next packet to send.
     sent: FxHashMap<(u16, u32), u64>,
@@ -34,7 +34,7 @@ pub(crate) struct Order {
     received: FxHashMap<(u32, u16), Sequence>,
     /// Payload held now.
     held_bytes: u64,
-    /// The packets that may be delivered, while they are.
+    /// Packets that can be delivered; scratch space.
     ready: Vec<Packet>,
 }
 
@@ -43,12 +43,12 @@ impl Order {
         Self { pins_throttled, ..Self::default() }
     }
 
-    /// An order with the same rule, before any packet.
+    /// An order with the same rule, without packets.
     pub fn fresh(&self) -> Self {
         Self::new(self.pins_throttled)
     }
 
-    /// Gives the next packet from one of this host's sources to a destination its number.
+    /// Returns the number of the next packet from one of this host's sources to a destination.
     #[inline]
     pub fn next_number(&mut self, source: u16, destination: u32) -> u64 {
         let next = self.sent.entry((source, destination)).or_default();
@@ -56,7 +56,8 @@ impl Order {
         *next - 1
     }
 
-    /// Takes a packet with its number, drained at `done`; afterwards `ready` has what can be delivered then.
+    /// Takes a packet with its number, drained at `done`; afterwards `ready` contains the packets that can be
+    /// delivered.
     fn take(&mut self, (number, packet): (u64, &Packet), done: Time, tally: &mut Reordering) {
         let flow = self.received.entry((packet.src, packet.source)).or_default();
         tally.late += u64::from(number < flow.newest);
@@ -79,13 +80,13 @@ impl Order {
         }
     }
 
-    /// Delivers what can be delivered now that a packet has been drained.
+    /// Delivers the packets that can be delivered after this packet has been drained.
     pub fn deliver(&mut self, meters: &mut Meters, packet: (u64, &Packet), done: Time) {
         self.take(packet, done, &mut meters.reordering);
         self.ready.drain(..).for_each(|packet| meters.delivered(&packet, done));
     }
 
-    /// Takes a packet as [`Self::deliver`] does, and tells how many can be delivered then.
+    /// Takes a packet as [`Self::deliver`] does, and returns how many packets can be delivered then.
     pub fn let_go(&mut self, packet: (u64, &Packet), done: Time) -> usize {
         self.take(packet, done, &mut Reordering::default());
         self.ready.drain(..).count()
@@ -141,7 +142,7 @@ mod tests {
             assert_eq!(order.held().count() as u64 * 100, order.held_bytes);
         }
         assert_eq!(delivered, [1, 0, 1, 0, 3, 1, 0]);
-        // 3 waited from 10 to 40, 4 from 30 to 40; 1 and 2 came after later ones; 7 waits still.
+        // Packet 3 waited from 10 to 40, 4 from 30 to 40; 1 and 2 arrived after later ones; 7 still waits.
         let Reordering { late, held, released, waited_ps, most_bytes } = tally;
         assert_eq!((late, held, released, waited_ps, most_bytes), (2, 3, 2, 40, 200));
     }

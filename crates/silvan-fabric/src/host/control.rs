@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::Host;
-use crate::facts::Severity;
 use crate::congestion::reaction::{ControlLevel, Mark};
 use crate::congestion::{CoalescePer, Coalescing, Notification};
 use crate::context::Context;
+use crate::facts::Severity;
 use crate::message::{Announcement, Report};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::port::{Port, Vl};

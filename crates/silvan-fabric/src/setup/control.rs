@@ -30,18 +30,18 @@ pub(super) enum MarkingRule {
     Buffers(Arc<BufferRule>),
 }
 
-/// The reaction of a run: what its hosts' rules have in common.
+/// The reaction of a run: the data that its hosts' rules share.
 pub(super) struct Reactions {
     reaction: Reaction,
-    /// Where the reaction needs it.
+    /// Present if the reaction needs it.
     round_trip: Option<RoundTrip>,
     seed: u64,
     full_size: u32,
-    /// The congestion control table at each rate of a host's link.
+    /// The congestion control table for each rate of a host's link.
     tables: Vec<(Rate, Arc<[u64]>)>,
 }
 
-/// A rule with the state of all lanes of outputs.
+/// A rule with the state of all output lanes.
 fn ruled<R: marking::MarkingRule>(
     rule: &Arc<R>,
     lanes: impl Iterator<Item = PortVl>,
@@ -51,7 +51,7 @@ fn ruled<R: marking::MarkingRule>(
 }
 
 impl Builder<'_> {
-    /// The rule, on the buffers of switches.
+    /// The marking rule for the buffers of this network's switches.
     pub(super) fn marking_rule(&self) -> Result<MarkingRule, SetupError> {
         let (marking, switch) = (&self.model.parts.marking, &self.model.switch);
         Ok(match marking {
@@ -92,7 +92,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Tells a switch how its marks reach sources.
+    /// Configures how a switch's marks reach sources.
     pub(super) fn set_way_back(&self, ports: &mut Ports) {
         let parts = &self.model.parts;
         let is_told = parts.notification == Notification::Backward;
@@ -107,7 +107,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What announces the flows of a host, where flows are announced.
+    /// The announcer of a host, where flows are announced.
     pub(super) fn announcer(&self, rate: Rate) -> Option<Box<Announcer>> {
         let rates = self.explicit_rates();
         let announces = rates.is_some() || self.model.flow_routes.is_some();
@@ -146,7 +146,7 @@ impl Builder<'_> {
         Ok(Some(rates.into_iter().map(director).collect()))
     }
 
-    /// What each switch chooses the ports of packets by, where packets choose.
+    /// One chooser per switch, if each packet is routed adaptively.
     pub(super) fn choosers(&self) -> Option<Vec<Chooser>> {
         let PacketChoice { grade, levels, pins_isolated, .. } = *self.model.packet_routes.as_ref()?;
         let groups = PortGroups::new(self.topology, self.tables).switches.into_iter();
@@ -157,7 +157,7 @@ impl Builder<'_> {
         )
     }
 
-    /// The switches at the ends of ports, where detours are decided by how long they are.
+    /// The switches at the ends of ports, where the length of detours matters.
     pub(super) fn neighbours(&self) -> Neighbours {
         if self.model.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
             return Neighbours::from([]);
@@ -170,7 +170,7 @@ impl Builder<'_> {
         wiring.switches.iter().map(|ports| ports.iter().map(far).collect()).collect()
     }
 
-    /// How a switch steers where packets change lanes on their way.
+    /// The steering of a switch if packets change lanes along their routes.
     pub(super) fn steering_by_lanes(&self, neighbours: &Neighbours) -> Option<Steering> {
         let lanes = self.model.path_lanes.clone()?;
         Some(match lanes.bias() {
@@ -204,14 +204,14 @@ impl Builder<'_> {
 }
 
 impl Reactions {
-    /// The rule of a host whose link has a rate.
+    /// The reaction rule of a host whose link has this rate.
     pub fn rule(&self, host: u32, rate: Rate) -> Option<Rule> {
         let any = u16::MAX;
         let rates = |function, window: Option<u16>| {
             Some(Rule::Rate(RateRule { function, window: window.unwrap_or(any), pace: rate.pace() }))
         };
         match &self.reaction {
-            // Its hosts announce their flows, and hear their rates.
+            // The hosts announce their flows, and receive their rates.
             Reaction::None | Reaction::ExplicitRate(_) => None,
             Reaction::Cct(cct) => Some(Rule::Cct(self.cct(cct, host, rate))),
             Reaction::Qcn(qcn) => Some(Rule::Qcn(qcn.rule(rate))),

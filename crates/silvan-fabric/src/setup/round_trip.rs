@@ -1,5 +1,5 @@
-//! The shortest round trip of a packet and its acknowledgement, and what follows from it for
-//! windows and waiting slots (MVCM, 4.3).
+//! The shortest round trip of a packet and its acknowledgement, and the window and waiting slot that follow from it
+//! (MVCM, 4.3).
 
 use silvan_engine::{Bytes, Rate, Time};
 
@@ -7,35 +7,34 @@ use crate::config::Config;
 use crate::routing::{Analysis, Tables, analyze_lanes};
 use crate::topology::{NodeRef, Topology};
 
-/// A network's longest way there and back when nothing is in it.
+/// The longest round trip of an empty network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
     /// Switches on the longest route, h.
     pub hops: u32,
-    /// Stages of the network, n: with one-way links as many as hops, else half of them, as routes
-    /// go up and down again.
+    /// Stages of the network, n: with one-way links as many as hops, else half of them, because routes go up and down.
     pub stages: u32,
-    /// Most hosts at one switch, k.
+    /// The maximum number of hosts at one switch, k.
     pub radix: u32,
-    /// What switches and links take on the way there and back, sending aside: 2 h t_hop.
+    /// The total delay of switches and links on the round trip, without transmission times: 2 h t_hop.
     pub flight: Time,
     /// A full packet on the wire, L_data.
     pub data: Bytes,
     /// An acknowledgement on the wire, L_ack.
     pub ack: Bytes,
-    /// Rate of the hosts' links, B; the slowest of them.
+    /// Rate of the hosts' links, B; that of the slowest.
     pub rate: Rate,
 }
 
 impl RoundTrip {
-    /// That of a network: the longest route of any pair, as if all its links were as long as the
-    /// longest.
+    /// Computes it for a network: for the longest route of any pair, as if all its links were as long as the longest
+    /// one.
     #[must_use]
     pub fn of(topology: &Topology, tables: &Tables, config: &Config) -> Self {
         Self::from_analysis(topology, &analyze_lanes(topology, tables, config.path_lanes.as_deref()), config)
     }
 
-    /// As [`Self::of`], where routes have been analysed already.
+    /// As [`Self::of`], if routes have been analyzed already.
     #[must_use]
     pub fn from_analysis(topology: &Topology, analysis: &Analysis, config: &Config) -> Self {
         let lengths = || analysis.hops.iter().enumerate().filter(|(_, pairs)| **pairs > 0).map(|(n, _)| n);
@@ -71,7 +70,7 @@ impl RoundTrip {
         self.flight + pace.time(self.data.0 as u32) + pace.time(self.ack.0 as u32)
     }
 
-    /// How many packets fill the shortest round trip: omega = `RTTmin` / (L_data / B).
+    /// The number of packets that fill the shortest round trip: omega = `RTTmin` / (L_data / B).
     #[must_use]
     pub fn window(&self) -> f64 {
         self.shortest().0 as f64 / self.rate.pace().time(self.data.0 as u32).0.max(1) as f64
@@ -89,7 +88,7 @@ impl RoundTrip {
 mod tests {
     use super::*;
 
-    /// The paper's 4-ary 5-fly, in cycles of a nanosecond.
+    /// The paper's 4-ary 5-fly, in cycles of one nanosecond.
     fn published(payload: u64, bytes_per_cycle: u64) -> RoundTrip {
         RoundTrip {
             hops: 9,

@@ -20,8 +20,8 @@ mod record;
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Rate, Time};
 
-use crate::facts::{QueueChange, QueueFill};
 use crate::congestion::marking::{Applied, Arriving, MarkedLane, OutputFacts, SwitchMarking};
+use crate::facts::{QueueChange, QueueFill};
 use crate::packet::{Fifo, Pool};
 use crate::port::{Port, Vl};
 use crate::port_set::{PortSet, Ports256, next_of};
