@@ -188,13 +188,13 @@ impl Closed {
     fn warning(&self) -> Option<String> {
         let name = &self.name;
         if let Some(failed) = &self.failed {
-            return Some(format!("job `{name}` did not go on: {failed}"));
+            return Some(format!("job `{name}` could not continue: {failed}"));
         }
         if self.done.is_none() {
             let left = self.execution.unfinished;
             return Some(format!(
-                "job `{name}` did not finish: {left} operations were left; give the run a longer duration, or look at \
-                 what holds it up"
+                "job `{name}` did not finish: {left} operations were left; give the run a longer duration, or look for \
+                 what delays it"
             ));
         }
         (self.unlogged > 0).then(|| {

@@ -33,7 +33,7 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
         for waiting in host.waiting() {
             if !waiting.is_listed {
                 return Err(format!(
-                    "host {} has forgotten {} bytes of `{}` for host {}",
+                    "host {} does not serve {} waiting bytes of `{}` for host {}",
                     host.id,
                     waiting.bytes,
                     meters.classes[usize::from(waiting.class)].name,
@@ -53,20 +53,20 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
     }
     let inside = meters.packets_injected - meters.packets_delivered;
     if inside != data {
-        return Err(format!("{data} data packets are inside, but {inside} went in and did not come out"));
+        return Err(format!("{data} data packets are inside, but {inside} were injected and not delivered"));
     }
     let inside = meters.control_injected - meters.control_delivered;
     if inside != control {
         return Err(format!(
-            "{control} control packets are alive, but {inside} went in and did not come out"
+            "{control} control packets are inside, but {inside} were injected and not delivered"
         ));
     }
     let delivered: u64 = meters.classes.iter().map(|class| class.total.marked + class.interval.marked).sum();
     let on_their_way = view.reports_on_their_way() as u64;
     if meters.fecn_marks != delivered + marked + meters.reports + on_their_way {
         return Err(format!(
-            "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside, and \
-             switches told sources of {}, with {on_their_way} still to be told",
+            "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside, \
+             switches have reported {} to sources, and {on_their_way} reports are on their way",
             meters.fecn_marks, meters.reports
         ));
     }

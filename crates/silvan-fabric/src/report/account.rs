@@ -222,7 +222,7 @@ fn warnings(story: &Story) -> Vec<String> {
         }
         (Marking::None, _) => {}
         (_, Reaction::None | Reaction::StaticWindow(_)) => {
-            warnings.push("Marks had no effect: congestion.reaction does not look at them.".into());
+            warnings.push("Marks had no effect: congestion.reaction does not use them.".into());
         }
         _ => {}
     }
