@@ -220,7 +220,7 @@ fn same(base: &Run, other: &Run, check: &'static str, findings: &mut Findings) {
 /// Compares with the event-ordered scheduler, if the binned one was used, and with several threads.
 fn schedulers(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &mut Findings) {
     let Ok(simulation) = scenario.simulation() else { return };
-    if simulation.is_apart() && wanted.has("engine") {
+    if simulation.is_binned() && wanted.has("engine") {
         findings.made.push("engine");
         let mut other = run_with(scenario, Engine::General);
         if let (Some(one), Some(other)) = (&base.outcome, &mut other.outcome) {

@@ -1,4 +1,4 @@
-//! Errors: why a configuration cannot be set up, and which key of the scenario that is about; why a run cannot go on.
+//! Errors: why a configuration cannot be set up, and which key of the scenario causes it; why a run cannot continue.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use crate::link::{MAX_NODES, MAX_PORTS};
 /// A configuration that cannot be set up on its network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct SetupError {
-    /// Dotted path of the scenario's key, such as `switch.queue_buffer` or `traffic.0.message`.
+    /// Dotted path of the scenario's key, for example `switch.queue_buffer` or `traffic.0.message`.
     pub key: String,
-    /// Its value, where one was given.
+    /// Its value, if one was given.
     pub value: Option<String>,
-    /// What is wrong, and what would be right.
+    /// The reason, and how to correct it.
     pub reason: Reason,
 }
 
@@ -27,13 +27,13 @@ impl fmt::Display for SetupError {
     }
 }
 
-/// What is wrong with the value of a key, as a sentence that goes on from "key = value: ".
+/// The error in the value of a key, as a sentence that continues from "key = value: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// More nodes than the keys of events have numbers for.
+    /// More nodes than event keys can identify.
     #[error("a network may have up to {MAX_NODES} hosts and as many switches")]
     TooManyNodes,
-    /// A switch with more ports than the keys of events have numbers for.
+    /// A switch with more ports than event keys can identify.
     #[error("switch {switch} has {ports} ports; a switch may have up to {MAX_PORTS}")]
     TooManyPorts {
         /// Its name.
@@ -41,7 +41,7 @@ pub enum Reason {
         /// Its ports.
         ports: u16,
     },
-    /// Links of more kinds than they have numbers for.
+    /// More combinations of link parameters than there are numbers for.
     #[error("{0}")]
     TooManyKindsOfLinks(String),
     /// A host that is not wired.
@@ -56,12 +56,12 @@ pub enum Reason {
     /// Pairs of hosts without a route.
     #[error("leaves {pairs} pairs of hosts without a route; the first is {first}")]
     Unroutable {
-        /// How many.
+        /// Number of pairs.
         pairs: u64,
         /// One of them, in words.
         first: String,
     },
-    /// A switch that may have to notify a host to which it has no route.
+    /// A switch that has no route to a host that it may have to notify.
     #[error(
         "switch {switch} has no route to host {host}, whose packets it may have to notify it of: \
              congestion.notification cannot be \"backward\" here"
@@ -72,18 +72,18 @@ pub enum Reason {
         /// Name of the host.
         host: String,
     },
-    /// Routes of flows on a network that has none of its kind, in words.
+    /// Adaptive routing per flow on an unsuitable network, in words.
     #[error("{0}")]
     NotAdaptive(String),
-    /// A size beyond what is counted.
+    /// A size beyond the supported range.
     #[error("must be at most 1 GiB")]
     TooLarge,
-    /// A buffer in which a packet has no room.
+    /// A buffer that is too small for a packet.
     #[error("leaves {share} B for {}, less than one packet of {needed} B (packet.mtu + packet.header, in blocks of \
              packet.credit_block); must be at least {}", parts_named(*lanes, *queues),
              Bytes(u64::from(*needed) * u64::from(*lanes) * u64::from(*queues)))]
     TooSmall {
-        /// Bytes that it leaves for each part.
+        /// Bytes per lane and queue.
         share: u64,
         /// Virtual lanes that share it.
         lanes: u32,
@@ -92,7 +92,7 @@ pub enum Reason {
         /// Bytes that a packet needs, in whole credit blocks.
         needed: u32,
     },
-    /// Memory of a queue in which a packet has no room.
+    /// Memory of a queue that is too small for a packet.
     #[error(
         "must hold a packet of {needed} B (packet.mtu + packet.header, in blocks of packet.credit_block), and be \
              at most 1 GiB"
@@ -101,7 +101,7 @@ pub enum Reason {
         /// Bytes that a packet needs, in whole credit blocks.
         needed: u32,
     },
-    /// Queues of divided memory in which a packet has no room.
+    /// Queues of divided memory that are too small for a packet.
     #[error(
         "each of {queues} queues per input has {size}, less than a packet's {needed} bytes; give \
              switch.queue_buffer, or a larger switch.buffer"
@@ -114,13 +114,13 @@ pub enum Reason {
         /// Bytes that a packet needs, in whole credit blocks.
         needed: u32,
     },
-    /// A crossbar that holds up links.
+    /// A crossbar that is slower than a link.
     #[error("must be at least the rate of the fastest link, {fastest}")]
     SlowCrossbar {
-        /// That rate.
+        /// The rate of the fastest link.
         fastest: Rate,
     },
-    /// Special queues on links that go one way.
+    /// Special queues on one-way links.
     #[error(
         "special queues notify over the link that a packet came by, but {topology} has one-way links; give \
              bidirectional ones, or congestion.isolation.kind = \"none\""
@@ -129,39 +129,39 @@ pub enum Reason {
         /// Name of the topology.
         topology: String,
     },
-    /// On/off flow control of divided memory.
+    /// On/off flow control with divided memory.
     #[error(
         "stops whole virtual lanes, so the queues of an input have to share its memory; set \
              switch.memory = \"shared\", or give credits"
     )]
     DividedMemory,
-    /// On/off flow control of a buffer without room for what is on its way.
+    /// On/off flow control with a buffer that is too small for the packets on their way.
     #[error("the receiver of a link of {rate} with a delay of {delay} has {capacity} bytes for a virtual lane, \
              and needs {room} above the threshold for what is on its way when it stops its sender; {}",
             way_out(*capacity, *room))]
     NoRoomAboveThreshold {
-        /// Of the link.
+        /// Rate of the link.
         rate: Rate,
-        /// Of the link.
+        /// Delay of the link.
         delay: Time,
         /// The receiver's bytes for a virtual lane.
         capacity: u32,
-        /// Bytes that it needs above the threshold.
+        /// Bytes required above the threshold.
         room: u64,
     },
-    /// A threshold to go on that is above the one to stop.
+    /// A resume threshold above the stop threshold.
     #[error("must be at most the threshold at which the sender is stopped, {xoff} B here")]
     XonAboveXoff {
-        /// That threshold.
+        /// The stop threshold.
         xoff: u32,
     },
-    /// Marks by the fill of buffers that the switches do not have.
-    #[error("looks at buffers at inputs and outputs; use switch.architecture = \"cioq\", which has both")]
+    /// Marking that depends on buffers that the switches do not have.
+    #[error("requires buffers at inputs and outputs; use switch.architecture = \"cioq\", which has both")]
     NoOutputBuffers,
     /// A parameter of a component of congestion management that cannot work, in words.
     #[error("{0}")]
     Component(String),
-    /// A reaction that is not told what it counts.
+    /// A reaction without the notifications that it counts.
     #[error(
         "must be \"ack-each\" with this congestion.reaction, which counts the acknowledgements of single packets"
     )]
@@ -169,13 +169,13 @@ pub enum Reason {
     /// A reaction that waits for grants of receivers that give none.
     #[error("must be one that grants with this congestion.reaction, which sends what receivers grant")]
     NoGrants,
-    /// Flows, patterns and jobs beyond what packets can name.
+    /// More flows, patterns and jobs than packets can identify.
     #[error("there may be up to 65,535 flows and patterns")]
     TooManyClasses,
-    /// A largest message below the smallest.
+    /// A largest message size below the smallest.
     #[error("must be at least the smallest message")]
     LargestBelowSmallest,
-    /// A forest without hotspots, or with nobody to send to them.
+    /// A forest without hotspots, or without hosts to send to them.
     #[error("a forest needs a hotspot and two hosts")]
     NoForest,
     /// A job that does not fit its hosts or cannot finish, in words.
@@ -186,7 +186,7 @@ pub enum Reason {
         /// What is wrong.
         what: String,
     },
-    /// Counters that could not be made, in words.
+    /// Counters that could not be created, in words.
     #[error("{0}")]
     NoCounters(&'static str),
 }
@@ -208,40 +208,40 @@ fn way_out(capacity: u32, room: u64) -> String {
 }
 
 impl Reason {
-    /// This, as of a key.
+    /// This reason, for a key.
     pub(crate) fn at(self, key: impl Into<String>) -> SetupError {
         SetupError { key: key.into(), value: None, reason: self }
     }
 
-    /// This, as of a key and its value.
+    /// This reason, for a key and its value.
     pub(crate) fn of(self, key: impl Into<String>, value: impl fmt::Display) -> SetupError {
         let value = Some(value.to_string());
         SetupError { key: key.into(), value, reason: self }
     }
 }
 
-/// Why a run could not be built or go on, with its context.
+/// Why a run could not be built or cannot continue, with its context.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// The configuration cannot be run as it stands.
     #[error(transparent)]
     Configuration(#[from] SetupError),
-    /// Packets wait for each other in a circle.
+    /// Packets wait for each other in a cycle.
     #[error(
         "deadlock at {now}: each of these outputs waits for buffer space that only the next can free: {cycle}"
     )]
     Deadlock {
-        /// Simulated time of the discovery.
+        /// Simulated time at which it was found.
         now: Time,
-        /// The circle, port by port.
+        /// The cycle, port by port.
         cycle: String,
     },
-    /// Something waits, but nothing is on its way that it could wait for.
-    #[error("the network stands still from {now} on, and these wait for ever: {waiting}")]
+    /// Packets wait, but no event is pending that could resume them.
+    #[error("network stalled at {now}; blocked: {waiting}")]
     Stalled {
-        /// Simulated time of the discovery.
+        /// Simulated time at which it was found.
         now: Time,
-        /// What waits, and where.
+        /// What is blocked, and where.
         waiting: String,
     },
     /// An invariant of the model is broken: a defect of the simulator.
@@ -249,7 +249,7 @@ pub enum ModelError {
     Broken {
         /// Simulated time.
         now: Time,
-        /// What does not hold.
+        /// The violated invariant.
         what: String,
     },
 }

@@ -4,23 +4,23 @@
 //! | --- | --- |
 //! | [`topology`] | how hosts and switches are wired, one file per family |
 //! | [`routing`] | forwarding tables, one file per algorithm, and the deadlock check |
-//! | [`config`] | everything a run needs to know besides topology and tables |
+//! | [`config`] | the configuration of a run, in addition to topology and tables |
 //! | [`congestion`] | marking at switches and reaction at hosts, one file per component |
-//! | [`traffic`] | who sends what to whom, when |
-//! | `link`, `packet`, `message` | what crosses between nodes: packets and notifications one way, credits the other |
+//! | [`traffic`] | traffic patterns, flows and jobs: sources, destinations and times |
+//! | `link`, `packet`, `message` | what nodes exchange: packets and notifications in one direction, credits in the other |
 //! | `meters` | counters that nodes write |
-//! | `context` | what a node works with while it handles an event |
+//! | `context` | the state that a node uses while it handles an event |
 //! | `host`, `order`, `limiter` | adapters: queues per flow, injection, the sink |
 //! | `switch`, `port`, `port_set` | one file per architecture; ports, virtual lanes, sets of ports |
 //! | `outputs` | the binned scheduler of VOQ switches |
 //! | [`queueing`] | how buffers are divided into queues, and the isolation of congested flows |
-//! | `jobs` | parallel applications: ranks that hand messages to hosts and wait for them |
-//! | `partition` | hosts and switches with all that happens there |
+//! | `jobs` | parallel applications: ranks that post messages to hosts and wait for messages |
+//! | `partition` | some hosts and switches, and the processing of their events |
 //! | `observe` | time series, congestion trees, the watchdog, invariants: all read-only |
-//! | `setup` | from configuration, topology and tables to a network that can run |
+//! | `setup` | builds a network that can run from configuration, topology and tables |
 //! | [`simulation`] | the run: partitions, threads, samples |
-//! | `report`, [`outcome`] | what a run leaves behind |
-//! | [`fluid`] | rates of flows as fluids: optima, and where back pressure settles |
+//! | `report`, [`outcome`] | the results of a run |
+//! | [`fluid`] | flow rates in the fluid limit: optima, and the steady state of back pressure |
 
 pub mod config;
 pub mod congestion;

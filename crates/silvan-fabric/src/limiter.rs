@@ -3,14 +3,14 @@
 use silvan_engine::Time;
 use silvan_engine::units::{BytePace, SpanParts};
 
-/// A rate limit: when the next packet may pass, exact over any number of packets.
+/// A rate limit that determines when the next packet may pass, exactly for any number of packets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limiter {
     pace: BytePace,
     carry: u64,
-    /// When the packets before have passed.
+    /// When the previous packets have passed.
     pub free_at: Time,
-    /// The size asked for last and what it takes: most packets are of one size.
+    /// The last size and its span: most packets have the same size.
     memo: (u32, SpanParts),
 }
 
@@ -19,7 +19,7 @@ impl Limiter {
         Self { pace, carry: 0, free_at: Time::ZERO, memo: (0, pace.parts(0)) }
     }
 
-    /// Lets `bytes` pass, at `start` or when those before have passed; returns when they are through.
+    /// Passes `bytes`, at `start` or after the previous packets; returns when they have passed.
     #[inline]
     pub fn pass(&mut self, start: Time, bytes: u32) -> Time {
         if self.memo.0 != bytes {

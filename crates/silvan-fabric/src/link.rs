@@ -1,9 +1,8 @@
-//! Links: all that one node can do to another.
+//! Links: all communication between nodes.
 //!
-//! A full-duplex link is two [`Channel`]s. A channel carries packets one way and the credits
-//! for them the other way, each with the link's delay. Credits are accounted for lazily: a
-//! returning credit waits in the channel until the sender looks, and an event is spent on it
-//! only if the sender is known to wait for it.
+//! A full-duplex link is two [`Channel`]s. A channel carries packets one way and the credits for them the other way,
+//! each with the link's delay. Returning credit is booked lazily: it waits in the channel until the sender reads it,
+//! and it costs an event only if the sender waits for it.
 
 use std::sync::Arc;
 
@@ -33,19 +32,19 @@ pub(crate) use returns::{Returns, Spills};
 /// Index into [`Links::channels`].
 pub(crate) type ChannelId = u32;
 
-/// What decides whose credit a packet needs: channel, virtual lane and destination.
+/// What determines which credit a packet needs: channel, virtual lane and destination.
 pub(crate) type Way = (ChannelId, Vl, u32);
 
-/// The switch and the input at the receiving end of a channel; none for a host.
+/// The switch and the input at the receiving end of a channel; `None` for a host.
 pub(crate) type Receiver = Option<(u32, Port)>;
 
-/// The sending side of one direction of a link: what changes. Half a cache line.
+/// The mutable state of the sending side of one direction of a link. Half a cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 pub(crate) struct Channel {
-    /// When the sender has put the last bit of the packet before on the wire.
+    /// When the sender has put the last bit of the previous packet on the wire.
     pub free_at: Time,
-    /// The earliest time at which its sender has asked to be woken, or never.
+    /// The earliest time at which its sender has asked to be woken, or `Time::NEVER`.
     wake_at: Time,
     /// Data and control bytes sent so far, on the wire.
     pub sent_bytes: u64,
@@ -58,7 +57,7 @@ pub(crate) struct Channel {
 #[repr(align(64))]
 struct Lane {
     available: u32,
-    /// The credit that the sender waits for; zero if it waits for none.
+    /// The credit that the sender waits for; zero if it does not wait.
     wanted: u32,
     returns: Returns,
 }
@@ -69,24 +68,24 @@ impl Lane {
     }
 }
 
-/// Rate and delays, which many channels share.
+/// Rate and delays, shared by many channels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkParameters {
     pub rate: Rate,
     pub pace: BytePace,
-    /// Propagation.
+    /// Propagation delay.
     pub delay: Time,
     /// From the start of sending to the arrival event, for a switch (propagation and the
     /// switch's latency); a host's arrival event is at the tail.
     pub head_delay: Time,
     to_host: bool,
-    /// Where the rate does not divide evenly, which makes the span a division: the packet size asked for last and its
-    /// span, as most packets are of one size.
+    /// If the rate does not divide evenly, the span requires a division. This stores the last packet size and its span,
+    /// since most packets have the same size.
     memo: (u32, Time),
 }
 
 impl LinkParameters {
-    /// The time that a packet takes.
+    /// The time that a packet of this size occupies the link.
     #[inline(always)]
     pub fn span(&mut self, bytes: u32) -> Time {
         if self.pace.is_whole() {
@@ -99,20 +98,19 @@ impl LinkParameters {
     }
 }
 
-/// How the share of a receive buffer that a virtual lane has is divided into parts, each with
-/// credits of its own. The sender knows the part of a packet as it knows the receiver's
-/// forwarding table.
+/// How a virtual lane's share of a receive buffer is divided into regions, each with credits of its own. The sender
+/// knows the region of a packet because it knows the receiver's forwarding table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Division {
-    /// One part.
+    /// One region.
     Whole,
-    /// The part of each destination, and how many there are.
+    /// The region of each destination, and the number of regions.
     Table(Arc<[u16]>, u32),
-    /// A part per destination, which comes into being when it is first needed.
+    /// A region per destination, created at its first use.
     PerDestination,
 }
 
-/// Everything a channel needs to know at construction.
+/// The properties of a channel at construction.
 #[derive(Debug, Clone)]
 pub(crate) struct ChannelSpec {
     pub rate: Rate,
@@ -121,10 +119,10 @@ pub(crate) struct ChannelSpec {
     pub to_host: bool,
     pub arrival_key: u32,
     pub wake_key: u32,
-    /// Receive buffer of each part of each virtual lane.
-    pub part_capacity: u32,
+    /// Receive buffer of each region of each virtual lane.
+    pub region_capacity: u32,
     pub division: Division,
-    /// Of each virtual lane, where the receiver stops its sender instead of giving credits.
+    /// Thresholds of each virtual lane, where the receiver stops its sender instead of giving credits.
     pub pause: Option<Thresholds>,
 }
 
@@ -136,27 +134,26 @@ pub(crate) struct Links {
     parameters_of: Vec<u16>,
     parameters: Vec<LinkParameters>,
     lanes: Vec<Lane>,
-    /// Per lane, where its sender waits for credit: when that will be back, as far as is known.
+    /// Per lane, if its sender waits for credit: when that credit will have returned, as far as is known.
     ready: Vec<Time>,
-    /// Returning credits that found no place in their lane.
+    /// Returning credits that do not fit in their lane.
     spills: Spills,
     /// Receive buffer per lane.
     capacities: Vec<u32>,
     lane_count: usize,
-    /// Where receive buffers are divided.
+    /// Present where receive buffers are divided.
     divided: Option<Box<Divided>>,
-    /// Where receivers stop their senders instead of giving credits.
+    /// Present where receivers stop their senders instead of giving credits.
     pauses: Option<Box<Pauses>>,
-    /// Packets that crossed a link, once per link.
+    /// Number of packets that crossed a link, once per link.
     pub packet_hops: u64,
-    /// Space of the packets on the wire per lane, for the books of debug builds.
+    /// Space of the packets on the wire per lane, for the credit accounting of debug builds.
     #[cfg(debug_assertions)]
     in_flight: Vec<u32>,
 }
 
 impl Links {
-    /// # Errors
-    /// A sentence, where the links differ in more ways than can be told apart.
+    /// # Errors The message, if the links have too many different parameters.
     pub fn new(specs: &[ChannelSpec], lane_count: u8) -> Result<Self, String> {
         let lane_count = usize::from(lane_count);
         let mut parameters: Vec<LinkParameters> = Vec::new();
@@ -175,7 +172,9 @@ impl Links {
                 parameters.len() - 1
             });
             let index = u16::try_from(index);
-            parameters_of.push(index.map_err(|_| "links have more than 65536 different rates and delays")?);
+            parameters_of.push(
+                index.map_err(|_| "links have more than 65536 different combinations of rate and delay")?,
+            );
         }
         let channels = specs
             .iter()
@@ -196,9 +195,9 @@ impl Links {
                 Division::PerDestination => 0,
             };
             divided.first.push(capacities.len() as u32);
-            divided.capacities.push(spec.part_capacity);
+            divided.capacities.push(spec.region_capacity);
             divided.divisions.push(spec.division.clone());
-            capacities.extend(std::iter::repeat_n(spec.part_capacity, parts * lane_count));
+            capacities.extend(std::iter::repeat_n(spec.region_capacity, parts * lane_count));
         }
         let is_divided = divided.divisions.iter().any(|division| *division != Division::Whole);
         Ok(Self {
@@ -233,7 +232,7 @@ impl Links {
         self.divided.is_none() && self.pauses.is_none()
     }
 
-    /// Gives the nodes at the ends of a channel other numbers, by which their events name them.
+    /// Changes the numbers by which events identify the nodes at the ends of a channel.
     pub fn renumber(&mut self, id: ChannelId, sender: u32, receiver: u32) {
         let channel = &mut self.channels[id as usize];
         for (known, node) in [(&mut channel.wake_key, sender), (&mut channel.arrival_key, receiver)] {
@@ -242,7 +241,7 @@ impl Links {
         }
     }
 
-    /// The parameters of all links, each once.
+    /// The parameters of all links, without duplicates.
     pub fn all_parameters(&self) -> &[LinkParameters] {
         &self.parameters
     }
@@ -257,7 +256,7 @@ impl Links {
         self.capacities[id as usize * self.lane_count + vl.index()]
     }
 
-    /// How long a bit takes from one end of a channel to the other.
+    /// The propagation delay of a channel.
     #[inline]
     pub fn delay(&self, id: ChannelId) -> Time {
         self.parameters(id).delay
@@ -268,7 +267,7 @@ impl Links {
         self.parameters(id).rate
     }
 
-    /// The index of the lane that a packet for `dst` on a virtual lane needs credit of.
+    /// The index of the lane whose credit a packet for `dst` on a virtual lane needs.
     #[inline(always)]
     fn lane_index(&mut self, id: ChannelId, vl: Vl, dst: u32) -> usize {
         if self.divided.is_some() {
@@ -312,7 +311,7 @@ impl Links {
         Ledger { available, wanted, returns, spills: &mut self.spills }
     }
 
-    /// Whether `space` bytes of credit for a packet are there now, whatever its destination.
+    /// Whether there are `space` bytes of credit for a packet now, for any destination.
     pub fn has_some_credit(&mut self, id: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
         if self.divided.is_none() {
             return self.has_credit((id, vl, 0), space, now);
@@ -325,8 +324,7 @@ impl Links {
         ledgers.into_iter().any(|index| self.ledger_has_credit(index, space, now))
     }
 
-    /// Whether `space` bytes of credit for a packet on a channel's virtual lane to a destination
-    /// are there now.
+    /// Whether there are `space` bytes of credit now for a packet on a channel's virtual lane to a destination.
     #[inline(always)]
     pub fn has_credit(&mut self, (id, vl, dst): Way, space: u32, now: Time) -> bool {
         let index = self.lane_index(id, vl, dst);
@@ -342,7 +340,7 @@ impl Links {
     }
 
     /// Puts a packet on the wire. The caller has checked that the channel is free and that there is credit. Returns
-    /// when the packet's tail has left, and its arrival.
+    /// when the packet's tail has left, and the event of its arrival.
     #[inline(always)]
     pub fn send(
         &mut self,
@@ -353,7 +351,7 @@ impl Links {
     ) -> (Time, Event) {
         let index = self.lane_index(id, packet.vl, packet.dst);
         if self.pauses.is_some() {
-            // On/off links never ask for credit, so what has returned is booked here.
+            // With on/off flow control, credit is never queried, so returned space is booked here.
             self.ledger(index).collect(now);
         }
         self.ledger(index).spend(packet.space);
@@ -376,9 +374,9 @@ impl Links {
         (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id })
     }
 
-    /// Puts a notification on the wire, ahead of all packets that wait for it: link-level messages need no credit.
-    /// Returns when it arrives, and the key of that event: when its tail is in, and has passed the switch's pipeline if
-    /// it is forwarded.
+    /// Puts a notification on the wire, before all packets that wait for it: link-level messages need no credit.
+    /// Returns the time and the key of its arrival event: when its tail has arrived, and has passed the switch's
+    /// pipeline if it is forwarded.
     pub fn notify(&mut self, id: ChannelId, notice: NoticeOnWire, now: Time) -> (Time, u32) {
         let NoticeOnWire { class, bytes, is_forwarded } = notice;
         let link = &self.parameters[usize::from(self.parameters_of[id as usize])];
@@ -390,14 +388,14 @@ impl Links {
         (channel.free_at + delay, key(class, node, port))
     }
 
-    /// The time `bytes` take on a channel.
+    /// The time that `bytes` occupy a channel.
     #[inline]
     pub fn span(&self, id: ChannelId, bytes: u32) -> Time {
         self.parameters(id).pace.time(bytes)
     }
 
     /// The receiver frees `space` at `time` (now or soon) and returns the credit, a message that arrives one link delay
-    /// later. The sender may be ahead of the receiver: it is not woken for a time before `passed`.
+    /// later. The sender may have advanced further than the receiver: it is not woken for a time before `passed`.
     #[inline(always)]
     pub fn release(
         &mut self,
@@ -426,11 +424,11 @@ impl Links {
 /// A link-level message that a switch or host sends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoticeOnWire {
-    /// What arrives at the far end: depends on the kind of node there.
+    /// The class of the arrival event, which depends on the kind of the receiving node.
     pub class: Class,
     /// Bytes on the wire.
     pub bytes: u32,
-    /// Whether the receiving switch passes it on after its pipeline.
+    /// Whether the receiving switch forwards it after its pipeline.
     pub is_forwarded: bool,
 }
 
@@ -447,15 +445,15 @@ mod tests {
             to_host: false,
             arrival_key: 0,
             wake_key: 1,
-            part_capacity: capacity,
+            region_capacity: capacity,
             division: Division::Whole,
             pause: None,
         };
         Links::new(&[spec], 1).unwrap()
     }
 
-    /// The sender was let go at 20 and used the link for another lane; room that is freed at 25 must not
-    /// wake it at 20.
+    /// The sender was resumed at 20 and used the link for another lane; space that is freed at 25 must not wake it at
+    /// 20.
     #[test]
     fn a_sender_is_not_woken_in_the_past() {
         let mut links = links(1 << 20);
@@ -474,9 +472,10 @@ mod tests {
         assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
     }
 
-    /// Room that is freed at the instant at which the sender is let go, before it is woken, takes nothing away.
+    /// Space that is freed at the instant at which the sender is resumed, before it is woken, does not cancel the
+    /// wake-up.
     #[test]
-    fn a_sender_is_woken_when_it_is_let_go() {
+    fn a_sender_is_woken_when_it_is_resumed() {
         let mut links = links(1 << 20);
         let pause = Some(Thresholds { xoff: 300, xon: 200 });
         links.pauses = Pauses::new([pause].into_iter(), 1).map(Box::new);
@@ -494,8 +493,7 @@ mod tests {
     }
 
     proptest! {
-        /// However many credits return at once and in whatever order, the books are those of a
-        /// plain list.
+        /// For any number and order of returning credits, the accounting equals that of a plain list.
         #[test]
         fn returning_credits_are_booked_in_time(
             steps in prop::collection::vec((0u64..50, 0u64..60, 1u32..5), 1..200),

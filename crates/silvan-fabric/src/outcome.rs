@@ -1,4 +1,4 @@
-//! What a run leaves behind: a summary, tables over time, an account in words.
+//! The results of a run: a summary, tables over time, and an account in words.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ pub struct Table {
 /// One column of a [`Table`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// With its unit, last.
+    /// The name, which ends with the unit.
     pub name: &'static str,
     /// The values.
     pub values: Values,
 }
 
-/// The values of a column. Equal ones have the same bits: what is missing (NaN) equals itself.
+/// The values of a column. Two columns are equal if their bits are equal: a missing value (NaN) equals itself.
 #[derive(Debug, Clone)]
 pub enum Values {
     /// Counts, bytes, nanoseconds.
@@ -59,20 +59,20 @@ impl PartialEq for Values {
     }
 }
 
-/// What a finished run gives.
+/// The results of a completed run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// Totals and averages.
     pub summary: Summary,
     /// Time series and histograms.
     pub tables: Vec<Table>,
-    /// What happened, in sentences.
+    /// A description of the run in sentences.
     pub account: Vec<String>,
-    /// Whatever was asked for and had no effect.
+    /// Settings that had no effect.
     pub warnings: Vec<String>,
 }
 
-/// What came of a job. Shares are of its span, on average over its ranks or over their hosts.
+/// The results of a job. Shares are of its span, averaged over its ranks or over their hosts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobSummary {
     /// Its name.
@@ -83,23 +83,24 @@ pub struct JobSummary {
     pub hosts: usize,
     /// When its ranks began.
     pub started_ns: f64,
-    /// When the last rank had finished, if all did.
+    /// When the last rank finished, if all did.
     pub finished_ns: Option<f64>,
-    /// From its start until it had finished, or until the end of the run.
+    /// From its start until it finished, or until the end of the run.
     pub span_ns: f64,
-    /// What it takes on an ideal crossbar: the same links of hosts and latencies, no congestion inside.
+    /// The duration on an ideal crossbar: the same host links and latencies, but no congestion inside.
     pub crossbar_ns: f64,
-    /// Its span over that on the crossbar, if it finished.
+    /// Its span divided by that on the crossbar, if it finished.
     pub slowdown: Option<f64>,
     /// Operations that had not finished at the end.
     pub unfinished_operations: u64,
     /// Messages delivered that crossed the network, requests and permissions not counted.
     pub messages: u64,
-    /// Their bytes, counted when they were handed over.
+    /// Their bytes, counted when they were posted.
     pub bytes: u64,
-    /// How many times as long as on an empty network they took; where routes are chosen, by the best of them.
+    /// The mean ratio of their duration to that on an empty network; with adaptive routing, compared with the best
+    /// route.
     pub message_slowdown_mean: Option<f64>,
-    /// The same, which one in a hundred reaches or exceeds.
+    /// The 99th percentile of that ratio.
     pub message_slowdown_p99: Option<f64>,
     /// Time in which ranks computed.
     pub computing_share: f64,
@@ -107,9 +108,9 @@ pub struct JobSummary {
     pub busy_share: f64,
     /// Time in which hosts sent.
     pub sending_share: f64,
-    /// Time in which they had something to send, but lacked credit.
+    /// Time in which hosts had packets to send, but lacked credit.
     pub blocked_share: f64,
-    /// Time in which all that they had was held back by congestion control.
+    /// Time in which congestion control throttled all that hosts had to send.
     pub throttled_share: f64,
     /// Collective operations by kind.
     pub collectives: Vec<CollectiveSummary>,
@@ -120,7 +121,7 @@ pub struct JobSummary {
 pub struct CollectiveSummary {
     /// The operation: "all-reduce".
     pub operation: &'static str,
-    /// How it is done: "ring".
+    /// The algorithm: "ring".
     pub algorithm: &'static str,
     /// How many finished.
     pub finished: u64,
@@ -135,7 +136,7 @@ pub struct CollectiveSummary {
 pub struct Summary {
     /// Simulated time in nanoseconds.
     pub simulated_ns: u64,
-    /// Averages are over the time from here to the end.
+    /// Averages cover the time from here to the end.
     pub averages_from_ns: u64,
     /// Events processed.
     pub events: u64,
@@ -145,11 +146,11 @@ pub struct Summary {
     pub packets_injected: u64,
     /// See `packets_injected`.
     pub packets_delivered: u64,
-    /// Still inside when the run ended.
+    /// Packets still inside when the run ended.
     pub packets_inside: u64,
     /// Payload received by all hosts per time, after the warm-up.
     pub throughput_gbit_s: f64,
-    /// Jain's index of the hosts' received throughput, over hosts that are anyone's destination.
+    /// Jain's index of the hosts' received throughput, over hosts that are the destination of any traffic.
     pub jain_hosts: f64,
     /// Jain's index of the flows' throughput, over named flows active to the end.
     pub jain_flows: f64,
@@ -161,42 +162,42 @@ pub struct Summary {
     pub hosts: Vec<HostSummary>,
     /// Received throughput per named flow.
     pub flows: Vec<FlowSummary>,
-    /// What arrived per class of traffic.
+    /// Delivered traffic per class.
     pub classes: Vec<ClassSummary>,
     /// Latency per class of traffic.
     pub latency: Vec<LatencySummary>,
-    /// What came of each job.
+    /// Results of each job.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobSummary>,
-    /// What flows that are announced before they start found, where they are.
+    /// Results of flows that are announced before they start, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub announced: Option<AnnouncedSummary>,
-    /// What came of packets that overtook each other, where each chooses its ports.
+    /// Reordering of packets, with adaptive routing per packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reordering: Option<ReorderingSummary>,
-    /// Traffic that starts when so many packets have been delivered.
+    /// Traffic that starts after a given number of deliveries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<TriggerSummary>,
-    /// Averages over hosts with something in common: the hotspots of a forest, its victims.
+    /// Averages over groups of hosts: the hotspots of a forest, its victims.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSummary>,
-    /// What special queues did, where there are any.
+    /// Use of special queues, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<IsolationSummary>,
 }
 
-/// What the special queues of switches and hosts did over the whole run, and what they cost.
+/// Use of the special queues of switches and hosts over the whole run, and their cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IsolationSummary {
-    /// Special queues taken.
+    /// Number of allocations of special queues.
     pub allocations: u64,
-    /// Times a packet was to be isolated and no special queue was free.
+    /// Number of times a packet was to be isolated and no special queue was free.
     pub exhausted: u64,
     /// Special queues in use at the end.
     pub in_use: u64,
     /// CAM lines in use at the end, of inputs and outputs.
     pub lines_in_use: u64,
-    /// How long a special queue was taken, on average over those given back.
+    /// How long a special queue was allocated, averaged over those that were released.
     pub mean_life_ns: f64,
     /// Notifications sent: new or changed CAM lines.
     pub allocate: u64,
@@ -204,13 +205,13 @@ pub struct IsolationSummary {
     pub stop: u64,
     /// Notifications sent: Go.
     pub go: u64,
-    /// Notifications sent: CAM lines given back.
+    /// Notifications sent: released CAM lines.
     pub release: u64,
-    /// CAM lines of an input port (of the largest switch).
+    /// CAM lines per input port (of the largest switch).
     pub cam_lines_per_port: u64,
-    /// Their content-addressable memory in cells (bits), by Paper VI, supplement 8.
+    /// Their content-addressable memory in cells (bits), according to Paper VI, supplement 8.
     pub cam_cells_per_port: u64,
-    /// Their plain memory in cells (bits).
+    /// Their ordinary memory in cells (bits).
     pub sram_cells_per_port: u64,
 }
 
@@ -219,7 +220,7 @@ pub struct IsolationSummary {
 pub struct GroupSummary {
     /// Name of the traffic pattern.
     pub traffic: String,
-    /// What the hosts are in it.
+    /// The role of the hosts in it.
     pub group: &'static str,
     /// Their number.
     pub hosts: usize,
@@ -251,13 +252,13 @@ pub struct FlowSummary {
     pub to: String,
     /// Payload received per time.
     pub received_gbit_s: f64,
-    /// Payload received in all, in bytes, over the whole run.
+    /// Total payload received, in bytes, over the whole run.
     pub received_bytes: u64,
-    /// When its last byte arrived, for flows with a given total that ended.
+    /// When its last byte arrived, for flows with a given total that finished.
     pub completed_ns: Option<u64>,
 }
 
-/// What arrived of one class of traffic (a named flow, or one traffic pattern).
+/// Delivered traffic of one class (a named flow, or one traffic pattern).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassSummary {
     /// Name of the flow or traffic pattern.
@@ -266,45 +267,45 @@ pub struct ClassSummary {
     pub received_gbit_s: f64,
     /// Packets delivered over the whole run.
     pub delivered_packets: u64,
-    /// Those of them with the FECN bit set.
+    /// Delivered packets with the FECN bit set.
     pub marked_packets: u64,
-    /// Those of them with the validation bit set, too.
+    /// Delivered packets with the validation bit set, too.
     pub validated_packets: u64,
-    /// When the last packet so far was delivered (drained); none if none was.
+    /// When the last delivered packet was drained; `None` if none was.
     pub last_delivery_ns: Option<u64>,
 }
 
 /// Flows that are announced before they start (`adaptive_routing`, `explicit-rate`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AnnouncedSummary {
-    /// Flows that were given leave to start.
+    /// Flows that were permitted to start.
     pub flows: u64,
-    /// Probes that came back.
+    /// Probes that returned.
     pub probes: u64,
-    /// The longest that a link takes for all flows announced to it at a time: no rates bring all of
-    /// them to their end sooner, and explicit rates do by then.
+    /// The maximum, over links and time, of the time that a link needs for all flows announced to it. No assignment of
+    /// rates finishes all of them sooner, and explicit rates finish them in that time.
     pub busiest_link_ns: u64,
 }
 
 /// Packets that overtook each other (`adaptive_routing.per = "packet"`); receivers deliver in order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReorderingSummary {
-    /// Packets that came after a later one of their flow.
+    /// Packets that arrived after a later one of their flow.
     pub late_packets: u64,
     /// Packets that had to wait for an earlier one.
     pub held_packets: u64,
-    /// How long they waited in the mean, from when they had been drained until they were delivered; 0 if none was.
+    /// How long they waited on average, from when they had been drained until they were delivered; 0 if none waited.
     pub mean_held_ns: f64,
-    /// The most payload that one host held at a time.
+    /// The largest payload that one host held at a time.
     pub most_held_bytes: u64,
 }
 
-/// Traffic that starts when so many data packets have been delivered in the whole network.
+/// Traffic that starts after a given number of deliveries of data packets in the whole network.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TriggerSummary {
     /// Name of the flow or traffic pattern.
     pub class: String,
-    /// Packets delivered at which it starts.
+    /// The number of deliveries after which it starts.
     pub after_packets: u64,
     /// When it started, if it did.
     pub started_ns: Option<u64>,
@@ -315,7 +316,7 @@ pub struct TriggerSummary {
 pub struct LatencySummary {
     /// Name of the flow or traffic pattern.
     pub class: String,
-    /// Counted from `generation` of the message or `injection` of the packet.
+    /// The start of the latency: `generation` of the message or `injection` of the packet.
     pub since: &'static str,
     /// Number of packets.
     pub count: u64,
@@ -334,7 +335,7 @@ pub(crate) fn rate_gbit_s(bytes: u64, span: Time) -> f64 {
     if span == Time::ZERO { 0.0 } else { bytes as f64 * 8_000.0 / span.0 as f64 }
 }
 
-/// Jain's fairness index: 1 if all shares are equal, 1/n if one has everything.
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one member has everything.
 #[must_use]
 pub fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();

@@ -19,7 +19,7 @@ use crate::routing::Tables;
 use crate::setup::{Network, build};
 use crate::topology::Topology;
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Simulated time reached.
@@ -28,11 +28,11 @@ pub struct Progress {
     pub end: Time,
     /// Events processed so far.
     pub events: u64,
-    /// Whether the end is reached.
+    /// Whether the end has been reached.
     pub done: bool,
 }
 
-/// A run: all partitions with what observes them.
+/// A run: all partitions, and the observers that record them.
 pub struct Simulation {
     config: Config,
     network: Network,
@@ -46,12 +46,12 @@ pub struct Simulation {
     /// The end of the current interval, if it is before the end of the run.
     next_sample: Option<Time>,
     done: bool,
-    /// Whether the end came before decisions that were due.
+    /// Whether the run ended before decisions that were due at that time.
     is_cut: bool,
 }
 
 impl Simulation {
-    /// Between two searches for a deadlock.
+    /// Time between two searches for a deadlock.
     const WATCH_INTERVAL: Time = Time::from_us(100);
 
     /// Builds the network.
@@ -62,7 +62,7 @@ impl Simulation {
         Self::with_engine(topology, tables, config, Engine::default())
     }
 
-    /// As [`Self::new`], with the choice of how the run is done.
+    /// As [`Self::new`], with the choice of scheduler and threads.
     ///
     /// # Errors
     /// As of [`Self::new`].
@@ -90,17 +90,16 @@ impl Simulation {
         })
     }
 
-    /// Partitions, each of which has a thread of its own.
+    /// Number of partitions, each of which has a thread of its own.
     ///
-    /// # Errors
-    /// Why one thread does everything, in words.
+    /// # Errors The reason why the run has only one thread, in words.
     pub fn partitions(&self) -> Result<usize, &'static str> {
         self.network.lookahead.map(|_| self.network.partitions.len())
     }
 
-    /// Whether switches have a binned scheduler, rather than all events being handled in their order.
+    /// Whether the binned scheduler runs the switches, instead of the event-ordered one.
     #[must_use]
-    pub fn is_apart(&self) -> bool {
+    pub fn is_binned(&self) -> bool {
         self.network.is_binned()
     }
 
@@ -116,7 +115,7 @@ impl Simulation {
         Ok(Progress { now: self.now, end: self.config.duration, events: self.events, done: self.done })
     }
 
-    /// All partitions have come to a sample: the end of an interval, or of the run.
+    /// All partitions have reached a sampling time: the end of an interval, or of the run.
     fn reach(&mut self, time: Time) -> Result<(), ModelError> {
         self.now = time;
         self.network.partitions.iter_mut().for_each(|partition| partition.ctx.now = time);
@@ -135,18 +134,18 @@ impl Simulation {
         Ok(())
     }
 
-    /// Nothing more happens.
+    /// No more events occur.
     fn end(&mut self) -> Result<(), ModelError> {
         self.now = self.config.duration;
         if !self.is_cut {
-            self.look_for_stall()?;
+            self.check_for_stall()?;
         }
         self.done = true;
         Ok(())
     }
 
     fn sample(&mut self) -> Result<(), ModelError> {
-        self.look_for_stall()?;
+        self.check_for_stall()?;
         self.network.gather(self.now);
         if self.config.ends_with_jobs && self.jobs_are_over() {
             self.config.duration = self.now;
@@ -164,7 +163,7 @@ impl Simulation {
         Jobs::are_over(self.network.partitions.iter().filter_map(|partition| partition.jobs.as_ref()))
     }
 
-    /// Has the series and the forest record the interval that ends now.
+    /// Records the interval that ends now in the series and the forest.
     fn observe(&mut self) {
         let Network { partitions, places, receiver, totals, series, forest, .. } = &mut self.network;
         let view = crate::partition::View { now: self.now, totals, receiver, places, partitions };
@@ -180,7 +179,7 @@ impl Simulation {
         }
     }
 
-    /// Looks for a deadlock, not too often.
+    /// Searches for a deadlock, at most once per [`WATCH_INTERVAL`].
     fn watch(&mut self) -> Result<(), ModelError> {
         if self.now < self.next_watch {
             return Ok(());
@@ -204,8 +203,8 @@ impl Simulation {
         Err(ModelError::Deadlock { now: self.now, cycle: names.join(", ") })
     }
 
-    /// Finds out whether anything waits although no event is pending.
-    fn look_for_stall(&self) -> Result<(), ModelError> {
+    /// Checks that no packet waits when no event is pending.
+    fn check_for_stall(&self) -> Result<(), ModelError> {
         let view = self.network.view(self.now);
         if !view.is_idle() {
             return Ok(());
@@ -215,7 +214,7 @@ impl Simulation {
         Err(ModelError::Stalled { now: self.now, waiting })
     }
 
-    /// Closes the books, also of a run that was stopped early.
+    /// Checks the final accounting, also of a run that was stopped early, and returns the results.
     ///
     /// # Errors
     /// [`ModelError::Broken`] where traffic was lost.
@@ -249,7 +248,7 @@ impl Simulation {
             isolation: summary.isolation.as_ref(),
             stopped_early: !self.done,
         });
-        for (sentence, warning) in jobs.iter().map(Closed::tell) {
+        for (sentence, warning) in jobs.iter().map(Closed::describe) {
             account.push(sentence);
             warnings.extend(warning);
         }

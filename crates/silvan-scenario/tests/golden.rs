@@ -16,7 +16,7 @@ fn busy(threads: u16, engine: Engine, slice: u64) -> Outcome {
     let mut scenario = Scenario::load(folder().join("busy.toml"), &[]).unwrap();
     scenario.spec.threads = Threads::Count(threads);
     let mut simulation = scenario.simulation_with(engine).unwrap();
-    assert_eq!(simulation.is_apart(), engine == Engine::Fastest, "the test needs this scheduler");
+    assert_eq!(simulation.is_binned(), engine == Engine::Fastest, "the test needs this scheduler");
     assert!(simulation.partitions().unwrap() > usize::from(threads > 1), "the test needs several partitions");
     while !simulation.advance(slice).unwrap().done {}
     simulation.finish().unwrap()

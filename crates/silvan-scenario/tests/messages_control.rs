@@ -116,7 +116,7 @@ fn errors_of_marking_and_reactions_are_explained() {
     check(&[
         case(
             "mechanism = \"ib-cc\"\n[congestion.marking]\nkind = \"opm\"",
-            r#"a.toml:7: congestion.marking.kind = "opm": looks at buffers at inputs and outputs; use switch.architecture = "cioq", which has both"#,
+            r#"a.toml:7: congestion.marking.kind = "opm": requires buffers at inputs and outputs; use switch.architecture = "cioq", which has both"#,
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.marking]\ninput_percent = 100",

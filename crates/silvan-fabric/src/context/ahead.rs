@@ -1,5 +1,6 @@
-//! Deliveries that are known before they happen, where traffic waits for a number of them and there are several
-//! partitions: when a packet begins to cross the last link, it is known when its host will have drained it.
+//! Deliveries that are known before they happen. They are needed where traffic waits for a number of deliveries and
+//! there are several partitions: when a packet begins to cross its last link, the time at which its host will have
+//! drained it is known.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,33 +11,33 @@ use crate::limiter::Limiter;
 use crate::order::Order;
 use crate::packet::Packet;
 
-/// What a host will take in.
+/// The receiving side of a host.
 #[derive(Debug)]
 struct Sink {
     drain: Limiter,
-    /// Where packets may overtake each other.
+    /// Present where packets may overtake each other.
     order: Option<Order>,
 }
 
 /// The deliveries to the hosts of a partition.
 #[derive(Debug)]
 pub(crate) struct Ahead {
-    /// By the places of hosts.
+    /// Indexed by the hosts' places in the partition.
     sinks: Vec<Sink>,
-    /// When packets will have been delivered, without those that are past.
+    /// When packets will have been delivered, without past deliveries.
     due: BinaryHeap<Reverse<Time>>,
     past: u64,
 }
 
 impl Ahead {
-    /// For hosts in the order of their places, each with the limit of its drain and its order of packets, before
-    /// anything happens.
+    /// Takes the limiter of the drain and the packet order of each host, in the order of their places, before the first
+    /// event.
     pub fn new(hosts: impl Iterator<Item = (Limiter, Option<Order>)>) -> Self {
         let sinks = hosts.map(|(drain, order)| Sink { drain, order });
         Self { sinks: sinks.collect(), due: BinaryHeap::new(), past: 0 }
     }
 
-    /// A data packet with its number will be in at a host at a time.
+    /// The tail of a data packet with this number will arrive at a host at a time.
     pub fn expect(&mut self, host: u32, packet: (u64, &Packet), arrival: Time) {
         let sink = &mut self.sinks[host as usize];
         let head_at = arrival.saturating_sub(packet.1.tail_lag);
@@ -45,17 +46,17 @@ impl Ahead {
         self.due.extend(std::iter::repeat_n(Reverse(done), count));
     }
 
-    /// All deliveries that are known, past ones as well.
+    /// Number of all known deliveries, including past ones.
     pub fn known(&self) -> u64 {
         self.past + self.due.len() as u64
     }
 
-    /// The first delivery that is not past.
+    /// The time of the first delivery that is not past.
     pub fn next(&self) -> Option<Time> {
         self.due.peek().map(|&Reverse(time)| time)
     }
 
-    /// What is before a time is past from now on.
+    /// Deliveries before this time are past from now on.
     pub fn pass(&mut self, time: Time) {
         while self.next().is_some_and(|due| due < time) {
             self.due.pop();
@@ -63,7 +64,7 @@ impl Ahead {
         }
     }
 
-    /// How many deliveries are past, and when those are that come before a time.
+    /// The number of past deliveries, and the times of those before `end`.
     pub fn before(&self, end: Time) -> (u64, Vec<Time>) {
         let due = self.due.iter().map(|&Reverse(time)| time).filter(|&time| time < end);
         (self.past, due.collect())

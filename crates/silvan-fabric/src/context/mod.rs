@@ -1,8 +1,8 @@
-//! What a node of one partition works with while it handles an event: the clock, the event queue, the packets, the
+//! The state that a node of one partition uses while it handles an event: the clock, the event queue, the packets, the
 //! links and the counters of that partition.
 //!
-//! Nodes reach each other only through links. What crosses a link to a node of another partition is put into that
-//! partition's [`Mailbox`].
+//! Nodes reach each other only through links. A message that crosses a link to a node of another partition is put into
+//! that partition's [`Mailbox`].
 
 mod ahead;
 
@@ -18,18 +18,18 @@ use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
 pub(crate) use ahead::Ahead;
 
-/// Where packets go that nodes with events of their own send.
+/// The destinations of packets from nodes that have events of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// To nodes of this partition, which is the only one.
+    /// Nodes of this partition, which is the only one.
     Local,
-    /// To nodes of this partition, or to those of others.
+    /// Nodes of this partition or of others.
     Shared,
     /// From hosts to the outputs of a binned scheduler.
     Binned,
 }
 
-/// The partitions at the two ends of each channel, as one of them sees them.
+/// The partitions at the two ends of each channel, seen from one of them.
 #[derive(Debug)]
 pub(crate) struct Borders {
     /// This partition.
@@ -69,7 +69,7 @@ pub(crate) struct Context {
     pub now: Time,
     pub queue: EventQueue,
     pub packets: Pool,
-    /// Channels and their credits. A partition uses the side of a channel's sender only if that node is its own.
+    /// Channels and their credits. A partition uses a channel's sending side only if the sending node is its own.
     pub links: Links,
     pub meters: Meters,
     /// Notifications on the wire.
@@ -78,27 +78,29 @@ pub(crate) struct Context {
     pub announcements: Announcements,
     /// Switches and outputs that may have something to send at this instant.
     pub dirty_outputs: Vec<(u32, Port)>,
-    /// What switches tell sources at the end of this instant.
+    /// Reports that switches send to sources at the end of this instant.
     pub reports: Vec<(Cause, Report)>,
     /// Hosts that may have something to send at this instant, by their places in the partition.
     pub dirty_hosts: Vec<u32>,
     /// Packets for the outputs of a binned scheduler, in the order in which hosts began to send them.
     pub entering: Vec<Entering>,
-    /// What happened in other partitions before this time is known; never where there are none.
+    /// All messages of other partitions that take effect before this time have been received; `Time::NEVER` with one
+    /// partition.
     pub exchanged: Time,
-    /// Where there are others, and traffic waits for deliveries.
+    /// Present with several partitions, if traffic waits for deliveries.
     pub ahead: Option<Box<Ahead>>,
-    /// Messages for other partitions, by their numbers; none where this is the only one.
+    /// Messages for other partitions, by their numbers; empty with one partition.
     pub outbox: Box<[Mailbox]>,
     /// The first invariant that was found broken, and when.
     pub broken: Option<(Time, String)>,
     scope: Scope,
-    /// Where the scope is shared.
+    /// Present if the scope is shared.
     borders: Option<Borders>,
 }
 
 impl Context {
-    /// `borders` where there are other partitions and switches have events of their own, `partitions` in all.
+    /// `borders` is given if there are several partitions and the scheduler is event-ordered; `partitions` is their
+    /// number.
     pub fn new(
         links: Links,
         meters: Meters,
@@ -145,7 +147,7 @@ impl Context {
         self.scope == Scope::Binned
     }
 
-    /// Whether no node of this partition has anything left to do, and nothing is on its way.
+    /// Whether no node of this partition has pending work, and no packet is on its way.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
             && self.dirty_hosts.is_empty()
@@ -156,14 +158,14 @@ impl Context {
             && self.ahead.as_ref().is_none_or(|ahead| ahead.next().is_none())
     }
 
-    /// The packets that are inside the network according to this partition: its own, those that other partitions
-    /// have not taken in yet, and those that are counted as delivered already, but with a later time.
+    /// The packets inside the network according to this partition: its own, those that other partitions have not
+    /// received yet, and those that are counted as delivered already, but with a later time.
     pub fn packets_inside(&self) -> impl Iterator<Item = &Packet> {
         let sent = self.outbox.iter().flat_map(Mailbox::iter_packets);
         self.packets.iter().chain(sent).chain(self.meters.later(self.now, false))
     }
 
-    /// How many there are of [`Self::packets_inside`].
+    /// The number of [`Self::packets_inside`].
     pub fn count_inside(&self) -> usize {
         let sent: usize = self.outbox.iter().map(|mailbox| mailbox.iter_packets().count()).sum();
         self.packets.alive() + sent + self.meters.later(self.now, false).count()
@@ -194,8 +196,8 @@ impl Context {
         self.links.has_credit_or_wait(way, space, self.now, &mut self.queue)
     }
 
-    /// Whether any of the wake-ups of a sender that are due now, of which this is the first, counts: together they
-    /// are one.
+    /// Whether any of a sender's wake-ups that are due now counts; `event` is the first of them. Together they cause
+    /// one attempt.
     #[inline]
     pub fn take_wakes(&mut self, event: Event) -> bool {
         let mut counts = self.links.take_wake(event.data, self.now);
@@ -223,7 +225,7 @@ impl Context {
         end
     }
 
-    /// A packet has begun to cross a link to an output of a binned scheduler, or perhaps to another partition.
+    /// A packet has begun to cross a link to an output of a binned scheduler, or to another partition.
     #[inline(never)]
     fn send_outside(&mut self, channel: ChannelId, arrival: Event) {
         let id = arrival.data;
@@ -245,7 +247,8 @@ impl Context {
         self.outbox[there].send_packet(PacketMessage { packet, marks, announcement, telemetry, time, key });
     }
 
-    /// Notes when a packet will have been delivered, if traffic waits for that and it goes to a host.
+    /// Records when a packet will have been delivered, if traffic waits for deliveries and the packet's next node is a
+    /// host.
     #[inline]
     fn expect(&mut self, arrival: Event) {
         let Some(ahead) = &mut self.ahead else { return };
@@ -256,12 +259,12 @@ impl Context {
         }
     }
 
-    /// The receiver of a channel gives credit back: a message to the channel's sender, which leaves now or at a later
-    /// time that is known now, and arrives one delay of the channel after that.
+    /// The receiver of a channel returns credit: a message to the channel's sender, which leaves now or at a later,
+    /// known time, and arrives one delay of the channel after that.
     ///
-    /// The message is booked in the channel's ledger with its arrival time. The ledger belongs to the link, not to
-    /// the sender: nothing of the sender's state changes before that time, and the message needs no event unless
-    /// the sender waits for it.
+    /// The message is booked in the channel's ledger with its arrival time. The ledger belongs to the link, not to the
+    /// sender: the sender's state does not change before that time, and the message needs no event unless the sender
+    /// waits for it.
     #[inline(always)]
     pub fn release(&mut self, credit: CreditReturn) {
         debug_assert!(credit.leaves_at >= self.now, "a message leaves no sooner than now");
@@ -271,7 +274,7 @@ impl Context {
         }
     }
 
-    /// As [`Self::release`], if the channel's sender is of another partition. Returns whether it is.
+    /// As [`Self::release`], if the channel's sender is in another partition. Returns whether it is.
     #[inline(never)]
     fn release_outside(&mut self, credit: CreditReturn) -> bool {
         let channel = credit.way.0;
@@ -285,7 +288,7 @@ impl Context {
 
     /// Sends a notification of `bytes` to the node at the far end of a channel.
     pub fn notify(&mut self, channel: ChannelId, class: Class, word: Word, bytes: u32) {
-        // The next switch passes a report on after its pipeline.
+        // The next switch forwards a report after its pipeline.
         let is_forwarded = class == Class::SwitchNotice && matches!(word, Word::Report(_));
         let (time, key) = self.links.notify(channel, NoticeOnWire { class, bytes, is_forwarded }, self.now);
         match self.borders.as_ref().and_then(|borders| borders.receiver(channel)) {
@@ -297,8 +300,8 @@ impl Context {
         }
     }
 
-    /// Takes in what the nodes of another partition sent to nodes of this one. This partition has done everything
-    /// that comes before it takes effect.
+    /// Receives the messages that nodes of another partition sent to nodes of this one. This partition has handled
+    /// everything before the time at which they take effect.
     pub fn collect(&mut self, mailbox: &mut Mailbox) {
         for PacketMessage { mut packet, marks, announcement, telemetry, time, key } in
             mailbox.packets.drain(..)

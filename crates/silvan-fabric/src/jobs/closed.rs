@@ -1,4 +1,4 @@
-//! What came of a job.
+//! The results of a job.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ pub(crate) struct Closed {
     /// Per rank, its host.
     pub hosts: Vec<u32>,
     pub start: Time,
-    /// When the last rank had finished, if all did.
+    /// When the last rank finished, if all did.
     pub done: Option<Time>,
-    /// Until when its ranks' time is counted: when it had finished, or the end of the run.
+    /// The end of the time that is counted for its ranks: when it finished, or the end of the run.
     pub until: Time,
     pub execution: Execution,
-    /// The same on an ideal crossbar, from the same start.
+    /// The same job on an ideal crossbar, with the same start.
     pub alone: Execution,
-    /// Per rank, what its host spent its time with.
+    /// Per rank, how its host spent its time.
     pub spent: Vec<Spent>,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,
-    /// Of messages, in thousandths, and their sum.
+    /// Slowdowns of messages, in thousandths, and their sum.
     pub slowdowns: hdrhistogram::Histogram<u64>,
     pub slowdown_sum: u64,
     pub log: Vec<Logged>,
@@ -38,14 +38,14 @@ pub(crate) struct Closed {
     pub failed: Option<String>,
 }
 
-/// A part of a whole; 0 of nothing.
-fn share(part: Time, whole: Time) -> f64 {
-    if whole == Time::ZERO { 0.0 } else { part.0 as f64 / whole.0 as f64 }
+/// The share of `span` in `whole`; 0 if both are zero.
+fn share(span: Time, whole: Time) -> f64 {
+    if whole == Time::ZERO { 0.0 } else { span.0 as f64 / whole.0 as f64 }
 }
 
-fn mean(parts: impl ExactSizeIterator<Item = f64>) -> f64 {
-    let count = parts.len().max(1) as f64;
-    parts.sum::<f64>() / count
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len().max(1) as f64;
+    values.sum::<f64>() / count
 }
 
 pub(super) fn ns(time: Time) -> f64 {
@@ -81,7 +81,7 @@ impl Closed {
         }
     }
 
-    /// From its start until it had finished, or the end of the run.
+    /// From its start until it finished, or the end of the run.
     pub fn span(&self) -> Time {
         self.until.saturating_sub(self.start)
     }
@@ -142,8 +142,8 @@ impl Closed {
             .collect()
     }
 
-    /// What is to be said of it, and what is wrong with it.
-    pub fn tell(&self) -> (String, Option<String>) {
+    /// The sentence about the job for the account, and a warning if it did not finish.
+    pub fn describe(&self) -> (String, Option<String>) {
         let summary = self.summary();
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let JobSummary { job, ranks, hosts, .. } = &summary;
@@ -188,13 +188,13 @@ impl Closed {
     fn warning(&self) -> Option<String> {
         let name = &self.name;
         if let Some(failed) = &self.failed {
-            return Some(format!("job `{name}` did not go on: {failed}"));
+            return Some(format!("job `{name}` could not continue: {failed}"));
         }
         if self.done.is_none() {
             let left = self.execution.unfinished;
             return Some(format!(
-                "job `{name}` did not finish: {left} operations were left; give the run a longer duration, or look at \
-                 what holds it up"
+                "job `{name}` did not finish: {left} operations were left; give the run a longer duration, or look for \
+                 what delays it"
             ));
         }
         (self.unlogged > 0).then(|| {

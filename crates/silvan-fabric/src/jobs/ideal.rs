@@ -1,23 +1,25 @@
-//! How long messages take without congestion.
+//! The duration of messages without congestion.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
 use silvan_trace::execute::{Cost, Parcel, Part};
 
-/// The way from one host to another: the best of the routes that packets may take.
+/// The route from one host to another: the best of those that packets may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way {
-    /// What the first byte takes by the fastest.
+    /// The latency of the first byte on the fastest route.
     pub latency: Time,
-    /// The least of what all together carry and the source injects: how packets are spaced.
+    /// The minimum of the rate of all routes together and the source's injection rate: it determines the spacing of
+    /// packets.
     pub spacing: Rate,
-    /// The least of what all together carry and the destination drains.
+    /// The minimum of the rate of all routes together and the destination's drain rate.
     pub drain: Rate,
-    /// The least of what the widest carries and the destination drains: how the last packet comes.
+    /// The minimum of the rate of the fastest route and the destination's drain rate: it determines the arrival of the
+    /// last packet.
     pub last: Rate,
 }
 
-/// The ways that a job's messages take, and how messages are cut into packets.
+/// The routes that a job's messages take, and how messages are divided into packets.
 #[derive(Debug)]
 pub(crate) struct Ideal {
     pub ways: FxHashMap<(u32, u32), Way>,
@@ -25,11 +27,11 @@ pub(crate) struct Ideal {
     pub hosts: Vec<u32>,
     pub mtu: u64,
     pub header: u64,
-    /// Payload of a message of no bytes.
+    /// Payload of a message of zero bytes.
     pub least: u64,
 }
 
-/// What bytes take at a rate; far beyond any run at most.
+/// The time that bytes need at a rate, limited to a time far beyond any run.
 fn span(bytes: u64, rate: Rate) -> Time {
     const PS_BITS: u128 = 8_000_000_000_000;
     let span = (u128::from(bytes) * PS_BITS).div_ceil(u128::from(rate.0.max(1)));
@@ -37,16 +39,17 @@ fn span(bytes: u64, rate: Rate) -> Time {
 }
 
 impl Ideal {
-    /// Bytes of a message's packets on the wire: of all but the last, and of that.
+    /// Wire bytes of a message's packets: of all but the last, and of the last.
     fn wire(&self, bytes: u64) -> (u64, u64) {
         let (payload, mtu) = (bytes.max(self.least), self.mtu.max(1));
         let before = payload.div_ceil(mtu) - 1;
         (before * (mtu + self.header), payload - before * mtu + self.header)
     }
 
-    /// What the first byte takes, from then on until all are drained, and how long the ends are busy.
+    /// The latency of the first byte, the time from then until all bytes are drained, and the time for which the two
+    /// hosts are busy.
     fn parts(&self, from: u32, to: u32, bytes: u64) -> (Time, Time, Time) {
-        // Every pair that a job uses has a way.
+        // Every pair that a job uses has a route.
         let Some(way) = self.ways.get(&(from, to)) else { return Default::default() };
         let (before, last) = self.wire(bytes);
         let drained = span(before + last, way.drain);
@@ -54,14 +57,14 @@ impl Ideal {
         (way.latency, drained.max(spaced), drained.max(span(before + last, way.spacing)))
     }
 
-    /// What a message takes from one host to another on an empty network. Where routes are chosen, by flow or by
-    /// packet, no choice makes it sooner: `message_slowdown_mean` compares with the best that routing allows.
+    /// The time that a message takes from one host to another on an empty network. Where routing is adaptive, no choice
+    /// makes it shorter: `message_slowdown_mean` compares with the best that routing allows.
     pub fn message(&self, from: u32, to: u32, bytes: u64) -> Time {
         let (latency, span, _) = self.parts(from, to, bytes);
         latency + span
     }
 
-    /// What a parcel costs on an ideal crossbar. A permission is there after its latency and its packet.
+    /// The cost of a parcel on an ideal crossbar. A permission arrives after its latency and its packet.
     pub fn cost(&self, parcel: &Parcel) -> Cost {
         let (from, to) = (self.hosts[parcel.from as usize], self.hosts[parcel.to as usize]);
         let (latency, span, busy) = self.parts(from, to, parcel.bytes);

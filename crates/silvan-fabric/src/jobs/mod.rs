@@ -1,22 +1,22 @@
-//! Parallel applications: ranks that compute, hand messages to their hosts and wait for others' messages.
+//! Parallel applications: ranks that compute, post messages to their hosts and wait for messages from other ranks.
 //!
 //! ```text
 //!  trace -> ranks -> message -> flow of the host -> network -> host -> message -> ranks
 //! ```
 //!
-//! What a rank does when is the executor's ([`silvan_trace::execute::Ranks`]); what a message takes is the
-//! network's. All messages from one rank to another are one flow, as they have one queue pair; they arrive in
-//! the order in which they were handed over, so that the last packet of one tells which it was. A message is there when
-//! its last packet has been drained. Ranks on one host meet no network.
+//! The executor ([`silvan_trace::execute::Ranks`]) decides what a rank does and when; the network decides how long a
+//! message takes. All messages from one rank to another are one flow, because they have one queue pair. They arrive in
+//! the order in which they were posted, so the last packet of a message identifies it. A message has arrived when its
+//! last packet has been drained. Messages between ranks on one host do not use the network.
 //!
 //! | message | packets |
 //! | --- | --- |
 //! | eager | its bytes |
 //! | rendezvous | a request of no bytes, a permission of no bytes back, then its bytes |
-//! | of no bytes | one packet of the size of a control packet |
+//! | of zero bytes | one packet of the size of a control packet |
 //!
-//! Each partition has the ranks of its hosts. What a rank does concerns its own host only; see [`JobMessage`]
-//! for what partitions tell each other.
+//! Each partition has the ranks of its hosts. A rank's actions affect its own host only; see [`JobMessage`] for the
+//! messages between partitions.
 
 mod closed;
 mod ideal;
@@ -40,42 +40,42 @@ pub(crate) use ideal::{Ideal, Way};
 use running::{Room, Running};
 pub(crate) use tables::into_tables;
 
-/// Slowdowns cannot be counted.
+/// The histogram of slowdowns could not be created.
 #[derive(Debug)]
 pub(crate) struct NoHistogram;
 
-/// The most messages that are kept for the table of messages, of all jobs together.
+/// The maximum number of messages in the table of messages, for all jobs together.
 const MOST_MESSAGES: usize = 2_000_000;
 
-/// What is known of a message.
+/// The record of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Logged {
     pub from: u32,
     pub to: u32,
     pub bytes: u64,
-    /// When the rank handed it over.
+    /// When the rank posted it.
     pub handed: Time,
-    /// When its last byte had left the host.
+    /// When its last byte left the host.
     pub left: Option<Time>,
-    /// When it was there.
+    /// When it had arrived.
     pub there: Option<Time>,
-    /// How long it takes on an empty network.
+    /// The time that it takes on an empty network.
     pub alone: Time,
 }
 
-/// Where a rank is.
+/// The position of a rank.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub host: u32,
-    /// The partition of that host, and its place there.
+    /// The partition of that host, and its place in it.
     pub at: (u16, u32),
-    /// The first of its sources there: one for each rank of another host.
+    /// The first of its sources there: it has one for each rank on another host.
     pub source: u16,
     /// Its number among the ranks of its job on that host.
     pub slot: u16,
 }
 
-/// Everything the network needs to know of a job before it runs.
+/// The data that the network needs about a job before the run.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub name: String,
@@ -85,27 +85,27 @@ pub(crate) struct Setup {
     /// Per rank.
     pub places: Vec<Place>,
     pub ideal: Ideal,
-    /// What came of it on an ideal crossbar.
+    /// The job's execution on an ideal crossbar.
     pub alone: Execution,
     pub start: Time,
-    /// Payload of a message of no bytes.
+    /// Payload of a message of zero bytes.
     pub least: u64,
 }
 
 impl Setup {
     /// Its ranks in one partition, before their first operation.
-    fn ranks(&self, part: usize) -> Ranks<Arc<Trace>> {
-        let has = |rank: u32| usize::from(self.places[rank as usize].at.0) == part;
+    fn ranks(&self, partition: usize) -> Ranks<Arc<Trace>> {
+        let has = |rank: u32| usize::from(self.places[rank as usize].at.0) == partition;
         Ranks::some(Arc::clone(&self.trace), &self.parameters, self.start, has)
     }
 }
 
-/// All jobs of a network, as far as the ranks of one partition are concerned.
+/// All jobs of a network, with the ranks of one partition.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     list: Vec<Running>,
     first_class: u16,
-    /// When the event for what the ranks do next is; none if there is none.
+    /// The time of the event for the next action of a rank; `None` if no event is scheduled.
     scheduled: Option<Time>,
     room: Room,
     /// Empty between calls.
@@ -113,7 +113,7 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// The jobs of a network, whose classes follow each other, in one partition; none without any.
+    /// The jobs of a network, whose classes are consecutive, in one partition; `None` if there are no jobs.
     pub fn new(setups: &[Arc<Setup>], partition: usize) -> Result<Option<Self>, NoHistogram> {
         let Some(first_class) = setups.first().map(|setup| setup.class) else { return Ok(None) };
         let running = |setup: &Arc<Setup>| Running::new(Arc::clone(setup), partition);
@@ -122,18 +122,18 @@ impl Jobs {
         Ok(Some(Self { list, first_class, scheduled: None, room, handed: Vec::new() }))
     }
 
-    /// Plans the first event.
+    /// Schedules the first event.
     pub fn start(&mut self, ctx: &mut Context) {
         self.schedule(ctx);
     }
 
-    /// Whether all have finished, or cannot go on, given what each partition knows.
+    /// Whether all jobs have finished or cannot continue, according to all partitions.
     pub fn are_over<'a>(partitions: impl Iterator<Item = &'a Self> + Clone) -> bool {
         let jobs = partitions.clone().next().map_or(0, |jobs| jobs.list.len());
         jobs > 0 && (0..jobs).all(|job| partitions.clone().any(|jobs| jobs.list[job].is_over()))
     }
 
-    /// What came of each, given what each partition knows, in a network with these hosts.
+    /// The results of each job, combined from all partitions, in a network with these hosts.
     pub fn close<'h>(
         mut partitions: impl Iterator<Item = Self>,
         host: impl Fn(u32) -> &'h Host,
@@ -153,7 +153,7 @@ impl Jobs {
         (job, &mut self.list[usize::from(job)])
     }
 
-    /// Takes in what the ranks of another partition sent.
+    /// Receives the messages that ranks of another partition sent.
     pub fn collect(&mut self, mailbox: &mut Mailbox, hosts: &[Host]) {
         for message in mailbox.jobs.drain(..) {
             match message {
@@ -166,7 +166,7 @@ impl Jobs {
         }
     }
 
-    /// What ranks do at this instant: after all that arrives, before hosts send.
+    /// Runs the ranks at this instant: after all arrivals, before hosts send.
     #[inline]
     pub fn step(&mut self, ctx: &mut Context, hosts: &mut [Host]) {
         if self.scheduled.is_some_and(|time| time <= ctx.now) || !ctx.meters.messages_in.is_empty() {
@@ -194,7 +194,7 @@ impl Jobs {
         self.schedule(ctx);
     }
 
-    /// Takes note of what has left, after hosts have sent.
+    /// Records the messages that have left, after hosts have sent.
     #[inline]
     pub fn note(&mut self, ctx: &mut Context) {
         if !ctx.meters.messages_out.is_empty() {
@@ -211,7 +211,7 @@ impl Jobs {
         self.schedule(ctx);
     }
 
-    /// Plans an event for what ranks do next, unless there is one by then.
+    /// Schedules an event for the next action of a rank, unless there is one by then.
     fn schedule(&mut self, ctx: &mut Context) {
         let Some(next) = self.list.iter().filter_map(Running::next).min() else { return };
         if self.scheduled.is_none_or(|time| next < time) {

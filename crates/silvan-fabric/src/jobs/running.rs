@@ -1,4 +1,4 @@
-//! A job at work, in one partition.
+//! A running job, in one partition.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::host::{Host, Spent};
 use crate::message::{FlowKey, JobMessage, Mailbox, Travel};
 use crate::traffic::source::Message;
 
-/// What the sender of a job's hosts spent its time with until the job had finished.
+/// How the sender of a job's host spent its time until the job finished.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AtHost {
     pub host: u32,
@@ -24,40 +24,40 @@ pub(super) struct AtHost {
     pub spent: Option<Spent>,
 }
 
-/// A job at work: its ranks on the hosts of one partition.
+/// A running job: its ranks on the hosts of one partition.
 #[derive(Debug)]
 pub(super) struct Running {
     pub setup: Arc<Setup>,
     partition: u16,
     pub ranks: Ranks<Arc<Trace>>,
-    /// Of each flow from here, the parcels that have not wholly left, in the order in which they were handed over.
+    /// Per flow from this partition, the parcels that have not completely left, in the order in which they were posted.
     leaving: FxHashMap<FlowKey, VecDeque<Travel>>,
-    /// Of each flow to here, those that are not there yet, in the same order.
+    /// Per flow to this partition, the parcels that have not arrived yet, in the same order.
     coming: FxHashMap<FlowKey, VecDeque<Travel>>,
     pub hosts: Vec<AtHost>,
-    /// Partitions whose ranks have not all finished, as far as it is known here.
+    /// Number of partitions whose ranks have not all finished, as far as this partition knows.
     open: usize,
-    /// When the last of the ranks that have finished did.
+    /// When the last of the finished ranks finished.
     latest: Time,
-    /// When the last rank had finished.
+    /// When the last rank finished.
     pub done: Option<Time>,
-    /// How many times as long as on an empty network messages took, in thousandths.
+    /// Slowdowns of messages compared with an empty network, in thousandths.
     pub slowdowns: Histogram<u64>,
     /// Their sum.
     pub slowdown_sum: u64,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,
-    /// Messages from here, in the order in which they were handed over.
+    /// Messages from this partition, in the order in which they were posted.
     pub log: Vec<Logged>,
-    /// Messages beyond those of the log.
+    /// Number of messages beyond those of the log.
     pub unlogged: u64,
-    /// When and why an operation never finishes: of several the first one, and of several at once that of the
-    /// first rank.
+    /// When and why an operation never finishes: the first failure, and of simultaneous failures that of the first
+    /// rank.
     pub failed: Option<(Time, TooLong)>,
 }
 
-/// Room for the first messages of all jobs. Those that are handed over at one instant find room together, so that
-/// it does not depend on the order of ranks and partitions which are the first.
+/// The remaining capacity of the message log for all jobs. Messages that are posted at one instant get room together,
+/// so the selection of the first messages does not depend on the order of ranks and partitions.
 #[derive(Debug)]
 pub(super) struct Room {
     left: usize,
@@ -69,7 +69,7 @@ impl Room {
         Self { left: most, last: Time::ZERO }
     }
 
-    /// Takes room for a message, if there is any.
+    /// Reserves room for a message, if there is any.
     fn take(&mut self, now: Time) -> bool {
         if self.left == 0 {
             return now == self.last;
@@ -79,7 +79,7 @@ impl Room {
     }
 }
 
-/// Collects what ranks hand over. What stays on a host is there at once.
+/// Collects the messages that ranks post. A message to a rank on the same host arrives immediately.
 struct Outbox<'a> {
     places: &'a [Place],
     parcels: &'a mut Vec<Parcel>,
@@ -96,7 +96,7 @@ impl Carrier for Outbox<'_> {
     }
 }
 
-/// Whether a parcel brings the bytes of its message.
+/// Whether a parcel carries the bytes of its message.
 fn has_bytes(parcel: &Parcel) -> bool {
     matches!(parcel.part, Part::Whole | Part::Data)
 }
@@ -123,7 +123,7 @@ impl Running {
             hosts,
             open,
             latest: setup.start,
-            // One without operations has finished before it starts.
+            // A job without operations has finished before it starts.
             done: (open == 0).then_some(setup.start),
             slowdowns: Histogram::new_with_bounds(1, 1 << 44, 2).ok()?,
             slowdown_sum: 0,
@@ -136,17 +136,17 @@ impl Running {
         })
     }
 
-    /// When its ranks want to do something next.
+    /// When its ranks act next.
     pub fn next(&self) -> Option<Time> {
         self.ranks.next()
     }
 
-    /// Whether it has finished or never will.
+    /// Whether it has finished or cannot finish.
     pub fn is_over(&self) -> bool {
         self.done.is_some() || self.failed.is_some()
     }
 
-    /// Has the ranks do what is due, and gives hosts what they hand over.
+    /// Runs the ranks up to now, and passes the messages that they post to hosts.
     pub fn step(
         &mut self,
         ctx: &mut Context,
@@ -176,7 +176,7 @@ impl Running {
         }
     }
 
-    /// All ranks of a partition have finished at a time.
+    /// All ranks of a partition finished, the last one at `time`.
     pub fn partition_finished(&mut self, time: Time, hosts: &[Host]) {
         self.open -= 1;
         self.latest = self.latest.max(time);
@@ -221,18 +221,18 @@ impl Running {
         hosts[from.at.1 as usize].feed(ctx, source, message);
     }
 
-    /// A parcel of a flow to here was handed over.
+    /// A parcel of a flow to this partition was posted.
     pub fn expect(&mut self, flow: FlowKey, travel: Travel) {
         self.coming.entry(flow).or_default().push_back(travel);
     }
 
-    /// How long a parcel takes on an empty network.
+    /// The time that a parcel takes on an empty network.
     fn alone(&self, parcel: &Parcel) -> Time {
         let host = |rank: u32| self.setup.places[rank as usize].host;
         self.setup.ideal.message(host(parcel.from), host(parcel.to), parcel.bytes)
     }
 
-    /// A row for a message, if there is room.
+    /// Adds a row for a message, if there is room.
     fn log(&mut self, now: Time, parcel: &Parcel, room: &mut Room) -> Option<u32> {
         if !room.take(now) {
             self.unlogged += 1;
@@ -251,7 +251,7 @@ impl Running {
         Some((self.log.len() - 1) as u32)
     }
 
-    /// The first message of a flow that has not left did so, at `end`.
+    /// The first message of a flow that had not left did so at `end`.
     pub fn left(&mut self, flow: FlowKey, end: Time) {
         let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
         debug_assert!(travel.is_some(), "what leaves was handed over");
@@ -262,7 +262,7 @@ impl Running {
         }
     }
 
-    /// The first message of a flow is there.
+    /// The first message of a flow has arrived.
     pub fn arrived(&mut self, flow: FlowKey, now: Time, (job, outbox): (u16, &mut [Mailbox])) {
         let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
         debug_assert!(travel.is_some(), "what is there was handed over");
@@ -285,17 +285,17 @@ impl Running {
         }
     }
 
-    /// A message of the log is there.
+    /// A logged message has arrived.
     pub fn is_there(&mut self, row: u32, time: Time) {
         self.log[row as usize].there = Some(time);
     }
 
-    /// Adds what the ranks of another partition did.
+    /// Adds the results of the ranks of another partition.
     pub fn join(&mut self, other: Self) {
         let places = &self.setup.places;
         self.ranks.join(other.ranks, |rank| places[rank as usize].at.0 == other.partition);
         self.hosts.extend(other.hosts);
-        // The bounds are the same, so nothing is too large.
+        // The bounds are equal, so no value is out of range.
         let _ = self.slowdowns.add(&other.slowdowns);
         self.slowdown_sum = self.slowdown_sum.saturating_add(other.slowdown_sum);
         let bytes = self.sent_bytes.iter_mut().zip(other.sent_bytes);
@@ -310,8 +310,8 @@ impl Running {
     }
 }
 
-/// Leaves so many messages in the logs of all jobs: the first ones, and of those that were handed over at one
-/// instant those of the first jobs and ranks. Puts each log in this order.
+/// Limits the logs of all jobs to `most` messages: the first ones, and of those posted at one instant, those of the
+/// first jobs and ranks. Sorts each log in this order.
 pub(super) fn trim(jobs: &mut [Running], most: usize) {
     for job in jobs.iter_mut() {
         job.log.sort_by_key(|row| (row.handed, row.from));
@@ -324,7 +324,7 @@ pub(super) fn trim(jobs: &mut [Running], most: usize) {
     }
 }
 
-/// How many rows of each log are among so many first ones.
+/// How many rows of each log are among the first `most` rows of all.
 fn first(logs: &[&[Logged]], most: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = logs.iter().map(|log| log.len()).collect();
     let all: usize = kept.iter().sum();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_one_instant_find_room_together() {
+    fn messages_of_one_instant_get_room_together() {
         let mut room = Room::new(2);
         let taken: Vec<bool> = [3, 5, 5, 5, 6].map(|time| room.take(Time(time))).into();
         assert_eq!(taken, [true, true, true, true, false]);

@@ -8,7 +8,7 @@ use super::Closed;
 use super::closed::ns;
 use crate::outcome::{Column, Table, Values};
 
-/// Columns under way, in the order in which they were first added to.
+/// Columns under construction, in the order in which they were first used.
 #[derive(Default)]
 struct Columns(Vec<Column>);
 
@@ -31,7 +31,7 @@ impl Columns {
     }
 }
 
-/// Nanoseconds; NaN for what did not happen.
+/// Nanoseconds; NaN for an event that did not happen.
 fn maybe_ns(time: Option<Time>) -> f64 {
     time.map_or(f64::NAN, ns)
 }
@@ -46,7 +46,7 @@ pub(crate) fn into_tables(jobs: Vec<Closed>, hosts: &[String]) -> Vec<Table> {
     ]
 }
 
-/// All jobs' items, each with the job's number.
+/// The items of all jobs, each with the job's number.
 fn all<'a, T: 'a, I: Iterator<Item = T> + 'a>(
     jobs: &'a [Closed],
     of: impl Fn(&'a Closed) -> I + 'a,
@@ -67,7 +67,7 @@ fn ranks(jobs: &[Closed], names: &Arc<Vec<String>>, hosts: &Arc<Vec<String>>) ->
     time("crossbar_finished_ns", &|job, rank| ns(job.alone.finished[rank]));
     time("computing_ns", &|job, rank| ns(job.execution.computing[rank]));
     time("busy_ns", &|job, rank| ns(job.execution.busy[rank]));
-    // Until its own last operation: what comes after that is nobody's delay.
+    // Until its own last operation: the time after that is not a delay.
     time("waiting_ns", &|job, rank| {
         let span = job.execution.finished[rank].saturating_sub(job.start);
         ns(span.saturating_sub(job.execution.busy[rank]))

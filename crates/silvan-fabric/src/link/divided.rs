@@ -1,4 +1,4 @@
-//! Which lane's credits a packet needs, where receive buffers are divided.
+//! The lane whose credit a packet needs, where receive buffers are divided.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
@@ -12,13 +12,13 @@ use crate::port::Vl;
 pub(super) struct Divided {
     /// Per channel.
     pub divisions: Vec<Division>,
-    /// Per channel: index of its first lane; lanes per destination come into being later.
+    /// Per channel: index of its first lane; the lanes of destinations are created later.
     pub first: Vec<u32>,
     /// Lane of a channel, virtual lane and destination.
     pub by_destination: FxHashMap<Way, u32>,
-    /// Which of them was asked for last, if one was: what has credit is sent next.
+    /// The entry that was used last: a packet whose credit was queried is usually sent next.
     pub memo: Option<(Way, u32)>,
-    /// Lanes that came into being, per channel and virtual lane.
+    /// Lanes that were created, per channel and virtual lane.
     pub grown: FxHashMap<(ChannelId, Vl), Vec<u32>>,
     /// Per channel.
     pub capacities: Vec<u32>,
@@ -43,8 +43,8 @@ impl Links {
                 lane as usize
             }
             Division::Whole => first(divided),
-            Division::Table(part_of, _) => {
-                first(divided) + usize::from(part_of[dst as usize]) * self.lane_count
+            Division::Table(region_of, _) => {
+                first(divided) + usize::from(region_of[dst as usize]) * self.lane_count
             }
         }
     }
@@ -57,8 +57,8 @@ impl Links {
         let lane = match &divided.divisions[id as usize] {
             Division::PerDestination => divided.by_destination.get(&way).map(|&lane| lane as usize),
             Division::Whole => Some(first),
-            Division::Table(part_of, _) => {
-                part_of.get(dst as usize).map(|&part| first + usize::from(part) * self.lane_count)
+            Division::Table(region_of, _) => {
+                region_of.get(dst as usize).map(|&region| first + usize::from(region) * self.lane_count)
             }
         };
         if let Some(lane) = lane {
@@ -66,7 +66,7 @@ impl Links {
         }
     }
 
-    /// Makes the lane of a destination on a channel's virtual lane.
+    /// Creates the lane of a destination on a channel's virtual lane.
     #[cold]
     fn grow(&mut self, way: Way) -> usize {
         let lane = self.lanes.len();
@@ -86,19 +86,19 @@ impl Links {
 
     /// The indices of all lanes of a channel's virtual lane.
     pub(super) fn ledgers(&self, id: ChannelId, vl: Vl) -> impl Iterator<Item = usize> {
-        let (first, parts, grown): (usize, usize, &[u32]) = match &self.divided {
+        let (first, regions, grown): (usize, usize, &[u32]) = match &self.divided {
             None => (id as usize * self.lane_count, 1, &[]),
             Some(divided) => {
-                let parts = match &divided.divisions[id as usize] {
+                let regions = match &divided.divisions[id as usize] {
                     Division::Whole => 1,
-                    Division::Table(_, parts) => *parts as usize,
+                    Division::Table(_, regions) => *regions as usize,
                     Division::PerDestination => 0,
                 };
                 let grown = divided.grown.get(&(id, vl)).map_or(&[][..], Vec::as_slice);
-                (divided.first[id as usize] as usize, parts, grown)
+                (divided.first[id as usize] as usize, regions, grown)
             }
         };
-        let fixed = (0..parts).map(move |part| first + part * self.lane_count + vl.index());
+        let fixed = (0..regions).map(move |region| first + region * self.lane_count + vl.index());
         fixed.chain(grown.iter().map(|&lane| lane as usize))
     }
 }

@@ -1,41 +1,41 @@
-//! Keys of events: what an event is about and whom it concerns.
+//! Keys of events: the class of an event and the node that it concerns.
 
 use crate::port::Port;
 
-/// What an event is about; the upper bits of its key. Within an instant, whatever arrives is
-/// handled before whoever wants to send is asked.
+/// The class of an event, in the upper bits of its key. Within an instant, all arrivals are handled before the wake-ups
+/// of senders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// A packet's head is ready for arbitration at a switch.
     SwitchArrival = 0,
-    /// A packet's tail is in at a host.
+    /// A packet's tail has arrived at a host.
     HostArrival = 1,
     /// A packet that had to wait for its tail (slow link to fast link) is ready.
     SwitchReady = 2,
-    /// A host has drained a packet that somebody waits for.
+    /// A host has drained a packet, and another packet waits for that.
     HostDrained = 3,
-    /// A notification about a congestion tree is in at a switch.
+    /// A notification about a congestion tree has arrived at a switch.
     SwitchNotice = 4,
-    /// A notification about a congestion tree is in at a host.
+    /// A notification about a congestion tree has arrived at a host.
     HostNotice = 5,
     /// A timer of a component of a host expires.
     HostTimer = 6,
-    /// A rank of a job has something to do.
+    /// A rank of a job can act.
     Job = 7,
-    /// Traffic that waits for deliveries begins, where there are several partitions.
+    /// Traffic that waits for deliveries begins; used with several partitions.
     Trigger = 8,
     /// End of the warm-up.
     Warmup = 9,
-    /// No event: where somebody looks, what comes before this has happened, what comes after has not.
+    /// Not an event, but the position of a sample: events with lower keys at this time precede it, others follow it.
     Sample = 10,
-    /// A switch output wants to look again.
+    /// A switch output tries again to send.
     SwitchWake = 11,
-    /// A host wants to look again.
+    /// A host tries again to send.
     HostWake = 12,
 }
 
 impl Class {
-    /// Whether it only asks somebody to look: how many there are is not part of the results.
+    /// Whether the event only wakes a sender. The number of these events is not part of the results.
     #[inline]
     pub fn is_wake(self) -> bool {
         matches!(self, Self::SwitchWake | Self::HostWake)
@@ -68,13 +68,13 @@ pub(crate) fn key(class: Class, node: u32, port: Port) -> u32 {
     (class as u32) << 28 | node << 8 | u32::from(port.0)
 }
 
-/// Takes a [`key`] apart.
+/// Splits a [`key`] into its fields.
 #[inline]
 pub(crate) fn unkey(key: u32) -> (Class, u32, Port) {
     (Class::of(key >> 28), key >> 8 & (MAX_NODES - 1), Port((key & (MAX_PORTS - 1)) as u16))
 }
 
-/// Nodes of a kind that an event's key can name.
+/// The number of nodes of a kind that an event's key can identify.
 pub(crate) const MAX_NODES: u32 = 1 << 20;
-/// Ports of a switch that an event's key can name.
+/// The number of ports of a switch that an event's key can identify.
 pub(crate) const MAX_PORTS: u32 = 1 << 8;

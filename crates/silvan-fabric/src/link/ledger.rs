@@ -3,8 +3,8 @@
 //! stores messages on their way in [`Returns`] and books those that have arrived when the sender reads it, so that a
 //! returning credit costs an event only if the sender waits for it.
 //!
-//! Both schedulers use this code. They store the fields of a ledger in different places, next to what each touches
-//! together with them; a [`Ledger`] borrows them for one operation.
+//! Both schedulers use this code. They store the fields of a ledger in different places, next to other data that they
+//! use at the same time; a [`Ledger`] borrows them for one operation.
 
 use silvan_engine::Time;
 
@@ -15,7 +15,7 @@ use super::{Returns, Spills};
 pub(crate) struct Ledger<'a> {
     /// Credit that has arrived at the sender.
     pub available: &'a mut u32,
-    /// The least credit that a packet waits for; zero if none does.
+    /// The least credit that a waiting packet needs; zero if none waits.
     pub wanted: &'a mut u32,
     pub returns: &'a mut Returns,
     pub spills: &'a mut Spills,
@@ -39,15 +39,15 @@ impl Ledger<'_> {
     }
 
     /// A packet waits for `space` bytes of credit. Several packets can wait for one ledger (of different sizes, or for
-    /// destinations that share a part of the memory): the one that needs least can go first. A packet for which there is
-    /// credit has been woken and no longer counts.
+    /// destinations that share a region of the memory): the one that needs the least credit can be sent first. A packet
+    /// for which there is credit has been woken and no longer counts.
     #[inline]
     pub fn wait(&mut self, space: u32) {
         let waits = *self.wanted > *self.available;
         *self.wanted = if waits { space.min(*self.wanted) } else { space };
     }
 
-    /// A packet of `space` bytes is sent; no packet waits until one asks again.
+    /// A packet of `space` bytes is sent; afterwards no packet is registered as waiting.
     #[inline(always)]
     pub fn spend(&mut self, space: u32) {
         debug_assert!(*self.available >= space, "a packet starts only with credit");
@@ -59,7 +59,7 @@ impl Ledger<'_> {
     /// `now` on.
     #[inline(always)]
     pub fn give_back(&mut self, back: Time, space: u32, now: Time) {
-        // Booking what has arrived can wait until the room is needed, unless a packet waits for it.
+        // Booking can wait until the space is needed, unless a packet waits for the credit.
         if *self.wanted > 0 || self.returns.is_full() {
             self.collect(now);
         }
@@ -82,7 +82,7 @@ impl Ledger<'_> {
     }
 }
 
-/// A [`Ledger`] that is only read.
+/// A [`Ledger`] for reading only.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LedgerView<'a> {
     pub available: u32,
@@ -103,7 +103,7 @@ impl LedgerView<'_> {
         self.returns.iter(self.spills).map(|entry| entry.1).sum()
     }
 
-    /// Credit that the sender has now, with what has arrived and is not booked yet.
+    /// Credit that the sender has now, including credit that has arrived but is not booked yet.
     pub fn has(&self, now: Time) -> u32 {
         let arrived = self.returns.iter(self.spills).filter(|entry| entry.0 <= now);
         self.available + arrived.map(|entry| entry.1).sum::<u32>()
@@ -117,8 +117,7 @@ impl LedgerView<'_> {
     /// Checks that the sender's credit, `in_flight` and `buffered` bytes, and the returning credit add up to the
     /// receiver's buffer.
     ///
-    /// # Errors
-    /// The numbers, in words.
+    /// # Errors The message with the numbers.
     #[cfg(debug_assertions)]
     pub fn check(&self, in_flight: u32, buffered: u32, capacity: u32) -> Result<(), String> {
         let (available, returning) = (self.available, self.returning());
@@ -172,7 +171,7 @@ mod tests {
         owned.ledger().wait(100);
         owned.ledger().wait(150);
         assert_eq!(owned.wanted, 100);
-        // There is credit for that packet: the next one to ask is the one that waits.
+        // There is credit for that packet, so the next packet that asks is the one that waits.
         owned.available = 100;
         owned.ledger().wait(150);
         assert_eq!(owned.wanted, 150);
@@ -193,7 +192,7 @@ mod tests {
 
     #[test]
     #[cfg(debug_assertions)]
-    fn the_parts_of_a_buffer_add_up() {
+    fn credit_in_flight_and_buffered_bytes_add_up() {
         let mut owned = Owned { available: 300, ..Owned::default() };
         owned.ledger().spend(200);
         owned.ledger().give_back(Time(9), 50, Time(0));

@@ -1,4 +1,4 @@
-//! What observers and checks read of links.
+//! The state of links that observers and checks read.
 
 use silvan_engine::Time;
 
@@ -23,7 +23,7 @@ impl Links {
     /// Whether the sender waits on this lane for credit that is not on its way.
     pub fn is_stuck(&self, id: ChannelId, vl: Vl, now: Time) -> bool {
         self.ledgers(id, vl).any(|index| match &self.pauses {
-            Some(pauses) => self.lanes[index].wanted > 0 && pauses.is_stopped_for_good(index, now),
+            Some(pauses) => self.lanes[index].wanted > 0 && pauses.is_blocked(index, now),
             None => self.view(index).is_stuck(),
         })
     }
@@ -35,11 +35,10 @@ impl Links {
         self.in_flight[index] -= space;
     }
 
-    /// Checks that the sender's credit, the bytes in flight, those `buffered` and those that return add up to the
+    /// Checks that the sender's credit, the bytes in flight, those `buffered` and the returning credit add up to the
     /// receiver's buffer.
     ///
-    /// # Errors
-    /// The numbers, in words.
+    /// # Errors The message with the numbers.
     #[cfg(debug_assertions)]
     pub fn check_credits(&self, id: ChannelId, vl: Vl, buffered: u32) -> Result<(), String> {
         let (mut available, mut in_flight, mut returning, mut capacity) = (0, 0, 0, 0);
@@ -71,23 +70,23 @@ impl Links {
         self.ledgers(id, vl).map(|index| self.capacities[index] - self.view(index).has(now)).sum()
     }
 
-    /// As [`Links::has_some_credit`], without booking the credit that is back by now.
+    /// As [`Links::has_some_credit`], without booking the credit that has returned by now.
     pub fn would_have_credit(&self, id: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
-        let mut parts = self.ledgers(id, vl).peekable();
-        if parts.peek().is_none() {
-            // Nothing was sent yet to any destination.
+        let mut ledgers = self.ledgers(id, vl).peekable();
+        if ledgers.peek().is_none() {
+            // No packet has been sent to any destination yet.
             return self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
         }
-        parts.any(|index| match &self.pauses {
+        ledgers.any(|index| match &self.pauses {
             Some(pauses) => !pauses.is_stopped(index, now),
             None => self.view(index).has(now) >= space,
         })
     }
 
-    /// Checks that no lane has more credit, with what returns, than its buffer holds: `most` lanes from `first` on, in turn.
+    /// Checks that no lane has more credit, including returning credit, than its buffer holds, for `most` consecutive
+    /// lanes from `first` on.
     ///
-    /// # Errors
-    /// A sentence with the numbers.
+    /// # Errors The message with the numbers.
     pub fn check_capacities(&self, first: usize, most: usize) -> Result<(), String> {
         let count = self.lanes.len();
         for step in 0..most.min(count) {

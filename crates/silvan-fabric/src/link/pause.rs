@@ -1,10 +1,10 @@
-//! On/off flow control (Xon/Xoff, as in priority flow control; thesis, 2.1.4): a receiver stops its
-//! sender when its buffer is filled above one threshold, and lets it go when it has drained to another.
+//! On/off flow control (Xon/Xoff, as in priority flow control; thesis, 2.1.4): a receiver stops its sender when its
+//! buffer is filled above one threshold, and resumes it when the buffer has drained to another.
 //!
-//! The messages take a link's delay. What the sender knows at some time is therefore what the receiver
-//! knew one delay before. The sender's side computes that for itself, from the packets that it sent and
-//! the space that it was told of: no event is spent on a message that nobody waits for. A packet that has
-//! begun is sent to its end; the room above the threshold must hold it and all that was on its way.
+//! The messages take a link's delay, so what the sender knows at some time is the state of the receiver one delay
+//! before. The sender computes it from the packets that it sent and from the space that was freed: a message costs an
+//! event only if a packet waits for it. A packet that has begun is sent to its end; the space above the threshold must
+//! hold it and everything that was on its way.
 
 use std::collections::VecDeque;
 
@@ -13,36 +13,36 @@ use silvan_engine::Time;
 /// Fills of a virtual lane's receive buffer, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Thresholds {
-    /// Above this the sender is stopped.
+    /// Above this fill the sender is stopped.
     pub xoff: u32,
-    /// At this or below it may go on.
+    /// At this fill or below the sender is resumed.
     pub xon: u32,
 }
 
-/// The receiver of one lane as its sender knows it.
+/// The sender's copy of the receiver state of one lane.
 #[derive(Debug, Clone)]
 struct Receiver {
     thresholds: Thresholds,
     fill: u32,
     is_stopped: bool,
-    /// Changes of the fill, by the time at which the sender knows of them.
+    /// Changes of the fill, by the time at which the sender learns of them.
     changes: VecDeque<(Time, i64)>,
 }
 
 impl Receiver {
     fn add(&mut self, time: Time, change: i64) {
-        // Mostly in order: the place is near the end.
+        // Changes are added mostly in order, so the search starts at the end.
         let place = self.changes.iter().rposition(|entry| entry.0 <= time).map_or(0, |at| at + 1);
         self.changes.insert(place, (time, change));
     }
 
-    /// Whether the sender is stopped, with another fill.
+    /// Whether the sender is stopped after the fill has changed to `fill`.
     fn next(&self, is_stopped: bool, fill: u32) -> bool {
         if is_stopped { fill > self.thresholds.xon } else { fill > self.thresholds.xoff }
     }
 
-    /// The fill and whether the sender is stopped after the changes of one instant, from the change `at` on;
-    /// and how many these are.
+    /// The fill, and whether the sender is stopped, after the changes of one instant, starting with change `at`; and
+    /// the number of these changes.
     fn step(&self, at: usize, (is_stopped, fill): (bool, u32)) -> (usize, (bool, u32)) {
         let time = self.changes[at].0;
         let now = self.changes.iter().skip(at).take_while(|entry| entry.0 == time);
@@ -52,7 +52,7 @@ impl Receiver {
         (count, (self.next(is_stopped, fill), fill))
     }
 
-    /// The changes that the sender knows of by now, and whether it is stopped then, with the fill.
+    /// The number of changes that the sender has learned of by now, and whether it is stopped, with the fill.
     fn known(&self, now: Time) -> (usize, (bool, u32)) {
         let (mut at, mut state) = (0, (self.is_stopped, self.fill));
         while self.changes.get(at).is_some_and(|entry| entry.0 <= now) {
@@ -68,7 +68,7 @@ impl Receiver {
         self.changes.drain(..count);
     }
 
-    /// When the sender may start again after the changes before `at`, which led to `state`.
+    /// When the sender may start again, after the changes before `at`, which led to `state`.
     fn opens_after(&self, mut at: usize, mut state: (bool, u32)) -> Option<Time> {
         while at < self.changes.len() {
             let time = self.changes[at].0;
@@ -89,7 +89,7 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// `thresholds` per channel; none at all where links give credits.
+    /// `thresholds` per channel; all `None` where links give credits.
     pub fn new(thresholds: impl Iterator<Item = Option<Thresholds>>, lane_count: usize) -> Option<Self> {
         let receiver =
             |thresholds| Receiver { thresholds, fill: 0, is_stopped: false, changes: VecDeque::new() };
@@ -106,36 +106,36 @@ impl Pauses {
         !self.lanes[lane].is_stopped
     }
 
-    /// As [`Self::is_open`] denies it, without booking anything.
+    /// Whether a lane's sender is stopped now; unlike [`Self::is_open`], this books nothing.
     pub fn is_stopped(&self, lane: usize, now: Time) -> bool {
         self.lanes[lane].known(now).1.0
     }
 
-    /// Books what a lane's sender knows by now, so that [`Self::opens_at`] gives no time before.
+    /// Books what a lane's sender has learned by now, so that [`Self::opens_at`] returns no earlier time.
     pub fn advance(&mut self, lane: usize, now: Time) {
         self.lanes[lane].advance(now);
     }
 
-    /// When a lane's sender may start again, as far as is known, after what has been booked; none if that lets it: it
-    /// has been told, or is at this instant.
+    /// When a lane's sender may start again, as far as is known from the changes not yet booked; `None` if the booked
+    /// changes leave it open.
     pub fn opens_at(&self, lane: usize) -> Option<Time> {
         let receiver = &self.lanes[lane];
         if receiver.is_stopped { receiver.opens_after(0, (true, receiver.fill)) } else { None }
     }
 
-    /// Whether a lane's sender is stopped now, and nothing on its way lets it go.
-    pub fn is_stopped_for_good(&self, lane: usize, now: Time) -> bool {
+    /// Whether a lane's sender is stopped now and no change on its way resumes it.
+    pub fn is_blocked(&self, lane: usize, now: Time) -> bool {
         let receiver = &self.lanes[lane];
         let (at, state) = receiver.known(now);
         state.0 && receiver.opens_after(at, state).is_none()
     }
 
-    /// A packet of `space` bytes will be in the buffer, which the sender knows at `time`.
+    /// A packet of `space` bytes enters the buffer, which the sender learns at `time`.
     pub fn fills(&mut self, lane: usize, time: Time, space: u32) {
         self.lanes[lane].add(time, i64::from(space));
     }
 
-    /// `space` bytes will be free again, which the sender knows at `time`.
+    /// `space` bytes become free again, which the sender learns at `time`.
     pub fn drains(&mut self, lane: usize, time: Time, space: u32) {
         self.lanes[lane].add(time, -i64::from(space));
     }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_stops_above_one_threshold_and_goes_at_the_other() {
+    fn a_sender_stops_above_one_threshold_and_resumes_at_the_other() {
         let mut pauses = pauses(300, 100);
         [10, 20, 30, 40].into_iter().for_each(|time| pauses.fills(0, Time(time), 100));
         let open: Vec<bool> = (0..5).map(|at| pauses.is_open(0, Time(10 * at))).collect();
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(pauses.opens_at(0), None, "nothing drains");
         pauses.drains(0, Time(50), 200);
         assert_eq!(pauses.opens_at(0), None, "200 bytes are above 100");
-        // Space may be freed in another order than packets came.
+        // Space may be freed in a different order than packets arrived.
         pauses.drains(0, Time(80), 50);
         pauses.drains(0, Time(60), 60);
         assert_eq!(pauses.opens_at(0), Some(Time(80)));
@@ -167,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_was_let_go_and_stopped_again_is_stopped() {
+    fn a_sender_that_was_resumed_and_stopped_again_is_stopped() {
         let mut pauses = pauses(300, 100);
         pauses.fills(0, Time(10), 400);
         assert!(!pauses.is_open(0, Time(10)));
         pauses.drains(0, Time(20), 400);
         pauses.fills(0, Time(30), 400);
-        let stopped = [10, 19, 20, 29, 30].map(|now| pauses.is_stopped_for_good(0, Time(now)));
+        let stopped = [10, 19, 20, 29, 30].map(|now| pauses.is_blocked(0, Time(now)));
         assert_eq!(stopped, [false, false, false, false, true]);
         assert_eq!(pauses.opens_at(0), Some(Time(20)), "nothing after 10 is booked");
         pauses.advance(0, Time(25));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_goes_at_one_instant_changes_nothing() {
+    fn space_used_and_freed_at_one_instant_changes_nothing() {
         let mut pauses = pauses(100, 50);
         pauses.fills(0, Time(10), 100);
         pauses.fills(0, Time(20), 50);

@@ -1,29 +1,29 @@
-//! The sender's account of one virtual lane: the credits that are on their way back to it.
+//! The credits of one virtual lane that are on their way back to the sender.
 
 use std::collections::VecDeque;
 
 use silvan_engine::Time;
 
-/// Returning credits that a [`Returns`] holds itself.
+/// Number of returning credits that a [`Returns`] stores itself.
 pub(super) const HELD: usize = 4;
 
-/// A lane that never had more returning credits than it holds itself.
+/// Marks a lane that never had more returning credits than it stores itself.
 const NO_SPILL: u32 = u32::MAX;
 
-/// Returning credits that found no place in their [`Returns`], in order of time, for those that ever needed it.
+/// Returning credits that do not fit in their [`Returns`], in order of time, for the lanes that ever needed it.
 pub(crate) type Spills = Vec<VecDeque<(Time, u32)>>;
 
-/// Space being freed downstream: when the sender learns of it, and how much. In order of time. Few at a time,
-/// as what is back is booked when another finds no place; the latest ones beyond what fits here are in
-/// [`Spills`], which is looked at when those held here are all back.
+/// Space being freed downstream: when the sender learns of it, and how much, in order of time. There are few entries,
+/// because returned credit is booked when another entry does not fit. The latest entries beyond the capacity are in
+/// [`Spills`], which is read when all entries here have returned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Returns {
     times: [Time; HELD],
     spaces: [u32; HELD],
     count: u8,
-    /// Whether some are among the spills.
+    /// Whether entries are in the spills.
     has_spilled: bool,
-    /// Which of the [`Spills`] is this lane's, from the first time it needs one.
+    /// The index of this lane in [`Spills`], from the first time it needs one.
     spill: u32,
 }
 
@@ -39,13 +39,13 @@ impl Returns {
         usize::from(self.count).min(HELD)
     }
 
-    /// Whether one more finds no place here.
+    /// Whether another entry does not fit here.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.has_spilled || self.len() == HELD
     }
 
-    /// Takes out what is back by now, and gives its sum.
+    /// Removes the credit that has returned by now, and returns its sum.
     #[inline(always)]
     pub fn collect(&mut self, now: Time, spills: &mut Spills) -> u32 {
         let count = self.len();
@@ -62,7 +62,7 @@ impl Returns {
         if self.count == 0 && self.has_spilled { sum + self.collect_spill(now, spills) } else { sum }
     }
 
-    /// As [`Self::collect`], of what found no place; takes the next ones in.
+    /// As [`Self::collect`], for the spilled entries; moves the next ones here.
     #[inline(never)]
     fn collect_spill(&mut self, now: Time, spills: &mut Spills) -> u32 {
         let spill = &mut spills[self.spill as usize];
@@ -88,7 +88,7 @@ impl Returns {
         self.spaces[place] = space;
     }
 
-    /// Adds a credit that is back at a given time.
+    /// Adds a credit that returns at a given time.
     #[inline]
     pub fn add(&mut self, time: Time, space: u32, spills: &mut Spills) {
         if let Some(over) = self.insert(time, space) {
@@ -96,7 +96,7 @@ impl Returns {
         }
     }
 
-    /// Adds a credit; returns the one that found no place.
+    /// Adds a credit; returns the entry that does not fit.
     #[inline]
     fn insert(&mut self, time: Time, space: u32) -> Option<(Time, u32)> {
         let mut over = None;
@@ -132,7 +132,7 @@ impl Returns {
         }
         self.has_spilled = true;
         let spill = &mut spills[self.spill as usize];
-        // A host frees its buffer in order, a switch nearly so: the place is near the end.
+        // A host frees its buffer in order, a switch nearly so: the search starts at the end.
         let mut place = spill.len();
         while place > 0 && spill[place - 1].0 > entry.0 {
             place -= 1;
@@ -140,8 +140,8 @@ impl Returns {
         spill.insert(place, entry);
     }
 
-    /// When there will be `wanted` bytes of credit, if `available` are there now and the rest is on its way; not if
-    /// they are there.
+    /// When there will be `wanted` bytes of credit, if `available` are there now and the rest is on its way; `None` if
+    /// the credit on its way does not suffice.
     #[inline]
     pub fn ready_at(&self, available: u32, wanted: u32, spills: &Spills) -> Option<Time> {
         if available >= wanted {
@@ -155,7 +155,7 @@ impl Returns {
         self.iter(spills).find_map(&mut enough)
     }
 
-    /// All of them, in order of time.
+    /// All returning credits, in order of time.
     pub fn iter<'s>(&'s self, spills: &'s Spills) -> impl Iterator<Item = (Time, u32)> + 's {
         let held = (0..self.len()).map(|at| (self.times[at], self.spaces[at]));
         held.chain(spills.get(self.spill as usize).into_iter().flatten().copied())

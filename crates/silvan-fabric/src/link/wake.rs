@@ -1,12 +1,12 @@
-//! Waking senders: when a link is free or the credit that a packet waits for has arrived. A wake-up that no longer
-//! matters when it comes is ignored.
+//! Waking senders: when a link is free, or when the credit that a packet waits for has arrived. A wake-up that no
+//! longer matters when it occurs is ignored.
 
 use silvan_engine::cache::prefetch;
 use silvan_engine::{Event, EventQueue, Time};
 
 use super::{ChannelId, Links, Way};
 
-/// Flag in the data of a wake-up: the sender has asked for this time, and the other bits are the channel. Without it
+/// Flag in the data of a wake-up. If set, the sender asked for this time, and the other bits are the channel; otherwise
 /// they are the ledger whose credit a packet waits for.
 const ASKED: u32 = 1 << 31;
 
@@ -20,7 +20,7 @@ impl Links {
         self.ledger(index).ready_at()
     }
 
-    /// Whether there is credit for a packet; if not, the sender is woken when there may be.
+    /// Whether there is credit for a packet; if not, schedules a wake-up of the sender for the time when there may be.
     #[inline(always)]
     pub fn has_credit_or_wait(&mut self, way: Way, space: u32, now: Time, queue: &mut EventQueue) -> bool {
         if self.has_credit(way, space, now) {
@@ -74,9 +74,9 @@ impl Links {
         self.channels[id as usize].wake_at <= time
     }
 
-    /// Whether a wake-up counts: the sender has asked for no earlier one, or the credit that a packet waits for arrives
-    /// at this very instant. What the sender does then does not depend on when it learned that the credit was on its
-    /// way.
+    /// Whether a wake-up counts: the sender has not asked for an earlier one, or the credit that a packet waits for
+    /// arrives at this instant. In either case the sender's action does not depend on when it learned that the credit
+    /// was on its way.
     #[inline]
     pub fn take_wake(&mut self, data: u32, now: Time) -> bool {
         if data & ASKED == 0 {

@@ -5,7 +5,7 @@
 //!
 //! | message about jobs | when it takes effect |
 //! | --- | --- |
-//! | a parcel was handed over | when its last packet has crossed the network, so after the next exchange |
+//! | a parcel was posted | when its last packet has crossed the network, so after the next exchange |
 //! | a message was received | in the table of messages, at the end of the run |
 //! | all ranks of a partition have finished | at the next sample |
 //!
@@ -19,7 +19,7 @@ use crate::link::Way;
 use crate::packet::Telemetry;
 use crate::packet::{Marks, Packet, PacketId};
 
-/// A packet that crosses a link to a node, with everything that belongs to it.
+/// A packet that crosses a link to a node, with the data that belongs to it.
 #[derive(Debug)]
 pub(crate) struct PacketMessage {
     pub packet: Packet,
@@ -33,7 +33,7 @@ pub(crate) struct PacketMessage {
     pub key: u32,
 }
 
-/// Credit that the receiver of a channel gives back. It leaves the receiver at `leaves_at` and reaches the sender one
+/// Credit that the receiver of a channel returns. It leaves the receiver at `leaves_at` and reaches the sender one
 /// propagation delay of the channel later.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CreditReturn {
@@ -50,7 +50,7 @@ pub(crate) struct CreditReturn {
 pub(crate) struct HeadArrival {
     pub output: u32,
     pub packet: PacketId,
-    /// The lower bits of the time at which it is ready for arbitration; the bin has the others.
+    /// The lower bits of the time at which it is ready for arbitration; the bin determines the others.
     pub when: u32,
     /// See [`crate::voq::Head::to`].
     pub to: u32,
@@ -65,7 +65,7 @@ pub(crate) struct HeadArrival {
 pub(crate) struct OutputCredit {
     pub output: u32,
     pub space: u32,
-    /// When the output has it.
+    /// When the output receives it.
     pub back: Time,
     pub vl: u8,
 }
@@ -76,33 +76,33 @@ pub(crate) struct OutputNotice {
     /// The first output of the switch.
     pub first: u32,
     pub report: Report,
-    /// The input that it comes in at.
+    /// The input at which it arrives.
     pub input: u8,
-    /// When it is there, and has passed the switch's pipeline.
+    /// When it has arrived and has passed the switch's pipeline.
     pub time: Time,
 }
 
-/// The flow of a packet: its source host, the source there, its destination.
+/// The flow of a packet: its source host, the index of its source there, and its destination.
 pub(crate) type FlowKey = (u32, u16, u32);
 
 /// A parcel of a job on its way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Travel {
     pub parcel: Parcel,
-    /// When the rank handed it over.
+    /// When the rank posted it.
     pub handed: Time,
-    /// Its row in the log of the partition that it comes from; none if it is not logged.
+    /// Its row in the log of the partition that it comes from; `None` if it is not logged.
     pub row: Option<u32>,
 }
 
-/// What the ranks of one partition tell those of another, with the number of their job.
+/// Messages between the ranks of two partitions, with the number of their job.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum JobMessage {
-    /// A parcel of a flow to the other partition was handed over.
+    /// A parcel of a flow to the other partition was posted.
     Parcel(u16, FlowKey, Travel),
     /// A message with this row in the other partition's log was received at a time.
     Received(u16, u32, Time),
-    /// All ranks of the sender's partition have finished, the last one at a time.
+    /// All ranks of the sender's partition have finished, the last one at the given time.
     Finished(u16, Time),
 }
 
@@ -143,7 +143,7 @@ impl Mailbox {
         self.packets.push(message);
     }
 
-    /// Adds credit for the sender of a channel, which has it at `back`.
+    /// Adds credit for the sender of a channel, which receives it at `back`.
     pub fn send_credit(&mut self, credit: CreditReturn, back: Time) {
         self.note(back);
         self.credits.push(credit);
@@ -172,7 +172,7 @@ impl Mailbox {
         self.earliest = self.earliest.min(time);
     }
 
-    /// The earliest time at which a message causes something to do; never if none does.
+    /// The earliest time at which a message takes effect; `Time::NEVER` if none does.
     pub fn earliest(&self) -> Time {
         self.earliest
     }
@@ -181,7 +181,7 @@ impl Mailbox {
         self.earliest == Time::NEVER && self.jobs.is_empty()
     }
 
-    /// Notes that all messages have been taken out.
+    /// Records that all messages have been removed.
     pub fn emptied(&mut self) {
         debug_assert!(
             self.packets.is_empty()

@@ -1,4 +1,4 @@
-//! What nodes send each other besides packets and credits, and the mailboxes in which partitions exchange messages.
+//! Messages between nodes other than packets and credits, and the mailboxes in which partitions exchange messages.
 
 mod mailbox;
 
@@ -12,7 +12,7 @@ pub(crate) use mailbox::{
     Travel,
 };
 
-/// What a switch reports to the source of a packet that it would mark.
+/// A switch's report to the source of a packet that it would mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Report {
     /// The source's host.
@@ -21,22 +21,22 @@ pub(crate) struct Report {
     pub destination: u32,
     /// The source at its host.
     pub source: u16,
-    /// Severity of congestion; 0 where marks are one bit.
+    /// Severity of congestion; 0 if marks have one bit.
     pub severity: u8,
     /// When the source began to send the packet.
     pub sent_at: Time,
 }
 
-/// The place of the switch that sends a report, whether it has marked the packet itself, and the port
-/// of the mark, or the one that the report came in at. Reports are sent in this order.
+/// The place of the switch that sends a report, whether it has marked the packet itself, and the port of the mark or
+/// the port on which the report arrived. Reports are sent in this order.
 pub(crate) type Cause = (u32, bool, Port);
 
-/// What a notification says.
+/// The content of a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// To the node at the far end of the link: about one of its lines.
+    /// To the node at the far end of the link: about one of its CAM lines.
     Line(Notice),
-    /// To a host, by way of switches.
+    /// To a host, through switches.
     Report(Report),
 }
 
@@ -58,7 +58,7 @@ impl Notices {
         (self.slots.len() - 1) as u32
     }
 
-    /// How many are for sources.
+    /// Number of notifications that are for sources.
     pub fn reports(&self) -> usize {
         self.slots.iter().filter(|slot| matches!(slot, Some(Word::Report(_)))).count()
     }
@@ -70,7 +70,7 @@ impl Notices {
     }
 }
 
-/// What a packet that announces a flow, follows it or ends it carries along its route and back.
+/// The data that a packet carries along its route and back if it announces, probes or ends a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Announcement {
     /// The kind of that packet; a reply repeats it.

@@ -1,22 +1,22 @@
-//! What hosts behind the roots of congestion trees take in, by who sent it: counted packet by packet as it is
-//! delivered, for hosts that are watched only.
+//! Payload received by hosts behind the roots of congestion trees, per sender. It is counted per delivered packet, only
+//! for watched hosts.
 
 use rustc_hash::FxHashMap;
 
 use crate::packet::Packet;
 
-/// A flow, as routes tell flows apart.
+/// A flow, with the resolution at which routes distinguish flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Sender {
     pub host: u32,
     pub class: u16,
-    /// Which of the host's sources it belongs to.
+    /// The index of the flow's source within the host.
     pub source: u16,
     pub destination: u32,
 }
 
 impl Sender {
-    /// A number that tells flows apart whoever counts them.
+    /// A hash that identifies the flow in all partitions.
     fn hash(self) -> u64 {
         let ends = u64::from(self.host) << 32 | u64::from(self.destination);
         let kind = u64::from(self.class) << 16 | u64::from(self.source);
@@ -24,12 +24,13 @@ impl Sender {
     }
 }
 
-/// Whose packets are counted.
+/// The hosts and flows whose packets are counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Watch {
-    /// Per host, whether what it takes in is counted; empty if of none.
+    /// Per host, whether its received payload is counted; empty if no host is watched.
     pub hosts: Vec<bool>,
-    /// Of many flows, those are counted whose number leaves `rest` under this mask: all in turn.
+    /// If there are many flows, only flows whose hash equals `rest` under this mask are counted; `rest` changes in
+    /// turn.
     pub mask: u64,
     pub rest: u64,
 }
@@ -43,7 +44,7 @@ pub(crate) struct Deliveries {
 }
 
 impl Deliveries {
-    /// Counts these from now on.
+    /// Sets the hosts and flows to count from now on.
     pub fn watch(&mut self, watch: &Watch) {
         self.watch.clone_from(watch);
     }
@@ -65,7 +66,7 @@ impl Deliveries {
         }
     }
 
-    /// Adds what another partition has counted, and takes it from there.
+    /// Moves the counts of another partition here.
     pub fn gather(&mut self, other: &mut Self) {
         if self.bytes.is_empty() {
             std::mem::swap(&mut self.bytes, &mut other.bytes);
@@ -75,12 +76,12 @@ impl Deliveries {
         }
     }
 
-    /// What was counted in the interval, in no particular order.
+    /// The counts of the interval, in no particular order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Sender, u64)> {
         self.bytes.iter().map(|(sender, bytes)| (*sender, *bytes))
     }
 
-    /// The next interval begins.
+    /// Begins the next interval.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }

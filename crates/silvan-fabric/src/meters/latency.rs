@@ -1,18 +1,18 @@
-//! Latencies, counted so cheaply that those of every packet are.
+//! Latency histograms, cheap enough to record every packet.
 
 use silvan_engine::Time;
 
-/// Counters in a range of spans from a power of two to the next: each is for spans that differ by less than 1 %.
+/// Counters in the range from one power of two to the next: the spans of one counter differ by less than 1 %.
 const STEPS: usize = 1 << STEP_BITS;
 const STEP_BITS: u32 = 7;
 
-/// The longest span that is told apart, in nanoseconds.
+/// The longest span that the histogram distinguishes, in nanoseconds.
 const LONGEST: u64 = 1 << 44;
 
-/// Counters. The spans of each are those of an `hdrhistogram` with two significant digits.
+/// The number of counters. Their ranges are those of an `hdrhistogram` with two significant digits.
 const COUNTERS: usize = index(LONGEST) + 1;
 
-/// How many packets took how long, in nanoseconds, with an exact mean.
+/// A histogram of latencies in nanoseconds, with an exact mean.
 #[derive(Debug)]
 pub(crate) struct Latency {
     counts: Box<[u64]>,
@@ -20,23 +20,23 @@ pub(crate) struct Latency {
     pub max_ps: u64,
 }
 
-/// Spans that one counter is for, in nanoseconds, and how many there were.
+/// The spans of one counter, in nanoseconds, and how many were recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bin {
     pub lower: u64,
-    /// The longest of them.
+    /// The longest span of the counter.
     pub upper: u64,
     pub count: u64,
 }
 
-/// The counter of a span, which is no longer than [`LONGEST`].
+/// The counter of a span that is not longer than [`LONGEST`].
 #[inline]
 const fn index(span_ns: u64) -> usize {
     let range = (span_ns | STEPS as u64).ilog2() - STEP_BITS;
     range as usize * STEPS + (span_ns >> range) as usize
 }
 
-/// The spans of a counter: the shortest and the longest.
+/// The shortest and the longest span of a counter.
 fn spans(index: usize) -> (u64, u64) {
     let range = (index / STEPS).saturating_sub(1);
     let lower = ((index - range * STEPS) as u64) << range;
@@ -61,7 +61,7 @@ impl Latency {
         self.max_ps = self.max_ps.max(other.max_ps);
     }
 
-    /// The counters that counted anything, from the shortest spans on.
+    /// The nonzero counters, from the shortest spans on.
     pub fn bins(&self) -> impl Iterator<Item = Bin> {
         let counted = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counted.map(|(index, &count)| {
@@ -70,7 +70,7 @@ impl Latency {
         })
     }
 
-    /// How many were recorded.
+    /// Number of recorded spans.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Spans of all lengths, in picoseconds, that are told apart.
+    /// Spans of all lengths in the range of the histogram, in picoseconds.
     fn span() -> impl Strategy<Value = u64> {
         (0u32..53, any::<u64>()).prop_map(|(shift, bits)| bits >> (63 - shift))
     }

@@ -1,4 +1,4 @@
-//! Counters that nodes write. Each partition has its own; the run adds them up at samples.
+//! Counters that nodes write. Each partition has its own; the run adds them up at each sample.
 
 mod deliveries;
 mod latency;
@@ -10,21 +10,22 @@ pub(crate) use deliveries::{Deliveries, Sender, Watch};
 pub(crate) use latency::Bin;
 use latency::Latency;
 
-/// What comes of packets that overtake each other.
+/// Counts of packets that overtook each other.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reordering {
-    /// Packets that came after a later one of their flow.
+    /// Packets that arrived after a later one of their flow.
     pub late: u64,
-    /// Packets that had to wait for an earlier one; those that need no more, and how long they waited.
+    /// Packets that were held until an earlier one arrived, the number of them that were released, and the time they
+    /// were held.
     pub held: u64,
     pub released: u64,
     pub waited_ps: u128,
-    /// The most payload that one host held at a time.
+    /// The largest payload that one host held at a time.
     pub most_bytes: u64,
 }
 
 impl Reordering {
-    /// Adds what other hosts have counted.
+    /// Adds the counts of other hosts.
     pub fn add(&mut self, other: &Self) {
         self.late += other.late;
         self.held += other.held;
@@ -37,11 +38,11 @@ impl Reordering {
 /// Counters of one class of traffic: a named flow, or a traffic pattern.
 #[derive(Debug)]
 pub(crate) struct ClassMeter {
-    /// As shown in results.
+    /// The name shown in results.
     pub name: String,
     /// Payload of the messages generated since the start.
     pub generated_bytes: u64,
-    /// Payload injected (begun to be sent) and delivered (drained) since the start.
+    /// Payload injected (sending has begun) and delivered (drained) since the start.
     pub injected_bytes: u64,
     /// See `injected_bytes`.
     pub delivered_bytes: u64,
@@ -51,7 +52,7 @@ pub(crate) struct ClassMeter {
     pub interval: Tally,
     /// Packets delivered in all earlier ones.
     pub total: Tally,
-    /// When the last packet so far was delivered (drained).
+    /// When the last delivered packet was drained.
     pub last_delivery: Time,
     /// Latency of packets delivered after the warm-up.
     pub since_generation: Latency,
@@ -59,13 +60,13 @@ pub(crate) struct ClassMeter {
     pub since_injection: Latency,
 }
 
-/// What is counted of packets that were delivered, cheap enough to be counted of each.
+/// Counts of delivered packets that are cheap enough for every packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     pub packets: u64,
-    /// Those with the FECN bit set.
+    /// Packets with the FECN bit set.
     pub marked: u64,
-    /// Those that were validated, too.
+    /// Packets that were validated, too.
     pub validated: u64,
     /// Sums of latencies since generation and since injection.
     pub generation_ps: u128,
@@ -96,8 +97,8 @@ impl Tally {
     }
 }
 
-/// A data packet that a host will have drained after the next sample: when its tail is in the host's buffer, and when
-/// it is drained.
+/// A data packet that a host will drain after the next sample: when its tail arrives in the host's buffer, and when it
+/// is drained.
 #[derive(Debug, Clone, Copy)]
 struct Later {
     tail_at: Time,
@@ -116,38 +117,38 @@ pub(crate) struct Meters {
     pub received_warmup: Vec<u64>,
     pub sent_warmup: Vec<u64>,
     pub warm: bool,
-    /// What is delivered after this time is after the warm-up.
+    /// Deliveries after this time are after the warm-up.
     pub warmup: Time,
     pub packets_injected: u64,
     pub packets_delivered: u64,
     /// Whether traffic waits for a number of packets to be delivered.
     pub is_awaited: bool,
-    /// These counters are not read before.
+    /// These counters are not read before this time.
     next_sample: Time,
-    /// Data packets that hosts will have drained after that.
+    /// Data packets that hosts will drain after that time.
     later: Vec<Later>,
-    /// Classes from here on are jobs, whose ranks wait for messages.
+    /// Classes from this index on are jobs, whose ranks wait for messages.
     pub jobs_from: u16,
-    /// Messages of jobs that were delivered and not told yet: class, and host, source there and destination.
+    /// Messages of jobs that were delivered but not yet reported: class, and host, its source and destination.
     pub messages_in: Vec<(u16, (u32, u16, u32))>,
-    /// Messages of jobs that have left their source and were not told yet, and when.
+    /// Messages of jobs that have left their source but were not yet reported, with the time.
     pub messages_out: Vec<(u16, (u32, u16, u32), Time)>,
     pub control_injected: u64,
     pub control_delivered: u64,
     pub fecn_marks: u64,
-    /// Flows that have been announced, and probes, that came back to their sources.
+    /// Flows whose announcement, and probes that returned to their sources.
     pub announced: u64,
     pub probes: u64,
-    /// The largest weight of a link that came back.
+    /// The largest link weight that was returned.
     pub busiest_link_ps: u64,
-    /// Marked packets that got the second bit, too.
+    /// Marked packets for which the second bit was set, too.
     pub validations: u64,
     pub becn_received: u64,
-    /// Those of them that switches sent themselves.
+    /// The notifications among them that switches sent themselves.
     pub reports: u64,
-    /// Where packets may overtake each other.
+    /// Reordering counts, where packets may overtake each other.
     pub reordering: Reordering,
-    /// What watched hosts took in, by who sent it.
+    /// Payload received by watched hosts, per sender.
     pub deliveries: Deliveries,
     #[cfg(debug_assertions)]
     order: rustc_hash::FxHashMap<(u32, u32, u16), Time>,
@@ -215,15 +216,15 @@ impl Meters {
         }
     }
 
-    /// The same counters, at zero.
+    /// Returns counters of the same shape, all zero.
     pub fn fresh(&self) -> Self {
         let classes = self.classes.iter().map(|class| ClassMeter::new(class.name.clone()));
         let meters = Self::new(classes.collect(), self.received_bytes.len());
         Self { warmup: self.warmup, jobs_from: self.jobs_from, ..meters }
     }
 
-    /// Sets these counters to the sums of those of all partitions. What belongs to the current interval moves
-    /// here; latencies stay, see [`Self::gather_latencies`].
+    /// Sets these counters to the sums of those of all partitions. The counts of the current interval are moved here;
+    /// latencies stay, see [`Self::gather_latencies`].
     pub fn gather<'a>(&mut self, partitions: impl Iterator<Item = &'a mut Self>) {
         self.reset();
         for other in partitions {
@@ -260,7 +261,7 @@ impl Meters {
         }
     }
 
-    /// Sets the sums of [`Self::gather`] to zero.
+    /// Sets the sums computed by [`Self::gather`] to zero.
     fn reset(&mut self) {
         let hosts = self.received_bytes.len();
         let mut classes = std::mem::take(&mut self.classes);
@@ -273,7 +274,7 @@ impl Meters {
         *self = Self { warmup, jobs_from, deliveries, ..Self::new(classes, hosts) };
     }
 
-    /// Moves the latencies of the partitions here; once, at the end.
+    /// Moves the latencies of the partitions here; called once, at the end.
     pub fn gather_latencies<'a>(&mut self, partitions: impl Iterator<Item = &'a mut Self>) {
         for (at, other) in partitions.enumerate() {
             for (sum, own) in self.classes.iter_mut().zip(&mut other.classes) {
@@ -281,7 +282,7 @@ impl Meters {
                     (&mut sum.since_generation, &mut own.since_generation),
                     (&mut sum.since_injection, &mut own.since_injection),
                 ] {
-                    // There is nothing yet, and many classes have many counters.
+                    // The first partition can be swapped instead of added, which is cheaper with many classes.
                     if at == 0 { std::mem::swap(sum, own) } else { sum.add(own) }
                 }
             }
@@ -294,7 +295,7 @@ impl Meters {
         self.classes.iter_mut().for_each(ClassMeter::close_interval);
     }
 
-    /// The warm-up is over: averages start here.
+    /// Ends the warm-up: averages start here.
     pub fn end_warmup(&mut self) {
         self.warm = true;
         self.received_warmup.copy_from_slice(&self.received_bytes);
@@ -318,7 +319,7 @@ impl Meters {
         self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload);
     }
 
-    /// These counters are not read before a time.
+    /// Sets the time before which these counters are not read.
     pub fn expect_sample(&mut self, time: Time) {
         self.next_sample = time;
         let mut later = std::mem::take(&mut self.later);
@@ -332,14 +333,14 @@ impl Meters {
         self.later = later;
     }
 
-    /// Data packets whose tails are in their hosts' buffers by a time, or those that are still on their way, of those
-    /// that will have been drained after the next sample.
+    /// Of the data packets that will be drained after the next sample: those whose tails are in their hosts' buffers at
+    /// `now`, or those that are still on their way.
     pub fn later(&self, now: Time, are_in: bool) -> impl Iterator<Item = &Packet> {
         self.later.iter().filter(move |one| (one.tail_at <= now) == are_in).map(|one| &one.packet)
     }
 
-    /// A host, where its tail is at `tail_at`, will have drained a data packet at `done`, which nobody waits for: it
-    /// is counted now, unless somebody looks before.
+    /// A host will drain a data packet, whose tail arrives at `tail_at`, at `done`, and no component waits for it: it
+    /// is counted now, unless a sample is taken before.
     #[inline]
     pub fn will_deliver(&mut self, packet: &Packet, (tail_at, done): (Time, Time)) {
         if done <= self.next_sample {
@@ -349,7 +350,7 @@ impl Meters {
         }
     }
 
-    /// A host has drained a data packet, at `done`. Throughput and latency count until then.
+    /// A host has drained a data packet at `done`. Throughput and latency count until then.
     #[inline]
     pub fn delivered(&mut self, packet: &Packet, done: Time) {
         self.packets_delivered += 1;
@@ -380,7 +381,7 @@ impl Meters {
         packet.class >= self.jobs_from
     }
 
-    /// Notes that a data packet's tail is in its host's input buffer (for the books of debug builds).
+    /// Records that a data packet's tail is in its host's input buffer (for the order check of debug builds).
     #[cfg(debug_assertions)]
     pub fn check_order(&mut self, packet: &Packet, now: Time) {
         let last = self.order.insert((packet.src, packet.dst, packet.source), packet.injected);

@@ -1,15 +1,14 @@
-//! What must hold of the traffic in every build: nothing that was generated is lost, and nothing waits in a network in
-//! which nothing will happen any more.
+//! Invariants of the traffic that hold in every build: no generated payload is lost, and no packet waits in a network
+//! without pending events.
 
 use crate::host::Host;
 use crate::packet::Kind;
 use crate::partition::View;
 
-/// Checks that whatever was generated has been delivered, is inside, or waits at its source where that
-/// will find it.
+/// Checks that all generated payload has been delivered, is inside the network, or waits at its source in a queue that
+/// its source will serve.
 ///
-/// # Errors
-/// A sentence with the numbers.
+/// # Errors The message with the numbers.
 pub(crate) fn check_traffic(view: View) -> Result<(), String> {
     let meters = view.totals;
     let mut found: Vec<u64> = meters.classes.iter().map(|class| class.delivered_bytes).collect();
@@ -29,12 +28,12 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
         found[usize::from(packet.class)] += u64::from(packet.payload);
     }
     for host in view.hosts() {
-        // Counted as injected when they leave the host.
+        // These are counted as injected when they leave the host.
         data -= data_buffered(view, host);
         for waiting in host.waiting() {
             if !waiting.is_listed {
                 return Err(format!(
-                    "host {} has forgotten {} bytes of `{}` for host {}",
+                    "host {} does not serve {} waiting bytes of `{}` for host {}",
                     host.id,
                     waiting.bytes,
                     meters.classes[usize::from(waiting.class)].name,
@@ -54,20 +53,20 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
     }
     let inside = meters.packets_injected - meters.packets_delivered;
     if inside != data {
-        return Err(format!("{data} data packets are inside, but {inside} went in and did not come out"));
+        return Err(format!("{data} data packets are inside, but {inside} were injected and not delivered"));
     }
     let inside = meters.control_injected - meters.control_delivered;
     if inside != control {
         return Err(format!(
-            "{control} control packets are alive, but {inside} went in and did not come out"
+            "{control} control packets are inside, but {inside} were injected and not delivered"
         ));
     }
     let delivered: u64 = meters.classes.iter().map(|class| class.total.marked + class.interval.marked).sum();
     let on_their_way = view.reports_on_their_way() as u64;
     if meters.fecn_marks != delivered + marked + meters.reports + on_their_way {
         return Err(format!(
-            "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside, and \
-             switches told sources of {}, with {on_their_way} still to be told",
+            "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside, \
+             switches have reported {} to sources, and {on_their_way} reports are on their way",
             meters.fecn_marks, meters.reports
         ));
     }
@@ -80,11 +79,10 @@ fn data_buffered(view: View, host: &Host) -> u64 {
     ids.into_iter().filter(|&id| partition.ctx.packets[id].kind == Kind::Data).count() as u64
 }
 
-/// Checks that the packets inside are those that went in and did not come out; cheap enough for every sample of a
+/// Checks that the packets inside are those that were injected and not delivered; cheap enough for every sample of a
 /// release build.
 ///
-/// # Errors
-/// A sentence with the numbers.
+/// # Errors The message with the numbers.
 pub(crate) fn check_conservation(view: View) -> Result<(), String> {
     let meters = view.totals;
     let received =
@@ -105,8 +103,7 @@ pub(crate) fn check_conservation(view: View) -> Result<(), String> {
     Ok(())
 }
 
-/// What waits for something, as a list in words; none if nothing does. In a network in which no event
-/// is pending it will wait for ever.
+/// Lists all traffic that still waits; `None` if there is none. Without pending events it waits indefinitely.
 pub(crate) fn left_waiting(view: View, names: &[String]) -> Option<String> {
     const SHOWN: usize = 5;
     let mut list = Vec::new();

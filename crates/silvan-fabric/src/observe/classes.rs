@@ -1,4 +1,4 @@
-//! Classes of traffic over time: how much arrived, how late, and how much of it marked.
+//! Time series of traffic classes: delivered payload, latency, and share of marked packets.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::outcome::{Column, Table, Values, rate_gbit_s};
 /// The series over time, a row per class and interval.
 #[derive(Debug, Default)]
 pub(crate) struct ClassRows {
-    /// None if they are not recorded.
+    /// `None` if the series are not recorded.
     names: Option<Arc<Vec<String>>>,
     time_ns: Vec<u64>,
     class: Vec<u32>,
@@ -21,7 +21,7 @@ pub(crate) struct ClassRows {
     since_generation: Vec<f64>,
     since_injection: Vec<f64>,
     longest: Vec<f64>,
-    /// Payload delivered up to the last interval.
+    /// Payload delivered up to the end of the last interval.
     last: Vec<u64>,
 }
 
@@ -31,11 +31,11 @@ impl ClassRows {
         Self { names: names.map(Arc::new), last, ..Self::default() }
     }
 
-    /// Adds the rows of the interval that ends now, `span` long.
+    /// Adds the rows of the interval of length `span` that ends now.
     pub fn sample(&mut self, now: Time, span: Time, classes: &[ClassMeter]) {
         for (index, class) in classes.iter().enumerate() {
             let tally = &class.interval;
-            // None are kept where they are not recorded.
+            // There are no values where the series are not recorded.
             let Some(last) = self.last.get_mut(index) else { continue };
             let of_packets = |sum_ps: u128| match tally.packets {
                 0 => f64::NAN,

@@ -1,12 +1,12 @@
-//! What must hold in every state of the network. Packet conservation and the bounds of credits are checked at every
-//! sample of every build; debug builds check everything.
+//! Invariants of every state of the network. Packet conservation and the bounds of credits are checked at every sample
+//! of every build; debug builds check everything.
 
 use super::books::check_conservation;
 #[cfg(debug_assertions)]
 use super::books::check_traffic;
 use crate::partition::View;
 
-/// Lanes per partition whose credit is checked at a sample: of networks with more, others at the next one.
+/// Number of lanes per partition whose credit is checked at a sample; larger networks are checked over several samples.
 const LANES_PER_SAMPLE: usize = 1 << 14;
 
 /// See the module.
@@ -19,8 +19,7 @@ pub(crate) struct Invariants {
 impl Invariants {
     /// Checks the state at a sample.
     ///
-    /// # Errors
-    /// A sentence that says what does not hold.
+    /// # Errors A description of the violated invariant.
     pub fn check(&mut self, view: View) -> Result<(), String> {
         check_conservation(view)?;
         for partition in view.partitions {
@@ -33,7 +32,7 @@ impl Invariants {
     }
 }
 
-/// Checks all channels, that nothing of the traffic is lost, and that it stays in order.
+/// Checks all channels, that no traffic is lost, and that it stays in order.
 #[cfg(debug_assertions)]
 fn check_all(view: View) -> Result<(), String> {
     check_traffic(view)?;

@@ -1,4 +1,4 @@
-//! What special queues did: how many are taken over time, and what they cost in all.
+//! Use of special queues: how many are allocated over time, and the cost in total.
 
 use crate::host::Host;
 use crate::outcome::{Column, IsolationSummary, Table, Values};
@@ -8,7 +8,7 @@ use crate::queueing::cost::cells_per_port;
 use crate::queueing::isolation::{Cams, Tally};
 use crate::switch::Ports;
 
-/// The series over time, of networks with special queues.
+/// The time series, for networks with special queues.
 #[derive(Debug, Default)]
 pub(crate) struct IsolationRows {
     time_ns: Vec<u64>,
@@ -22,7 +22,7 @@ pub(crate) struct IsolationRows {
     last: Tally,
 }
 
-/// What is taken at one moment.
+/// The resources in use at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Taken {
     full_ports: u32,
@@ -76,7 +76,7 @@ impl IsolationRows {
         self.last = sum;
     }
 
-    /// The table, if there is anything to tell.
+    /// The table, if there are rows.
     pub fn into_table(self) -> Option<Table> {
         if self.time_ns.is_empty() {
             return None;
@@ -102,14 +102,14 @@ impl IsolationRows {
     }
 }
 
-/// The totals, of a network with special queues.
+/// The totals, for a network with special queues.
 pub(crate) fn summary(special: &SpecialQueues, view: View) -> Option<IsolationSummary> {
     view.all_cams().next()?;
     let sum = tally(all(view));
     let mut taken = Taken::default();
     all(view).for_each(|cams| taken.add(cams));
     let ports = view.all_ports().map(Ports::count).max().unwrap_or(0) as u64;
-    // A packet never leaves by the port it came in: one normal queue less than there are ports.
+    // A packet never leaves by the port on which it arrived, so one normal queue fewer than there are ports suffices.
     let own = if special.at_root { 0 } else { ports.saturating_sub(1) };
     let lines = own + u64::from(special.queues);
     let (cam_cells, sram_cells) =

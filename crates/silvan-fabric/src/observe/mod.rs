@@ -1,5 +1,5 @@
-//! What is recorded and checked of a network at samples. Observers read the partitions through a
-//! [`View`](crate::partition::View) and change nothing there.
+//! Recordings and checks of a network at samples. Observers read the partitions through a
+//! [`View`](crate::partition::View) and do not change them.
 
 mod books;
 mod classes;

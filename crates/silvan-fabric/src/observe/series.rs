@@ -1,4 +1,4 @@
-//! Time series: at the end of each interval, what happened in it.
+//! Time series: at the end of each interval, a row with what happened in it.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::outcome::{Column, Table, Values};
 use crate::partition::View;
 use crate::port::{Port, Vl};
 
-/// A directed channel out of a switch or host, as shown in results.
+/// A directed channel from a switch or host, as shown in results.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkName {
     pub channel: u32,
-    /// The switch and output that send on it; none for a host's.
+    /// The switch and output that send on it; `None` for a host's channel.
     pub switch: Option<(u32, Port)>,
 }
 
@@ -128,8 +128,8 @@ impl Series {
         }
     }
 
-    /// Adds the rows of the interval that ends now. Returns whether there is one: not if a sample was taken at this
-    /// time already.
+    /// Adds the rows of the interval that ends now. Returns whether it added any: it does not if a sample was taken at
+    /// this time already.
     pub fn sample(&mut self, view: View) -> bool {
         if view.now == self.last_time {
             return false;
@@ -201,13 +201,13 @@ impl Series {
             all_congested += u32::from(congested);
             if self.with_links {
                 let sent_bytes = view.sent_by(link.channel);
-                // A run that is stopped early may be ahead of its clock here and there.
+                // In a run that is stopped early, a partition may be ahead of the clock.
                 let sent = sent_bytes.saturating_sub(last.0);
                 rows.time_ns.push(ns(view.now));
                 rows.link.push(index as u32);
                 rows.sent.push(sent);
                 let whole = view.rate(link.channel).0 as f64 * span / 8.0;
-                // Whole bytes and picoseconds may make a busy link's share a little more than 1.
+                // Rounding to whole bytes and picoseconds can make a busy link's share slightly larger than 1.
                 rows.utilisation.push((sent as f64 / whole).min(1.0));
                 rows.queued.push(queued);
                 let outstanding = |vl| view.outstanding(link.channel, vl);

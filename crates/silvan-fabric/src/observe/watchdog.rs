@@ -1,4 +1,4 @@
-//! The run-time watchdog: packets that wait for each other in a circle.
+//! The run-time watchdog: finds packets that wait for each other in a cycle.
 
 use rustc_hash::FxHashSet;
 
@@ -8,12 +8,12 @@ use crate::port::{Port, Vl};
 /// A switch output and virtual lane.
 type Place = (u32, Port, Vl);
 
-/// Finds a circle of outputs of which each waits for credits that only the next one can free.
+/// Finds a cycle of outputs in which each waits for credit that only the next one can free.
 ///
-/// An output that lacks credits waits for the input buffer at the far end of its link; that
-/// frees space as soon as any packet leaves it. So an output is stuck for good exactly if every
-/// packet at the head of that buffer's queues wants an output that is stuck for good. The largest
-/// such set is found by striking out those that are not; there is no time limit to guess.
+/// An output that lacks credit waits for the input buffer at the far end of its link; that buffer frees space as soon
+/// as any packet leaves it. So an output is permanently blocked exactly if every packet at the head of that buffer's
+/// queues waits for a permanently blocked output. The largest such set is found by removing outputs that are not
+/// blocked; no time limit is needed.
 pub(crate) fn find_deadlock(view: View) -> Option<Vec<(u32, Port, Vl)>> {
     let mut stuck: FxHashSet<Place> = FxHashSet::default();
     for (index, ports) in view.all_ports().enumerate() {

@@ -1,4 +1,4 @@
-//! Which networks the binned scheduler supports, and how their outputs are set up.
+//! Determines which networks the binned scheduler supports, and builds their outputs.
 
 use std::sync::Arc;
 
@@ -25,15 +25,15 @@ use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 /// Bins are no wider than this, in bits of picoseconds: wider ones hold several arrivals for an output, which
 /// have to be sorted.
 const WIDEST: u32 = 16;
-/// Bins in which something may be planned, at least.
+/// The minimum number of bins in which decisions can be planned.
 const BINS: u64 = 256;
 
-/// What a network must tell to be run this way.
+/// The properties of a network that the binned scheduler depends on.
 pub(crate) struct Plan<'a> {
     pub links: &'a Links,
-    /// Per channel: the switch and input at its far end, none for a host.
+    /// Per channel: the switch and input at its far end, `None` for a host.
     pub receivers: &'a [Receiver],
-    /// The host at each channel's far end, where one is.
+    /// The host at each channel's far end, for channels to hosts.
     pub hosts_at: FxHashMap<ChannelId, u32>,
     /// The channel that each host sends on.
     pub hosts_from: Vec<(ChannelId, u32)>,
@@ -46,18 +46,18 @@ pub(crate) struct Plan<'a> {
     pub full_space: u32,
     /// Bytes that a control packet occupies.
     pub control_space: u32,
-    /// Whether hosts have output buffers: these look at more times than their link asks for.
+    /// Whether hosts have output buffers: these act at more times than their link requires.
     pub have_adapters: bool,
     /// Bytes of the smallest packet on the wire.
     pub smallest: u32,
     pub credit_block: u32,
-    /// How fast switches may read a packet out of an input's memory, where that is not its link's rate.
+    /// The rate at which switches read a packet from an input's memory, if it differs from the link's rate.
     pub crossbar: Option<BytePace>,
     /// Bytes of the smallest notification that switches send to the next node, if they send any.
     pub least_notice: Option<u32>,
 }
 
-/// The lookahead and the longest that a packet's head takes to the next switch.
+/// The lookahead, and the longest time that a packet's head takes to the next switch.
 struct Reach {
     least: Time,
     most: Time,
@@ -68,8 +68,7 @@ impl Plan<'_> {
     /// one within a bin, so an output must decide by its own arrivals and credit alone; a record stores sizes in 16 bits
     /// and inputs in 6; and bins need a lookahead.
     ///
-    /// # Errors
-    /// Why not, as a clause after "because".
+    /// # Errors The reason why it does not fit, as a clause after "because".
     pub fn fits(&self, switches: &[Switch]) -> Result<(), &'static str> {
         let are = |is: fn(&Ports) -> bool| switches.iter().all(|switch| is(switch.ports()));
         let tables: u64 = switches.iter().map(|switch| switch.ports().table().len() as u64).sum();
@@ -82,12 +81,12 @@ impl Plan<'_> {
             (!are(|ports| ports.chooser().is_none()), "each packet chooses its port by the load of all"),
             // The output depends on the packet's lane and source, which the tables of this scheduler do not hold.
             (!are(|ports| !ports.changes_lanes()), "its switches choose the lanes of packets"),
-            // A ledger per part of a buffer does not fit the record of an output.
+            // A ledger per region of a buffer does not fit the record of an output.
             (!self.links.is_plain(), "its buffers are divided, or it has on/off flow control"),
             // The buffer of an adapter sends at times that do not follow from the host's link.
             (self.have_adapters, "its hosts have output buffers"),
             (!are(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 64 ports"),
-            // Such a packet waits for its tail, so its arrival does not follow from its head.
+            // Such a packet waits for its tail, so its time of arrival does not follow from its head.
             (!are(|ports| !ports.may_underrun), "a link is faster than another one that feeds it"),
             // A notification occupies another output of the same switch at the same instant, and a mark at a departure
             // cannot be known before the bin; see the module `reports`.
@@ -111,8 +110,8 @@ impl Plan<'_> {
             .unwrap_or(Time::NEVER)
     }
 
-    /// The least time in which a switch acts on the one at the far end of a link of some kind: by a packet, by the
-    /// credit for one that came from there, or by a notification.
+    /// The minimum time in which a switch affects the one at the far end of a link with these parameters: by a packet,
+    /// by the credit for a packet that came from there, or by a notification.
     pub fn reach_of(&self, link: &LinkParameters) -> Time {
         let read = self.crossbar.map(|pace| pace.time(self.smallest));
         let freed = read.map_or(self.least_span(), |read| read.min(self.least_span())) + link.delay;
@@ -120,7 +119,7 @@ impl Plan<'_> {
         [Some(link.head_delay), Some(freed), told].into_iter().flatten().min().unwrap_or(Time::NEVER)
     }
 
-    /// See [`Reach`]; none where that allows no bins.
+    /// See [`Reach`]; `None` if it allows no bins.
     fn reach(&self) -> Option<Reach> {
         let mut reach = Reach { least: Time::NEVER, most: Time::ZERO };
         let span = self.least_span();
@@ -149,27 +148,28 @@ impl Reach {
 }
 
 impl Outputs {
-    /// The outputs of the switches of a network that fits, for each partition, and the switches themselves.
+    /// Splits a supported network into the outputs of each partition's switches, and the switches themselves.
     pub fn new(
         plan: &Plan,
-        partition: &Partitioning,
+        partitioning: &Partitioning,
         switches: Vec<Switch>,
     ) -> (Vec<Self>, Vec<BinnedSwitch>) {
         let Some(reach) = plan.reach() else { return Default::default() };
-        let mut builder = Builder::new(plan, partition, reach);
-        let mut next = vec![0; partition.count];
+        let mut builder = Builder::new(plan, partitioning, reach);
+        let mut next = vec![0; partitioning.count];
         let mut binned = Vec::with_capacity(switches.len());
         for (index, switch) in switches.into_iter().enumerate() {
             let Some(mut ports) = switch.into_voq_ports() else { continue };
             builder.add(&mut ports);
-            let part = partition.of_switch[index];
-            let first = next[usize::from(part)];
-            next[usize::from(part)] += ports.count() as u32;
+            let partition = partitioning.of_switch[index];
+            let first = next[usize::from(partition)];
+            next[usize::from(partition)] += ports.count() as u32;
             binned.push(BinnedSwitch { ports, first });
         }
         let routes = Arc::new(std::mem::take(&mut builder.routes).build());
-        let outputs =
-            (0..partition.count as u16).map(|part| builder.outputs(part, &routes, &binned)).collect();
+        let outputs = (0..partitioning.count as u16)
+            .map(|partition| builder.outputs(partition, &routes, &binned))
+            .collect();
         (outputs, binned)
     }
 }
@@ -205,16 +205,16 @@ impl<'a> Builder<'a> {
         Self { plan, partition, reach, markings, routes, rows }
     }
 
-    /// Takes the marking rule and the forwarding table of a switch.
+    /// Moves the marking rule and the forwarding table of a switch here.
     fn add(&mut self, ports: &mut Ports) {
         let none = SwitchMarking::new(Marker::None, ports.count(), self.plan.full_space);
         self.markings.push(Some(std::mem::replace(&mut ports.marking, none)));
         self.rows.push(self.routes.add(ports.table()));
     }
 
-    fn outputs(&mut self, part: u16, routes: &Arc<Routes>, switches: &[BinnedSwitch]) -> Outputs {
+    fn outputs(&mut self, partition: u16, routes: &Arc<Routes>, switches: &[BinnedSwitch]) -> Outputs {
         let own = self.markings.iter_mut().zip(&self.partition.of_switch);
-        let own = own.filter(|(_, there)| **there == part).filter_map(|(marking, _)| marking.take());
+        let own = own.filter(|(_, there)| **there == partition).filter_map(|(marking, _)| marking.take());
         let marking = SwitchMarking::join(own.collect());
         let needs = match &marking.marker {
             Marker::None => UNMARKED,
@@ -223,22 +223,22 @@ impl<'a> Builder<'a> {
         };
         match (self.plan.lanes, needs) {
             _ if marking.marker.needs_queues() => {
-                Outputs::Many(Box::new(self.bank(part, routes, switches, marking)))
+                Outputs::Many(Box::new(self.bank(partition, routes, switches, marking)))
             }
-            (1, UNMARKED) => Outputs::One(Box::new(self.bank(part, routes, switches, marking))),
-            (1, DEPARTURES) => Outputs::OneMarking(Box::new(self.bank(part, routes, switches, marking))),
-            (1, _) => Outputs::OneSampling(Box::new(self.bank(part, routes, switches, marking))),
-            (2, UNMARKED) => Outputs::Two(Box::new(self.bank(part, routes, switches, marking))),
-            (2, DEPARTURES) => Outputs::TwoMarking(Box::new(self.bank(part, routes, switches, marking))),
-            _ => Outputs::Many(Box::new(self.bank(part, routes, switches, marking))),
+            (1, UNMARKED) => Outputs::One(Box::new(self.bank(partition, routes, switches, marking))),
+            (1, DEPARTURES) => Outputs::OneMarking(Box::new(self.bank(partition, routes, switches, marking))),
+            (1, _) => Outputs::OneSampling(Box::new(self.bank(partition, routes, switches, marking))),
+            (2, UNMARKED) => Outputs::Two(Box::new(self.bank(partition, routes, switches, marking))),
+            (2, DEPARTURES) => Outputs::TwoMarking(Box::new(self.bank(partition, routes, switches, marking))),
+            _ => Outputs::Many(Box::new(self.bank(partition, routes, switches, marking))),
         }
     }
 
     fn links(&self) -> Vec<Link> {
         let Plan { smallest, credit_block, full_space, .. } = *self.plan;
         let link = |parameters: &LinkParameters| {
-            // A packet occupies whole credit blocks: the link spends space faster than bytes, most with packets of the
-            // smallest size that occupy all but a byte of a further block.
+            // A packet occupies whole credit blocks: the link spends space faster than bytes, and fastest with packets
+            // of the smallest size that occupy just over a whole number of blocks.
             let span = parameters.pace.time(smallest).0.saturating_sub(1);
             let least_ps = span / u64::from(smallest + credit_block - 1);
             // Without a bound on the pace, no credit is booked early.
@@ -248,33 +248,34 @@ impl<'a> Builder<'a> {
         self.plan.links.all_parameters().iter().map(link).collect()
     }
 
-    /// Where a packet comes in that is sent on a channel to a switch, and the partition of that switch; none to a host.
+    /// Where a packet arrives that is sent on a channel to a switch, and the partition of that switch; `None` for a
+    /// channel to a host.
     fn entry(&self, switches: &[BinnedSwitch], receiver: Receiver) -> Option<(u16, Entry)> {
         let (far, input) = receiver?;
         let BinnedSwitch { ports, first } = &switches[far as usize];
         Some((ports.partition, Entry { first: *first, row: self.rows[far as usize], input: input.0 as u8 }))
     }
 
-    /// The outputs of a partition's switches, and the switches of other partitions that they send to.
+    /// The records of a partition's outputs, and the switches of other partitions that they send to.
     fn records<const LANES: usize>(
         &self,
-        part: u16,
+        partition: u16,
         switches: &[BinnedSwitch],
     ) -> (Vec<Output<LANES, Binned>>, Vec<Remote>) {
         let (mut records, mut remotes) = (Vec::new(), Vec::new());
-        for switch in own(switches, part) {
+        for switch in own(switches, partition) {
             for (number, wiring) in switch.ports.wiring.iter().enumerate() {
                 let mut record = Output::<LANES, Binned>::new(number as u8, fresh());
                 let own = &mut record.own;
                 if let Some(channel) = wiring.map(|wiring| wiring.out) {
                     own.link = self.plan.links.parameters_index(channel) as u8;
                     match self.entry(switches, self.plan.receivers[channel as usize]) {
-                        Some((there, entry)) if there == part => {
+                        Some((there, entry)) if there == partition => {
                             (own.peer, own.row, own.far) = (entry.first, entry.row, entry.input);
                         }
                         Some((there, entry)) => {
                             (own.peer, own.row) = (remotes.len() as u32, REMOTE);
-                            remotes.push(Remote { part: there, entry });
+                            remotes.push(Remote { partition: there, entry });
                         }
                         None => {
                             let host = self.plan.hosts_at.get(&channel).copied().unwrap_or(NONE);
@@ -293,28 +294,28 @@ impl<'a> Builder<'a> {
         (records, remotes)
     }
 
-    /// Who sends to each input of a partition, and those of them that are outputs of others.
-    fn feeders(&self, part: u16, switches: &[BinnedSwitch]) -> (Box<[Feeder]>, Vec<Sender>) {
+    /// The sender of each input of a partition, and those senders that are outputs of other partitions.
+    fn feeders(&self, partition: u16, switches: &[BinnedSwitch]) -> (Box<[Feeder]>, Vec<Sender>) {
         let mut output_of = vec![None; self.plan.receivers.len()];
         for switch in switches {
-            let part = switch.ports.partition;
+            let partition = switch.ports.partition;
             for (output, wiring) in (switch.first..).zip(switch.ports.wiring.iter()) {
                 if let Some(wiring) = wiring {
-                    output_of[wiring.out as usize] = Some((part, output));
+                    output_of[wiring.out as usize] = Some((partition, output));
                 }
             }
         }
         let parameters = self.plan.links.all_parameters();
         let mut senders = Vec::new();
-        let inputs = own(switches, part).flat_map(|switch| switch.ports.wiring.iter());
+        let inputs = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
         let feeders = inputs.map(|wiring| {
             let into = wiring.map_or(ChannelId::MAX, |wiring| wiring.into);
             match output_of.get(into as usize).copied().flatten() {
                 None => Feeder::Host(into),
-                Some((there, output)) if there == part => Feeder::Output(output),
+                Some((there, output)) if there == partition => Feeder::Output(output),
                 Some((there, output)) => {
                     let delay = parameters[self.plan.links.parameters_index(into)].delay;
-                    senders.push(Sender { part: there, output, delay });
+                    senders.push(Sender { partition: there, output, delay });
                     Feeder::Remote(senders.len() as u32 - 1)
                 }
             }
@@ -324,18 +325,18 @@ impl<'a> Builder<'a> {
 
     fn bank<const LANES: usize, const MARKS: u8>(
         &mut self,
-        part: u16,
+        partition: u16,
         routes: &Arc<Routes>,
         switches: &[BinnedSwitch],
         marking: SwitchMarking,
     ) -> Bank<LANES, MARKS> {
         let channels = self.plan.receivers.len();
-        let (records, remotes) = self.records::<LANES>(part, switches);
-        let (feeders, senders) = self.feeders(part, switches);
+        let (records, remotes) = self.records::<LANES>(partition, switches);
+        let (feeders, senders) = self.feeders(partition, switches);
         let (count, lanes) = (records.len(), usize::from(self.plan.lanes));
-        let width = own(switches, part).map(|switch| switch.ports.count()).max().unwrap_or(0);
+        let width = own(switches, partition).map(|switch| switch.ports.count()).max().unwrap_or(0);
         let mut output_of = vec![NONE; channels];
-        let wirings = own(switches, part).flat_map(|switch| switch.ports.wiring.iter());
+        let wirings = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
         for (output, wiring) in (0..).zip(wirings) {
             if let Some(wiring) = wiring {
                 output_of[wiring.out as usize] = output;
@@ -344,7 +345,7 @@ impl<'a> Builder<'a> {
         // Channels of outputs of other partitions have no entry here.
         let entry = |&far: &Receiver| {
             let (there, entry) = self.entry(switches, far)?;
-            (there == part).then_some(entry)
+            (there == partition).then_some(entry)
         };
         let entries = self.plan.receivers.iter().map(entry).collect();
         let capacities = records.iter().flat_map(|record| &record.lanes[..lanes]);
@@ -352,7 +353,8 @@ impl<'a> Builder<'a> {
         let (shift, bins) = (self.reach.shift(), self.reach.bins());
         debug_assert!(bins < usize::from(UNPLANNED));
         let reads_queues = marking.marker.needs_queues();
-        let rows = self.partition.of_switch.iter().zip(&self.rows).zip(switches).filter(|of| *of.0.0 == part);
+        let rows =
+            self.partition.of_switch.iter().zip(&self.rows).zip(switches).filter(|of| *of.0.0 == partition);
         let rows = rows.flat_map(|((_, &row), switch)| vec![row; switch.ports.count()]);
         let reports =
             marking.report.map(|bytes| Box::new(Reports::new(bytes.get(), rows.collect(), count * lanes)));
@@ -369,7 +371,7 @@ impl<'a> Builder<'a> {
                 .partition
                 .of_host
                 .iter()
-                .filter(|place| place.0 == part)
+                .filter(|place| place.0 == partition)
                 .map(|_| Limiter::new(self.plan.drain))
                 .collect(),
             acknowledges: self.plan.acknowledges,
@@ -390,6 +392,6 @@ impl<'a> Builder<'a> {
 }
 
 /// The switches of a partition.
-fn own(switches: &[BinnedSwitch], part: u16) -> impl Iterator<Item = &BinnedSwitch> {
-    switches.iter().filter(move |switch| switch.ports.partition == part)
+fn own(switches: &[BinnedSwitch], partition: u16) -> impl Iterator<Item = &BinnedSwitch> {
+    switches.iter().filter(move |switch| switch.ports.partition == partition)
 }

@@ -1,5 +1,5 @@
-//! The credit of outputs. Credit that cannot matter before it arrives is booked early; the rest waits in the ledger of
-//! its link.
+//! The credit of outputs. Credit whose exact arrival time cannot affect a decision is booked early; the rest waits in
+//! the ledger of its link.
 
 use silvan_engine::Time;
 
@@ -15,7 +15,7 @@ struct Early {
     space: u32,
 }
 
-/// The ledgers of all outputs' links but for the credit that is available, which each output has in its record. Per
+/// The ledgers of all outputs' links, except the available credit, which each output has in its record. Indexed by
 /// output and lane.
 #[derive(Debug)]
 pub(super) struct Credits {
@@ -25,7 +25,7 @@ pub(super) struct Credits {
     pub lanes: usize,
     pub returns: Box<[Returns]>,
     pub spills: Spills,
-    /// The least credit that a packet waits for since the last one was sent.
+    /// The least credit that a waiting packet needs since the last packet was sent.
     pub wanted: Box<[u32]>,
     /// Receive buffer.
     pub capacities: Box<[u32]>,
@@ -65,7 +65,7 @@ impl Credits {
         Ledger { available: &mut lane.available, wanted: &mut wanted[at], returns: &mut returns[at], spills }
     }
 
-    /// The ledger of a lane, to be read.
+    /// The ledger of a lane, for reading.
     pub fn view(&self, at: usize, lane: &OutputLane) -> LedgerView<'_> {
         let (available, wanted) = (lane.available, self.wanted[at]);
         LedgerView { available, wanted, returns: &self.returns[at], spills: &self.spills }
@@ -110,7 +110,7 @@ impl Credits {
         }
     }
 
-    /// A sample is taken: credit that has arrived by now is not outstanding.
+    /// A sample is taken: credit that has arrived by now is no longer outstanding.
     pub fn sample(&mut self, now: Time) {
         let sums = &mut self.early_sums;
         self.early.retain(|&Early { back, lane, space }| {
@@ -129,11 +129,11 @@ impl Credits {
 }
 
 impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
-    /// Credit for an output arrives at a time, which is after all that has been decided.
+    /// Credit for an output arrives at a time that is later than all decisions made so far.
     ///
-    /// It is booked at once if the output will have credit for whatever it can send before then, and for two full
-    /// packets besides, which is the most that the marking rule asks for (a third one can begin at the last moment). Only
-    /// a sample of what is outstanding could tell the difference.
+    /// It is booked immediately if the output will have credit for everything that it can send before then, and for two
+    /// more full packets, which is the most that the marking rule requires (a third one can begin at the last moment).
+    /// Only a sample of the outstanding credit could show the difference.
     #[inline(always)]
     pub(super) fn credit(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let record = &mut self.voq.records[output];
@@ -150,11 +150,11 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
 
     /// As [`Self::credit`], for a data packet in a host's buffer.
     ///
-    /// A host drains data packets in the order in which they arrive, and no faster than the link brings them; the
-    /// credit of other packets returns sooner. Credit that arrives later than some time, but no later than this one,
-    /// belongs to packets sent by now that occupy the link for at least the time between, but for one packet; packets
-    /// sent between now and then occupy the time between those. So at any earlier time less is outstanding than the
-    /// link could send until this credit arrives, plus one packet.
+    /// A host drains data packets in the order in which they arrive, and no faster than the link delivers them; the
+    /// credit of other packets returns earlier. Credit that arrives after some time, but no later than this credit,
+    /// belongs to packets sent by now, which occupy the link for at least the time between, minus one packet; packets
+    /// sent between now and then occupy the time between those. So at any earlier time, less credit is outstanding than
+    /// the link could spend until this credit arrives, plus one packet.
     #[inline(always)]
     pub(super) fn credit_of_drained(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let record = &mut self.voq.records[output];
@@ -169,7 +169,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// As [`Self::credit`], booked when it arrives.
+    /// As [`Self::credit`], always booked with its arrival time.
     #[inline(never)]
     fn credit_exactly(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let at = self.wiring.credits.index::<LANES>(output, vl);

@@ -22,12 +22,12 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
 }
 
 impl Outputs {
-    /// Takes in what the outputs of another partition sent.
+    /// Receives the messages that outputs of another partition sent.
     pub fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool) {
         with_bank!(self, bank => bank.collect(mailbox, packets));
     }
 
-    /// How many bins may pass between two exchanges of messages, where there is a lookahead.
+    /// The number of bins between two exchanges of messages, given a lookahead.
     pub fn bins_in(&self, lookahead: Time) -> u64 {
         with_bank!(self, bank => (lookahead.0 >> bank.shift).max(1))
     }

@@ -2,7 +2,7 @@
 //! networks.
 //!
 //! No output of a VOQ switch reads or changes the state of another one (see [`crate::voq`]). So the unit here is an
-//! output, not a switch, and all outputs of a partition lie in one array.
+//! output, not a switch, and all outputs of a partition are stored in one array.
 //!
 //! ```text
 //!            bin of time             one output
@@ -10,13 +10,13 @@
 //!  planned   [ output | ... ]  -->  decides                                     --> credit for its feeder
 //! ```
 //!
-//! What an output does reaches another one no sooner than after the *lookahead*: for a packet, the link's delay and the
-//! switch's latency; for a credit, the packet's transmission and the delay. Time is therefore divided into
-//! [bins](silvan_engine::Bins) no wider than that. When the turn of a bin comes, everything that arrives in it is known.
-//! The outputs run one after the other in any order, each in its own time: its arrivals in the order of time and input,
-//! and its decisions between them. The results equal those of the event-ordered scheduler, bit for bit.
+//! An output affects another one no sooner than after the *lookahead*: with a packet, after the link's delay and the
+//! switch's latency; with a credit, after the packet's transmission and the delay. Time is therefore divided into
+//! [bins](silvan_engine::Bins) no wider than that. When a bin is processed, everything that arrives in it is known. The
+//! outputs run one after the other in any order, each in its own time: its arrivals in the order of time and input, and
+//! its decisions between them. The results equal those of the event-ordered scheduler, bit for bit.
 //!
-//! [`Plan::fits`] says which networks can run this way.
+//! [`Plan::fits`] determines which networks can run this way.
 
 mod build;
 mod credit;
@@ -47,7 +47,7 @@ pub(crate) use partition::Partitioning;
 use routes::Routes;
 use run::Wiring;
 
-/// What outputs act on besides each other.
+/// The state around the outputs that they act on.
 pub(crate) struct Around<'a> {
     pub packets: &'a mut Pool,
     pub queue: &'a mut EventQueue,
@@ -58,7 +58,7 @@ pub(crate) struct Around<'a> {
     pub notices: &'a mut Notices,
     /// Messages for other partitions, by their numbers.
     pub outbox: &'a mut [Mailbox],
-    /// Hosts have done everything due before this time.
+    /// Hosts have handled all events before this time.
     pub hosts_at: Time,
 }
 
@@ -73,11 +73,11 @@ enum Company {
     Several,
 }
 
-/// What the binned scheduler keeps with an output.
+/// The data that the binned scheduler stores with an output.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 struct Binned {
-    /// When it may send next, as far as is known; never if it has no packets, or none that has credit.
+    /// When it may send next, as far as is known; `Time::NEVER` if it has no packets, or none that has credit.
     ready_at: Time,
     /// Bytes sent so far, on the wire.
     sent_bytes: u64,
@@ -88,7 +88,7 @@ struct Binned {
     row: u32,
     /// The lower bits of the time at which the first packet of the latest bin with arrivals arrived.
     stamp: u32,
-    /// The bin in whose list it is, as a place in the ring.
+    /// The bin in whose list it is, as an index into the ring.
     planned: u16,
     /// Index into [`Wiring::links`].
     link: u8,
@@ -118,16 +118,16 @@ impl Binned {
     }
 }
 
-/// No forwarding table at the far end, but a host.
+/// Marks that a host, not a forwarding table, is at the far end.
 const TO_HOST: u32 = u32::MAX;
 /// The far switch is in another partition.
 const REMOTE: u32 = u32::MAX - 1;
-/// Not planned.
+/// Marks an output that is not planned.
 const UNPLANNED: u16 = u16::MAX;
-/// Inputs of a switch at most, so that an input fits 6 bits.
+/// The maximum number of inputs of a switch, so that an input fits in 6 bits.
 const MAX_INPUTS: usize = 64;
 
-/// The parameters of a link, and what decides whether credit is booked early.
+/// The parameters of a link, and the data that decides whether credit is booked early.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     parameters: LinkParameters,
@@ -137,7 +137,7 @@ struct Link {
     full_ps: u64,
 }
 
-/// The sender of the packets that come in at an input.
+/// The sender of the packets that arrive at an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Feeder {
     Output(u32),
@@ -146,7 +146,7 @@ enum Feeder {
     Remote(u32),
 }
 
-/// Where the packets of a channel come in.
+/// The switch input at which the packets of a channel arrive.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     /// The first output of the switch.
@@ -158,7 +158,7 @@ struct Entry {
 /// An output of another partition, with the delay of its link.
 #[derive(Debug, Clone, Copy)]
 struct Sender {
-    part: u16,
+    partition: u16,
     output: u32,
     delay: Time,
 }
@@ -166,7 +166,7 @@ struct Sender {
 /// A switch of another partition.
 #[derive(Debug, Clone, Copy)]
 struct Remote {
-    part: u16,
+    partition: u16,
     entry: Entry,
 }
 
@@ -182,7 +182,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     voq: VoqOutputs<LANES, MARKS, Binned>,
     marking: SwitchMarking,
     wiring: Wiring,
-    /// Whether there are more outputs than the cache holds.
+    /// Whether there are more outputs than fit in the cache.
     are_many: bool,
     feeders: Box<[Feeder]>,
     routes: Arc<Routes>,
@@ -192,7 +192,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     remotes: Box<[Remote]>,
     /// The pace at which hosts drain their input buffers, by their places.
     sinks: Box<[Limiter]>,
-    /// Whether hosts answer packets that are not marked.
+    /// Whether hosts acknowledge packets that are not marked.
     acknowledges: bool,
     /// Outputs of other partitions that send here.
     senders: Box<[Sender]>,
@@ -200,9 +200,9 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     entries: Box<[Option<Entry>]>,
     hops: u64,
     events: u64,
-    /// A channel whose packet came in without an entry: a defect, reported at the next sample.
+    /// A channel whose packet arrived without an entry: a defect, reported at the next sample.
     broken: Option<ChannelId>,
-    /// Lists that are empty between calls.
+    /// Scratch lists that are empty between calls.
     at_hand: Vec<Arrival>,
     to_decide: Vec<u32>,
     several: Vec<InOrder>,
@@ -251,7 +251,7 @@ pub(crate) enum Outputs {
     Many(Box<Bank<MOST_LANES, ALL_EVENTS>>),
 }
 
-/// Evaluates an expression for whichever variant it is.
+/// Evaluates an expression for any variant.
 macro_rules! with_bank {
     ($outputs:expr, $bank:ident => $what:expr) => {
         match $outputs {
@@ -267,12 +267,12 @@ macro_rules! with_bank {
 use with_bank;
 
 impl Outputs {
-    /// The earliest bin with something to do.
+    /// The earliest bin with work.
     pub fn next_bin(&self) -> Option<u64> {
         with_bank!(self, bank => bank.next_bin())
     }
 
-    /// Makes a bin the current one: what hosts do from now on happens in it.
+    /// Makes a bin the current one: hosts' actions from now on are in it.
     #[inline]
     pub fn begin(&mut self, bin: u64) {
         with_bank!(self, bank => bank.begin(bin));
@@ -312,7 +312,7 @@ impl Outputs {
         with_bank!(self, bank => bank.enter(channel, id, packets, when));
     }
 
-    /// The output that sends on a channel; none for a host's.
+    /// The output that sends on a channel; `None` for a host's channel.
     #[inline]
     pub fn sender(&self, channel: ChannelId) -> Option<usize> {
         with_bank!(self, bank => bank.sender(channel))

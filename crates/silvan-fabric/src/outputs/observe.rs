@@ -1,4 +1,4 @@
-//! What observers and checks read of outputs.
+//! The state of outputs that observers and checks read.
 
 use silvan_engine::Time;
 
@@ -58,7 +58,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
                 let at = self.voq.lane_index(feeder as usize, arrival.slot::<LANES>().vl());
                 self.wiring.credits.in_flight[at] -= space;
             }
-            // There is no accounting for links between partitions.
+            // Links between partitions are not accounted for.
             super::Feeder::Remote(_) => {}
             super::Feeder::Host(channel) => {
                 let vl = Vl::new(arrival.slot::<LANES>().vl());
@@ -69,12 +69,12 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
 }
 
 impl Outputs {
-    /// Whether no packet arrives and no output wants to decide any more.
+    /// Whether no packet arrives and no output has a decision to make.
     pub fn is_idle(&self) -> bool {
         with_bank!(self, bank => bank.is_idle())
     }
 
-    /// A host's channel on which a packet came in that leads to no switch of this partition: a defect.
+    /// A host's channel on which a packet arrived although it leads to no switch of this partition: a defect.
     pub fn broken(&self) -> Option<ChannelId> {
         with_bank!(self, bank => bank.broken)
     }
@@ -91,7 +91,7 @@ impl Outputs {
         with_bank!(self, bank => bank.voq.queued_bytes(output))
     }
 
-    /// Data packets that an output marked first, and whether it is in the congestion state.
+    /// The number of data packets that an output marked first, and whether it is in the congestion state.
     pub fn state(&self, output: usize) -> (u64, bool) {
         with_bank!(self, bank => bank.state(output))
     }

@@ -1,26 +1,26 @@
-//! Partitions: which thread has which switches and hosts.
+//! Partitions: the assignment of switches and hosts to threads.
 
 use silvan_engine::Time;
 
 use super::Plan;
 use crate::switch::Switch;
 
-/// Who belongs to which partition. A host belongs to that of its switch: only switches act on each other from
-/// one partition to another.
+/// The partition of each node. A host belongs to the partition of its switch: only switches affect each other across
+/// partitions.
 #[derive(Debug)]
 pub(crate) struct Partitioning {
     pub count: usize,
     /// Per switch.
     pub of_switch: Vec<u16>,
-    /// Per host: its partition, and its place among the hosts there.
+    /// Per host: its partition, and its place among the hosts of that partition.
     pub of_host: Vec<(u16, u32)>,
-    /// No switch acts on one of another partition sooner than after this.
+    /// The minimum time in which a switch affects one of another partition.
     pub lookahead: Time,
 }
 
 impl Partitioning {
-    /// At most `count` partitions, and no more than there are switches with hosts; fewer where the switch that
-    /// a host sends to and the one that it receives from would be in different ones.
+    /// Creates at most `count` partitions, and no more than there are switches with hosts. There are fewer if otherwise
+    /// the switch that a host sends to and the one that it receives from would be in different partitions.
     pub fn new(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {
         let mut count = count;
         loop {
@@ -40,7 +40,7 @@ impl Partitioning {
         })
     }
 
-    /// Of each level of the network a run of switches with about as many ports as the others have.
+    /// Divides each level of the network into runs of switches with about equal numbers of ports.
     fn of_runs(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {
         let levels = levels(plan, switches);
         let leaves = levels.first().map_or(1, Vec::len);
@@ -55,21 +55,21 @@ impl Partitioning {
                 before += ports(switch);
             }
         }
-        let mut part_of = vec![0; hosts];
-        for (switch, part) in switches.iter().zip(&of_switch) {
+        let mut partition_of = vec![0; hosts];
+        for (switch, partition) in switches.iter().zip(&of_switch) {
             for wiring in switch.ports().wiring.iter().flatten() {
                 if let Some(&host) = plan.hosts_at.get(&wiring.out) {
-                    part_of[host as usize] = *part;
+                    partition_of[host as usize] = *partition;
                 }
             }
         }
         let mut known = vec![0; count];
-        let place = |part: u16| {
-            let next: &mut u32 = &mut known[usize::from(part)];
+        let place = |partition: u16| {
+            let next: &mut u32 = &mut known[usize::from(partition)];
             *next += 1;
-            (part, *next - 1)
+            (partition, *next - 1)
         };
-        let of_host = part_of.into_iter().map(place).collect();
+        let of_host = partition_of.into_iter().map(place).collect();
         let lookahead = lookahead(plan, switches, &of_switch);
         Self { count, of_switch, of_host, lookahead }
     }
@@ -97,14 +97,14 @@ fn levels(plan: &Plan, switches: &[Switch]) -> Vec<Vec<usize>> {
     levels
 }
 
-/// The least time in which a switch acts on one of another partition.
+/// The minimum time in which a switch affects one of another partition.
 fn lookahead(plan: &Plan, switches: &[Switch], of_switch: &[u16]) -> Time {
     let kinds = plan.links.all_parameters();
     let mut least = Time::NEVER;
-    for (switch, part) in switches.iter().zip(of_switch) {
+    for (switch, partition) in switches.iter().zip(of_switch) {
         for wiring in switch.ports().wiring.iter().flatten() {
             if let Some((far, _)) = plan.receivers[wiring.out as usize]
-                && of_switch[far as usize] != *part
+                && of_switch[far as usize] != *partition
             {
                 let link = &kinds[plan.links.parameters_index(wiring.out)];
                 least = least.min(plan.reach_of(link));

@@ -1,16 +1,16 @@
-//! Prefetches what outputs are about to touch, where there are too many outputs for the cache.
+//! Prefetches what outputs are about to use, if there are too many outputs for the cache.
 
 use super::{Arrival, Bank, Feeder};
 use crate::packet::Pool;
 use crate::voq::Slot;
 
-/// Outputs from which on it pays to prefetch more than the records of the next outputs, which take 1 MiB.
+/// The number of outputs from which it pays to prefetch more than the records of the next outputs, which take 1 MiB.
 pub(super) const MANY: usize = 8_192;
 
-/// How many places ahead records are prefetched.
+/// How many positions in advance records are prefetched.
 const AHEAD: usize = 6;
 
-/// How many places ahead the memory is prefetched that the records lead to.
+/// How many positions in advance the memory is prefetched that the records refer to.
 const SOON: usize = 3;
 
 impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
@@ -52,7 +52,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// An output will send a packet of an input: prefetches its queue, and the output that gets the credit.
+    /// An output will send a packet of an input: prefetches its queue, and the output that receives the credit.
     #[inline(always)]
     fn prefetch_sending(&self, slot: Slot) {
         self.voq.prefetch_queue(slot);

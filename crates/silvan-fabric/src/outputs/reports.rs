@@ -1,10 +1,10 @@
 //! Notifications that switches send to sources themselves (quantized congestion notification).
 //!
 //! A mark at one output sends a notification through another output of the same switch at the same instant: the only
-//! way in which an output affects another one within a bin. The marking rules that can run here mark packets as they
-//! arrive, and the bytes that arrive in a bin tell beforehand whether an output may mark in it. The arrivals of a switch
-//! with such an output are handled in the order of time across its outputs; all other switches keep their independent
-//! outputs. A notification that comes in from another switch is known before its bin, like a packet.
+//! way in which an output affects another one within a bin. The supported marking rules mark packets on arrival, so the
+//! bytes that arrive in a bin determine in advance whether an output may mark in it. The arrivals of a switch with such
+//! an output are handled in the order of time across its outputs; all other switches keep their independent outputs. A
+//! notification that arrives from another switch is known before its bin, like a packet.
 
 use silvan_engine::{Event, Time};
 
@@ -16,8 +16,8 @@ use crate::port::Port;
 /// The lane of an [`Arrival`] that is a notification.
 pub(super) const NOTICE: u8 = u8::MAX;
 
-/// Order of notifications within an instant, in [`Arrival::input`]: after the packets (0 to 63) come those that came in,
-/// by their input, then the switch's own, by the output that marked.
+/// The order of notifications within an instant, in [`Arrival::input`]: after the packets (0 to 63) come received
+/// notifications, by their input, then the switch's own, by the output that marked.
 const CAME_IN: u8 = 64;
 const OWN: u8 = 128;
 
@@ -31,7 +31,7 @@ pub(super) struct Reports {
     free: Vec<u32>,
     /// Per output: the start of its own switch's forwarding table.
     rows: Box<[u32]>,
-    /// Per output and lane: bytes of data that arrive in the current bin, and the lanes where that is not zero.
+    /// Per output and lane: bytes of data that arrive in the current bin, and the lanes with nonzero values.
     arriving: Box<[u32]>,
     touched: Vec<(u32, u32)>,
     /// Per first output of a switch: whether one of its outputs may mark in the current bin.
@@ -140,7 +140,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// Keeps an arrival for [`Self::run_marking_switches`] if its switch has outputs that may mark in the current bin.
+    /// Stores an arrival for [`Self::run_marking_switches`] if its switch has outputs that may mark in the current bin.
     #[inline]
     pub(super) fn keep_for_switch(&mut self, arrival: &Arrival, at: usize) -> bool {
         let start = self.start().0 as u32;
@@ -195,7 +195,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// A notification at the switch whose outputs begin with `first`: finds its output there.
+    /// A notification at the switch whose outputs begin with `first`: determines its output there.
     fn notice(&mut self, first: u32, report: Report, input: u8, when: u32) -> Arrival {
         let row = self.wiring.reports.as_ref().map_or(0, |reports| reports.rows[first as usize]);
         let output = first + self.routes.of(row, report.to);
@@ -203,13 +203,13 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         Arrival { output, packet, when, to: report.to, size: 0, space: 0, input, vl: NOTICE }
     }
 
-    /// A notification arrives at a switch that another one has sent it to, at one of its inputs.
+    /// A notification arrives at a switch from another one, at one of its inputs.
     pub(super) fn notice_arrives(&mut self, first: u32, report: Report, input: u8, time: Time) {
         let notice = self.notice(first, report, CAME_IN + input, time.0 as u32);
         self.arrivals.push(self.arrivals.bin(time), notice);
     }
 
-    /// Puts a notification on the wire of its output: after a packet that leaves at this instant, ahead of all others.
+    /// Puts a notification on the wire of its output: after a packet that leaves at this instant, before all others.
     pub(super) fn forward(&mut self, around: &mut Around, notice: &Arrival, decide_before: Time) {
         let now = self.time(notice.when);
         let output = notice.output as usize;
@@ -235,9 +235,14 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             let key = key(Class::HostNotice, peer, Port::FIRST);
             around.queue.push(Event { time: free_at + delay, key, data });
         } else if row == REMOTE {
-            let Remote { part, entry } = self.remotes[peer as usize];
+            let Remote { partition, entry } = self.remotes[peer as usize];
             let (first, input, time) = (entry.first, entry.input, free_at + head_delay);
-            around.outbox[usize::from(part)].send_output_notice(OutputNotice { first, report, input, time });
+            around.outbox[usize::from(partition)].send_output_notice(OutputNotice {
+                first,
+                report,
+                input,
+                time,
+            });
         } else {
             self.notice_arrives(peer, report, input, free_at + head_delay);
         }

@@ -1,8 +1,8 @@
 //! The forwarding tables of all switches, in blocks that tables share.
 //!
-//! In a large network most of a table is like another part of it, or of other tables: a switch that sends
-//! packets up chooses by the destination's place among its neighbours. With 11,664 hosts the 685 tables, 8 MB, are
-//! made of 299 different blocks: half a MB, which stays in the cache.
+//! In a large network, most blocks of a table are equal to other blocks of it or of other tables: a switch selects its
+//! upward port by the destination's position among its neighbors. With 11,664 hosts the 685 tables, 8 MB, consist of
+//! 299 different blocks: 0.5 MB, which stays in the cache.
 
 use rustc_hash::FxHashMap;
 
@@ -11,14 +11,14 @@ use crate::port::Port;
 /// Destinations of a block.
 const BLOCK: usize = 64;
 
-/// Output ports of so many destinations, one after the other.
+/// Output ports of consecutive destinations.
 type Block = [u8; BLOCK];
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     blocks: Box<[Block]>,
-    /// Tables, one after the other: which of `blocks` each part is.
+    /// Tables, one after the other: the index of each block in `blocks`.
     tables: Box<[u32]>,
 }
 
@@ -31,18 +31,18 @@ impl Routes {
     }
 }
 
-/// Takes in tables.
+/// Builds [`Routes`] from tables.
 #[derive(Debug, Default)]
 pub(super) struct RoutesBuilder {
     blocks: Vec<Block>,
     tables: Vec<u32>,
     known_blocks: FxHashMap<Block, u32>,
-    /// Where a table begins, by its address: switches that route alike have one.
+    /// Where a table begins, by its address: switches with equal tables share one.
     known_tables: FxHashMap<usize, u32>,
 }
 
 impl RoutesBuilder {
-    /// Adds the table of a switch, the output port of each destination. Gives where it begins.
+    /// Adds the table of a switch, the output port of each destination. Returns its start.
     pub fn add(&mut self, table: &[Port]) -> u32 {
         let row = self.tables.len() as u32;
         let place = table.as_ptr() as usize;
@@ -54,7 +54,7 @@ impl RoutesBuilder {
     }
 
     fn add_block(&mut self, ports: &[Port]) {
-        // Where there is no route, nobody sends.
+        // No packets are sent where there is no route.
         let block = std::array::from_fn(|at| ports.get(at).map_or(0, |port| port.0 as u8));
         let next = self.blocks.len() as u32;
         let id = *self.known_blocks.entry(block).or_insert(next);
@@ -64,7 +64,7 @@ impl RoutesBuilder {
         self.tables.push(id);
     }
 
-    /// All of them.
+    /// Returns the routes of all tables.
     pub fn build(self) -> Routes {
         Routes { blocks: self.blocks.into(), tables: self.tables.into() }
     }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn routes_are_those_of_the_tables() {
         let hosts = 1000;
-        // Up by the destination's place among 18, and down to hosts of one's own.
+        // Up by the destination's position among 18, and down to the switch's own hosts.
         let of = |switch: u32, dst: u32| if dst / 100 == switch { 18 + dst % 18 } else { dst % 18 };
         let tables: Vec<Vec<Port>> =
             (0..10).map(|switch| (0..hosts).map(|dst| Port(of(switch, dst) as u16)).collect()).collect();
@@ -88,7 +88,7 @@ mod tests {
         for (switch, &row) in rows.iter().enumerate() {
             (0..hosts).for_each(|dst| assert_eq!(routes.of(row, dst), of(switch as u32, dst)));
         }
-        // Nine phases of the 18 ports, the last part, and where some tables' own hosts are.
+        // Nine phases of the 18 ports, the last block, and the blocks with the tables' own hosts.
         assert!(routes.blocks.len() < 50, "{} blocks", routes.blocks.len());
     }
 }

@@ -1,4 +1,4 @@
-//! The turn of a bin: what arrives in it, and what outputs decide.
+//! Processing of a bin: its arrivals, and the decisions of outputs.
 
 use silvan_engine::{Event, Rate, Time};
 
@@ -15,12 +15,12 @@ use crate::packet::{Kind, PacketId, Pool};
 use crate::port::{Port, Vl};
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Sending, Slot, UNMARKED, Wires};
 
-/// The links of outputs, and what their switches report to sources.
+/// The links of outputs, and the reports of their switches to sources.
 #[derive(Debug)]
 pub(super) struct Wiring {
     pub credits: Credits,
     pub links: Vec<Link>,
-    /// Where switches notify sources themselves.
+    /// Present where switches notify sources themselves.
     pub reports: Option<Box<Reports>>,
 }
 
@@ -111,7 +111,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.arrive((entry.first, entry.row, entry.input), Head::of(id, packet), packet.vl.0, when);
     }
 
-    /// A packet is on its way to a switch: finds its output there.
+    /// A packet is on its way to a switch: determines its output there.
     #[inline(always)]
     fn arrive(&mut self, (first, row, input): (u32, u32, u8), head: Head, vl: u8, when: Time) {
         debug_assert!(when >= self.end(), "a packet arrives no sooner than after the lookahead");
@@ -122,14 +122,14 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     /// As [`Self::arrive`], at a switch of another partition.
     #[inline(never)]
     fn arrive_elsewhere(&mut self, around: &mut Around, remote: u32, head: Head, vl: u8, when: Time) {
-        let Remote { part, entry } = self.remotes[remote as usize];
+        let Remote { partition, entry } = self.remotes[remote as usize];
         let output = entry.first + self.routes.of(entry.row, head.dst());
         let arrival = Arrival::new(output, head, (entry.input, vl), when);
-        around.outbox[usize::from(part)].send_head(when, arrival, around.packets[head.packet]);
+        around.outbox[usize::from(partition)].send_head(when, arrival, around.packets[head.packet]);
         around.packets.remove(head.packet);
     }
 
-    /// Plans that an output decides at a time, unless it is planned for an earlier bin.
+    /// Plans a decision of an output at a time, unless one is planned for an earlier bin.
     #[inline(always)]
     pub(super) fn plan(&mut self, output: usize, ready: Time) {
         let bin = self.planned.bin(ready);
@@ -144,7 +144,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// As [`Self::plan`], after the output has decided what it had planned.
+    /// As [`Self::plan`], after the output has made its planned decisions.
     #[inline(always)]
     fn plan_again(&mut self, output: usize) {
         let own = &mut self.voq.records[output].own;
@@ -176,7 +176,8 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.to_decide = planned;
     }
 
-    /// Handles what arrives in the current bin before a time, and what of it leaves at once, before another.
+    /// Handles the arrivals of the current bin before a time, and the packets that leave immediately before another
+    /// time.
     fn run_arrivals(&mut self, around: &mut Around, before: Time, decide_before: Time) {
         let mut arrivals = std::mem::take(&mut self.at_hand);
         self.arrivals.take(&mut arrivals);
@@ -248,7 +249,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     }
 
     /// A packet arrives at an output, which first makes its earlier decisions. If no other packet waits there, the
-    /// packet may leave at once, before a time. Outputs decide before `decide_before`.
+    /// packet may leave immediately, before `decide_before`, the limit for decisions.
     #[inline(always)]
     pub(super) fn land(
         &mut self,
@@ -315,7 +316,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// Lets an output send, if it can.
+    /// Sends from an output, if possible.
     #[inline(always)]
     fn settle(&mut self, around: &mut Around, output: usize) {
         self.events += 1;
@@ -327,9 +328,9 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// A packet's head and tail reach a host at these times. What the host does with the packet is known: when it will
-    /// have drained it, and so when its credit returns. If it does not answer the packet, no rank waits for it, and no
-    /// sample is taken before, the packet is delivered at once.
+    /// A packet's head and tail reach a host at these times. The host's handling of the packet is known: when it will
+    /// have drained the packet, and so when its credit returns. If the host does not answer the packet, no rank waits
+    /// for it, and no sample is taken before, the packet is delivered immediately.
     #[inline(always)]
     fn deliver(
         &mut self,
@@ -404,9 +405,9 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
                 self.credit(feeder, vl, end + delay, head.space);
             }
             Feeder::Remote(sender) => {
-                let Sender { part, output, delay } = self.senders[sender as usize];
+                let Sender { partition, output, delay } = self.senders[sender as usize];
                 let credit = OutputCredit { output, space: head.space, back: end + delay, vl: vl as u8 };
-                around.outbox[usize::from(part)].send_output_credit(credit);
+                around.outbox[usize::from(partition)].send_output_credit(credit);
             }
             Feeder::Host(channel) => {
                 around.links.release(

@@ -1,8 +1,8 @@
-//! A partition: some hosts and switches with all that happens there, instant after instant.
+//! A partition: some hosts and switches, and the processing of their events, instant after instant.
 //!
-//! Within an instant arrivals come first, then decisions. Handling one node at an instant never makes another one
-//! act at the same instant: nodes act on each other only through links, which take time. With a binned scheduler
-//! time goes on in bins: hosts come first, in the order of their events, then outputs, as no output acts on another one
+//! Within an instant, arrivals come first, then decisions. Handling one node at an instant never makes another one act
+//! at the same instant: nodes affect each other only through links, which take time. With a binned scheduler, time
+//! advances in bins: hosts come first, in the order of their events, then outputs, since no output affects another one
 //! within a bin.
 
 mod state;
@@ -22,7 +22,7 @@ use crate::switch::Switch;
 use crate::traffic::trigger::{Triggers, Waiting};
 pub(crate) use view::{Places, View};
 
-/// The tick of what never happens.
+/// The tick of an event that never happens.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// See the module. Time is counted in ticks: bins with a binned scheduler, else picoseconds.
@@ -34,23 +34,23 @@ pub(crate) struct Partition {
     /// With a binned scheduler: the outputs of the switches, and the switches themselves instead of those above.
     pub outputs: Option<Outputs>,
     pub binned: Vec<BinnedSwitch>,
-    /// The ranks of jobs that are on these hosts.
+    /// The ranks of jobs on these hosts.
     pub jobs: Option<Jobs>,
     /// Traffic of these hosts that waits for deliveries.
     pub triggers: Triggers,
-    /// Whether the network is too large for the cache that is close to a core.
+    /// Whether the network is too large for the fast caches of a core.
     prefetches: bool,
     /// When the next sample is taken.
     next_sample: Time,
-    /// The time of an unfinished sample: all arrivals of that time are done, and no decision is.
+    /// The time of an unfinished sample: all arrivals of that time have been handled, but no decisions.
     unfinished_sample: Option<Time>,
-    /// What does not hold, and since when.
+    /// A violated invariant, and since when it is violated.
     #[cfg(debug_assertions)]
     broken: Option<(Time, String)>,
 }
 
 impl Partition {
-    /// `is_large` says that the network is too large for the cache that is close to a core.
+    /// `is_large` states that the network is too large for the fast caches of a core.
     pub fn new(
         ctx: Context,
         (hosts, switches): (Vec<Host>, Vec<Switch>),
@@ -75,7 +75,7 @@ impl Partition {
         }
     }
 
-    /// Plans the first events: the end of the warm-up, and what hosts and ranks begin with.
+    /// Schedules the first events: the end of the warm-up, and the first actions of hosts and ranks.
     pub fn start(&mut self, warmup: Time) {
         let Self { ctx, hosts, jobs, .. } = self;
         if let Some(jobs) = jobs {
@@ -106,7 +106,7 @@ impl Partition {
         }
     }
 
-    /// Takes in what another partition sent.
+    /// Receives the messages that another partition sent.
     pub fn collect(&mut self, mailbox: &mut Mailbox) {
         if mailbox.is_empty() {
             return;
@@ -122,14 +122,14 @@ impl Partition {
         mailbox.emptied();
     }
 
-    /// Begins with a tick in which messages of other partitions may take effect: all that comes before is done.
+    /// Begins with a tick in which messages of other partitions may take effect: all earlier events have been handled.
     pub fn begin_exchange(&mut self, tick: u64) {
         if let Some(outputs) = &mut self.outputs {
             outputs.begin(tick);
         }
     }
 
-    /// Has outputs do what is to be done in the current bin; see [`Outputs::run`]. Returns how much that was.
+    /// Runs the outputs in the current bin; see [`Outputs::run`]. Returns the amount of work.
     #[inline]
     fn run_outputs(&mut self, arrive_before: Time, decide_before: Time) -> u64 {
         let Self { outputs: Some(outputs), ctx, .. } = self else { return 0 };
@@ -149,12 +149,12 @@ impl Partition {
         self.outputs.as_ref().map_or(time.0, |outputs| outputs.bin_of(time))
     }
 
-    /// The ticks that are over in a time, at least one.
+    /// The number of whole ticks in a time, at least one.
     pub fn ticks_in(&self, time: Time) -> u64 {
         self.outputs.as_ref().map_or(time.0, |outputs| outputs.bins_in(time)).max(1)
     }
 
-    /// The first tick in which something is to be done.
+    /// The first tick with work.
     pub fn next_tick(&mut self) -> u64 {
         let of_events = self.unfinished_sample.or_else(|| self.next_time()).map(|time| self.tick_of(time));
         let of_outputs = self.outputs.as_ref().and_then(|outputs| outputs.next_bin());
@@ -172,7 +172,7 @@ impl Partition {
         self.ctx.queue.next_time()
     }
 
-    /// Turns the wheel and looks at what is to come.
+    /// Turns the event wheel and prefetches for the events to come.
     #[inline(never)]
     fn turn_and_prefetch(&mut self) {
         if self.ctx.queue.turn_wheel() {
@@ -180,15 +180,15 @@ impl Partition {
         }
     }
 
-    /// All deliveries before a tick are past.
+    /// Marks all deliveries before a tick as past.
     pub fn pass(&mut self, end: u64) {
         if let Some(ahead) = &mut self.ctx.ahead {
             ahead.pass(Time(end));
         }
     }
 
-    /// Does what is to be done in the ticks before one, or less if `most` has been done. Returns how much that
-    /// was. No sample is taken before that tick.
+    /// Handles the ticks before `end`, or fewer if the work reaches `most`. Returns the amount of work. No sample is
+    /// taken before that tick.
     pub fn run(&mut self, end: u64, most: u64) -> u64 {
         if self.outputs.is_none() {
             return self.instants(Time(end), most);
@@ -202,7 +202,7 @@ impl Partition {
         done
     }
 
-    /// Does what comes before the sample at `cut`, in the tick of that time. Returns how much that was.
+    /// Handles what precedes the sample at `cut`, in the tick of that time. Returns the amount of work.
     pub fn run_to_sample(&mut self, cut: Time) -> u64 {
         if self.outputs.is_some() {
             return self.bin(self.tick_of(cut), cut);
@@ -212,7 +212,7 @@ impl Partition {
         done
     }
 
-    /// All that arrives at the time of a sample.
+    /// Handles all arrivals at the time of a sample.
     fn arrive_at(&mut self, cut: Time) -> u64 {
         let mut done = 0;
         self.ctx.now = cut;
@@ -225,8 +225,8 @@ impl Partition {
         done
     }
 
-    /// Does what is to be done in a bin, or what comes before the sample at `cut` if that is in it: what arrives by
-    /// then, and what is decided before. Returns how much that was.
+    /// Handles a bin, or what precedes the sample at `cut` if that is in the bin: arrivals up to that time, and
+    /// decisions before it. Returns the amount of work.
     fn bin(&mut self, bin: u64, cut: Time) -> u64 {
         let Some(outputs) = &mut self.outputs else { return 0 };
         outputs.begin(bin);
@@ -240,8 +240,8 @@ impl Partition {
         events + self.run_outputs(cut + Time(1), cut)
     }
 
-    /// All that happens before a time, or less if `most` has been done: first what is left of the instant of an
-    /// unfinished sample. Returns how much that was.
+    /// Handles all events before a time, or fewer if the work reaches `most`, beginning with the rest of the instant of
+    /// an unfinished sample. Returns the amount of work.
     fn instants(&mut self, end: Time, most: u64) -> u64 {
         let mut unfinished = self.unfinished_sample.take_if(|time| *time < end);
         let mut done = 0;
@@ -254,7 +254,7 @@ impl Partition {
         done
     }
 
-    /// All that happens at one instant.
+    /// Handles all events of one instant.
     #[inline(always)]
     fn instant(&mut self, time: Time) -> u64 {
         debug_assert!(time >= self.ctx.now, "time does not go back");
@@ -281,10 +281,10 @@ impl Partition {
         events
     }
 
-    /// In the order of the events that asked for it: what follows from them is then nearly in order, too, and
-    /// quickly sorted by the queue.
+    /// Settles outputs in the order of the events that scheduled them, so the resulting events are nearly in order too,
+    /// and the queue sorts them quickly.
     fn settle_outputs(&mut self) {
-        // What an output sends may bring a packet for another one of the switch to a queue's head.
+        // Sending a packet may bring a packet for another output of the switch to the head of a queue.
         let mut at = 0;
         while let Some(&(switch, output)) = self.ctx.dirty_outputs.get(at) {
             self.switches[switch as usize].settle(&mut self.ctx, output);
@@ -302,7 +302,7 @@ impl Partition {
         }
     }
 
-    /// What ranks do, after all that arrives.
+    /// Runs the ranks, after all arrivals.
     #[inline(always)]
     fn step_jobs(&mut self) {
         if let Some(jobs) = &mut self.jobs {
@@ -310,9 +310,9 @@ impl Partition {
         }
     }
 
-    /// Returns how much was done. The end of the warm-up, which all partitions have, does not count, nor do
-    /// wake-ups, deliveries that are waited for and what ranks do: how many such events there are depends on how the
-    /// run is done.
+    /// Returns the amount of work. It does not include the end of the warm-up, which all partitions have, nor wake-ups,
+    /// awaited deliveries and actions of ranks: the number of such events depends on the scheduler and the number of
+    /// partitions.
     #[inline(always)]
     fn handle(&mut self, event: Event) -> u64 {
         let (class, node, port) = unkey(event.key);
@@ -323,11 +323,11 @@ impl Partition {
             Class::SwitchReady => switches[node].enqueue(ctx, port, event.data),
             Class::HostArrival => {
                 hosts[node].receive(ctx, event.data);
-                self.look_at_triggers();
+                self.check_triggers();
             }
             Class::HostDrained => {
                 hosts[node].count_drained(ctx);
-                self.look_at_triggers();
+                self.check_triggers();
                 return 0;
             }
             Class::Trigger => {
@@ -337,7 +337,7 @@ impl Partition {
             Class::SwitchNotice => switches[node].notice(ctx, port, event.data),
             Class::HostNotice => hosts[node].notice(ctx, event.data),
             Class::HostTimer => hosts[node].expire_timers(ctx),
-            // Whatever arrives at an instant has arrived before wake-ups are handled.
+            // All arrivals of an instant are handled before wake-ups.
             Class::SwitchWake => {
                 if ctx.take_wakes(event) {
                     switches[node].wake(ctx, port);
@@ -364,16 +364,16 @@ impl Partition {
         1
     }
 
-    /// Where this is the only partition.
+    /// Starts traffic that waits for deliveries, if this is the only partition.
     #[inline]
-    fn look_at_triggers(&mut self) {
+    fn check_triggers(&mut self) {
         let meters = &self.ctx.meters;
         if meters.is_awaited && meters.packets_delivered >= self.triggers.next {
             self.pull_triggers();
         }
     }
 
-    /// Starts the traffic that waited for the packet just delivered, at this very instant.
+    /// Starts the traffic that waited for the packet just delivered, at this instant.
     #[cold]
     fn pull_triggers(&mut self) {
         let Self { ctx, hosts, triggers, .. } = self;
@@ -386,7 +386,7 @@ impl Partition {
         ctx.meters.is_awaited = triggers.next < u64::MAX;
     }
 
-    /// Starts the traffic of a trigger that was planned.
+    /// Starts the traffic of a scheduled trigger.
     #[cold]
     fn begin(&mut self, trigger: usize) {
         let Self { ctx, hosts, triggers, .. } = self;
@@ -396,9 +396,8 @@ impl Partition {
         }
     }
 
-    /// Looks at the events to come and has what they will touch brought into the cache: first
-    /// the packets and links that the staged events name, then, once these are there, what the
-    /// current events will find through them. Changes nothing.
+    /// Prefetches for the events to come: first the packets and links that the staged events name, then, once these are
+    /// in the cache, the data that the current events will reach through them. Changes no state.
     #[inline]
     fn prefetch(&self) {
         let ctx = &self.ctx;
@@ -419,7 +418,7 @@ impl Partition {
                 _ => {}
             }
         }
-        // Apart, as one of them does not wait for another.
+        // In a separate loop, so that the loads are independent.
         for event in ctx.queue.current() {
             let (class, node, _) = unkey(event.key);
             if class == Class::SwitchArrival {
@@ -455,7 +454,7 @@ impl Partition {
     #[inline]
     fn check_event(&self, _class: Class, _node: usize, _port: Port) {}
 
-    /// What did not hold at some event, and when that was.
+    /// A violated invariant found while handling an event, and the time.
     #[cfg(debug_assertions)]
     pub fn take_broken(&mut self) -> Option<(Time, String)> {
         self.broken.take()

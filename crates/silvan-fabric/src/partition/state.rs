@@ -1,4 +1,4 @@
-//! What observers ask of a partition. Nothing here changes it.
+//! The state of a partition that observers read. The methods here do not change it.
 
 use super::Partition;
 use crate::link::ChannelId;
@@ -8,8 +8,8 @@ use crate::port::{Port, Vl};
 use crate::switch::Ports;
 
 impl Partition {
-    /// The outputs of a binned scheduler, and which of them sends on a channel; none if a host or a switch with events
-    /// of its own does.
+    /// The outputs of a binned scheduler, and which of them sends on a channel; `None` if a host or a switch of the
+    /// event-ordered scheduler does.
     fn output(&self, channel: ChannelId) -> Option<(&Outputs, usize)> {
         let outputs = self.outputs.as_ref()?;
         Some((outputs, outputs.sender(channel)?))
@@ -20,12 +20,12 @@ impl Partition {
         Some((self.outputs.as_ref()?, self.binned.get(switch)?))
     }
 
-    /// What switches of all architectures have.
+    /// The ports of a switch of any architecture.
     pub fn ports(&self, switch: usize) -> &Ports {
         self.binned.get(switch).map_or_else(|| self.switches[switch].ports(), |switch| &switch.ports)
     }
 
-    /// Whether nothing will happen here any more.
+    /// Whether this partition has no pending events or messages.
     pub fn is_idle(&self) -> bool {
         self.ctx.is_idle() && self.outputs.as_ref().is_none_or(Outputs::is_idle)
     }
@@ -35,7 +35,7 @@ impl Partition {
         self.ctx.packets_inside()
     }
 
-    /// How many notifications for sources are on their way.
+    /// The number of notifications for sources on their way.
     pub fn reports_on_their_way(&self) -> usize {
         let of_outputs = self.outputs.as_ref().map_or(0, Outputs::reports_in_flight);
         let sent: usize = self.ctx.outbox.iter().map(|mailbox| mailbox.output_notices.len()).sum();
@@ -74,8 +74,8 @@ impl Partition {
         }
     }
 
-    /// Data packets marked at an output of a switch so far, each where it was marked first, and whether the output
-    /// is in the congestion state on some virtual lane.
+    /// The number of data packets marked first at an output of a switch, and whether the output is in the congestion
+    /// state on any virtual lane.
     pub fn marks(&self, switch: usize, output: Port) -> (u64, bool) {
         match self.binned(switch) {
             Some((outputs, of)) => outputs.state(of.first as usize + output.index()),
@@ -91,8 +91,8 @@ impl Partition {
         }
     }
 
-    /// The outputs of a switch, each with its lane, that the packets at the heads of an input's queues ask for: space
-    /// of a lane is freed there as soon as one of them sends.
+    /// The outputs of a switch, each with its lane, that the packets at the heads of an input's queues wait for: space
+    /// of a lane becomes free as soon as one of them is sent.
     pub fn heads(&self, switch: usize, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         match self.binned(switch) {
             Some((outputs, of)) => {
@@ -102,11 +102,10 @@ impl Partition {
         }
     }
 
-    /// Checks that no lane of the channels that nodes of this partition send on has more credit than its buffer holds:
-    /// of the lanes from `first` on, as many as `most`, in turn.
+    /// Checks that no lane of the channels that nodes of this partition send on has more credit than its buffer holds,
+    /// for at most `most` consecutive lanes from `first` on.
     ///
-    /// # Errors
-    /// A sentence with the numbers.
+    /// # Errors The message with the numbers.
     pub fn check_capacities(&self, first: usize, most: usize) -> Result<(), String> {
         if let Some(channel) = self.outputs.as_ref().and_then(Outputs::broken) {
             return Err(format!(
@@ -117,7 +116,7 @@ impl Partition {
         self.outputs.as_ref().map_or(Ok(()), |outputs| outputs.check_capacities(first, most))
     }
 
-    /// Buffer space in use at an input of a switch on a virtual lane, found by walking its queues.
+    /// Buffer space in use at an input of a switch on a virtual lane, computed from its queues.
     #[cfg(debug_assertions)]
     fn buffered(&self, switch: usize, input: Port, vl: Vl) -> u32 {
         match self.binned(switch) {
@@ -129,12 +128,11 @@ impl Partition {
         }
     }
 
-    /// Checks one direction of a link between nodes of this partition: the sender's credit, what is in flight, what
-    /// is buffered and what returns add up to the buffer, on every virtual lane. `far` is the receiving switch and
-    /// input; a host's buffer drains at a known pace, so its space is on its way back at once.
+    /// Checks one direction of a link between nodes of this partition: on every virtual lane, the sender's credit and
+    /// the bytes in flight, buffered and returning add up to the buffer. `far` is the receiving switch and input; a
+    /// host's buffer drains at a known pace, so its space counts as returning immediately.
     ///
-    /// # Errors
-    /// A sentence that says what does not hold.
+    /// # Errors A description of the violated invariant.
     #[cfg(debug_assertions)]
     pub fn check_channel(&self, channel: ChannelId, far: Option<(usize, Port)>) -> Result<(), String> {
         for vl in Vl::all(self.ctx.links.lane_count()) {

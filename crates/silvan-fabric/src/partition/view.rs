@@ -1,4 +1,4 @@
-//! All partitions of a run as one network, read-only: what observers work with at a sample.
+//! All partitions of a run as one network, read-only: used by observers at samples.
 
 use silvan_engine::{Rate, Time};
 
@@ -11,10 +11,10 @@ use crate::port::{Port, Vl};
 use crate::queueing::isolation::Cams;
 use crate::switch::{Ports, Switch};
 
-/// Where the nodes of a network are.
+/// The partition and the place of each node of a network.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// Per host: its partition, and its place there.
+    /// Per host: its partition, and its place in it.
     pub hosts: Vec<(u16, u32)>,
     /// Per switch.
     pub switches: Vec<(u16, u32)>,
@@ -22,7 +22,7 @@ pub(crate) struct Places {
     pub senders: Vec<u16>,
 }
 
-/// See the module. Hosts, switches and channels have their numbers in the network.
+/// See the module. Hosts, switches and channels are identified by their numbers in the network.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     /// The time of the sample.
@@ -86,7 +86,7 @@ impl<'a> View<'a> {
         &self.partitions[usize::from(self.places.senders[channel as usize])]
     }
 
-    /// Whether nothing will happen any more.
+    /// Whether no partition has pending events or messages.
     pub fn is_idle(self) -> bool {
         let coming = self.partitions.iter().flat_map(|partition| partition.ctx.meters.later(self.now, false));
         coming.count() == 0 && self.partitions.iter().all(Partition::is_idle)
@@ -97,12 +97,12 @@ impl<'a> View<'a> {
         self.partitions.iter().flat_map(Partition::packets_inside)
     }
 
-    /// How many there are.
+    /// The number of packets inside the network.
     pub fn alive(self) -> usize {
         self.partitions.iter().map(|partition| partition.ctx.count_inside()).sum()
     }
 
-    /// Data packets that are in their hosts' buffers and are counted as delivered later.
+    /// Data packets that are in their hosts' buffers but will be counted as delivered later.
     pub fn received_early(self) -> impl Iterator<Item = &'a Packet> {
         self.partitions.iter().flat_map(move |partition| partition.ctx.meters.later(self.now, true))
     }
@@ -114,7 +114,7 @@ impl<'a> View<'a> {
         (partition, host.buffered(&partition.ctx.packets))
     }
 
-    /// How many notifications for sources are on their way.
+    /// The number of notifications for sources on their way.
     pub fn reports_on_their_way(self) -> usize {
         self.partitions.iter().map(Partition::reports_on_their_way).sum()
     }
@@ -167,11 +167,10 @@ impl<'a> View<'a> {
         partition.heads(place, input, vl)
     }
 
-    /// See [`Partition::check_channel`]; channels between partitions are left out, as neither end knows what is in
-    /// flight.
+    /// See [`Partition::check_channel`]; channels between partitions are skipped, because neither end knows the bytes
+    /// in flight.
     ///
-    /// # Errors
-    /// A sentence that says what does not hold.
+    /// # Errors A description of the violated invariant.
     #[cfg(debug_assertions)]
     pub fn check_channel(self, channel: ChannelId) -> Result<(), String> {
         let sender = self.sender(channel);
@@ -182,7 +181,7 @@ impl<'a> View<'a> {
         sender.check_channel(channel, far.map(|((_, place), input)| (place, input)))
     }
 
-    /// A packet that overtook another of its flow, in words.
+    /// A message about a packet that overtook another of its flow.
     #[cfg(debug_assertions)]
     pub fn out_of_order(self) -> Option<&'a String> {
         self.partitions.iter().find_map(|partition| partition.ctx.meters.out_of_order.as_ref())

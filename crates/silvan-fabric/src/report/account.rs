@@ -1,4 +1,4 @@
-//! The account of a run in words, and warnings for whatever had no effect.
+//! The account of a run in words, and warnings about settings that had no effect.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +13,13 @@ use crate::meters::Meters;
 use crate::observe::{Judged, Verdict};
 use crate::outcome::{IsolationSummary, TriggerSummary};
 
-/// A class that loses less than this of what it offers to trees is not called a victim.
+/// A class that loses less than this share of its offered traffic to trees is not reported as a victim.
 const WORTH_NAMING: f64 = 0.05;
 
-/// Everything the account draws on.
+/// The data that the account uses.
 pub(crate) struct Story<'a> {
     pub config: &'a Config,
-    /// The parts of congestion management in force.
+    /// The components of congestion management in force.
     pub parts: &'a Components,
     pub now: Time,
     pub meters: &'a Meters,
@@ -29,14 +29,14 @@ pub(crate) struct Story<'a> {
     pub triggers: &'a [TriggerSummary],
     /// Payload received by all hosts, after the warm-up.
     pub throughput_gbit_s: f64,
-    /// Data packets still inside.
+    /// Data packets still inside the network.
     pub inside: u64,
     pub isolation: Option<&'a IsolationSummary>,
     pub stopped_early: bool,
 }
 
-fn share(part: u32, whole: u32) -> String {
-    format!("{:.0} %", 100.0 * f64::from(part) / f64::from(whole.max(1)))
+fn share(count: u32, whole: u32) -> String {
+    format!("{:.0} %", 100.0 * f64::from(count) / f64::from(whole.max(1)))
 }
 
 fn list(names: &[String]) -> String {
@@ -48,7 +48,7 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// The account and the warnings.
+/// Writes the account and the warnings.
 pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     let mut account = vec![format!(
         "In {} of simulated time {} data packets were sent and {} delivered, {:.3} Gbit/s in all; {} were \
@@ -76,7 +76,7 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     (account, warnings(story))
 }
 
-/// Congestion trees: their roots, and who has to do with those that were there for a while.
+/// Describes the roots of congestion trees, and the contributors and victims of those that lasted for a while.
 fn trees(story: &Story, judged: &Judged) -> Vec<String> {
     let samples = judged.forest.samples;
     let mut by_root: BTreeMap<u32, u32> = BTreeMap::new();
@@ -108,7 +108,7 @@ fn trees(story: &Story, judged: &Judged) -> Vec<String> {
     lines
 }
 
-/// Who fed these trees, and who suffered from them.
+/// Lists the contributors and the victims of these trees.
 fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a Verdict>) -> Vec<String> {
     let mut feeding: BTreeMap<u16, BTreeSet<u32>> = BTreeMap::new();
     let mut waiting: BTreeMap<u16, (BTreeSet<u32>, f64, f64)> = BTreeMap::new();
@@ -218,7 +218,7 @@ fn warnings(story: &Story) -> Vec<String> {
             .push("The reaction had no effect: congestion.marking is none, so no source is notified.".into());
     }
     if marks && !reaction.reads_marks() {
-        warnings.push("Marks had no effect: congestion.reaction does not look at them.".into());
+        warnings.push("Marks had no effect: congestion.reaction does not use them.".into());
     }
     if *marking != Marking::None && meters.fecn_marks == 0 {
         warnings.push("Congestion control had no effect: no packet was marked.".into());
@@ -238,7 +238,7 @@ fn warnings(story: &Story) -> Vec<String> {
         warnings.push("Isolation had no effect: no queue was ever above its thresholds.".into());
     }
     for (number, class) in meters.classes.iter().enumerate() {
-        // Jobs are told of apart; one on a single host sends nothing over the network.
+        // Jobs are reported separately; a job on a single host sends nothing over the network.
         if number >= usize::from(meters.jobs_from) {
             continue;
         }

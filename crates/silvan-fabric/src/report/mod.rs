@@ -1,4 +1,4 @@
-//! What is said of a run at its end: the summary, and the account in words.
+//! The reports at the end of a run: the summary, and the account in words.
 
 mod account;
 mod summary;

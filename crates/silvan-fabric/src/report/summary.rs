@@ -13,16 +13,16 @@ use crate::outcome::{
 use crate::partition::View;
 use crate::queueing::Isolation;
 
-/// Hosts with something in common.
+/// A group of hosts with the same role.
 pub(crate) struct Group {
-    /// The traffic pattern that makes the difference.
+    /// The traffic pattern that defines the role.
     pub traffic: String,
-    /// What they are in it.
+    /// The name of the role.
     pub name: &'static str,
     pub hosts: Vec<u32>,
 }
 
-/// Everything that the summary draws on.
+/// The data that the summary uses.
 pub(crate) struct Findings<'a> {
     pub config: &'a Config,
     /// The components of congestion management in force.
@@ -39,7 +39,7 @@ pub(crate) struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// All of it but for jobs.
+    /// The summary, without the jobs.
     pub fn summary(&self) -> Summary {
         let meters = self.view.totals;
         let from = if meters.warm { self.config.warmup } else { Time::ZERO };
@@ -176,7 +176,7 @@ impl Findings<'_> {
 
     fn triggers(&self) -> Vec<TriggerSummary> {
         let classes = &self.view.totals.classes;
-        // All partitions know of the same.
+        // All partitions have the same triggers.
         let triggers = self.view.partitions.iter().take(1).flat_map(|partition| partition.triggers.iter());
         triggers
             .map(|trigger| TriggerSummary {

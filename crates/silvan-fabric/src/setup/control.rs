@@ -63,7 +63,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What announces the flows of a host, where flows are announced.
+    /// The announcer of a host, where flows are announced.
     pub(super) fn announcer(&self, rate: Rate) -> Option<Box<Announcer>> {
         let rates = self.explicit_rates();
         let announces = rates.is_some() || self.model.flow_routes.is_some();
@@ -102,7 +102,7 @@ impl Builder<'_> {
         Ok(Some(rates.into_iter().map(director).collect()))
     }
 
-    /// What each switch chooses the ports of packets by, where packets choose.
+    /// One chooser per switch, if each packet is routed adaptively.
     pub(super) fn choosers(&self) -> Option<Vec<Chooser>> {
         let PacketChoice { grade, levels, pins_isolated, .. } = *self.model.packet_routes.as_ref()?;
         let groups = PortGroups::new(self.topology, self.tables).switches.into_iter();
@@ -113,7 +113,7 @@ impl Builder<'_> {
         )
     }
 
-    /// The switches at the ends of ports, where detours are decided by how long they are.
+    /// The switches at the ends of ports, where the length of detours matters.
     pub(super) fn neighbours(&self) -> Neighbours {
         if self.model.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
             return Neighbours::from([]);
@@ -126,7 +126,7 @@ impl Builder<'_> {
         wiring.switches.iter().map(|ports| ports.iter().map(far).collect()).collect()
     }
 
-    /// How a switch steers where packets change lanes on their way.
+    /// The steering of a switch if packets change lanes along their routes.
     pub(super) fn steering_by_lanes(&self, neighbours: &Neighbours) -> Option<Steering> {
         let lanes = self.model.path_lanes.clone()?;
         Some(match lanes.bias() {

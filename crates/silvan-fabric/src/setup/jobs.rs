@@ -1,4 +1,4 @@
-//! Jobs: their ranks on hosts, and what they take without congestion.
+//! Jobs: the placement of their ranks on hosts, and their durations without congestion.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::meters::ClassMeter;
 use crate::traffic::Job;
 use crate::traffic::source::{Chooser, Clock, Source};
 
-/// The most ranks of a job that share a host: it has a source for each pair of them.
+/// The maximum number of ranks of a job on one host, which has a source for each pair of them.
 const MOST_SHARING: u16 = 64;
 
 impl Builder<'_> {
-    /// Gives the hosts of each job sources that its ranks feed, and each job a class.
+    /// Creates the sources that ranks feed on the hosts of each job, and the class of each job.
     pub(super) fn jobs(
         &self,
         hosts: &mut [Host],
@@ -48,8 +48,8 @@ impl Builder<'_> {
         let ideal = self.ideal(job).map_err(&in_job)?;
         ideal.ways.keys().for_each(|&(_, to)| is_destination[to as usize] = true);
         let alone = alone(job, &ideal).map_err(&in_job)?;
-        // Two ranks have a flow of their own, as two processes have a queue pair: at a host a source for each of
-        // its ranks and each rank that any host may have.
+        // Two ranks have a flow of their own, as two processes have a queue pair: a host has one source for each
+        // combination of one of its ranks and a rank on another host.
         let mut ranks_at: FxHashMap<u32, u16> = FxHashMap::default();
         let slots: Vec<u16> = job
             .hosts
@@ -68,7 +68,7 @@ impl Builder<'_> {
             let own = &mut hosts[host as usize].sources;
             let source = own.len() as u16;
             own.extend((0..most).map(|_| self.fed_source(job, class, host)));
-            // Its partition is known when the network is divided.
+            // Its partition is known after the network is divided.
             Place { host, at: (0, host), source, slot }
         };
         let places = job.hosts.iter().zip(slots).map(place).collect();
@@ -105,7 +105,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The payload of a message of no bytes: with its header a control packet's size.
+    /// The payload of a message of zero bytes: with the header it has the size of a control packet.
     fn least_message(&self) -> u64 {
         u64::from(self.model.sizes.control.saturating_sub(self.model.sizes.header).max(1))
     }
@@ -121,12 +121,12 @@ impl Builder<'_> {
             let sends = (0..job.trace.operations()).map(|at| job.trace.operation(at));
             sends.filter(|operation| operation.kind == Kind::Send).map(|send| last(send.size)).min()
         };
-        // Requests and permissions are messages of no bytes.
+        // Requests and permissions are messages of zero bytes.
         let empty = last(0);
         self.model.jobs.iter().map(|job| of(job).map_or(empty, |least| least.min(empty)) as u32).min()
     }
 
-    /// The ways between all hosts of a job whose ranks send each other something, there and back.
+    /// The routes between all hosts of a job whose ranks communicate, in both directions.
     fn ideal(&self, job: &Job) -> Result<Ideal, String> {
         let sends = (0..job.trace.ranks()).flat_map(|rank| {
             let of_rank = job.trace.of_rank(rank).map(|at| job.trace.operation(at));
@@ -135,7 +135,7 @@ impl Builder<'_> {
         });
         let pairs = sends.filter(|(from, to)| from != to).flat_map(|(from, to)| [(from, to), (to, from)]);
         let mut pairs: Vec<(u32, u32)> = pairs.collect::<FxHashSet<_>>().into_iter().collect();
-        // By destination: much of the ways to one is the same.
+        // Sorted by destination, because routes to one destination share most of the computation.
         pairs.sort_unstable_by_key(|&(from, to)| (to, from));
         let mut ways = self.ways(job.sl)?;
         let ways = pairs.into_iter().map(|(from, to)| Ok(((from, to), ways.between(from, to)?)));
@@ -149,7 +149,7 @@ impl Builder<'_> {
     }
 }
 
-/// A job on an ideal crossbar. One that cannot finish there never will.
+/// Runs a job on an ideal crossbar. A job that cannot finish there cannot finish at all.
 fn alone(job: &Job, ideal: &Ideal) -> Result<Execution, String> {
     let mut crossbar = Crossbar::new(job.hosts.clone(), |parcel| ideal.cost(parcel));
     let mut ranks = Ranks::new(Arc::clone(&job.trace), &job.parameters, job.start);

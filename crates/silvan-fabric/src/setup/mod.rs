@@ -1,4 +1,4 @@
-//! From topology, tables and configuration to a network that can run.
+//! Builds a network that can run from topology, tables and configuration.
 
 mod control;
 mod jobs;
@@ -55,36 +55,36 @@ pub(crate) struct Network {
     /// Congestion trees, if they are recorded.
     pub forest: Option<Box<Forest>>,
     pub link_names: Vec<String>,
-    /// Whether each host is anyone's destination.
+    /// Whether each host is the destination of any traffic.
     pub is_destination: Vec<bool>,
-    /// Hosts with something in common, for the summary.
+    /// Groups of hosts for the summary.
     pub groups: Vec<Group>,
     pub lookahead: Lookahead,
-    /// The parts of congestion management in force.
+    /// The components of congestion management in force.
     pub parts: Components,
 }
 
-// A topology that is fine can run.
+// Every valid topology can run.
 const _: () = assert!(MAX_SWITCH_PORTS as u32 == MAX_PORTS);
 
 impl Network {
-    /// Whether switches have a binned scheduler.
+    /// Whether the binned scheduler runs the switches.
     pub fn is_binned(&self) -> bool {
         self.partitions.iter().any(|partition| partition.outputs.is_some())
     }
 
-    /// Brings all counters up to a time, and adds up what partitions have counted.
+    /// Brings all counters up to a time, and adds up the counts of the partitions.
     pub fn gather(&mut self, now: Time) {
         self.partitions.iter_mut().for_each(|partition| partition.prepare_sample(now));
         self.totals.gather(self.partitions.iter_mut().map(|partition| &mut partition.ctx.meters));
     }
 
-    /// The next sample is taken at a time.
+    /// Sets the time of the next sample.
     pub fn expect_sample(&mut self, time: Time) {
         self.partitions.iter_mut().for_each(|partition| partition.expect_sample(time));
     }
 
-    /// What observers work with.
+    /// The view for observers.
     pub fn view(&self, now: Time) -> View<'_> {
         let Self { partitions, places, receiver, totals, .. } = self;
         View { now, totals, receiver, places, partitions }
@@ -95,11 +95,11 @@ struct Builder<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
     model: Model<'a>,
-    /// Of each traffic pattern that is a forest, who is what.
+    /// For each traffic pattern that is a forest, the roles of the hosts.
     forests: Vec<Option<Placement>>,
 }
 
-/// Counters that could not be made.
+/// The error for counters that cannot be created.
 fn wrong(what: &'static str) -> SetupError {
     Reason::NoCounters(what).at("measure")
 }
@@ -180,7 +180,7 @@ impl<'a> Builder<'a> {
         Ok(Self { topology, tables, model, forests })
     }
 
-    /// A guess at the time between events, for the queue's geometry: every host busy, some eight
+    /// An estimate of the time between events, for the geometry of the queue: every host is busy, with about eight
     /// events per packet.
     fn event_spacing(&self) -> Time {
         let rates = self.topology.links.iter().map(|link| link.rate).max();
@@ -189,8 +189,8 @@ impl<'a> Builder<'a> {
         Time(span.0 / (8 * self.topology.hosts.len().max(1) as u64))
     }
 
-    /// All channels in the order of the links: of each the one from its end a, then, unless it is
-    /// one-way, that from its end b.
+    /// All channels in the order of the links: for each link the one from its end a, then, unless it is one-way, the
+    /// one from its end b.
     fn directed(&self) -> impl Iterator<Item = (ChannelId, &'a Link, End, End)> {
         let ways = self.topology.links.iter().flat_map(|link| link.channels().map(move |way| (link, way)));
         (0..).zip(ways).map(|(id, (link, (from, to)))| (id, link, from, to))
@@ -213,9 +213,9 @@ impl<'a> Builder<'a> {
                 let arrival = if to_host { Class::HostArrival } else { Class::SwitchArrival };
                 let wake = if from_host { Class::HostWake } else { Class::SwitchWake };
                 let whole = || (Division::Whole, self.model.host.lane);
-                let (division, part_capacity) =
+                let (division, region_capacity) =
                     if to_host { whole() } else { divisions[to_node as usize].clone() };
-                let pause = self.pause(link, to_host, &division, part_capacity)?;
+                let pause = self.pause(link, to_host, &division, region_capacity)?;
                 Ok(ChannelSpec {
                     rate: link.rate,
                     delay: link.delay,
@@ -223,7 +223,7 @@ impl<'a> Builder<'a> {
                     to_host,
                     arrival_key: key(arrival, to_node, to_port),
                     wake_key: key(wake, from_node, from_port),
-                    part_capacity,
+                    region_capacity,
                     division,
                     pause,
                 })
@@ -246,7 +246,7 @@ impl<'a> Builder<'a> {
             if let NodeRef::Switch(index) = from.node {
                 wiring[index as usize][Port::of_number(from.port).index()] = Some(PortWiring {
                     out: id,
-                    // Every wired port has a channel in, too: see below.
+                    // Every wired port also has an incoming channel: see below.
                     into: ChannelId::MAX,
                     rate: link.rate,
                     faces_host: matches!(to.node, NodeRef::Host(_)),
@@ -282,8 +282,8 @@ impl<'a> Builder<'a> {
         Ok(wiring.into_iter().enumerate().map(build).collect())
     }
 
-    /// A switch's forwarding table, with ports that count from 0. On fat trees many switches have the same,
-    /// and large networks do not fit the cache.
+    /// A switch's forwarding table, with ports that count from 0. On fat trees many switches have equal tables, and the
+    /// tables of large networks do not fit in the cache.
     fn shared_table<'t>(
         &'t self,
         switch: usize,
@@ -354,7 +354,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The order of a host's packets, where they may overtake each other.
+    /// The packet order of a host, where packets may overtake each other.
     fn order(&self) -> Option<Box<Order>> {
         let pins = self.model.packet_routes.as_ref().is_some_and(|choice| choice.pins_throttled);
         self.model.may_reorder.then(|| Box::new(Order::new(pins)))

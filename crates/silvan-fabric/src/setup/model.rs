@@ -1,5 +1,5 @@
-//! The configuration resolved: each preset and default looked up once, on its network; sizes in bytes, buffers
-//! in whole credit blocks. What builds switches, hosts and sources reads this and no option.
+//! The resolved configuration: each preset and default evaluated once, for its network; sizes in bytes, buffers in
+//! whole credit blocks. The code that builds switches, hosts and sources reads this and no options.
 
 use std::sync::Arc;
 
@@ -23,39 +23,39 @@ use crate::routing::{self, Tables};
 use crate::topology::Topology;
 use crate::traffic::{Job, Pattern, Traffic};
 
-/// A rate that bounds nothing.
+/// A rate that imposes no limit.
 const UNLIMITED: Rate = Rate(u64::MAX);
 
-/// Everything that is built from, with no option left that has a default.
+/// All settings, without any option that still has a default.
 pub(super) struct Model<'a> {
     pub seed: u64,
     pub duration: Time,
     pub warmup: Time,
-    /// Threads that may work at the run, at least one.
+    /// Maximum number of threads of the run, at least one.
     pub threads: usize,
     pub measure: &'a Measure,
     pub sizes: Sizes,
-    /// What a full packet takes of a buffer.
+    /// Space that a full packet occupies in a buffer.
     pub full_space: u32,
     pub lanes: LaneModel,
     pub switch: SwitchModel,
-    /// The pace at which a switch's input is read, always there with buffers at outputs; none for that of the link
-    /// that a packet leaves on.
+    /// The pace at which a switch's input is read, always given with output buffers; `None` for that of the link on
+    /// which a packet leaves.
     pub crossbar: Option<BytePace>,
     pub host: HostModel,
-    /// Thresholds of on/off flow control, none where there are credits.
+    /// Thresholds of on/off flow control; `None` with credits.
     pub on_off: Option<OnOffModel>,
-    /// The parts of congestion management in force.
+    /// The components of congestion management in force.
     pub parts: Components,
     /// The rule of special queues, if there are any.
     pub special: Option<Arc<SpecialQueueRule>>,
     /// The shortest round trip, where the reaction needs it.
     pub round_trip: Option<RoundTrip>,
-    /// How routes are chosen for flows, if they are.
+    /// How routes of flows are selected, if routing is adaptive per flow.
     pub flow_routes: Option<FlowChoice>,
-    /// How routes are chosen for packets, if they are.
+    /// How routes of packets are selected, if routing is adaptive per packet.
     pub packet_routes: Option<PacketChoice>,
-    /// Service levels of paths and lanes of switches, where those decide.
+    /// Service levels of routes and lanes of switches, if these determine lanes.
     pub path_lanes: Option<Arc<routing::Lanes>>,
     /// Whether packets of a flow may overtake each other.
     pub may_reorder: bool,
@@ -64,19 +64,19 @@ pub(super) struct Model<'a> {
     pub jobs: &'a [Job],
 }
 
-/// Virtual lanes.
+/// The assignment of virtual lanes.
 pub(super) struct LaneModel {
     pub count: u8,
-    /// That of control packets; none for that of the packet they answer.
+    /// The lane of control packets; `None` for that of the packet they answer.
     pub control: Option<u8>,
-    /// Those of data, where destinations decide.
+    /// The lanes of data packets, if destinations determine them.
     pub data: Vec<u8>,
     pub assignment: Assignment,
-    /// That of each service level.
+    /// The lane of each service level.
     of_level: [u8; 16],
 }
 
-/// What all switches have in common.
+/// The settings that all switches share.
 pub(super) struct SwitchModel {
     pub architecture: Architecture,
     pub arbitration: Arbitration,
@@ -84,9 +84,9 @@ pub(super) struct SwitchModel {
     pub organisation: Organisation,
     /// Whether the queues of an input share its memory.
     pub shared: bool,
-    /// Memory of each queue in bytes, where it is divided and this was given; else equal parts.
+    /// Memory of each queue in bytes, if it is divided and this was given; else equal shares.
     pub queue_buffer: Option<Bytes>,
-    /// Memory of an input and of an output, bytes per virtual lane.
+    /// Memory of an input and of an output, in bytes per virtual lane.
     pub lane: u32,
     pub output_lane: u32,
     pub latency: Time,
@@ -94,46 +94,45 @@ pub(super) struct SwitchModel {
     pub control_first: bool,
 }
 
-/// What all hosts have in common.
+/// The settings that all hosts share.
 pub(super) struct HostModel {
-    /// Memory of the input, bytes per virtual lane.
+    /// Memory of the input, in bytes per virtual lane.
     pub lane: u32,
     injection: Rate,
     drain: Rate,
     pub message_overhead: Time,
-    /// How the buffer between queues and link is divided, and bytes of each part; none for no such buffer.
+    /// How the buffer between queues and link is divided, and the bytes of each queue; `None` without such a buffer.
     pub output: Option<(Organisation, u32)>,
 }
 
-/// Thresholds in bytes; those that are not given follow from the link.
+/// Thresholds in bytes; those that are not given are derived from the link.
 pub(super) struct OnOffModel {
     pub xoff: Option<u32>,
     pub xon: Option<u32>,
 }
 
-/// How routes are chosen for flows.
+/// How routes of flows are selected.
 #[derive(Clone, Copy)]
 pub(super) struct FlowChoice {
     pub heuristic: Heuristic,
-    /// Flows that the route cache of an input port holds; none for all.
+    /// Number of flows that the route cache of an input port holds; `None` for no limit.
     pub cache: Option<u32>,
 }
 
-/// How routes are chosen for packets.
+/// How routes of packets are selected.
 pub(super) struct PacketChoice {
-    /// Loads that differ by less bytes are alike.
+    /// Loads are compared in units of this many bytes.
     pub grade: u32,
-    /// Service levels whose data choose, one bit each.
+    /// Service levels whose data packets are routed adaptively, one bit each.
     pub levels: u16,
     pub pins_throttled: bool,
     pub pins_isolated: bool,
 }
 
-/// Checks what needs no network: sizes of packets and buffers, and whether the parts of congestion management have
-/// what they look at.
+/// Checks that do not need the network: sizes of packets and buffers, and whether the components of congestion
+/// management have the buffers and packets that they depend on.
 ///
-/// # Errors
-/// The first of a configuration's keys that cannot be set up.
+/// # Errors The first key of the configuration that cannot be set up.
 pub fn check(config: &Config) -> Result<(), SetupError> {
     let sizes = packet_sizes(config)?;
     let switch = SwitchModel::new(config, sizes)?;
@@ -176,7 +175,7 @@ fn check_components(components: &Components, sizes: Sizes, switch: &SwitchModel)
     reaction.check(&limits).map_err(of("reaction"))
 }
 
-/// Whether packets can name what they belong to. The roles of a forest are three classes.
+/// Checks that packets can identify their classes. The roles of a forest are three classes.
 fn check_classes(config: &Config) -> Result<(), SetupError> {
     let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };
     let patterns: usize = config.traffic.iter().map(of_pattern).sum();
@@ -186,7 +185,7 @@ fn check_classes(config: &Config) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// The pace of a crossbar on its network, which must keep up with the links; see [`Model::crossbar`].
+/// The pace of a crossbar in its network, which must not be slower than the links; see [`Model::crossbar`].
 fn crossbar(
     config: &Config,
     topology: &Topology,
@@ -203,7 +202,7 @@ fn crossbar(
 }
 
 impl<'a> Model<'a> {
-    /// Resolves a configuration on its network.
+    /// Resolves a configuration for its network.
     pub fn new(topology: &Topology, tables: &Tables, config: &'a Config) -> Result<Self, SetupError> {
         check_classes(config)?;
         let sizes = packet_sizes(config)?;
@@ -278,13 +277,13 @@ impl LaneModel {
         self.of_level[usize::from(level & 15)]
     }
 
-    /// That of every service level.
+    /// The virtual lanes of all service levels.
     pub fn of_levels(&self) -> [u8; 16] {
         self.of_level
     }
 }
 
-/// What a virtual lane has of a port's memory, in whole credit blocks.
+/// A virtual lane's share of a port's memory, in whole credit blocks.
 fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, key: &str) -> Result<u32, SetupError> {
     let lanes = u32::from(config.lanes.count.max(1));
     let per_lane = small(buffer, key)? / lanes;
@@ -358,20 +357,20 @@ impl HostModel {
         })
     }
 
-    /// The most that a host injects by a way of a rate.
+    /// The maximum rate at which a host injects on a route of a rate.
     pub fn injection_rate(&self, way: Rate) -> Rate {
         self.injection.min(way)
     }
 
-    /// The most that a host takes in by a way of a rate.
+    /// The maximum rate at which a host receives on a route of a rate.
     pub fn drain_rate(&self, way: Rate) -> Rate {
         self.drain.min(way)
     }
 
-    /// The pace at which a host puts packets on a link of a rate; what is instant takes the link's time.
+    /// The pace at which a host puts packets on a link of a rate; if unlimited, the link's own pace.
     pub fn injection(&self, link: Rate) -> BytePace {
-        // The overhead comes on top of sending, so that has to take its time. So does moving packets into an
-        // output buffer.
+        // The overhead is added to sending, so sending must take time. The same holds for moving packets into an output
+        // buffer.
         let takes_time = self.message_overhead > Time::ZERO || self.output.is_some();
         if self.injection == UNLIMITED && !takes_time {
             BytePace::INSTANT

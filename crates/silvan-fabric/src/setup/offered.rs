@@ -1,4 +1,4 @@
-//! What is sent, resolved: hosts by number, names and sizes where none were given.
+//! The resolved traffic: hosts by number, with default names and sizes.
 
 use silvan_engine::{Bytes, Rate, Time};
 
@@ -15,15 +15,15 @@ pub(super) struct Sender {
     pub to: u32,
     /// Bytes of a message, at least one.
     pub message: u32,
-    /// Payload offered per time; none for as much as the host can inject.
+    /// Payload offered per time; `None` for as much as the host can inject.
     pub rate: Option<Rate>,
     pub arrivals: Arrivals,
     pub sl: u8,
     pub start: Time,
-    /// Packets delivered in the network at which it starts, if that is what starts it.
+    /// The number of deliveries in the network after which it starts, if it waits for deliveries.
     pub start_after_packets: Option<u64>,
     pub stop: Time,
-    /// Payload in all; the largest number for no end.
+    /// Total payload; the largest number if unlimited.
     pub total: u64,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Offered<'a> {
     pub pattern: &'a Pattern,
     /// The hosts that a pattern names.
     pub named: Vec<u32>,
-    /// Bytes of the smallest message, at least one, and by how much others may be larger.
+    /// Size of the smallest message in bytes, at least one, and the difference to the largest.
     pub message: u32,
     pub spread: u32,
     /// Whether a largest size was given.
@@ -48,7 +48,7 @@ pub(super) struct Offered<'a> {
     /// As of [`Sender::start_after_packets`].
     pub start_after_packets: Option<u64>,
     pub stop: Time,
-    /// Data packets of each host, if there is an end to them.
+    /// Data packets of each host, if their number is limited.
     pub packets_per_host: Option<u64>,
 }
 

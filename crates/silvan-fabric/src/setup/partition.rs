@@ -1,4 +1,4 @@
-//! How a run is done: with a binned or an event-ordered scheduler, and in how many partitions.
+//! Selects the scheduler of a run, binned or event-ordered, and divides the network into partitions.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::topology::{End, Link, NodeRef};
 use crate::traffic::source::{Clock, Source};
 use crate::traffic::trigger::Triggers;
 
-/// The least time in which a partition acts on another one, or why there is only one, in words.
+/// The minimum time in which a partition affects another one, or the reason why there is only one, in words.
 pub(crate) type Lookahead = Result<Time, &'static str>;
 
-/// What partitions are made of: the network before it is divided.
+/// The network before it is divided into partitions.
 pub(super) struct Whole {
     pub links: Links,
     pub meters: Meters,
@@ -36,15 +36,15 @@ pub(super) struct Whole {
     pub jobs: Vec<jobs::Setup>,
 }
 
-/// The network after that.
+/// The network after it is divided.
 pub(super) struct Divided {
     pub partitions: Vec<Partition>,
     pub places: Places,
     pub lookahead: Lookahead,
 }
 
-/// Switch ports of a network from which on it pays to prefetch (measured: it costs a tenth with 400, and
-/// wins a twentieth with 2,000 and half with 20,000).
+/// The number of switch ports in a network from which it pays to prefetch (measured: with 400 ports it costs 10 %; it
+/// saves 5 % with 2,000 and 50 % with 20,000).
 const MANY_PORTS: usize = 1_000;
 
 /// The elements of each partition, in their order.
@@ -57,7 +57,7 @@ fn divide<T>(all: Vec<T>, places: &[(u16, u32)], count: usize) -> Vec<Vec<T>> {
 }
 
 impl Builder<'_> {
-    /// Divides a network into as many partitions as there are to be threads, with a binned scheduler where the
+    /// Divides a network into at most as many partitions as there are threads, with a binned scheduler where the
     /// network and `engine` allow it.
     pub(super) fn divide(
         &self,
@@ -67,19 +67,19 @@ impl Builder<'_> {
     ) -> Result<Divided, SetupError> {
         let Whole { links, hosts, switches, triggers, .. } = &mut whole;
         let plan = self.plan(links, receivers, hosts);
-        // What waits starts with the packet that is the last one in the order of all hosts' events.
+        // Waiting traffic starts with the delivery that completes the count, in the order of all hosts' events.
         let is_awaited = triggers.next < u64::MAX;
         let is_binned = engine == Engine::Fastest && !is_awaited && plan.fits(switches).is_ok();
         let mut partitioning = Partitioning::new(self.model.threads, &plan, switches, hosts.len());
         if is_awaited {
             partitioning.lookahead = partitioning.lookahead.min(self.least_delivery(&plan, hosts));
         }
-        let acts_at_once = partitioning.lookahead == Time::ZERO;
-        if acts_at_once {
+        let lacks_lookahead = partitioning.lookahead == Time::ZERO;
+        if lacks_lookahead {
             partitioning = Partitioning::new(1, &plan, switches, hosts.len());
         }
-        let lookahead = if acts_at_once {
-            Err("a switch acts on the next one at once")
+        let lookahead = if lacks_lookahead {
+            Err("zero lookahead: a link has no delay")
         } else {
             Ok(partitioning.lookahead)
         };
@@ -93,7 +93,7 @@ impl Builder<'_> {
         Ok(Divided { partitions, places, lookahead })
     }
 
-    /// Gives the nodes their places.
+    /// Assigns each node its place in a partition.
     fn places(&self, partitioning: &Partitioning, hosts: &mut [Host], switches: &mut [Switch]) -> Places {
         let mut next = vec![0; partitioning.count];
         let place = |&partition: &u16| {
@@ -153,7 +153,8 @@ impl Builder<'_> {
         let mut partitions = Vec::with_capacity(count);
         for (me, (hosts, switches)) in nodes.enumerate() {
             let mut meters = meters.fresh();
-            // The only partition counts deliveries itself; several find out together when they will be.
+            // A single partition counts deliveries itself; several partitions determine together when the deliveries
+            // occur.
             meters.is_awaited = is_awaited && count == 1;
             let borders =
                 (count > 1 && !is_binned).then(|| Borders { me: me as u16, ends: Arc::clone(&ends) });
@@ -164,7 +165,8 @@ impl Builder<'_> {
                 let sinks = hosts.iter().map(|host| (host.drain, host.fresh_order()));
                 ctx.ahead = Some(Box::new(Ahead::new(sinks)));
             }
-            let jobs = Jobs::new(&jobs, me).map_err(|_| super::wrong("slowdowns cannot be counted"))?;
+            let jobs = Jobs::new(&jobs, me)
+                .map_err(|_| super::wrong("the histogram of slowdowns cannot be created"))?;
             let triggers = triggers.of_partition(me as u16, |host| places.hosts[host as usize]);
             let is_large = ports > MANY_PORTS;
             let binned = (outputs.next(), binned.next().unwrap_or_default());
@@ -173,14 +175,14 @@ impl Builder<'_> {
         Ok(partitions)
     }
 
-    /// What decides how the run is done.
+    /// The properties of the network that the choice of scheduler depends on.
     fn plan<'p>(&self, links: &'p Links, receivers: &'p [Receiver], hosts: &[Host]) -> Plan<'p> {
         let host_at = |(channel, _, _, to): (u32, &Link, End, End)| match to.node {
             NodeRef::Host(host) => Some((channel, host)),
             NodeRef::Switch(_) => None,
         };
         let data = self.least_data(hosts);
-        // Without marks there are notifications only of what is acknowledged anyway; flows may be announced besides.
+        // Without marks, the only notifications are acknowledgements; flows may also be announced.
         let parts = &self.model.parts;
         let quiet = matches!(parts.marking, Marking::None)
             && !parts.notification.answers_unmarked()
@@ -213,7 +215,7 @@ impl Builder<'_> {
         least + self.model.sizes.header
     }
 
-    /// The least time from when a packet is sent to its host until it is delivered.
+    /// The minimum time from when a packet is sent to its host until it is delivered.
     fn least_delivery(&self, plan: &Plan, hosts: &[Host]) -> Time {
         let data = self.least_data(hosts).max(1);
         let channels = plan.hosts_at.keys();
@@ -232,10 +234,10 @@ impl Builder<'_> {
         lines.into_iter().chain(reports).min()
     }
 
-    /// The payload of a source's smallest packet, or less.
+    /// A lower bound of a source's smallest packet payload.
     fn least_payload(&self, source: &Source) -> u32 {
         let mtu = self.model.sizes.mtu;
-        // The last packet of a message has what is left.
+        // The last packet of a message has the remaining payload.
         let of = |message: u64| match (message / u64::from(mtu), (message % u64::from(mtu)) as u32) {
             (0, rest) => rest,
             (_, 0) => mtu,

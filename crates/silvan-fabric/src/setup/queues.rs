@@ -22,14 +22,14 @@ use crate::switch::{
 use crate::topology::NodeRef;
 
 impl Builder<'_> {
-    /// Whether the queues whose fill marking rules are told hold packets for one output alone.
+    /// Whether each queue whose fill is reported to marking rules holds packets for one output only.
     pub(super) fn queues_have_one_output(&self) -> bool {
         let Model { switch, flow_routes, packet_routes, .. } = &self.model;
         if switch.arbitration == Arbitration::Fcfs {
             return true;
         }
         match &self.model.parts.isolation {
-            // A destination has one output, unless routes are chosen.
+            // A destination has one output, unless routing is adaptive.
             Isolation::SpecialQueues(special) if special.at_root => {
                 flow_routes.is_none() && packet_routes.is_none()
             }
@@ -37,35 +37,34 @@ impl Builder<'_> {
         }
     }
 
-    /// How the input buffers of a switch are divided for those who send to it, and the size of a
-    /// part.
+    /// How the input buffers of a switch are divided, as its neighbors see it, and the size of a region.
     pub(super) fn division(&self, switch: usize) -> Result<(Division, u32), SetupError> {
         let SwitchModel { queues, organisation, shared, lane, queue_buffer, .. } = self.model.switch;
         if shared || queues == Queues::Single {
             return Ok((Division::Whole, lane));
         }
         let table = &self.tables.out[switch];
-        let (division, parts) = if queues == Queues::PerDestination {
+        let (division, regions) = if queues == Queues::PerDestination {
             (Division::PerDestination, table.len() as u32)
         } else {
-            // A part per queue of the receiver.
-            let parts = organisation.fixed(usize::from(self.topology.switches[switch].ports)) as u32;
+            // One region per queue of the receiver.
+            let regions = organisation.fixed(usize::from(self.topology.switches[switch].ports)) as u32;
             let output = |port: u16| Port(port.wrapping_sub(1));
-            let part = |(dst, &port): (usize, &u16)| organisation.index(output(port), dst as u32) as u16;
-            (Division::Table(table.iter().enumerate().map(part).collect(), parts), parts)
+            let region = |(dst, &port): (usize, &u16)| organisation.index(output(port), dst as u32) as u16;
+            (Division::Table(table.iter().enumerate().map(region).collect(), regions), regions)
         };
-        let given = queue_buffer.unwrap_or(Bytes(u64::from(lane / parts.max(1))));
+        let given = queue_buffer.unwrap_or(Bytes(u64::from(lane / regions.max(1))));
         let block = self.model.sizes.credit_block;
         let size = small(given, "switch.queue_buffer")? / block * block;
         let needed = self.model.full_space;
         if size < needed {
-            let reason = Reason::QueueTooSmall { queues: parts, size: given, needed };
+            let reason = Reason::QueueTooSmall { queues: regions, size: given, needed };
             return Err(reason.at("switch.queue_buffer"));
         }
         Ok((division, size))
     }
 
-    /// The switch with these ports.
+    /// Builds the switch with these ports.
     pub(super) fn switch(&self, ports: Ports) -> Switch {
         let SwitchModel { architecture, arbitration, queues, shared, control_first, .. } = self.model.switch;
         if arbitration == Arbitration::Fcfs {
@@ -88,7 +87,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The queues of a switch.
+    /// Builds the queues of a switch.
     fn buffers<S: PortSet>(&self, ports: &Ports) -> Buffers<S> {
         let SwitchModel { organisation, control_first, .. } = self.model.switch;
         let (count, lanes) = (ports.count(), ports.lanes);
@@ -102,14 +101,14 @@ impl Builder<'_> {
         Buffers::new(shape, routes, cams)
     }
 
-    /// A switch with buffers at inputs and outputs.
+    /// Builds a switch with buffers at inputs and outputs.
     fn cioq<S: PortSet>(&self, ports: Ports) -> Box<CioqSwitch<S>> {
         let buffers = self.buffers(&ports);
         let crossbar = self.model.crossbar.unwrap_or(BytePace::INSTANT);
         Box::new(CioqSwitch::new(ports, buffers, crossbar, self.model.switch.output_lane))
     }
 
-    /// A switch with buffers at inputs alone, in any queues.
+    /// Builds a switch with buffers at inputs only, with any queues.
     fn queued<S: PortSet>(&self, ports: Ports) -> Box<QueuedSwitch<S>> {
         let SwitchModel { architecture, shared, islip_iterations, .. } = self.model.switch;
         let mut buffers = self.buffers(&ports);
@@ -122,9 +121,9 @@ impl Builder<'_> {
         Box::new(QueuedSwitch::new(ports, buffers, arbiter, self.model.crossbar))
     }
 
-    /// The output buffer of a host, if it has one.
+    /// Builds the output buffer of a host, if it has one.
     pub(super) fn adapter(&self) -> Option<Box<Adapter>> {
-        let (organisation, part) = self.model.host.output?;
+        let (organisation, capacity) = self.model.host.output?;
         let lanes = usize::from(self.model.lanes.count);
         let special = self.model.special.as_ref();
         let cams = special
@@ -132,11 +131,10 @@ impl Builder<'_> {
             .map(|rule| Cams::new(Arc::clone(rule), 1, [Rate::default()].into(), lanes, false));
         let shape = Shape { inputs: 1, outputs: 1, lanes, organisation, control_first: false };
         let buffers = Buffers::new(shape, Routes::None, cams);
-        Some(Box::new(Adapter::new(buffers, organisation, part)))
+        Some(Box::new(Adapter::new(buffers, organisation, capacity)))
     }
 
-    /// The virtual lane of every destination for the hosts of each switch, where service levels do
-    /// not decide it.
+    /// The virtual lane of every destination for the hosts of each switch, where service levels do not determine it.
     pub(super) fn destination_lanes(&self, switch: usize) -> Option<Arc<[u8]>> {
         let data = &self.model.lanes.data;
         let hosts = self.topology.hosts.len();
@@ -155,7 +153,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Service levels of paths, and the lane of each on hosts' links.
+    /// The service levels of routes, and their lanes on hosts' links.
     pub(super) fn paths(&self) -> Option<Arc<Paths>> {
         let lanes = self.model.path_lanes.clone()?;
         Some(Arc::new(Paths { lanes, of_level: self.model.lanes.of_levels() }))

@@ -1,5 +1,5 @@
-//! Whether a network has what a configuration needs of it: the hosts that it names, routes between those that exchange
-//! packets, and links that go both ways.
+//! Checks that a network has what a configuration requires: the hosts that it names, routes between those that exchange
+//! packets, and links in both directions.
 
 use std::fmt;
 
@@ -13,21 +13,21 @@ use crate::routing::{self, Tables};
 use crate::topology::Topology;
 use crate::traffic::Pattern;
 
-/// The hosts of a network by name.
+/// Maps the names of a network's hosts to their numbers.
 #[derive(Debug)]
 pub struct HostNames<'t> {
     index: FxHashMap<&'t str, u32>,
 }
 
 impl<'t> HostNames<'t> {
-    /// Those of a network. Of several hosts with one name the first has it.
+    /// Indexes a network's hosts. If several hosts have one name, it denotes the first.
     #[must_use]
     pub fn new(topology: &'t Topology) -> Self {
         let names = topology.hosts.iter().enumerate().rev();
         Self { index: names.map(|(number, host)| (host.name.as_str(), number as u32)).collect() }
     }
 
-    /// The number of the host that the value of a key names.
+    /// Returns the number of the host that the value of a key names.
     ///
     /// # Errors
     /// [`Reason::NoSuchHost`] at the key.
@@ -36,14 +36,15 @@ impl<'t> HostNames<'t> {
         found.ok_or_else(|| Reason::NoSuchHost(name.to_owned()).at(key.to_string()))
     }
 
-    /// The numbers of the hosts of a list, which stands at a key.
+    /// The numbers of the hosts in a list, which is the value of a key.
     pub(super) fn find_all(&self, names: &[String], key: &str) -> Result<Vec<u32>, SetupError> {
         let find = |(at, name): (usize, &String)| self.find(name, format_args!("{key}.{at}"));
         names.iter().enumerate().map(find).collect()
     }
 }
 
-/// Special queues tell the node that a packet came from, over the link that it came by: checks that there is one.
+/// Special queues notify the node that a packet came from, over the link on which it arrived: checks that every link
+/// has a reverse direction.
 ///
 /// # Errors
 /// [`Reason::OneWayLinks`] at `congestion.isolation`.
@@ -56,8 +57,8 @@ pub fn check_links(parts: &Components, topology: &Topology) -> Result<(), SetupE
     }
 }
 
-/// Checks that packets have routes: those of flows there and back, those to hotspots, with any pattern those of every
-/// pair of hosts, and those that tell sources of marks, where switches do so.
+/// Checks that packets have routes: those of flows in both directions, those to hotspots, with any pattern those of
+/// every pair of hosts, and those of notifications from switches to sources.
 ///
 /// # Errors
 /// [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that names the host, [`Reason::Unroutable`] at
@@ -101,7 +102,7 @@ pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Re
     }
 }
 
-/// Every switch has a route to every host, which it may have to notify.
+/// Checks that every switch has a route to every host, which it may have to notify.
 fn check_ways_back(topology: &Topology, tables: &Tables) -> Result<(), SetupError> {
     for (table, switch) in tables.out.iter().zip(&topology.switches) {
         if let Some(host) = table.iter().position(|port| !(1..=switch.ports).contains(port)) {

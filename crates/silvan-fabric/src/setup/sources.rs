@@ -1,4 +1,4 @@
-//! Sources of traffic: from flows and patterns to what each host generates.
+//! Builds the sources of traffic of each host from flows and patterns.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::traffic::trigger::{Trigger, Triggers, Waiting};
 use crate::traffic::{Arrivals, Forest, Pattern};
 
 impl Builder<'_> {
-    /// Gives every host its sources and every flow or pattern its class. Returns the named flows,
-    /// and what waits for its trigger.
+    /// Creates the sources of every host and the class of every flow or pattern. Returns the named flows, and the
+    /// sources that wait for a trigger.
     pub(super) fn add_sources(
         &self,
         hosts: &mut [Host],
@@ -46,8 +46,8 @@ impl Builder<'_> {
         Ok((named, Triggers::new(triggers)))
     }
 
-    /// Adds the flows: classes in the order of the file, sources in that of their names, so that the
-    /// file's order makes no difference to what a host sends first.
+    /// Adds the flows: classes in the order of the file, sources in the order of their names, so that the order in the
+    /// file does not affect which flow a host sends first.
     fn add_flows(
         &self,
         hosts: &mut [Host],
@@ -84,17 +84,17 @@ impl Builder<'_> {
     }
 
     pub(super) fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, SetupError> {
-        // There are few enough, see the model.
+        // The number fits: the model checks it.
         let class = classes.len() as u16;
         let meter = ClassMeter::new(name.to_string());
         classes.push(meter);
         Ok(class)
     }
 
-    /// The clock of messages of some size and up to `spread` larger, drawn evenly.
+    /// The clock of messages of a given size or up to `spread` larger, uniformly distributed.
     fn clock(rate: Option<Rate>, arrivals: Arrivals, message: u32, spread: u32) -> Clock {
         let Some(rate) = rate else { return Clock::Saturating };
-        // A mean may be half a byte: the sum of both ends, at twice the rate, takes as long.
+        // A mean may be half a byte: the sum of both ends, at twice the rate, takes the same time.
         let (pace, bytes) = match spread {
             0 => (rate.pace(), message),
             _ => (Rate(rate.0.saturating_mul(2)).pace(), 2 * message + spread),
@@ -105,7 +105,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What a source of a pattern needs for messages of different sizes or a number of packets.
+    /// The bounds of a pattern's source, for messages of different sizes or a number of packets.
     fn varied(&self, traffic: &Offered, owner: u64) -> Option<Box<Varied>> {
         let spread = traffic.spread;
         if spread == 0 && traffic.packets_per_host.is_none() {
@@ -190,7 +190,7 @@ impl Builder<'_> {
         Ok(waiting)
     }
 
-    /// Gives the hosts of a forest their sources; each role is a class.
+    /// Adds the sources of a forest's hosts; each role is a class.
     fn add_forest(
         &self,
         traffic: &Offered,
@@ -245,7 +245,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The pace of a share, in percent, of what a host sends; all of what it can is no bound.
+    /// The pace of a share, in percent, of what a host sends; unlimited if the host sends at its full rate.
     fn share_pace(&self, offered: Option<Rate>, link: Rate, share: u8) -> BytePace {
         let most = self.model.host.injection_rate(link);
         match (offered, share) {
@@ -265,7 +265,7 @@ impl Builder<'_> {
         rates
     }
 
-    /// What the hosts of each forest are. Hotspots that move are nobody in particular.
+    /// The hosts of each role of each forest. With moving hotspots, there is no group of hotspots.
     pub(super) fn groups(&self) -> Vec<Group> {
         let mut groups = Vec::new();
         for (traffic, placement) in self.model.traffic.iter().zip(&self.forests) {
@@ -288,7 +288,7 @@ impl Builder<'_> {
         groups
     }
 
-    /// The hosts a pattern is about: its hotspots, or a permutation's images.
+    /// The hosts that a pattern refers to: its hotspots, or a permutation's images.
     fn targets(&self, traffic: &Offered, class: u16, hosts: usize) -> Vec<u32> {
         match traffic.pattern {
             Pattern::Permutation => permutation(self.model.seed, class, hosts as u32),
@@ -297,7 +297,7 @@ impl Builder<'_> {
     }
 }
 
-/// Who is what in a pattern that is a forest.
+/// The role of each host in a pattern that is a forest.
 pub(super) fn placement(
     model: &Model,
     (number, traffic): (usize, &Offered),
@@ -309,14 +309,14 @@ pub(super) fn placement(
     Some(Placement::draw(forest, (&traffic.senders, topology.hosts.len() as u32), owner, span))
 }
 
-/// The number that a pattern's random streams at a host have: which of the host's patterns it is. Flows
-/// do not count, of which there are so many in all (their classes come first).
+/// The number that distinguishes the random streams of a host's patterns: the index of the pattern at the host, after
+/// the `flows` flows (their classes come first).
 fn owner(host: u32, sources: &[Source], flows: usize) -> u64 {
     let patterns = sources.iter().filter(|source| usize::from(source.class) >= flows).count();
     u64::from(host) << 16 | patterns as u64
 }
 
-/// Holds back the source added last until its trigger is pulled.
+/// Stops the source added last until its trigger fires.
 fn hold(sources: &mut [Source], host: u32) -> Waiting {
     let mut phase = Time::ZERO;
     if let Some(source) = sources.last_mut() {
@@ -325,20 +325,20 @@ fn hold(sources: &mut [Source], host: u32) -> Waiting {
     Waiting { host, source: sources.len().saturating_sub(1) as u16, phase }
 }
 
-/// The permutation that a run draws for its class of traffic (flows first, then patterns, in
-/// their order): where each host sends. No host sends to itself, unless it is alone.
+/// The permutation that a run selects at random for its class of traffic (flows first, then patterns, in their order):
+/// the destination of each host. No host sends to itself, unless it is the only one.
 #[must_use]
 pub fn permutation(seed: u64, class: u16, hosts: u32) -> Vec<u32> {
     let mut random = Stream::new(seed, "permutation", u64::from(class));
     let mut images: Vec<u32> = (0..hosts).collect();
-    // About one permutation in e has no fixed point; a single host has none at all.
+    // About one permutation in e has no fixed point; a single host has none.
     while hosts > 1 && images.iter().enumerate().any(|(at, &image)| at as u32 == image) {
         random.shuffle(&mut images);
     }
     images
 }
 
-/// How one sender of a pattern chooses destinations; none if it has nobody to send to.
+/// How one sender of a pattern selects destinations; `None` if there are none.
 fn chooser(pattern: &Pattern, targets: &[u32], position: usize, me: u32, hosts: usize) -> Option<Chooser> {
     let count = hosts as u32;
     let fixed = |to: u32| (to != me).then_some(Chooser::Fixed(to));

@@ -1,8 +1,8 @@
-//! What messages meet on an empty network: the best of all routes that their packets may take.
+//! The performance of routes on an empty network: the best of all routes that a message's packets may take.
 //!
-//! Where the tables decide, that is their route. Where flows or packets choose, the first byte may take the fastest
-//! route, a packet the widest one, and the packets of a message all of them at once: so no message can be there
-//! sooner than this says.
+//! Where the tables determine the route, it is that route. Where flows or packets select routes, the first byte may
+//! take the fastest route, a packet the widest one, and the packets of a message all of them at the same time: so no
+//! message can arrive sooner than this states.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
@@ -15,24 +15,24 @@ use crate::routing::port_groups::PortGroups;
 use crate::routing::valiant::Detours;
 use crate::topology::{End, NodeRef, Topology, Wiring};
 
-/// The best of the routes from some place on.
+/// The best of the routes from some position on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reach {
-    /// What the first byte takes by the fastest.
+    /// The latency of the first byte on the fastest route.
     latency: Time,
-    /// What the widest carries.
+    /// The rate of the widest route.
     widest: Rate,
-    /// The most that all carry together.
+    /// The total rate of all routes.
     together: Rate,
 }
 
 impl Reach {
-    /// There already.
+    /// At the destination.
     const THERE: Self = Self { latency: Time::ZERO, widest: Rate(u64::MAX), together: Rate(u64::MAX) };
     /// No route.
     const NONE: Self = Self { latency: Time::NEVER, widest: Rate(0), together: Rate(0) };
 
-    /// With a link before it, and the switch at the end of that, if there is one.
+    /// Adds a link in front, and the switch at its end, if there is one.
     fn behind(self, delay: Time, rate: Rate) -> Self {
         if self == Self::NONE {
             return self;
@@ -41,8 +41,8 @@ impl Reach {
         Self { latency, widest: self.widest.min(rate), together: self.together.min(rate) }
     }
 
-    /// With other routes beside it.
-    fn beside(self, other: Self) -> Self {
+    /// Combines alternative routes.
+    fn combined_with(self, other: Self) -> Self {
         Self {
             latency: self.latency.min(other.latency),
             widest: self.widest.max(other.widest),
@@ -51,35 +51,35 @@ impl Reach {
     }
 }
 
-/// A switch and the port (from 1) by which packets came in.
+/// A switch and the port (from 1) at which packets arrived.
 type Place = (u32, u16);
 
-/// Which routes packets may take.
+/// The routes that packets may take.
 enum Routes<'a> {
-    /// That of the tables.
+    /// The route of the tables.
     Fixed,
-    /// Each packet chooses among the ports of a group.
+    /// Each packet selects a port of a group.
     Packets(PortGroups),
-    /// Each flow chooses among the ports of extended tables.
+    /// Each flow selects a port of extended tables.
     Flows(AdaptiveTables),
-    /// Each packet goes minimally or over any other group.
+    /// Each packet takes the minimal route or one over any other group.
     Detours(&'a Detours),
 }
 
-/// The ways of the messages of one service level, destination by destination.
+/// The routes of messages of one service level, computed per destination.
 pub(super) struct Ways<'a> {
     topology: &'a Topology,
     wiring: Wiring,
     tables: &'a routing::Tables,
     model: &'a Model<'a>,
     routes: Routes<'a>,
-    /// For the destination of the last question, what is left from each place.
+    /// For the destination of the last query, the remaining route from each position.
     known: FxHashMap<Place, Reach>,
     destination: u32,
 }
 
 impl Builder<'_> {
-    /// The ways of messages of a service level.
+    /// The routes of messages of a service level.
     pub(super) fn ways(&self, sl: u8) -> Result<Ways<'_>, String> {
         let detours = self.model.path_lanes.as_deref().and_then(|lanes| lanes.detours.as_ref());
         let chooses = |levels: u16| levels >> sl & 1 == 1;
@@ -106,7 +106,7 @@ impl Builder<'_> {
 }
 
 impl Ways<'_> {
-    /// The way of messages between two hosts. The route of the tables must be there, wherever others may be taken.
+    /// The route of messages between two hosts. The route of the tables must exist, even where others may be taken.
     pub fn between(&mut self, from: u32, to: u32) -> Result<Way, String> {
         let routes = (self.tables, self.model.path_lanes.as_deref());
         let path = routing::trace_lanes(self.topology, &self.wiring, routes, from, to);
@@ -114,7 +114,7 @@ impl Ways<'_> {
         let links = path.channels.iter().map(|channel| (channel.link, channel.to));
         let reach = match &self.routes {
             Routes::Fixed => self.along(links),
-            Routes::Detours(detours) => self.detours(detours, (from, to)).beside(self.along(links)),
+            Routes::Detours(detours) => self.detours(detours, (from, to)).combined_with(self.along(links)),
             Routes::Packets(_) | Routes::Flows(_) => {
                 if self.destination != to {
                     self.known.clear();
@@ -138,7 +138,7 @@ impl Ways<'_> {
         })
     }
 
-    /// A route of links and their ends.
+    /// A route given as links and their ends.
     fn along(&self, links: impl DoubleEndedIterator<Item = (usize, End)>) -> Reach {
         links.rev().fold(Reach::THERE, |reach, (link, end)| self.behind(reach, link, end))
     }
@@ -150,10 +150,10 @@ impl Ways<'_> {
         reach.behind(link.delay + latency, link.rate)
     }
 
-    /// All ways over other groups.
+    /// All routes over other groups.
     fn detours(&self, detours: &Detours, (from, to): (u32, u32)) -> Reach {
         let pair = (from as usize, to as usize);
-        // All but the groups of the two, one by one.
+        // All groups except the two, one by one.
         let others = 0..(detours.groups() as u64).saturating_sub(2);
         let others = others.filter_map(|number| detours.third(number, pair.0, pair.1));
         let way = |group: usize| {
@@ -168,7 +168,7 @@ impl Ways<'_> {
             }
             self.along(links.into_iter())
         };
-        others.map(way).fold(Reach::NONE, Reach::beside)
+        others.map(way).fold(Reach::NONE, Reach::combined_with)
     }
 
     /// The link at a port (from 1) of a switch, and its far end.
@@ -177,7 +177,7 @@ impl Ways<'_> {
         ports.get(usize::from(port).wrapping_sub(1)).copied().flatten().map(|(end, link)| (link, end))
     }
 
-    /// The ports by which packets may go on.
+    /// The ports through which packets may continue.
     fn ports(&self, (switch, input): Place) -> Vec<u16> {
         let to = self.destination;
         let mut ports = match &self.routes {
@@ -193,7 +193,7 @@ impl Ways<'_> {
         ports
     }
 
-    /// What is left with a link to take, to the destination of the time.
+    /// The remaining route that begins with a link, to the current destination.
     fn after(&mut self, link: usize, end: End) -> Reach {
         let NodeRef::Switch(switch) = end.node else { return self.behind(Reach::THERE, link, end) };
         let mut open = vec![(switch, end.port)];
@@ -201,9 +201,9 @@ impl Ways<'_> {
             let onward: Vec<(usize, End)> =
                 self.ports(place).into_iter().filter_map(|port| self.peer(place.0, port)).collect();
             if self.known.contains_key(&place) {
-                // All that follows is known by now.
+                // All following positions are known by now.
                 let best = onward.into_iter().map(|(link, end)| self.behind(self.reach(end), link, end));
-                let best = best.fold(Reach::NONE, Reach::beside);
+                let best = best.fold(Reach::NONE, Reach::combined_with);
                 self.known.insert(place, best);
                 open.pop();
                 continue;
@@ -220,7 +220,7 @@ impl Ways<'_> {
         self.behind(self.reach(end), link, end)
     }
 
-    /// What is left from the end of a link, as far as it is known.
+    /// The remaining route from the end of a link, as far as it is known.
     fn reach(&self, end: End) -> Reach {
         match end.node {
             NodeRef::Host(_) => Reach::THERE,

@@ -1,4 +1,4 @@
-//! What threads tell each other between two steps: how far they are, and the messages of their partitions.
+//! The data that threads exchange between two steps: their progress, and the messages of their partitions.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,31 +11,30 @@ use crate::message::Mailbox;
 use crate::partition::{NEVER, Partition};
 use crate::port::Port;
 
-/// Another thread has ended before its time, so that its messages are lost and the run cannot go on.
+/// Another thread has ended early, so its messages are lost and the run cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Halted;
 
-/// The deliveries of a partition that are past, and when those of the step to come are.
+/// The number of a partition's past deliveries, and the times of those in the next step.
 type Due = (u64, Vec<Time>);
 
-/// See the module. Numbers and mailboxes are there twice, for one step and the next.
+/// See the module. Numbers and mailboxes exist twice, for one step and the next.
 pub(super) struct Exchange {
     partitions: usize,
-    /// Per partition: the next tick in which something is to be done there or because of its messages, and how much has
-    /// been done.
+    /// Per partition: the next tick in which there is work for it or because of its messages, and the work done so far.
     next: [Vec<AtomicU64>; 2],
     done: [Vec<AtomicU64>; 2],
     /// Messages from each partition to each.
     mail: [Vec<Mutex<Mailbox>>; 2],
-    /// Per partition, where traffic waits for deliveries: those that are known.
+    /// Per partition, if traffic waits for deliveries: the number of known deliveries.
     known: [Vec<AtomicU64>; 2],
     due: Vec<Mutex<Due>>,
     pub barrier: Barrier,
 }
 
-/// The sums of what all partitions tell each other before a step.
+/// The combined progress of all partitions before a step.
 pub(super) struct Together {
-    /// The next tick in which something is to be done.
+    /// The next tick in which there is work.
     pub next: u64,
     pub done: u64,
     pub known: u64,
@@ -56,13 +55,13 @@ impl Exchange {
         }
     }
 
-    /// Waits until all threads are here.
+    /// Waits until all threads have arrived.
     pub fn wait(&self) -> Result<(), Halted> {
         self.barrier.wait().map(drop).map_err(|_| Halted)
     }
 
-    /// Tells the others how far a partition is, and finds out how far they are.
-    pub fn tell(
+    /// Publishes the progress of a partition, and returns the combined progress of all partitions.
+    pub fn share(
         &self,
         turn: usize,
         me: usize,
@@ -82,8 +81,7 @@ impl Exchange {
         })
     }
 
-    /// Puts the messages of a partition where the others find them. Returns the earliest time at which any of them
-    /// causes something to do.
+    /// Posts the messages of a partition for the others. Returns the earliest time at which any of them takes effect.
     pub fn post(&self, turn: usize, me: usize, partition: &mut Partition) -> Result<Time, Halted> {
         let mut earliest = Time::NEVER;
         for (other, own) in partition.ctx.outbox.iter_mut().enumerate() {
@@ -96,7 +94,7 @@ impl Exchange {
         Ok(earliest)
     }
 
-    /// Takes in the messages that others have posted for a partition.
+    /// Receives the messages that others have posted for a partition.
     pub fn collect(&self, turn: usize, me: usize, partition: &mut Partition) -> Result<(), Halted> {
         for other in 0..self.partitions {
             let mut mailbox = self.mail[turn][other * self.partitions + me].lock().map_err(|_| Halted)?;
@@ -105,7 +103,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Finds out together with the others which traffic begins before a time, and plans it.
+    /// Determines together with the other threads which traffic begins before a time, and schedules it.
     pub fn plan_triggers(&self, me: usize, partition: &mut Partition, end: Time) -> Result<(), Halted> {
         if let Some(ahead) = &partition.ctx.ahead {
             *self.due[me].lock().map_err(|_| Halted)? = ahead.before(end);

@@ -1,4 +1,4 @@
-//! A run notices what went wrong inside it. Nothing known makes it go wrong, so the tests do.
+//! Tests that a run detects internal errors. No known input causes them, so the tests corrupt the state.
 
 use silvan_engine::{Bytes, Time};
 
@@ -11,7 +11,7 @@ use crate::routing::RoutingSpec;
 use crate::topology::TopologySpec;
 use crate::traffic::{Arrivals, Flow};
 
-/// Two hosts, of which one sends the other 100 kB.
+/// A network of two hosts, one of which sends 100 kB to the other.
 fn run() -> Simulation {
     let spec: TopologySpec = serde_json::from_str(r#"{"kind": "star", "hosts": 2}"#).unwrap();
     let topology = spec.build().unwrap();
@@ -65,7 +65,7 @@ fn a_sound_run_ends() {
 fn a_lost_wake_up_ends_a_run_with_an_explanation() {
     let mut simulation = run();
     simulation.advance(10).unwrap();
-    // As if no node had asked to be woken: all that is left is the end of the interval.
+    // As if no node had asked to be woken: only the end of the interval remains.
     let queue = &mut simulation.network.partitions[0].ctx.queue;
     while let Some(time) = queue.next_time() {
         queue.pop_at(time);
@@ -75,7 +75,7 @@ fn a_lost_wake_up_ends_a_run_with_an_explanation() {
     let ModelError::Stalled { now, waiting } = &error else { panic!("{error}") };
     assert_eq!(*now, next);
     assert!(waiting.contains("packets inside the network"), "{waiting}");
-    assert!(error.to_string().starts_with("the network stands still from 10 us on"), "{error}");
+    assert!(error.to_string().starts_with("network stalled at 10 us; blocked: "), "{error}");
 }
 
 #[test]

@@ -1,9 +1,8 @@
-//! How a run goes on from sample to sample, in one thread per partition.
+//! Advances a run from sample to sample, with one thread per partition.
 //!
-//! Partitions act on each other only after their lookahead: each does all that is to be done in less time than that
-//! together with the others, and then exchanges messages with them. Where traffic waits for deliveries, all
-//! deliveries of that time are known before, and threads find out together when the traffic begins. The only partition
-//! of a run has nothing to exchange and goes on by itself.
+//! Partitions affect each other only after their lookahead: each partition handles all events within that time, and
+//! then exchanges messages with the others. Where traffic waits for deliveries, all deliveries of that time are known
+//! in advance, and the threads determine together when the traffic begins. A single partition has no exchange.
 
 use silvan_engine::Time;
 
@@ -11,27 +10,27 @@ use super::exchange::{Exchange, Halted, Together};
 use super::{ModelError, Simulation};
 use crate::partition::Partition;
 
-/// How far partitions go.
+/// The limits of a step of the run.
 #[derive(Clone, Copy)]
 struct Goal {
     /// The time of the next sample.
     cut: Time,
-    /// Enough has been done when this much has.
+    /// The amount of work after which the partitions may stop.
     events: u64,
-    /// No partition acts on another one sooner than after this.
+    /// The minimum time in which a partition affects another one.
     lookahead: Time,
 }
 
-/// How far partitions came.
+/// How far the partitions advanced.
 #[derive(Clone, Copy)]
 struct Reached {
-    /// Whether that is the sample, rather than enough.
+    /// Whether they reached the sample, rather than the amount of work.
     sample: bool,
-    /// How much was done.
+    /// The work done.
     events: u64,
 }
 
-/// Runs the only partition until the goal.
+/// Runs a single partition to the goal.
 fn run_alone(partition: &mut Partition, goal: Goal) -> Reached {
     let last = partition.tick_of(goal.cut);
     let mut events = partition.run(last, goal.events);
@@ -42,7 +41,7 @@ fn run_alone(partition: &mut Partition, goal: Goal) -> Reached {
     Reached { sample, events }
 }
 
-/// Runs a partition together with the others until the goal.
+/// Runs a partition together with the others to the goal.
 fn run_together(
     partition: &mut Partition,
     me: usize,
@@ -52,11 +51,11 @@ fn run_together(
     let _guard = exchange.barrier.guard();
     let (last, step) = (partition.tick_of(goal.cut), partition.ticks_in(goal.lookahead));
     let (mut events, mut turn) = (0, 0);
-    // What comes first, as if a step had just ended.
+    // The initial values, as if a step had just ended.
     let mut next = partition.next_tick();
     loop {
         let known = partition.ctx.ahead.as_ref().map_or(0, |ahead| ahead.known());
-        let together = exchange.tell(turn, me, Together { next, done: events, known })?;
+        let together = exchange.share(turn, me, Together { next, done: events, known })?;
         exchange.collect(turn, me, partition)?;
         partition.ctx.exchanged = partition.ctx.now;
         let is_last = together.next >= last;
@@ -69,8 +68,8 @@ fn run_together(
         }
         turn = 1 - turn;
         if is_last {
-            // The last tick is cut, so it is a step of its own; all are there at its end. Its messages are delivered
-            // at once, for the sample.
+            // The last tick is cut, so it is a separate step; all threads are present at its end. Its messages are
+            // delivered immediately, for the sample.
             events += partition.run_to_sample(goal.cut);
             partition.pass(end);
             exchange.post(turn, me, partition)?;
@@ -80,18 +79,18 @@ fn run_together(
         }
         events += partition.run(end, u64::MAX);
         partition.pass(end);
-        // All that was to be done before has been, so messages may come for any tick from here on.
+        // All earlier events have been handled, so messages may arrive for any tick from here on.
         partition.begin_exchange(end);
         let by_messages = exchange.post(turn, me, partition)?;
         next = partition.next_tick().min(partition.tick_of(by_messages));
     }
 }
 
-/// Runs all partitions, each in a thread of its own.
+/// Runs all partitions, each in its own thread.
 fn run_threads(partitions: &mut [Partition], goal: Goal) -> Result<Reached, Halted> {
     let exchange = Exchange::new(partitions.len());
     let results: Vec<Result<Reached, Halted>> = std::thread::scope(|scope| {
-        // Where the system allows no more threads, those that are there must not wait for the others.
+        // If the system allows no more threads, the existing threads must not wait for the missing ones.
         let _guard = exchange.barrier.guard();
         let threads: Vec<_> = partitions
             .iter_mut()
@@ -115,7 +114,7 @@ fn run_threads(partitions: &mut [Partition], goal: Goal) -> Result<Reached, Halt
 }
 
 impl Simulation {
-    /// Goes as far as the next sample, or until enough has been done.
+    /// Advances to the next sample, or until the given amount of work has been done.
     pub(super) fn run_partitions(&mut self, target: u64) -> Result<(), ModelError> {
         let duration = self.config.duration;
         let cut = self.next_sample.map_or(duration, |time| time.min(duration));

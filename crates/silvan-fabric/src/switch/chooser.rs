@@ -1,8 +1,9 @@
-//! Adaptive routing packet by packet: the output that a packet takes, of those that lead to its destination.
+//! Adaptive routing per packet: selects the output of each packet among those that lead to its destination.
 //!
-//! A port's load is what waits for it in the switch, on whichever lane, and what is in use of the buffer at its far
-//! end on the packet's lane, as far as the sender's credits tell. Loads are compared in grades, as switches do; of
-//! the ports of the least grade one is drawn, by a hash of seed, switch and the number of choices so far.
+//! The load of a port is the sum of the bytes that wait for it in the switch, on all lanes, and the bytes in use of the
+//! buffer at its far end on the packet's lane, as far as the sender's credits show. Loads are compared in units of
+//! `grade` bytes, as real switches do. Among the ports with the lowest grade, a hash of the seed, the switch and the
+//! number of earlier choices selects one.
 
 use std::sync::Arc;
 
@@ -13,20 +14,20 @@ use crate::port::{Port, Vl};
 use crate::routing::adaptive::mixed;
 use crate::routing::port_groups::Choices;
 
-/// What a switch needs to choose.
+/// The configuration and state that a switch needs to select outputs.
 #[derive(Debug)]
 pub(crate) struct Chooser {
     pub choices: Arc<Choices>,
-    /// Bytes of a grade.
+    /// Size of a load grade in bytes.
     pub grade: u32,
-    /// Service levels whose data choose, a bit each.
+    /// Service levels whose data packets are routed adaptively, one bit each.
     pub levels: u16,
-    /// Whether destinations on a line of the CAMs have the table's port alone.
+    /// Whether packets to destinations on a CAM line always take the port of the forwarding table.
     pub pins_isolated: bool,
     pub seed: u32,
-    /// How often it has chosen.
+    /// Number of choices made so far.
     pub count: u32,
-    /// The ports of the least grade, while it chooses.
+    /// The ports with the lowest grade; scratch space of one choice.
     best: Vec<Port>,
 }
 
@@ -43,7 +44,7 @@ impl Chooser {
         }
     }
 
-    /// The ports (from 1) that a packet may take; none if it takes the table's.
+    /// The ports (from 1) that a packet may take; `None` if it takes the port of the table.
     fn ports(&self, packet: &Packet) -> Option<&[u16]> {
         let is_free = packet.kind == Kind::Data && !packet.pinned && self.levels >> packet.sl & 1 == 1;
         let ports = self.choices.ports(packet.dst as usize);
@@ -52,7 +53,7 @@ impl Chooser {
 }
 
 impl Ports {
-    /// What packets' ports are chosen by, if they are.
+    /// The chooser, if each packet is routed adaptively.
     #[inline]
     pub fn chooser(&self) -> Option<&Chooser> {
         match self.steering.as_deref()? {
@@ -70,7 +71,7 @@ impl Ports {
 }
 
 impl Switch {
-    /// Decides by which port a packet that has come in leaves, where each packet chooses.
+    /// Selects the output of a packet that has arrived, where routing is adaptive per packet.
     #[inline(never)]
     pub(super) fn choose_port(&mut self, ctx: &mut Context, id: PacketId) {
         let mut best =
@@ -106,7 +107,7 @@ impl Switch {
         }
     }
 
-    /// Bytes that wait for an output, and that are in use at the far end of its link on a lane.
+    /// Bytes that wait for an output, plus the bytes in use on a lane at the far end of its link.
     pub(super) fn load(&self, ctx: &Context, output: Port, vl: Vl) -> u64 {
         let in_use = ctx.links.outstanding(self.ports().out(output), vl, ctx.now);
         u64::from(self.queued_bytes(output)) + u64::from(in_use)

@@ -6,12 +6,12 @@
 //!  in 2  =[ queues ]==/             \==[ FIFO ]= out 2     one write port per output
 //! ```
 //!
-//! The input buffer is one first-in first-out queue unless `switch.queues` says else. A packet moves
-//! at the crossbar's rate (twice the links' by default, the speedup of MVCM, 5.1), but no faster than
-//! it comes in, once its input's read port and its output's write port are free and the output buffer
-//! has room for all of it. Switching is virtual cut-through: a packet may leave the output buffer as
-//! soon as it begins to move there, so an idle switch adds its latency alone. Outputs take turns
-//! among inputs in rounds ([`super::rounds`]), inputs hold one read port for all their lanes.
+//! The input buffer is one first-in first-out queue unless `switch.queues` selects another organization. A packet moves
+//! at the crossbar's rate (by default twice the rate of the links, the speedup of MVCM, 5.1), but no faster than it
+//! arrives. It starts when its input's read port and its output's write port are free and the output buffer has room
+//! for the whole packet. Switching is virtual cut-through: a packet may leave the output buffer as soon as it begins to
+//! move there, so an idle switch adds only its latency. Outputs serve their inputs in rounds ([`super::rounds`]). An
+//! input has one read port for all its lanes.
 
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
@@ -26,7 +26,7 @@ use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, QueueId, Stored};
 
-/// The packet that is leaving a port's memory: until when, on which of the switch's lanes, and its space.
+/// The packet that is leaving a port's memory: the time at which its tail leaves, its lane, and its space.
 #[derive(Debug)]
 struct Leaving {
     end: Time,
@@ -37,7 +37,7 @@ struct Leaving {
 impl Leaving {
     const NOTHING: Self = Self { end: Time::NEVER, lane: PortVl::FIRST, space: 0 };
 
-    /// If its tail has left by now, its lane and the space that is free again.
+    /// If its tail has left by now, returns its lane and the space that is free again.
     #[inline]
     fn left(&mut self, now: Time) -> Option<(PortVl, u32)> {
         (self.end <= now).then(|| {
@@ -50,7 +50,7 @@ impl Leaving {
 #[derive(Debug)]
 struct Input {
     leaving: Leaving,
-    /// When the read port is free.
+    /// The time at which the read port becomes free.
     read_free: Time,
 }
 
@@ -58,25 +58,25 @@ struct Input {
 #[derive(Debug, Clone, Default)]
 struct Lane {
     queue: Fifo,
-    /// Memory in use, by the packet that is leaving too.
+    /// Memory in use, including the packet that is leaving.
     used: u32,
-    /// Bytes on the wire of what waits in the queue.
+    /// Bytes on the wire of the packets that wait in the queue.
     bytes: u32,
-    /// The input to look at first.
+    /// The input that is considered first.
     turn: Port,
 }
 
 #[derive(Debug)]
 struct Output {
     leaving: Leaving,
-    /// When the write port is free.
+    /// The time at which the write port becomes free.
     write_free: Time,
-    /// The virtual lane to look at first, for the write port and for the link.
+    /// The virtual lane that is considered first, for the write port and for the link.
     write_turn: Vl,
     link_turn: Vl,
     /// Packets in its queues.
     held: u32,
-    /// Whether it is settled at the end of this instant.
+    /// Whether the output is to be settled at the end of this instant.
     dirty: bool,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct CioqSwitch<S> {
     pub ports: Ports,
     pub buffers: Buffers<S>,
     inputs: Box<[Input]>,
-    /// Memory in use per input and virtual lane, by packets that are leaving too.
+    /// Memory in use per input and virtual lane, including packets that are leaving.
     used: Box<[u32]>,
     outputs: Box<[Output]>,
     /// Per output and virtual lane.
@@ -122,7 +122,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// A packet's lag turns into the time at which its tail is in, which moving it must wait for.
+    /// Converts the packet's tail lag into the time at which its tail has arrived; the packet cannot have moved before.
     pub fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
         ctx.packets[id].tail_lag += ctx.now;
     }
@@ -145,7 +145,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.ask_all(ctx);
     }
 
-    /// Bytes of an input's memory in use now.
+    /// Bytes of an input's memory that are in use now.
     fn used_of_input(&mut self, input: Port, vl: Vl, now: Time) -> u32 {
         if let Some((lane, space)) = self.inputs[input.index()].leaving.left(now) {
             self.used[lane.index()] -= space;
@@ -153,7 +153,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.used[self.ports.lane(input, vl).index()]
     }
 
-    /// Frees what has left an output's memory by now.
+    /// Frees the space of a packet that has left an output's memory by now.
     #[inline]
     fn expire(&mut self, output: Port, now: Time) {
         if let Some((lane, space)) = self.outputs[output.index()].leaving.left(now) {
@@ -161,7 +161,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Marks by the fill of an input buffer that a packet came into.
+    /// Applies a marking rule that depends on the fill of an input buffer, when a packet has entered it.
     fn arrived(&mut self, ctx: &mut Context, (input, vl): (Port, Vl), id: PacketId) {
         let used_bytes = self.used_of_input(input, vl, ctx.now);
         match self.ports.marking.marker.enters_buffer(&InputBuffer { used_bytes }) {
@@ -191,26 +191,26 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// What waits for a lane of an output, on both sides of the crossbar.
+    /// Bytes that wait for a lane of an output, on both sides of the crossbar.
     #[inline]
     fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
         let lane = self.ports.lane(output, vl);
         self.buffers.sum(lane) + self.lanes[lane.index()].bytes
     }
 
-    /// Tells the marking rule that what waits for an output has changed, in a queue of an input (and there
-    /// with this destination) or in the output's buffer.
+    /// Notifies the marking rule that the number of bytes waiting for an output has changed, in a queue of an input
+    /// (for this destination) or in the output's buffer.
     #[inline]
     fn fill_changed(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), queue: Option<(Port, u32)>) {
         let sum = self.waiting_bytes(output, vl);
         if self.ports.watches_queue(self.ports.lane(output, vl), sum) {
-            self.tell_fill(ctx, (output, vl), queue, sum);
+            self.report_fill(ctx, (output, vl), queue, sum);
         }
     }
 
     /// See [`Self::fill_changed`].
     #[inline(never)]
-    fn tell_fill(
+    fn report_fill(
         &mut self,
         ctx: &mut Context,
         (output, vl): (Port, Vl),
@@ -225,7 +225,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.ports.queue_changed(ctx, output, vl, &change);
     }
 
-    /// Has the outputs asked that someone new waits for.
+    /// Schedules the outputs for which a packet has just reached the head of a queue.
     #[inline]
     fn ask_all(&mut self, ctx: &mut Context) {
         while let Some((lane, input)) = self.buffers.changes.asked.pop() {
@@ -233,7 +233,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Has an output asked that an input waits for.
+    /// Schedules an output because an input has a packet for it.
     #[inline]
     fn ask(&mut self, ctx: &mut Context, output: Port, input: Port) {
         let state = &mut self.outputs[output.index()];
@@ -245,14 +245,14 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// A port of the output, or of an input that asks for it, is free; or there are credits.
+    /// A port of the output, or of an input that has packets for it, is free; or credit has returned.
     pub fn wake(&mut self, ctx: &mut Context, output: Port) {
         if !self.outputs[output.index()].dirty {
             self.settle(ctx, output);
         }
     }
 
-    /// Lets an output send and take in what it can, and sees to it that it is asked again.
+    /// Sends from an output and moves packets into it as far as possible, and schedules the output's next wake-up.
     pub fn settle(&mut self, ctx: &mut Context, output: Port) {
         self.outputs[output.index()].dirty = false;
         self.expire(output, ctx.now);
@@ -266,7 +266,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.plan(ctx, output);
     }
 
-    /// Puts the packet whose turn it is on the link, if that is free and there is credit.
+    /// Puts the next packet on the link, if the link is free and there is credit.
     fn send(&mut self, ctx: &mut Context, output: Port) {
         let channel = self.ports.out(output);
         if ctx.free_at(channel) > ctx.now {
@@ -299,7 +299,7 @@ impl<S: PortSet> CioqSwitch<S> {
         state.link_turn = vl.after(lanes);
         self.depart(ctx, output, vl, id);
         let end = ctx.send(self.ports.out(output), id);
-        // The one before has left by then.
+        // The previous packet has left by then.
         self.expire(output, end);
         self.outputs[output.index()].leaving = Leaving { end, lane: at, space };
     }
@@ -314,7 +314,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.ports.departs(ctx, id, Outgoing { output, queue_bytes, buffer_bytes });
     }
 
-    /// Lets a packet begin to move from an input to an output buffer. Returns whether one did.
+    /// Starts to move a packet from an input to an output buffer, if possible. Returns whether one started.
     fn take_in(&mut self, ctx: &mut Context, output: Port) -> bool {
         if self.outputs[output.index()].write_free > ctx.now {
             return false;
@@ -331,7 +331,7 @@ impl<S: PortSet> CioqSwitch<S> {
         false
     }
 
-    /// The input whose turn it is among those that may be read, if its packet has room.
+    /// The next input among those that may be read, if the output buffer has room for its packet.
     fn choose(&mut self, ctx: &mut Context, output: Port, vl: Vl) -> Option<(Port, QueueId)> {
         let lane = self.ports.lane(output, vl);
         let asking = self.buffers.requests(lane);
@@ -363,7 +363,7 @@ impl<S: PortSet> CioqSwitch<S> {
         let end = (ctx.now + self.crossbar.time(size)).max(tail);
         let from = &mut self.inputs[input.index()];
         from.read_free = end;
-        // The one before has left by then.
+        // The previous packet has left by then.
         if let Some((lane, space)) = from.leaving.left(end) {
             self.used[lane.index()] -= space;
         }
@@ -383,9 +383,9 @@ impl<S: PortSet> CioqSwitch<S> {
         self.fill_changed(ctx, (output, vl), Some((input, dst)));
     }
 
-    /// When an output is to be asked again: when its link is free, if anything waits for that or for
-    /// room, and when its write port or the read port of one that asks is. Credits announce
-    /// themselves.
+    /// Schedules the next wake-up of an output: when its link becomes free, if packets wait for the link or for room,
+    /// and when its write port or the read port of a waiting input becomes free. Returning credit wakes the output by
+    /// itself.
     fn plan(&mut self, ctx: &mut Context, output: Port) {
         let (channel, now) = (self.ports.out(output), ctx.now);
         let state = &self.outputs[output.index()];

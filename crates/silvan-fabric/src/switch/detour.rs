@@ -1,5 +1,5 @@
-//! Detours packet by packet (UGAL-L): at the switch of its source a packet is sent minimally, or over a group that is
-//! drawn for it, by the load of the two ports there.
+//! Detours per packet (UGAL-L): the switch of the source sends a packet on the minimal route, or through a randomly
+//! selected group, depending on the load of the two ports.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::routing::adaptive::mixed;
 /// The switch at the end of each port (from 1) of each switch; `u32::MAX` where there is none.
 pub(crate) type Neighbours = Arc<[Box<[u32]>]>;
 
-/// What a switch needs to decide.
+/// The configuration and state that a switch needs to decide on detours.
 #[derive(Debug)]
 pub(crate) struct Detourer {
     pub neighbours: Neighbours,
-    /// What minimal ways have in advance: bytes times links.
+    /// Advantage of minimal routes in the comparison: bytes times links.
     pub bias: u64,
     pub seed: u32,
-    /// How often it has drawn.
+    /// Number of random selections so far.
     count: u32,
 }
 
@@ -30,7 +30,7 @@ impl Detourer {
 }
 
 impl Ports {
-    /// What decides about detours, where each packet may make one.
+    /// The detour rule, where each packet may take a detour.
     #[inline]
     pub fn detourer(&self) -> Option<&Detourer> {
         match self.steering.as_deref()? {
@@ -41,7 +41,7 @@ impl Ports {
 }
 
 impl Switch {
-    /// Decides whether a packet that has come from its source makes a detour.
+    /// Decides whether a packet that has just left its source takes a detour.
     #[inline(never)]
     pub(super) fn choose_detour(&mut self, ctx: &mut Context, id: PacketId) {
         let ports = self.ports();

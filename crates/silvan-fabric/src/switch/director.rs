@@ -1,7 +1,7 @@
-//! What a switch decides for packets that are not simply sent where the table says: routes of flows
-//! ([`crate::routing::adaptive`]) and the weights of its links (SAA: Zdornov and Birk, algorithm 1).
+//! Decisions of a switch about packets for which the forwarding table alone does not determine the output: routes of
+//! flows ([`crate::routing::adaptive`]) and the weights of its links (SAA: Zdornov and Birk, algorithm 1).
 //!
-//! A packet is directed once, when its head is in; the port is written into it.
+//! A packet is directed once, when its head has arrived; its output is stored in the packet.
 
 use silvan_engine::Rate;
 
@@ -24,7 +24,7 @@ pub(crate) struct FlowRoutes {
 #[derive(Debug)]
 pub(crate) struct Director {
     pub routes: Option<FlowRoutes>,
-    /// Per output: the time that the link takes for all flows announced to it, and its rate.
+    /// Per output: the time that the link needs for all flows announced to it, and its rate.
     weights: Box<[(u64, Rate)]>,
 }
 
@@ -33,8 +33,8 @@ impl Director {
         Self { routes, weights: rates.map(|rate| (0, rate)).collect() }
     }
 
-    /// The output for a packet that came in at an input, if it is not simply the table's; notes what announces
-    /// itself.
+    /// The output for a packet that arrived at an input, if it differs from that of the table. Records the
+    /// announcements of flows.
     fn direct(&mut self, input: Port, packet: &Packet, bytes: u64) -> Option<Port> {
         let routes = self.routes.as_mut()?;
         let key =
@@ -49,7 +49,7 @@ impl Director {
         (port != Tables::NO_ROUTE).then(|| Port::of_number(port))
     }
 
-    /// Books an announced flow at an output, and gives the output's weight.
+    /// Adds or removes an announced flow at an output, and returns the output's weight.
     fn weigh(&mut self, output: Port, kind: Kind, bytes: u64) -> u64 {
         let Some((weight, rate)) = self.weights.get_mut(output.index()) else { return 0 };
         let own = weight_ps(bytes, *rate);
@@ -62,13 +62,13 @@ impl Director {
     }
 }
 
-/// How long a link takes for a flow, in picoseconds.
+/// The time that a link needs for a flow, in picoseconds.
 pub(crate) fn weight_ps(bytes: u64, rate: Rate) -> u64 {
     (u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.0.max(1))) as u64
 }
 
 impl Ports {
-    /// Decides where a packet that comes in leaves, where flows have routes of their own.
+    /// Selects the output of a packet that has arrived, where flows have routes of their own.
     pub(super) fn direct_flow(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let table = self.route(ctx.packets[id].dst);
         let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else { return };

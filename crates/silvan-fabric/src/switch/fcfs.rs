@@ -1,9 +1,9 @@
-//! Outputs that serve first come, first served, whatever the input (infinite speedup: Zdornov and
-//! Birk, section 2): any number of packets may leave an input's memory at a time, to different
-//! outputs, and one is on its way out of an output.
+//! Outputs that serve packets first come, first served, regardless of the input (infinite speedup: Zdornov and Birk,
+//! section 2). Any number of packets may leave an input's memory at a time, to different outputs; an output sends one
+//! packet at a time.
 //!
-//! Control packets go ahead of data where `switch.control_first` says so; those that end a flow's
-//! route stay behind its data.
+//! Control packets precede data where `switch.control_first` is set; those that end a flow's route stay behind its
+//! data.
 
 use std::collections::VecDeque;
 
@@ -26,11 +26,11 @@ struct Lane {
 
 #[derive(Debug, Clone, Default)]
 struct Output {
-    /// The virtual lane to look at first.
+    /// The virtual lane that is considered first.
     turn: Vl,
-    /// Bytes that wait, on all virtual lanes.
+    /// Waiting bytes, on all virtual lanes.
     bytes: u32,
-    /// Whether it is settled at the end of this instant.
+    /// Whether the output is to be settled at the end of this instant.
     dirty: bool,
 }
 
@@ -102,14 +102,14 @@ impl FcfsSwitch {
         }
     }
 
-    /// An output is free, or has credits.
+    /// An output is free, or credit has returned.
     pub fn wake(&mut self, ctx: &mut Context, output: Port) {
         if !self.outputs[output.index()].dirty {
             self.settle(ctx, output);
         }
     }
 
-    /// Lets an output send, if it can.
+    /// Sends from an output, if possible.
     pub fn settle(&mut self, ctx: &mut Context, output: Port) {
         let (channel, lanes) = (self.ports.out(output), self.ports.lanes);
         let state = &mut self.outputs[output.index()];

@@ -1,16 +1,17 @@
 //! Arbitration with one read port per input: iSLIP (McKeown 1999).
 //!
-//! Each iteration: every free output grants to the requesting free input at or after its
-//! pointer, every input accepts the grant at or after its own; a pointer advances to one beyond
-//! its partner only when the grant is accepted, and only in the first iteration.
+//! In each iteration, every free output grants to the requesting free input at or after its pointer, and every input
+//! accepts the grant at or after its own pointer. A pointer advances to one beyond its partner only when the grant is
+//! accepted, and only in the first iteration.
 //!
-//! iSLIP is made for time slots. Packets here start when they can, so an output might find the same
-//! input busy each time it is free, for ever. Therefore outputs keep rounds ([`super::rounds`]): those
-//! that were busy when it was their turn come first when they are free, others are served meanwhile.
+//! iSLIP is designed for time slots. Here packets start at any time, so an output could find the same input busy each
+//! time it becomes free, and starve it. Therefore outputs keep rounds ([`super::rounds`]): inputs that were busy at
+//! their turn come first when they are free, and others are served meanwhile.
 //!
-//! Without slots there is no next slot either: what the iterations leave unmatched waits until something changes at
-//! the switch. A switch that matches in each cell finds it a cell later. The papers give no such time, so there is
-//! none here: more iterations stand for the cells of a packet (`docs/witness.md` has both beside BookSim).
+//! Without slots there is no next slot either: inputs and outputs that the iterations leave unmatched wait until
+//! something changes at the switch. A switch that repeats the matching in each cell would match them one cell later.
+//! The papers give no such time, so none is modeled: additional iterations represent the cells of a packet
+//! (`docs/witness.md` compares both with BookSim).
 
 use silvan_engine::Time;
 
@@ -26,24 +27,24 @@ use crate::port_set::PortSet;
 #[derive(Debug)]
 pub(crate) struct Islip<S> {
     iterations: u8,
-    /// When each input's read port is free, and the channel that it is to be asked on then.
+    /// When each input's read port becomes free, and the channel whose wake-up covers that time.
     read_free: Box<[(Time, ChannelId)]>,
-    /// The inputs whose read port was not free when that was looked at last.
+    /// The inputs whose read port was busy at the last check.
     busy: S,
-    /// The outputs whose link was not free when that was looked at last.
+    /// The outputs whose link was busy at the last check.
     sending: S,
-    /// Of `sending`, those at whose end the switch has asked to be woken.
+    /// The outputs in `sending` for whose end a wake-up is scheduled.
     planned: S,
-    /// The same of `busy`.
+    /// The same for `busy`.
     planned_reads: S,
-    /// Per output: inputs whose `read_free` names its channel, and perhaps some others.
+    /// Per output: the inputs whose `read_free` names its channel, and possibly others.
     readers: Box<[S]>,
     grant: Box<[Port]>,
     rounds: Rounds<S>,
     accept: Box<[Port]>,
     lane_turn: Vl,
     dirty: bool,
-    /// Room for the matches of an iteration.
+    /// Scratch space for the matches of an iteration.
     matches: Vec<Match>,
 }
 
@@ -53,7 +54,7 @@ struct Match {
     input: Port,
     output: Port,
     head: Head,
-    /// Whether it lets others pass.
+    /// Whether the queue lets others pass.
     waits: bool,
 }
 
@@ -78,7 +79,7 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Someone new waits at an input for an output.
+    /// A packet has reached the head of a queue at an input for an output.
     pub fn ask(&mut self, ctx: &mut Context, ports: &Ports, (input, output): (Port, Port)) {
         let (read_free, feeding) = self.read_free[input.index()];
         let channel = ports.out(output);
@@ -91,7 +92,7 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Has the switch settled at the end of this instant.
+    /// Schedules the switch to be settled at the end of this instant.
     pub fn mark(&mut self, ctx: &mut Context, ports: &Ports) {
         if !self.dirty {
             self.dirty = true;
@@ -99,8 +100,8 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Of two grants to an input, whether it accepts the first: the other lets it pass, or it is nearer to the
-    /// input's pointer.
+    /// Whether an input accepts the first of two grants: because the other one lets it pass, or because it is nearer to
+    /// the input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
         let (count, pointer) = (self.accept.len(), self.accept[grant.input.index()].index());
         let ahead =
@@ -109,8 +110,8 @@ impl<S: PortSet> Islip<S> {
         distance(grant) < distance(other)
     }
 
-    /// Looks which read ports, and which links that packets wait for (`filled`), are free by now: not those
-    /// for whose end the switch has asked to be woken, as long as it was not.
+    /// Updates which read ports, and which links that packets wait for (`filled`), are free by now. Those with a
+    /// scheduled wake-up that has not happened are still busy and are skipped.
     #[inline]
     fn refresh(&mut self, ctx: &Context, ports: &Ports, filled: S) {
         for input in self.busy.without(self.planned_reads).iter() {
@@ -131,14 +132,14 @@ impl<S: PortSet> Islip<S> {
         debug_assert!(filled.and(self.sending).iter().all(sends), "a wake-up is missing");
     }
 
-    /// Something has been put on an output's link.
+    /// A packet or notification has been put on an output's link.
     #[inline]
     pub fn sends(&mut self, output: Port) {
         self.sending.insert(output);
         self.planned.remove(output);
     }
 
-    /// An input's read port is in use until then, for an output that it sends to.
+    /// An input's read port is in use until the given time, for an output that it sends to.
     #[inline]
     fn reads(&mut self, (input, output): (Port, Port), (until, channel): (Time, ChannelId), now: Time) {
         self.read_free[input.index()] = (until, channel);
@@ -149,7 +150,7 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// The switch is woken on an output's channel: whatever else it has asked for there is forgotten.
+    /// The switch is woken on an output's channel, which discards all other wake-ups requested there.
     #[inline]
     pub fn woken(&mut self, output: Port) {
         self.planned.remove(output);
@@ -164,8 +165,7 @@ impl<S: PortSet> Islip<S> {
 }
 
 impl<S: PortSet> QueuedSwitch<S> {
-    /// Matches free inputs to free outputs, lets them send, and sees to it that the switch is asked
-    /// again.
+    /// Matches free inputs to free outputs, sends the matched packets, and schedules the next wake-up of the switch.
     pub(super) fn settle_matching(&mut self, ctx: &mut Context) {
         let lanes = self.ports.lanes;
         let Arbiter::Islip(state) = &mut self.arbiter else { return };
@@ -183,11 +183,11 @@ impl<S: PortSet> QueuedSwitch<S> {
                 for pair in matches.drain(..) {
                     self.send(ctx, vl, pair);
                 }
-                // The inputs are busy now: whoever waits there is asked when they are not. All that
-                // were matched are on their way, so notifications do not get in between.
+                // These inputs are busy now, so their new requests are handled when they become free. All matched
+                // packets have started, so notifications cannot take their links.
                 self.buffers.changes.asked.clear();
                 self.mark_moved(ctx);
-                self.tell(ctx);
+                self.send_notices(ctx);
             }
         }
         if let Arbiter::Islip(state) = &mut self.arbiter {
@@ -238,7 +238,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                         let waits = self.buffers.lets_pass(head.queue, ctx.now);
                         return Some(Match { input, output, head, waits });
                     }
-                    // It stands aside for want of credit: it is none of those to wait for.
+                    // The packet lacks credit and stands aside: the output does not wait for it.
                     Err(0) => any_left = true,
                     Err(_) => return None,
                 }
@@ -261,7 +261,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// While anything waits, the switch is asked again when an input or an output becomes free.
+    /// While packets wait, schedules a wake-up for each input or output that becomes free.
     fn plan(&mut self, ctx: &mut Context) {
         let Arbiter::Islip(state) = &mut self.arbiter else { return };
         let filled = self.buffers.filled();

@@ -1,8 +1,7 @@
-//! Switches: an input organisation, a crossbar and its arbitration, one file per architecture.
+//! Switches: an input organization, a crossbar and its arbitration, one file per architecture.
 //!
-//! Every architecture answers to the same few calls: [`Switch::accept`] takes a packet in,
-//! [`Switch::settle`] decides what leaves at this instant after all arrivals of the instant are
-//! in, and the rest lets the meters look.
+//! All architectures have the same few entry points: [`Switch::accept`] takes a packet, [`Switch::settle`] decides
+//! which packets leave at this instant after all arrivals of the instant, and the other methods serve the meters.
 
 mod chooser;
 mod cioq;
@@ -35,7 +34,7 @@ pub(crate) use queued::{Arbiter, QueuedSwitch};
 pub(crate) use round_robin::RoundRobin;
 pub(crate) use voq::{VoqSwitch, is_small};
 
-/// A switch of some architecture.
+/// A switch of any architecture.
 #[derive(Debug)]
 pub(crate) enum Switch {
     /// One virtual lane and up to 64 ports, or more.
@@ -49,7 +48,7 @@ pub(crate) enum Switch {
     Fcfs(Box<FcfsSwitch>),
 }
 
-/// Evaluates an expression for a switch of whichever architecture.
+/// Evaluates an expression for a switch of any architecture.
 macro_rules! with_switch {
     ($switch:expr, $name:ident => $then:expr) => {
         match $switch {
@@ -81,9 +80,9 @@ impl Switch {
         }
     }
 
-    /// As [`Self::accept`], where routes are chosen, packets wait for their tails, or queues are others.
+    /// As [`Self::accept`], for switches that select routes, wait for tails, or have other queues.
     fn accept_any(&mut self, ctx: &mut Context, input: Port, packet: PacketId) {
-        // Where nothing else has a say, without asking more than once which switch it is.
+        // The common cases, with a single test of the architecture.
         match self {
             Self::Cioq(switch) if switch.ports.is_plain() => {
                 switch.note_tail(ctx, packet);
@@ -127,7 +126,7 @@ impl Switch {
         self.enqueue(ctx, input, packet);
     }
 
-    /// Decides where a packet leaves and on which lane, where that is not the table's alone to say.
+    /// Selects the output and the lane of a packet where the forwarding table alone does not determine them.
     #[inline(never)]
     fn steer(&mut self, ctx: &mut Context, input: Port, packet: PacketId) {
         match self.ports().steering.as_deref() {
@@ -142,7 +141,7 @@ impl Switch {
         }
     }
 
-    /// Something happens soon: has the state that all ports share brought into the cache.
+    /// Prefetches the state that all ports share, shortly before an event.
     #[inline]
     pub fn prefetch(&self) {
         match self {
@@ -153,7 +152,7 @@ impl Switch {
         }
     }
 
-    /// A packet arrives soon: has what [`Self::prefetch_arrival`] asks brought into the cache.
+    /// Prefetches what [`Self::prefetch_arrival`] reads, for a packet that arrives soon.
     #[inline]
     pub fn prefetch_route(&self, ctx: &Context, packet: PacketId) {
         match self {
@@ -163,7 +162,7 @@ impl Switch {
         }
     }
 
-    /// A packet arrives soon: has what it will touch brought into the cache.
+    /// Prefetches the state that a packet will touch that arrives soon.
     #[inline]
     pub fn prefetch_arrival(&self, ctx: &Context, input: Port, packet: PacketId) {
         match self {
@@ -175,7 +174,7 @@ impl Switch {
         }
     }
 
-    /// An output is asked soon: has what it will touch brought into the cache.
+    /// Prefetches the state that an output will touch that is woken soon.
     #[inline]
     pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
         match self {
@@ -195,20 +194,20 @@ impl Switch {
         with_switch!(self, switch => switch.enqueue(ctx, input, packet));
     }
 
-    /// An output may be able to send again: it is free, or has credits.
+    /// An output may be able to send again: it is free, or credit has returned.
     #[inline]
     pub fn wake(&mut self, ctx: &mut Context, output: Port) {
         with_switch!(self, switch => switch.wake(ctx, output));
     }
 
-    /// Decides what leaves an output (or the whole switch, if it decides for all outputs
-    /// together) at this instant.
+    /// Decides which packets leave an output (or the whole switch, if it decides for all outputs together) at this
+    /// instant.
     #[inline]
     pub fn settle(&mut self, ctx: &mut Context, output: Port) {
         with_switch!(self, switch => switch.settle(ctx, output));
     }
 
-    /// A notification came in at a port: about a CAM line of the next node, or for a source.
+    /// A notification arrived at a port: about a CAM line of the next node, or for a source.
     pub fn notice(&mut self, ctx: &mut Context, port: Port, id: u32) {
         match (ctx.notices.take(id), self) {
             (Some(Word::Report(report)), switch) => {
@@ -220,8 +219,7 @@ impl Switch {
         }
     }
 
-    /// Sends what a source is to be told, at the end of an instant: ahead of all packets but those that leave at
-    /// this instant.
+    /// Sends a report to a source at the end of an instant: before all packets except those that leave at this instant.
     pub fn send_report(&mut self, ctx: &mut Context, report: Report) {
         let Some(output) = self.ports().send_report(ctx, report) else { return };
         match self {
@@ -229,7 +227,7 @@ impl Switch {
             Self::LargeQueued(switch) => switch.note_sending(output),
             _ => {}
         }
-        // What waits for the output may have looked for the link to be free before.
+        // Packets that wait for the output may have expected the link to be free earlier.
         if self.queued_bytes(output) > 0 {
             let channel = self.ports().out(output);
             ctx.wake(channel, ctx.free_at(channel));
@@ -245,7 +243,7 @@ impl Switch {
         }
     }
 
-    /// What all architectures share.
+    /// The state that all architectures share.
     #[inline]
     pub fn ports(&self) -> &Ports {
         with_switch!(self, switch => &switch.ports)
@@ -257,15 +255,15 @@ impl Switch {
         with_switch!(self, switch => &mut switch.ports)
     }
 
-    /// Data packets marked at an output so far, each where it was marked first, and whether the output is in
-    /// the congestion state on some virtual lane.
+    /// The number of data packets marked first at this output so far, and whether the output is in the congestion state
+    /// on any virtual lane.
     pub fn marks(&self, output: Port) -> (u64, bool) {
         let ports = self.ports();
         let lanes = output.with_lanes(ports.lanes);
         ports.marking.state(output.index(), lanes.map(PortVl::index))
     }
 
-    /// What a VOQ switch shares with other architectures; none of another switch.
+    /// The shared state of a VOQ switch; `None` for another architecture.
     pub fn into_voq_ports(self) -> Option<Ports> {
         match self {
             Self::Voq(switch) => Some(switch.ports),
@@ -281,14 +279,14 @@ impl Switch {
         with_switch!(self, switch => switch.queued_bytes(output))
     }
 
-    /// Buffer space in use at an input on a virtual lane, found by walking its queues.
+    /// Buffer space in use at an input on a virtual lane, computed from its queues.
     #[cfg(debug_assertions)]
     pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
         with_switch!(self, switch => switch.buffered(ctx, input, vl))
     }
 
-    /// The outputs, each with its lane, that the packets at the heads of an input's queues ask for: space of a
-    /// lane is freed there as soon as one of them sends.
+    /// The outputs, each with its lane, that the packets at the heads of an input's queues wait for: space of a lane
+    /// becomes free as soon as one of them is sent.
     pub fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         match self {
             Self::Voq(switch) if switch.ports.changes_lanes() => return switch.holders(ctx, input, vl),

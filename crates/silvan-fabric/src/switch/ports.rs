@@ -1,4 +1,4 @@
-//! What switches of all architectures share: wiring, forwarding table, marking, counters.
+//! State that switches of all architectures share: wiring, forwarding table, marking, counters.
 
 use std::sync::Arc;
 
@@ -22,65 +22,66 @@ pub(crate) struct PortWiring {
     pub out: ChannelId,
     /// The channel this port receives from; credits return on it.
     pub into: ChannelId,
-    /// Of the link that this port sends on.
+    /// Rate of the link that this port sends on.
     pub rate: Rate,
     /// Whether a host is at the far end.
     pub faces_host: bool,
-    /// Whether some packet may come in on a slower link than it leaves on here.
+    /// Whether some packet may arrive on a slower link than the one it leaves on here.
     pub may_underrun: bool,
 }
 
-/// Where a packet leaves, and what stays behind on its lane.
+/// The output of a departing packet, and the bytes that remain on its lane.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outgoing {
     pub output: Port,
     /// Bytes in all queues that feed the lane, without the packet.
     pub queue_bytes: u32,
-    /// Bytes in use of the lane's share of the output buffer, with the packet; zero without such buffers.
+    /// Bytes in use of the lane's share of the output buffer, with the packet; zero for switches without output
+    /// buffers.
     pub buffer_bytes: u32,
 }
 
 impl Outgoing {
-    /// Of a switch without output buffers.
+    /// For a switch without output buffers.
     #[inline]
     pub fn unbuffered(output: Port, queue_bytes: u32) -> Self {
         Self { output, queue_bytes, buffer_bytes: 0 }
     }
 }
 
-/// Who decides about packets besides the forwarding table.
+/// The component that decides about packets in addition to the forwarding table.
 #[derive(Debug)]
 pub(crate) enum Steering {
     /// Flows have routes of their own.
     Flows(Director),
-    /// Each packet chooses.
+    /// Each packet is routed adaptively.
     Packets(Chooser),
-    /// Lanes follow from service levels of paths and SL-to-VL tables.
+    /// Lanes follow from the service levels of routes and SL-to-VL tables.
     Lanes(Arc<Lanes>),
-    /// The same, and each packet decides whether it makes a detour.
+    /// The same, and each packet may take a detour.
     Detours(Arc<Lanes>, Detourer),
 }
 
-/// The part of a switch that does not depend on its architecture.
-// In memory the fields lie in this order: first what every packet touches.
+/// The state of a switch that does not depend on its architecture.
+// `repr(C)` keeps this order in memory: first the fields that every packet touches.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Ports {
     /// Number of virtual lanes.
     pub lanes: usize,
-    /// Per port: the channels of `wiring`, an impossible one if unwired.
+    /// Per port: the channels of `wiring`, or invalid ones if unwired.
     channels: Box<[(ChannelId, ChannelId)]>,
-    /// Output port per destination host, shared by switches that route alike.
+    /// Output port per destination host, shared by switches with equal tables.
     table: Arc<[Port]>,
-    /// Who else has a say in where packets go; nobody in most networks.
+    /// The component that selects outputs or lanes; `None` in most networks.
     pub steering: Option<Box<Steering>>,
     pub marking: SwitchMarking,
     /// Its index among the switches.
     pub node: u32,
-    /// Its place among the switches of its partition, by which events name it, and its partition.
+    /// Its index among the switches of its partition, which events use, and its partition.
     pub place: u32,
     pub partition: u16,
-    /// Whether some packet may come in on a slower link than it leaves on, at any output.
+    /// Whether some packet may arrive on a slower link than it leaves on, at any output.
     pub may_underrun: bool,
     /// Per port; unwired ports have no channels.
     pub wiring: Box<[Option<PortWiring>]>,
@@ -113,7 +114,7 @@ impl Ports {
         }
     }
 
-    /// Decides where flows go, if the table does not.
+    /// The director, if it selects the routes of flows.
     #[inline]
     pub fn director(&self) -> Option<&Director> {
         match self.steering.as_deref()? {
@@ -122,7 +123,8 @@ impl Ports {
         }
     }
 
-    /// The service levels of paths and SL-to-VL tables, where packets may leave on another lane than they came on.
+    /// The service levels of routes and the SL-to-VL tables, where packets may leave on another lane than they arrived
+    /// on.
     #[inline]
     fn maps(&self) -> Option<&Arc<Lanes>> {
         match self.steering.as_deref()? {
@@ -131,13 +133,13 @@ impl Ports {
         }
     }
 
-    /// Whether packets may leave on another lane than they came on.
+    /// Whether packets may leave on another lane than they arrived on.
     #[inline]
     pub fn changes_lanes(&self) -> bool {
         self.maps().is_some()
     }
 
-    /// Chooses the lane of a packet that has come in, and its output where that depends on its source too.
+    /// Selects the lane of a packet that has arrived, and its output where that depends on its source too.
     pub(super) fn choose_lane(&self, ctx: &mut Context, input: Port, id: PacketId) {
         let Some(maps) = self.maps() else { return };
         let between = match self.detourer() {
@@ -156,13 +158,13 @@ impl Ports {
         packet.vl = lane.map_or(packet.vl, Vl);
     }
 
-    /// The lane on which a packet came in.
+    /// The lane on which a packet arrived.
     #[inline]
     pub fn came(&self, packet: &Packet) -> Vl {
         if self.changes_lanes() { packet.came } else { packet.vl }
     }
 
-    /// Whether a packet's output is that of the table, and it may leave as soon as its head is in.
+    /// Whether a packet's output is that of the table, and it may leave as soon as its head has arrived.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.steering.is_none() && !self.may_underrun
@@ -174,8 +176,8 @@ impl Ports {
         self.wiring.len()
     }
 
-    /// The output port for a destination. Tables are checked before the run, so that every
-    /// host that is sent to has a route.
+    /// The output port for a destination. Tables are checked before the run, so every host that receives traffic has a
+    /// route.
     #[inline]
     pub fn route(&self, host: u32) -> Port {
         self.table[host as usize]
@@ -190,8 +192,8 @@ impl Ports {
         }
     }
 
-    /// The output port of what one host sends to another, unless a director decides or packets choose: then one of
-    /// them.
+    /// The output port for packets from one host to another. If a director or adaptive routing selects it, one of the
+    /// possible ports.
     pub fn output_of(&self, src: u32, dst: u32) -> Port {
         let table = self.route(dst);
         let detours = self.maps().and_then(|maps| maps.detours.as_ref());
@@ -201,13 +203,13 @@ impl Ports {
         })
     }
 
-    /// The output port of a packet that has been directed.
+    /// The output port of a packet whose route has been selected.
     #[inline]
     pub fn route_of(&self, packet: &Packet) -> Port {
         if self.steering.is_some() { packet.out } else { self.route(packet.dst) }
     }
 
-    /// Has the output port for a packet's destination brought into the cache.
+    /// Prefetches the output port for a packet's destination.
     #[inline]
     pub fn prefetch_route(&self, packet: &Packet) {
         prefetch(&self.table, packet.dst as usize);
@@ -230,8 +232,8 @@ impl Ports {
         self.channels[input.index()].1
     }
 
-    /// Where a packet's tail arrives too late for its output to start now (slow link to fast
-    /// link), the time it may start and the key of the event that says so.
+    /// If a packet's tail arrives too late for its output to start now (slow link to fast link), returns the time at
+    /// which it may start and the key of the event for that time.
     #[inline]
     pub fn waits_for_tail(&self, ctx: &Context, input: Port, packet: PacketId) -> Option<(Time, u32)> {
         let packet = &ctx.packets[packet];
@@ -244,7 +246,7 @@ impl Ports {
         (lag > span).then(|| (ctx.now + lag - span, key(Class::SwitchReady, self.place, input)))
     }
 
-    /// Tells the link that a packet is in the buffer now (for the books of debug builds).
+    /// Notifies the link that a packet is in the buffer now (for the credit accounting of debug builds).
     #[inline]
     pub fn landed(&self, _ctx: &mut Context, _input: Port, _packet: PacketId) {
         #[cfg(debug_assertions)]
@@ -285,8 +287,8 @@ impl Ports {
         (MarkedLane { output: output.index(), lane: self.lane(output, vl).index() }, facts)
     }
 
-    /// A packet has come into the queues of its lane of an output, which hold `queue_bytes` with it: the marking
-    /// rule may mark it now.
+    /// A packet has entered the queues of its lane of an output, which now hold `queue_bytes` including it: the marking
+    /// rule may mark it.
     #[inline(always)]
     pub fn arrives(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
         if self.marking.marker.watches_arrivals() {
@@ -303,8 +305,8 @@ impl Ports {
         ctx.note_applied((self.place, true, output), applied);
     }
 
-    /// A packet starts to leave through an output: the marking rule may mark it now. The caller has reported the fill
-    /// that the packet leaves behind.
+    /// A packet starts to leave through an output: the marking rule may mark it. The caller has reported the fill that
+    /// the packet leaves behind.
     #[inline(always)]
     pub fn departs(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {
         let lane = self.lane(from.output, ctx.packets[id].vl);
@@ -325,30 +327,30 @@ impl Ports {
         ctx.note_applied((self.place, true, from.output), applied);
     }
 
-    /// Marks a packet at an output, or has its source notified.
+    /// Marks a packet at an output, or notifies its source.
     pub fn mark(&mut self, ctx: &mut Context, output: Port, id: PacketId, severity: Severity) {
         let applied = self.marking.mark(output.index(), &mut ctx.packets[id], severity);
         ctx.note_applied((self.place, true, output), applied);
     }
 
-    /// Space of a full packet.
+    /// Buffer space of a full packet.
     pub fn full_space(&self) -> u32 {
         self.marking.root_space(false)
     }
 
-    /// Puts what a source is to be told on the wire. Returns the output that is busy with it.
+    /// Sends a report to a source. Returns the output whose link it occupies.
     pub fn send_report(&self, ctx: &mut Context, report: Report) -> Option<Port> {
         let output = self.route(report.to);
-        // The tables of networks that need it are checked before the run.
+        // Routes for reports are checked before the run in networks that need them.
         let wiring = self.wiring[output.index()]?;
         let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
         ctx.notify(wiring.out, class, Word::Report(report), self.marking.report?.get());
         Some(output)
     }
 
-    /// Puts a packet that was taken from an input's queue on the wire, and returns the credit for its space when its
-    /// tail has left the input's memory: when it has left altogether, unless `read` gives the time. Returns when it has
-    /// left altogether.
+    /// Puts a packet that was taken from an input's queue on the wire. Its credit returns when its tail has left the
+    /// input's memory: at `read`, or, without that, when the whole packet has left. Returns the time at which the whole
+    /// packet has left.
     #[inline(always)]
     pub fn transmit(
         &mut self,

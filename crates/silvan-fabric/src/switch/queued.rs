@@ -1,4 +1,4 @@
-//! The switch of any queue organisation: what its queues and its arbitration have in common.
+//! The switch of any queue organization: what its queues and its arbitration have in common.
 //!
 //! ```text
 //!  in 0  =[ normal queues | special queues ]==\     crossbar: a read port per queue and round
@@ -6,8 +6,8 @@
 //!  in 2  =[ normal queues | special queues ]==/     iSLIP
 //! ```
 //!
-//! With one queue per output, memory that all share and no special queues, a switch with a read
-//! port per queue is [`super::VoqSwitch`], which does the same faster.
+//! With one queue per output, shared memory, no special queues and a read port per queue, [`super::VoqSwitch`] does the
+//! same faster.
 
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
@@ -26,7 +26,7 @@ use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Moved, QueueId, Stored};
 use crate::queueing::isolation::Notice;
 
-/// How it is decided who sends.
+/// The arbitration.
 #[derive(Debug)]
 pub(crate) enum Arbiter<S> {
     /// A read port per queue.
@@ -35,7 +35,7 @@ pub(crate) enum Arbiter<S> {
     Islip(Islip<S>),
 }
 
-/// What an output may send: the packet at the head of a queue.
+/// A packet that an output may send: the head of a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub queue: QueueId,
@@ -45,12 +45,12 @@ pub(super) struct Head {
 }
 
 /// See the module.
-// In memory the fields lie in this order, from the beginning of a cache line: what every packet touches in the
-// first eight, but for the arbiter.
+// `repr(C)` keeps this order in memory, from the beginning of a cache line: the first eight lines hold all that every
+// packet touches except the arbiter.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct QueuedSwitch<S> {
-    /// Rate of an input's read port, if not that of the link.
+    /// Rate of an input's read port, if it differs from that of the link.
     crossbar: Option<BytePace>,
     pub ports: Ports,
     pub buffers: Buffers<S>,
@@ -62,7 +62,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         Self { ports, buffers, arbiter, crossbar }
     }
 
-    /// Whether a packet's output is that of the table, and nothing is to be noted of it or waited for.
+    /// Whether a packet's output is that of the table, without waiting for its tail or recording it.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.ports.is_plain() && self.crossbar.is_none()
@@ -111,7 +111,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         let channel = self.ports.out(output);
         ctx.links.prefetch_channel(channel);
         ctx.links.prefetch_way((channel, vl, packet.dst));
-        // Credit returns as soon as the packet leaves, which may be at once.
+        // Credit returns as soon as the packet leaves, possibly at this instant.
         ctx.links.prefetch_way((self.ports.feeder(input), vl, packet.dst));
     }
 
@@ -130,15 +130,15 @@ impl<S: PortSet> QueuedSwitch<S> {
         ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
     }
 
-    /// Where an input is read faster than it is filled, a packet's lag turns into the time at which
-    /// its tail is in, which reading must wait for.
+    /// Where an input is read faster than it is filled, converts the packet's tail lag into the time at which its tail
+    /// has arrived; reading cannot end before.
     pub fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
         if self.crossbar.is_some() {
             ctx.packets[id].tail_lag += ctx.now;
         }
     }
 
-    /// Tells marking rule, arbitration and neighbours what changed in the buffers.
+    /// Reports changes of the buffers to the marking rule, the arbitration and the neighbors.
     #[inline]
     fn spread(&mut self, ctx: &mut Context) {
         if !self.buffers.changes.is_empty() {
@@ -154,10 +154,10 @@ impl<S: PortSet> QueuedSwitch<S> {
             self.ask(ctx, lane, input);
         }
         self.buffers.changes.asked.clear();
-        self.tell(ctx);
+        self.send_notices(ctx);
     }
 
-    /// Tells the marking rule of packets that changed queues.
+    /// Reports packets that changed queues to the marking rule.
     #[inline]
     pub(super) fn mark_moved(&mut self, ctx: &mut Context) {
         while let Some(moved) = self.buffers.changes.moved.pop() {
@@ -169,10 +169,9 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Sends the notifications that are due. They take the links before any packet that is not on
-    /// its way yet.
+    /// Sends the notifications that are due. They take the links before any packet that has not started.
     #[inline]
-    pub(super) fn tell(&mut self, ctx: &mut Context) {
+    pub(super) fn send_notices(&mut self, ctx: &mut Context) {
         if !self.buffers.changes.notices.is_empty() {
             self.tell_all(ctx);
         }
@@ -198,7 +197,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Tells the marking rule, which is concerned, that a queue grew or shrank.
+    /// Reports a queue that grew or shrank to a marking rule that watches it.
     #[inline(never)]
     fn fill_matters(&mut self, ctx: &mut Context, changed: Moved, sum: u32) {
         let Moved { input, output, vl, dst } = changed;
@@ -209,7 +208,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         self.ports.queue_changed(ctx, output, vl, &change);
     }
 
-    /// Someone new waits at an input for a lane of an output.
+    /// A packet has reached the head of a queue at an input for a lane of an output.
     #[inline(always)]
     fn ask(&mut self, ctx: &mut Context, lane: PortVl, input: Port) {
         match &mut self.arbiter {
@@ -224,7 +223,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// An output is free, or there are credits.
+    /// An output is free, or credit has returned.
     pub fn wake(&mut self, ctx: &mut Context, output: Port) {
         if ctx.links.is_divided() {
             let of_output = output.with_lanes(self.ports.lanes);
@@ -244,7 +243,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Lets an output (or with iSLIP the whole switch) send what it can.
+    /// Sends what an output (or with iSLIP the whole switch) can send.
     pub fn settle(&mut self, ctx: &mut Context, output: Port) {
         match self.arbiter {
             Arbiter::RoundRobin(_) => self.settle_output(ctx, output),
@@ -252,8 +251,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Which queue an output's virtual lane may serve of an input's, if there is credit on its channel.
-    /// Where memory is divided, those that lack credit stand aside for others.
+    /// The queue of an input that an output's virtual lane may serve, if there is credit on its channel. Where memory
+    /// is divided, packets that lack credit stand aside for others.
     #[inline(always)]
     pub(super) fn candidate(
         &mut self,
@@ -275,8 +274,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Sends the packet at the head of a queue. Returns when its input may be read again and when
-    /// its output is free, and how many bytes wait for that on this lane.
+    /// Sends the packet at the head of a queue. Returns when its input may be read again, when its output becomes free,
+    /// and how many bytes then wait on this lane.
     #[inline(always)]
     pub(super) fn serve(
         &mut self,
@@ -297,7 +296,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         (read.unwrap_or(end), end, left)
     }
 
-    /// A notification of the next node about one of its CAM lines.
+    /// A notification from the next node about one of its CAM lines.
     pub fn notice(&mut self, ctx: &mut Context, port: Port, notice: Notice) {
         self.buffers.received(&mut ctx.packets, ctx.now, port, notice);
         self.spread(ctx);

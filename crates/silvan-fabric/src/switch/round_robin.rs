@@ -14,13 +14,13 @@ use crate::port_set::PortSet;
 /// A virtual lane of an output.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lane {
-    /// The space for which the packet whose turn it is lacks credit.
+    /// The space for which the next packet lacks credit.
     blocked: u32,
-    /// The input to look at first.
+    /// The input that is considered first.
     turn: Port,
-    /// Of the first lane of an output: the virtual lane to look at first.
+    /// For the first lane of an output: the virtual lane that is considered first.
     lane_turn: Vl,
-    /// The same: whether the output is settled at the end of this instant.
+    /// Likewise: whether the output is to be settled at the end of this instant.
     dirty: bool,
 }
 
@@ -29,7 +29,7 @@ struct Lane {
 pub(crate) struct RoundRobin<S> {
     /// Per output and virtual lane.
     lanes: Box<[Lane]>,
-    /// Where packets for other destinations may overtake those that lack credit.
+    /// Present where packets for other destinations may overtake those that lack credit.
     rounds: Option<Rounds<S>>,
 }
 
@@ -42,19 +42,19 @@ impl<S: PortSet> RoundRobin<S> {
         }
     }
 
-    /// The input whose turn it is.
+    /// The next input in turn.
     pub fn next(&self, lane: PortVl, requests: S) -> Option<Port> {
         requests.next(self.lanes[lane.index()].turn)
     }
 
-    /// Has what an output touches brought into the cache.
+    /// Prefetches the state that an output touches.
     #[inline]
     pub fn prefetch(&self, lane: PortVl) {
         prefetch(&self.lanes, lane.index());
     }
 
-    /// Someone new waits for an output's lane; its packet needs `space`, which is asked only when it
-    /// matters.
+    /// A packet has reached the head of a queue for an output's lane. `space` gives the space it needs; it is evaluated
+    /// only when required.
     #[inline(always)]
     pub fn ask(
         &mut self,
@@ -86,7 +86,7 @@ impl<S: PortSet> RoundRobin<S> {
 }
 
 impl<S: PortSet> QueuedSwitch<S> {
-    /// Lets one output send, if it can, and sees to it that it is asked again.
+    /// Sends from an output, if possible, and schedules its next wake-up.
     pub(super) fn settle_output(&mut self, ctx: &mut Context, output: Port) {
         let lanes = self.ports.lanes;
         let Arbiter::RoundRobin(state) = &mut self.arbiter else { return };
@@ -104,7 +104,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Lets a free output send from one of its virtual lanes, from the one whose turn it is on.
+    /// Sends from one of a free output's virtual lanes, starting with the next in turn.
     #[inline(never)]
     fn settle_one_of(&mut self, ctx: &mut Context, (output, channel): (Port, ChannelId), first: Vl) {
         let lanes = self.ports.lanes;
@@ -135,7 +135,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
                         state.lanes[lane.index()].turn = next;
                         if let Some(rounds) = &mut state.rounds {
-                            // Nobody is ever busy, so nobody is served out of turn for that.
+                            // Inputs are never busy here, so none is served out of turn for that reason.
                             rounds.served(lane, input, (ctx.now, ctx.now));
                         }
                     }
@@ -145,7 +145,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                     }
                     return true;
                 }
-                // All it has stand aside now; others may have credit.
+                // All packets of this input stand aside; other inputs may have credit.
                 Err(0) => {}
                 Err(space) => {
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {

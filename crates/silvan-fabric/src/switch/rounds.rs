@@ -1,62 +1,59 @@
-//! Rounds: no input is served twice by an output before all others that wait for it have been, unless
-//! those are busy.
+//! Rounds: an output serves no input twice before all other waiting inputs have been served, unless those are busy.
 //!
-//! A plain round robin gives every input its turn only while everybody can be served when its turn
-//! comes. Where an input may be busy just then, or lack credit for its destination only, a pointer passes
-//! it over, and may do so for ever: packets end in step, so that the same input is busy each time an
-//! output is free. To wait for it each time, on the other hand, would leave the output idle for about
-//! half a packet per turn.
+//! A plain round robin gives every input its turn only if each can be served when its turn comes. Where an input may be
+//! busy at that time, or may lack credit only for its destination, the pointer passes it. This can repeat indefinitely:
+//! packets end in step, so the same input is busy each time an output becomes free. Waiting for the input each time
+//! would instead leave the output idle for about half a packet per turn.
 //!
-//! Therefore an output keeps a round. First come the inputs not served in it yet. While these are busy
-//! elsewhere, the others that ask take turns instead: that is charged to them in the next round, and the
-//! time given away is added up. An output stays idle for a busy input only if that is free again within a
-//! sixteenth of the time given away, divided by the number of the other inputs that ask. So at most about a
-//! sixteenth of an output's time is lost to that, and the packet at the head of a queue waits for no longer
-//! than some sixteen rounds.
+//! Therefore an output keeps a round. Inputs not yet served in the round come first. While these are busy elsewhere,
+//! the other inputs take turns instead: their packets are charged to them in the next round, and the time given away is
+//! added up. An output stays idle for a busy input only if that input becomes free within a sixteenth of the time given
+//! away, divided by the number of the other requesting inputs. So at most about a sixteenth of an output's time is lost
+//! in this way, and the packet at the head of a queue waits for at most about sixteen rounds.
 //!
-//! An output that is idle now and then (for want of packets, of credit, or stopped) loses little by
-//! waiting: what it does not send now it has time for later. So it also waits for half as long as it
-//! has been idle since the round began.
+//! An output that is idle at times (because it has no packets, lacks credit, or is stopped) loses little by waiting,
+//! since it can send later what it does not send now. So it also waits for half as long as it has been idle since the
+//! round began.
 //!
-//! First-in first-out inputs need no waiting for: once one is free it stays so until the packet at its
-//! head is served. Only where an input has several queues may it start on another one meanwhile.
+//! An output never waits for first-in first-out inputs: once such an input is free, it stays free until the packet at
+//! its head is served. Only an input with several queues may meanwhile start another packet.
 
 use silvan_engine::Time;
 
 use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
 
-/// An output waits for a busy input no longer than the time given away divided by this, and by how many
-/// others ask.
+/// An output waits for a busy input no longer than the time given away divided by this, and by the number of other
+/// requesting inputs.
 const PATIENCE: u64 = 16;
 
 /// A round of one output and virtual lane.
 #[derive(Debug, Clone, Copy, Default)]
 struct Round<S> {
-    /// Inputs that were served in it.
+    /// Inputs served in this round.
     served: S,
-    /// Inputs that were served out of turn, which is charged to the next round.
+    /// Inputs served out of turn, which is charged to the next round.
     ahead: S,
-    /// The input to look at first for one out of turn: these take turns of their own.
+    /// The input that is considered first when one is served out of turn; these inputs have a rotation of their own.
     next_out: Port,
-    /// Time for which inputs were served out of turn.
+    /// Time during which inputs were served out of turn.
     given_away: Time,
-    /// Time for which the output was idle between the packets of the round, waiting aside.
+    /// Time during which the output was idle between the packets of the round, without the waits for an input.
     idle: Time,
-    /// When the packet served last has left, if there was one.
+    /// When the last served packet has left, if there was one.
     free_at: Option<Time>,
-    /// Since when the output has been waiting for an input, if it is.
+    /// Since when the output has been waiting for a busy input, if it is.
     waits_since: Option<Time>,
 }
 
 impl<S> Round<S> {
-    /// For how long the output waits for a busy input, where so many others ask.
+    /// How long the output waits for a busy input while `others` other inputs request it.
     fn patience(&self, now: Time, others: u32) -> Time {
         let idle = self.idle + self.gap(now);
         Time(idle.0 / 2 + self.given_away.0 / (PATIENCE * u64::from(others.max(1))))
     }
 
-    /// For how long the output has been idle since the last packet, waiting aside.
+    /// How long the output has been idle since the last packet, without the waits for an input.
     fn gap(&self, now: Time) -> Time {
         let until = self.waits_since.unwrap_or(now);
         self.free_at.map_or(Time::ZERO, |free_at| until.saturating_sub(free_at))
@@ -76,17 +73,17 @@ impl<S: PortSet> Rounds<S> {
         Self { lanes: vec![Round::default(); lanes].into(), is_patient }
     }
 
-    /// Which of the inputs that ask to choose from, where none is ever busy: those not served in this
-    /// round, or all if these only `stand_aside`.
+    /// Which of the requesting inputs may be chosen, where none is ever busy: those not served in this round, or all if
+    /// these only `stand_aside`.
     pub fn choice(&mut self, lane: PortVl, asking: S, stand_aside: S) -> S {
         self.choice_of_free(lane, (asking, stand_aside), S::default(), Time::ZERO, |_| Time::ZERO)
     }
 
-    /// Which of the inputs that ask to choose from: those that are not `busy` and were not served in this
-    /// round, else the others that are not; none, if the output is to wait. `free_at` says when a busy
-    /// input is free.
+    /// Which of the requesting inputs may be chosen: those that are not `busy` and were not served in this round; if
+    /// there are none, other inputs that are not busy; none at all if the output is to wait. `free_at` gives the time
+    /// at which a busy input becomes free.
     ///
-    /// When all that wait have been served, a new round begins.
+    /// When all waiting inputs have been served, a new round begins.
     #[inline]
     pub fn choice_of_free(
         &mut self,
@@ -98,7 +95,7 @@ impl<S: PortSet> Rounds<S> {
     ) -> S {
         let round = &mut self.lanes[lane.index()];
         let all = asking.or(stand_aside);
-        // Whoever is charged may be all there is.
+        // All requesting inputs may be charged for the new round: then another one begins.
         for _ in 0..2 {
             if all.without(round.served).is_empty() {
                 *round = Round { served: round.ahead, next_out: round.next_out, ..Round::default() };
@@ -112,7 +109,7 @@ impl<S: PortSet> Rounds<S> {
         self.out_of_turn(lane, (asking, in_turn), busy, now, free_at)
     }
 
-    /// The choice where all inputs whose turn it is are busy.
+    /// The choice if all inputs whose turn it is are busy.
     fn out_of_turn(
         &mut self,
         lane: PortVl,
@@ -137,7 +134,7 @@ impl<S: PortSet> Rounds<S> {
         rest.next(round.next_out).map_or(S::default(), S::of)
     }
 
-    /// Notes that an input is served from now until then.
+    /// Records that an input is served from now until `end`.
     pub fn served(&mut self, lane: PortVl, input: Port, (now, end): (Time, Time)) {
         let round = &mut self.lanes[lane.index()];
         round.idle += round.gap(now);
@@ -165,7 +162,7 @@ mod tests {
         Port::all(64).filter(|port| bits >> port.0 & 1 == 1).collect()
     }
 
-    /// The choice of those that ask, for inputs that are free at a time.
+    /// The choice among the requesting inputs, given when each becomes free.
     fn choose(
         rounds: &mut Rounds<Ports64>,
         asking: u64,
@@ -177,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn those_passed_over_come_first_when_they_can() {
+    fn inputs_that_were_passed_over_come_first_when_they_can_send() {
         const SPAN: (Time, Time) = (Time::ZERO, Time::ZERO);
         let mut rounds = Rounds::new(1, false);
         assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b111));
         rounds.served(OUT, Port(0), SPAN);
         rounds.served(OUT, Port(1), SPAN);
-        // 2 lacks credit: the others go on, but when it has some, it is first.
+        // Input 2 lacks credit: the others continue, but when it has credit, it is first.
         assert_eq!(rounds.choice(OUT, mask(0b011), mask(0b100)), mask(0b011));
         assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b100));
         rounds.served(OUT, Port(2), SPAN);
@@ -200,10 +197,9 @@ mod tests {
         assert_eq!(rounds.choice(OUT, mask(0b11), mask(0)), mask(0b10));
     }
 
-    /// Two inputs ask; one is busy with something else whenever the output is free, as where packets
-    /// end in step.
+    /// Two inputs request; one is busy elsewhere whenever the output is free, as when packets end in step.
     #[test]
-    fn nobody_waits_for_ever() {
+    fn no_input_starves() {
         for remaining in [1, 100, 800, 1_599].map(Time) {
             let mut rounds = Rounds::new(1, true);
             let mut passed_over = 0;
@@ -215,7 +211,7 @@ mod tests {
                 passed_over += 1;
                 assert!(passed_over <= 1 + PATIENCE, "busy for {remaining:?}");
             }
-            // In turn once, then out of turn until the wait is short beside what was given away.
+            // In turn once, then out of turn until the wait is short compared with the time given away.
             assert_eq!(
                 passed_over,
                 1 + (PATIENCE * remaining.0).div_ceil(SPAN.1.0),
@@ -242,19 +238,19 @@ mod tests {
         let busy_until = |until| move |input| if input == Port(1) { Time(until) } else { Time::ZERO };
         assert_eq!(choose(&mut rounds, 0b11, Time(2_600), busy_until(3_101)), mask(0b01));
         assert_eq!(choose(&mut rounds, 0b11, Time(2_600), busy_until(3_100)), mask(0));
-        // What it waits does not count.
+        // The time spent waiting does not count.
         assert_eq!(choose(&mut rounds, 0b11, Time(2_700), busy_until(3_201)), mask(0b01));
         assert_eq!(choose(&mut rounds, 0b11, Time(3_100), busy_until(3_100)), mask(0b10));
     }
 
-    /// Two inputs share an output that a third one is always too busy for: neither has more of it for
-    /// being next when the third one's turn is over.
+    /// Two inputs share an output that a third one is usually too busy for: neither gets more of it for being the next
+    /// when the third one's turn ends.
     #[test]
-    fn what_is_served_out_of_turn_is_charged() {
+    fn packets_served_out_of_turn_are_charged() {
         let mut rounds = Rounds::new(1, true);
         let (mut now, mut turn, mut counts) = (Time::ZERO, Port::FIRST, [0u32; 3]);
         for packet in 0..3_000 {
-            // The third one is free now and then.
+            // The third one is free in every fourth round.
             let busy = |input| if input == Port(2) && packet % 4 > 0 { Time(u64::MAX) } else { Time::ZERO };
             let choice = choose(&mut rounds, 0b111, now, busy);
             let input = choice.next(turn).unwrap();

@@ -11,7 +11,7 @@ use crate::port::{Port, Vl};
 use crate::switch::Ports;
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Slot, VoqOutputs, Wires};
 
-/// What the event-ordered scheduler keeps with an output.
+/// The data that the event-ordered scheduler stores with an output.
 #[derive(Debug, Clone, Copy)]
 struct Ordered {
     /// The channel it sends on.
@@ -20,7 +20,7 @@ struct Ordered {
     dirty: bool,
 }
 
-/// The links of a switch's outputs, which the context has. The number names the switch in events.
+/// The links of a switch's outputs, which the context stores. The number identifies the switch in events.
 struct Wiring(u32);
 
 impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
@@ -58,8 +58,8 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
     }
 }
 
-/// See the module. `LANES` is 1 for switches of up to 64 ports with one virtual lane and a marking rule that needs no
-/// single queues, else [`crate::voq::MOST_LANES`].
+/// See the module. `LANES` is 1 for switches of up to 64 ports with one virtual lane and a marking rule that does not
+/// need individual queues, else [`crate::voq::MOST_LANES`].
 #[derive(Debug)]
 pub(crate) struct VoqSwitch<const LANES: usize> {
     pub ports: Ports,
@@ -104,13 +104,13 @@ impl<const LANES: usize> VoqSwitch<LANES> {
 
     #[inline]
     pub fn wake(&mut self, ctx: &mut Context, output: Port) {
-        // A packet that arrived at this instant has asked for the output already.
+        // A packet that arrived at this instant has scheduled the output already.
         if !self.outputs.records[output.index()].own.dirty {
             self.settle(ctx, output);
         }
     }
 
-    /// Lets one output send, if it can. It is woken when it can send the next packet.
+    /// Sends from an output, if possible. The output is woken when it can send the next packet.
     #[inline]
     pub fn settle(&mut self, ctx: &mut Context, output: Port) {
         let own = &mut self.outputs.records[output.index()].own;
@@ -187,7 +187,7 @@ impl<const LANES: usize> VoqSwitch<LANES> {
         packets.map(space).sum()
     }
 
-    /// See [`super::Switch::heads`]: where packets change lanes, all queues that hold one that came on a lane.
+    /// See [`super::Switch::heads`]. Where packets change lanes: all queues that hold a packet that arrived on a lane.
     pub fn holders(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         let came = |id: PacketId| self.ports.came(&ctx.packets[id]) == vl;
         let all = Vl::all(self.ports.lanes)

@@ -1,4 +1,4 @@
-//! Trees over time: the same root at the next sample is the same tree.
+//! Trees over time: a tree with the same root at the next sample is the same tree.
 
 use super::NONE;
 use super::moment::Moment;
@@ -14,14 +14,14 @@ pub(super) enum Origin {
 /// How a tree ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// It was there at the last sample.
+    /// It was present at the last sample.
     Lasts,
     Died,
     /// Its root became a branch of that tree.
     Merged(u32),
 }
 
-/// A tree and its course.
+/// A tree and its development.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     /// Link.
@@ -39,22 +39,22 @@ pub(super) struct Tree {
     missed: u32,
 }
 
-/// All trees so far, and those that live.
+/// All trees so far, and those that are alive.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     pub trees: Vec<Tree>,
     /// By root.
     live: Vec<(u32, u32)>,
-    /// Links in trees at the sample before, and in which; in the order of links.
+    /// Links in trees at the previous sample, and their trees; in the order of links.
     before: Vec<(u32, u32)>,
 }
 
 impl Growth {
-    /// So many samples a tree may be out of sight and still be the same: under congestion control, trees come
-    /// and go.
+    /// A tree may be absent for this number of samples and still be the same: under congestion control, trees come and
+    /// go.
     pub const PATIENCE: u32 = 2;
 
-    /// Takes in the trees of a moment. Returns the number of each.
+    /// Adds the trees of a moment. Returns the number of each.
     pub fn follow(&mut self, moment: &mut Moment, (from_ns, now_ns): (u64, u64)) -> Vec<u32> {
         let numbers: Vec<u32> = moment.roots.iter().map(|&root| self.number(root, from_ns)).collect();
         for &link in &moment.order {
@@ -66,7 +66,7 @@ impl Growth {
             }
         }
         self.measure(moment, &numbers);
-        self.part(moment, &numbers);
+        self.end_absent(moment, &numbers);
         self.before.clear();
         let place = |&link: &u32| (link, numbers[moment.members[link as usize].root as usize]);
         self.before.extend(moment.order.iter().map(place));
@@ -74,17 +74,17 @@ impl Growth {
         numbers
     }
 
-    /// Whether there is a tree with this root, or was not long ago.
+    /// Whether a tree with this root is alive, possibly absent for a short time.
     pub fn lives(&self, root: u32) -> bool {
         self.live.binary_search_by_key(&root, |live| live.0).is_ok()
     }
 
-    /// The roots of trees that live, in the order of links, and the numbers of these trees.
+    /// The roots of trees that are alive, in the order of links, and the numbers of these trees.
     pub fn live(&self) -> &[(u32, u32)] {
         &self.live
     }
 
-    /// The number of the tree with this root; a new one if none lives.
+    /// The number of the tree with this root; a new number if none is alive.
     fn number(&mut self, root: u32, from_ns: u64) -> u32 {
         let place = match self.live.binary_search_by_key(&root, |live| live.0) {
             Ok(place) => return self.live[place].1,
@@ -113,13 +113,13 @@ impl Growth {
         let mut sizes = vec![(0, 0, 0); numbers.len()];
         for &link in &moment.order {
             let member = moment.members[link as usize];
-            // What waits for several trees is divided among them.
-            let part = u64::from(member.queued) / moment.trees_of(link).count().max(1) as u64;
+            // The bytes that wait for several trees are divided among them.
+            let share = u64::from(member.queued) / moment.trees_of(link).count().max(1) as u64;
             for root in moment.trees_of(link) {
                 let size: &mut (u32, u32, u64) = &mut sizes[root as usize];
                 size.0 += u32::from(member.depth > 0);
                 size.1 = size.1.max(member.depth);
-                size.2 += part;
+                size.2 += share;
             }
         }
         for (&number, (branches, depth, queued)) in numbers.iter().zip(sizes) {
@@ -130,8 +130,8 @@ impl Growth {
         }
     }
 
-    /// Ends trees that have been out of sight for too long.
-    fn part(&mut self, moment: &Moment, numbers: &[u32]) {
+    /// Ends trees that have been absent for too long.
+    fn end_absent(&mut self, moment: &Moment, numbers: &[u32]) {
         let trees = &mut self.trees;
         self.live.retain(|&(root, number)| {
             if numbers.contains(&number) {
@@ -183,14 +183,14 @@ mod tests {
             assert!(growth.follow(&mut moment(&[]), (at * 10, at * 10 + 10)).is_empty());
         }
         assert_eq!((growth.trees[0].end, growth.trees[0].samples), (End::Died, 5));
-        // What comes later is another tree.
+        // A tree that appears later is a new tree.
         assert_eq!(growth.follow(&mut moment(&[(1, 0, 0)]), (80, 90)), [2]);
         let first = &growth.trees[0];
         assert_eq!((first.peak_branches, first.peak_depth, first.peak_queued), (2, 2, 300));
     }
 
     #[test]
-    fn a_tree_may_be_out_of_sight_for_a_while() {
+    fn a_tree_may_be_absent_for_a_while() {
         let mut growth = Growth::default();
         growth.follow(&mut moment(&[(1, 0, 0)]), (0, 10));
         growth.follow(&mut moment(&[]), (10, 20));
@@ -198,6 +198,6 @@ mod tests {
         assert_eq!(growth.follow(&mut moment(&[(1, 0, 0)]), (30, 40)), [0]);
         assert_eq!((growth.trees[0].samples, growth.trees[0].last_ns), (2, 40));
         growth.follow(&mut moment(&[]), (40, 50));
-        assert_eq!(growth.trees[0].end, End::Died, "it was not there at the end");
+        assert_eq!(growth.trees[0].end, End::Died, "the tree was absent at the end");
     }
 }

@@ -1,9 +1,9 @@
-//! Congestion trees as data: which outputs are roots, which outputs wait for them, over time.
+//! Congestion trees as data: which outputs are roots, and which outputs wait for them, over time.
 //!
-//! At each sample, what blocks whom gives the trees of that moment ([`moment`]); trees of one moment and the
-//! next are the same if they have the same root ([`growth`]); what hosts behind roots take in, and the packets
-//! inside the network, tell who feeds a tree and who only suffers ([`roles`]); at the end [`verdict`] says of
-//! what kind each tree was.
+//! At each sample, the outputs that block each other determine the trees of that moment ([`moment`]). Trees of
+//! consecutive moments are the same if they have the same root ([`growth`]). The payload that hosts behind roots
+//! receive, and the packets inside the network, determine contributors and victims ([`roles`]). At the end, [`verdict`]
+//! classifies each tree.
 
 mod growth;
 mod moment;
@@ -27,10 +27,10 @@ use moment::{Map, Moment};
 use roles::Roles;
 pub(crate) use verdict::Verdict;
 
-/// The most rows of the table `tree_links`: 150 MB. What would come after them is not recorded.
+/// The maximum number of rows of the table `tree_links` (150 MB). Later rows are not recorded.
 pub const MOST_TREE_ROWS: u64 = 4_000_000;
 
-/// No link, no tree.
+/// Stands for no link or no tree.
 const NONE: u32 = u32::MAX;
 
 /// Rows of the table `tree_links`: a link in a tree at a sample.
@@ -54,9 +54,9 @@ pub(crate) struct Forest {
     growth: Growth,
     roles: Roles,
     rows: LinkRows,
-    /// Samples whose links were not recorded any more, as there were so many.
+    /// Samples whose links were not recorded because the table was full.
     pub unrecorded: u32,
-    /// Samples in all, and the most links at one of them that waited for a root.
+    /// Number of samples, and the largest number of links that waited for a root at one of them.
     pub samples: u32,
     pub most_branches: u32,
     last_time: Time,
@@ -85,7 +85,7 @@ impl Forest {
         }
     }
 
-    /// Adds the trees of this moment. Returns whose deliveries are to be counted from now on, if that changes.
+    /// Adds the trees of this moment. Returns the hosts whose deliveries are to be counted from now on, if they change.
     pub fn sample(&mut self, view: View) -> Option<&Watch> {
         let span = view.now.saturating_sub(self.last_time);
         if span == Time::ZERO {
@@ -105,7 +105,7 @@ impl Forest {
         is_new.then(|| self.roles.watch())
     }
 
-    /// Writes down the links of the trees of this moment, whose numbers are `trees`.
+    /// Records the links of the trees of this moment, whose numbers are `trees`.
     fn record(&mut self, view: View, trees: &[u32]) {
         let Self { moment, map, rows, .. } = self;
         if (rows.link.len() + moment.order.len()) as u64 > MOST_TREE_ROWS {
@@ -126,7 +126,7 @@ impl Forest {
         }
     }
 
-    /// Says what the trees were.
+    /// Classifies the trees.
     pub fn judge(mut self, view: View) -> Judged {
         self.map.find_hosts(view);
         let is_endpoint = |tree: &growth::Tree| self.map.links[tree.root as usize].host != NONE;
@@ -135,7 +135,7 @@ impl Forest {
     }
 }
 
-/// The trees of a run that is over.
+/// The trees of a completed run.
 #[derive(Debug)]
 pub(crate) struct Judged {
     pub forest: Forest,
@@ -143,7 +143,7 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    /// The trees by their roots: link, samples, and what they were.
+    /// The trees by their roots: link, number of samples, and verdict.
     pub fn trees(&self) -> impl Iterator<Item = (u32, u32, &Verdict)> {
         self.forest
             .growth

@@ -1,7 +1,8 @@
 //! The trees of a moment: roots, and the outputs that lack credit because of them.
 //!
-//! At each sample a switch output with packets waiting is *blocked* if it lacks credit for a full packet, else
-//! *loaded* if more than two full packets wait. One that faces a host is loaded where others are blocked.
+//! At each sample, a switch output with waiting packets is *blocked* if it lacks credit for a full packet, else
+//! *loaded* if more than two full packets wait. An output that faces a host counts as loaded where other outputs would
+//! count as blocked.
 
 use silvan_engine::{Rate, Time};
 
@@ -15,29 +16,29 @@ use crate::port::{Port, PortVl, Vl};
 use crate::queueing::isolation::Cams;
 use crate::switch::Switch;
 
-/// A directed link, as trees see it.
+/// A directed link, as the tree analysis uses it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link {
     pub channel: ChannelId,
-    /// The switch and output that send on it; none for a host's.
+    /// The switch and output that send on it; `None` for a host's link.
     pub switch: Option<(u32, Port)>,
     /// The host at its receiving end, or [`NONE`].
     pub host: u32,
     sent_bytes: u64,
 }
 
-/// What a switch output was at a moment.
+/// The state of a switch output at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It has nothing to send, or little and credit for it.
+    /// No packets wait, or few and there is credit for them.
     Free,
     /// It lacks credit for a full packet.
     Blocked,
-    /// It has more than two full packets to send, and credit; or it faces a host and lacks credit.
+    /// More than two full packets wait, and there is credit; or it faces a host and lacks credit.
     Loaded,
 }
 
-/// What does not change from moment to moment, but for counters.
+/// The structure of the network, which does not change from moment to moment, and counters.
 #[derive(Debug)]
 pub(super) struct Map {
     pub links: Vec<Link>,
@@ -47,12 +48,12 @@ pub(super) struct Map {
     pub of_host: Vec<u32>,
     /// Link per channel, or [`NONE`].
     by_channel: Vec<u32>,
-    /// Where packets go, if forwarding tables alone say that.
+    /// The forwarding tables, if they alone determine where packets go.
     pub tables: Option<Tables>,
     pub lanes: u8,
-    /// Whether packets change lanes on their ways.
+    /// Whether packets change lanes along their routes.
     pub changes_lanes: bool,
-    /// Whether packets choose their ports.
+    /// Whether packets are routed adaptively.
     pub has_choice: bool,
     full_space: u32,
     drain: Option<Rate>,
@@ -92,7 +93,7 @@ impl Map {
         }
     }
 
-    /// Learns which links hosts send and receive on; once, as hosts are not there from the start.
+    /// Finds the links that hosts send and receive on; called once, because hosts are added after construction.
     pub fn find_hosts(&mut self, view: View) {
         if !self.of_host.is_empty() {
             return;
@@ -108,8 +109,8 @@ impl Map {
         self.tables = Tables::new(view, &self.links);
     }
 
-    /// The links on which a switch sends what it has for a host behind a root: that of its table, or, where
-    /// routes depend on more than the destination, that to the host and those where it was told to stop.
+    /// The links on which a switch sends packets for a host behind a root: that of its table, or, where routes depend
+    /// on more than the destination, the link to the host and those on which it was stopped.
     fn wanted(&self, view: View, number: u32, (host, vl): (u32, u8)) -> impl Iterator<Item = u32> {
         let (ports, cams) = (view.ports(number), view.cams(number));
         let route = if ports.is_by_destination() { Some(ports.route(host)) } else { None };
@@ -122,14 +123,15 @@ impl Map {
         outputs.filter(move |&(output, &link)| link != NONE && is_wanted(output, link)).map(|(_, &link)| link)
     }
 
-    /// The bytes that a link carried since the last call.
+    /// The bytes that a link has carried since the last call.
     fn carried(&mut self, view: View, at: usize) -> u64 {
         let link = &mut self.links[at];
         let sent = view.sent_by(link.channel);
         sent.saturating_sub(std::mem::replace(&mut link.sent_bytes, sent))
     }
 
-    /// The share of what it can carry, or its host can take, that a link carried, if that is so many bytes.
+    /// The utilization of a link that carried `bytes`: their share of what it can carry, or of what its host can
+    /// receive.
     fn utilisation(&self, view: View, at: usize, bytes: u64, span: Time) -> f64 {
         let link = &self.links[at];
         let rate = view.rate(link.channel);
@@ -141,13 +143,13 @@ impl Map {
 /// A link's place in the nearest tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Place of its tree among the roots of the moment, or [`NONE`] if it is in none.
+    /// Index of its tree among the roots of the moment, or [`NONE`] if it is in no tree.
     pub root: u32,
     /// The link that it waits for, one nearer to the root; [`NONE`] for the root.
     pub waits_for: u32,
-    /// Links from it to the root.
+    /// Number of links from it to the root.
     pub depth: u32,
-    /// Virtual lanes on which it waits for a root, as bits; of a root, all.
+    /// Virtual lanes on which it waits for a root, as bits; for a root, all lanes.
     pub lanes: u16,
     /// Bytes that wait for it.
     pub queued: u32,
@@ -159,13 +161,13 @@ impl Member {
         self.root != NONE
     }
 
-    /// Whether it is in a tree with a virtual lane.
+    /// Whether it is in a tree on a virtual lane.
     pub fn holds(&self, vl: u8) -> bool {
         self.lanes >> vl & 1 == 1
     }
 }
 
-/// What an output that is busy all the time carries of what it can, at least: there are gaps between packets.
+/// The minimum utilization of an output that is always busy: there are gaps between packets.
 const BUSY: f64 = 0.9;
 
 const NOT_IN: Member = Member { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0 };
@@ -177,15 +179,15 @@ pub(super) struct Moment {
     pub members: Vec<Member>,
     /// Roots, in the order of links.
     pub roots: Vec<u32>,
-    /// Links in trees: roots, then what waits for them directly, and so on.
+    /// Links in trees: roots, then the links that wait for them directly, and so on.
     pub order: Vec<u32>,
-    /// Per link; free for a host's.
+    /// Per link; free for a host's link.
     states: Vec<State>,
-    /// Who waits for whom: `(a, b, vl, lane)` for link `b` that waits on a virtual lane for a lane of link `a`.
+    /// The wait relation: `(a, b, vl, lane)` if link `b` waits on a virtual lane for a lane of link `a`.
     waits: Vec<(u32, u32, u8, u8)>,
-    /// Per link: whether it waits for anybody.
+    /// Per link: whether it waits for another link.
     waiting: Vec<bool>,
-    /// Per link, so many words of bits: one for each root that it waits for, at once or in the end.
+    /// Per link, a number of words with one bit for each root that it waits for, directly or indirectly.
     sets: Vec<u64>,
     words: usize,
 }
@@ -197,14 +199,14 @@ impl Moment {
         Self { members, roots, order, states, waits, waiting, sets: Vec::new(), words: 0 }
     }
 
-    /// Has each link wait for the nearest root alone.
+    /// Assigns each link to its nearest root only.
     #[cfg(test)]
     pub fn mark_nearest(&mut self) {
         self.words = 1;
         self.sets = self.members.iter().map(|one| if one.root == NONE { 0 } else { 1 << one.root }).collect();
     }
 
-    /// The roots that a link waits for, at once or in the end, by their places.
+    /// The indices of the roots that a link waits for, directly or indirectly.
     pub fn trees_of(&self, link: u32) -> impl Iterator<Item = u32> + use<'_> {
         let first = link as usize * self.words;
         let words = self.sets.get(first..first + self.words).unwrap_or_default();
@@ -215,9 +217,9 @@ impl Moment {
         })
     }
 
-    /// Finds the trees now. A root is an output that others wait for, or that has special queues, and that does
-    /// not wait itself, but has more waiting than it can send: it was busy all the time, or faces a host. One
-    /// that had a tree before, as `lives` says, has one as long as it is busy.
+    /// Finds the trees of this moment. A root is an output that other outputs wait for, or that has special queues. It
+    /// does not wait itself, but more traffic waits for it than it can send: it was busy all the time, or faces a host.
+    /// A root that had a tree before, according to `lives`, keeps it as long as it is busy.
     pub fn find(&mut self, view: View, map: &mut Map, span: Time, lives: impl Fn(u32) -> bool) {
         for &link in &self.order {
             self.members[link as usize] = NOT_IN;
@@ -226,7 +228,7 @@ impl Moment {
         self.order.clear();
         self.waits.clear();
         self.waiting.fill(false);
-        let is_some_loaded = self.look(view, map);
+        let is_some_loaded = self.read_states(view, map);
         if is_some_loaded {
             self.find_waits(view, map);
         }
@@ -276,8 +278,8 @@ impl Moment {
             || is_busy && lives(at)
     }
 
-    /// Looks at every output. Returns whether any is loaded: without one there is no root.
-    fn look(&mut self, view: View, map: &Map) -> bool {
+    /// Determines the state of every output. Returns whether any is loaded: without a loaded output there is no root.
+    fn read_states(&mut self, view: View, map: &Map) -> bool {
         let mut is_some_loaded = false;
         for (link, state) in map.links.iter().zip(&mut self.states) {
             let Some((switch, output)) = link.switch else { continue };
@@ -297,7 +299,7 @@ impl Moment {
         is_some_loaded
     }
 
-    /// Adds what waits for the roots to their trees, the nearest first.
+    /// Adds the links that wait for the roots to their trees, the nearest first.
     fn spread(&mut self) {
         let mut reached: Vec<(u32, u16)> = self.roots.iter().map(|&root| (root, u16::MAX)).collect();
         let mut next = 0;
@@ -320,8 +322,8 @@ impl Moment {
         }
     }
 
-    /// Finds for each link all roots that it waits for. A second round reaches those that wait for links as
-    /// far from a root as they are.
+    /// Finds for each link all roots that it waits for. A second round reaches links that wait for links at the same
+    /// distance from a root.
     fn gather(&mut self) {
         let Self { members, roots, order, waits, sets, words, .. } = self;
         *words = roots.len().div_ceil(64);
@@ -343,10 +345,10 @@ impl Moment {
         }
     }
 
-    /// Finds who waits for whom.
+    /// Finds the wait relation.
     fn find_waits(&mut self, view: View, map: &Map) {
         for (at, link) in map.links.iter().enumerate() {
-            // Of hosts the states say nothing.
+            // The states do not cover hosts.
             if link.switch.is_some() && self.states[at] == State::Free {
                 continue;
             }
@@ -354,7 +356,7 @@ impl Moment {
                 continue;
             };
             for vl in 0..map.lanes {
-                // A sender that spends its credit as soon as it has some has credit for a packet now and then.
+                // A sender that spends its credit as soon as it arrives has credit for a packet at times.
                 if view.has_some_credit(link.channel, Vl(vl), 2 * map.full_space) {
                     continue;
                 }
@@ -367,7 +369,7 @@ impl Moment {
             }
         }
         self.find_stopped(view, map);
-        // As tuples sort, but in one comparison.
+        // The same order as that of tuples, but with one comparison.
         self.waits.sort_unstable_by_key(|&(link, waiting, vl, lane)| {
             u128::from(link) << 48 | u128::from(waiting) << 16 | u128::from(vl) << 8 | u128::from(lane)
         });
@@ -375,7 +377,7 @@ impl Moment {
         self.waits.iter().for_each(|wait| self.waiting[wait.1 as usize] = true);
     }
 
-    /// Outputs that may not send to the host behind a root: the special queue for it at the next switch is
+    /// Finds outputs that may not send to the host behind a root because the special queue for it at the next switch is
     /// full.
     fn find_stopped(&mut self, view: View, map: &Map) {
         let hosts: Vec<u32> = (map.links.iter().zip(&self.states))

@@ -1,5 +1,5 @@
-//! Who feeds a tree, and who only suffers. What hosts behind roots take in tells who feeds (see
-//! [`crate::meters`]); the packets inside the network and their ways tell who waits.
+//! Contributors and victims of trees. The payload that hosts behind roots receive determines contributors (see
+//! [`crate::meters`]); the packets inside the network and their routes determine which traffic waits.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
@@ -16,37 +16,37 @@ use crate::routing::adaptive::FlowKey;
 use crate::traffic::Pattern;
 use crate::traffic::source::{Chooser, Clock};
 
-/// A host's traffic of one class.
+/// The traffic of one class at one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Who {
     pub class: u16,
     pub host: u32,
 }
 
-/// What somebody sends through a root.
+/// The traffic that one host and class send through a root.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Feeding {
-    /// Intervals in which it did, or at whose ends packets of its were on the way there, and of those at whose
-    /// ends some flow of the host was held back.
+    /// Intervals in which it fed the tree, or at whose ends its packets were on the way to the root; and the number of
+    /// them at whose ends a flow of the host was throttled.
     pub samples: u32,
     pub throttled: u32,
-    /// Intervals in which it did.
+    /// Intervals in which it fed the tree.
     pub fed: u32,
-    /// The beginning of the first of them and the end of the last.
+    /// The beginning of the first such interval and the end of the last.
     pub first_ns: u64,
     pub last_ns: u64,
-    /// Payload through the root, and of all that the host sent, in the intervals with the tree from then on.
+    /// Payload through the root, and all payload of the host, in the intervals with the tree from then on.
     pub bytes: f64,
     pub sent_bytes: u64,
-    /// Packets inside at samples from then on: its own for the root, and all of the host's.
+    /// Packets inside at samples from then on: those for the root, and all packets of the host.
     pub own_packets: u64,
     pub packets: u64,
-    /// Payload for the root inside at a sample before anything was counted.
+    /// Payload for the root that was inside at a sample before anything was counted.
     pub inside_bytes: u64,
 }
 
 impl Feeding {
-    /// Notes that it feeds the tree now.
+    /// Records that it feeds the tree now.
     fn see(&mut self, now_ns: u64, is_throttled: bool) {
         if self.last_ns != now_ns {
             self.last_ns = now_ns;
@@ -56,20 +56,20 @@ impl Feeding {
     }
 }
 
-/// What somebody suffers from a tree.
+/// The traffic of one host and class that waits because of a tree.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Waiting {
-    /// Samples at which some packet was to pass a branch, but no root.
+    /// Samples at which some packet had to pass a branch, but no root.
     pub samples: u32,
     /// The beginning of the first of these intervals and the end of the last.
     pub first_ns: u64,
     pub last_ns: u64,
-    /// What it offered, and did not send, in these intervals.
+    /// The payload that it offered but did not send in these intervals.
     pub offered_bytes: f64,
     pub lost_bytes: f64,
 }
 
-/// What goes on at the host of somebody who feeds a tree; see [`Feeding`].
+/// The state of a contributor's host; see [`Feeding`].
 #[derive(Debug, Clone, Copy)]
 struct AtHost {
     host: u32,
@@ -77,7 +77,7 @@ struct AtHost {
     packets: u64,
 }
 
-/// Who feeds a tree. What is added to for each of them at every sample lies together.
+/// The contributors of a tree. The counters that are updated at every sample are stored together.
 #[derive(Debug, Default)]
 pub(super) struct Feeders {
     places: FxHashMap<Who, u32>,
@@ -86,7 +86,7 @@ pub(super) struct Feeders {
 }
 
 impl Feeders {
-    /// What somebody sends through the root, so far nothing if it is new.
+    /// The entry of a host and class, created if it is new.
     fn entry(&mut self, who: Who, first_ns: u64) -> &mut Feeding {
         let place = *self.places.entry(who).or_insert_with(|| {
             self.all.push((who, Feeding { first_ns, ..Feeding::default() }));
@@ -96,7 +96,7 @@ impl Feeders {
         &mut self.all[place as usize].1
     }
 
-    /// All of them, in no particular order.
+    /// All entries, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Who, Feeding)> {
         self.all.iter().zip(&self.at_hosts).map(|(&(who, feeding), at_host)| {
             let AtHost { sent_bytes, packets, .. } = *at_host;
@@ -105,14 +105,14 @@ impl Feeders {
     }
 }
 
-/// Who has to do with a tree.
+/// The contributors and victims of a tree.
 #[derive(Debug, Default)]
 pub(super) struct Around {
     pub feeding: Feeders,
     pub waiting: FxHashMap<Who, Waiting>,
 }
 
-/// A packet inside, or a message that waits to come in, which has no payload here.
+/// A packet inside the network, or a message that waits for injection, which has no payload here.
 #[derive(Debug, Clone, Copy)]
 struct Met {
     who: Who,
@@ -122,7 +122,7 @@ struct Met {
 }
 
 impl Met {
-    /// By class, then by what they meet.
+    /// Sorts by class, then by what they meet.
     fn order(&self) -> u64 {
         let meets = match self.meets {
             Meets::Nothing => 0,
@@ -139,30 +139,30 @@ pub(super) struct Roles {
     /// Per tree.
     pub of: Vec<Around>,
     watch: Watch,
-    /// Roots that are watched, and the trees whose roots they were in the interval.
+    /// Watched roots, and the trees whose roots they were in the interval.
     watched: Vec<(u32, u32)>,
     samples: u64,
     flows: usize,
-    /// What a host may inject in all, in bits per second.
+    /// The rate that a host may inject in total, in bits per second.
     injection: f64,
-    /// What a host of a forest offers, in bits per second.
+    /// The rate that a host of a forest offers, in bits per second.
     forest: f64,
     payload_share: f64,
-    /// At the sample before: payload sent per host and per named flow.
+    /// Payload sent per host and per named flow up to the previous sample.
     sent: Vec<u64>,
     sent_of_flow: Vec<u64>,
 }
 
-/// What a host and class offered and sent in an interval, in bytes.
+/// Bytes that a host and class offered and sent in an interval.
 struct Load {
     offered: f64,
     sent: u64,
 }
 
 impl Roles {
-    /// About so many packets and flows are looked at per sample.
+    /// The approximate number of packets and flows that are examined per sample.
     const MOST: usize = 8192;
-    /// At most so many messages of a host.
+    /// The maximum number of messages of a host that are examined.
     const MESSAGES: usize = 4;
 
     pub fn new(config: &Config) -> Self {
@@ -183,8 +183,8 @@ impl Roles {
         }
     }
 
-    /// Adds what was delivered in the interval from `from_ns` on, and the packets inside, if there are trees:
-    /// `numbers` are those of the moment's. Returns whether other deliveries are to be counted from now on.
+    /// Adds the deliveries of the interval from `from_ns` on, and the packets inside, if there are trees; `numbers` are
+    /// the numbers of the trees of the moment. Returns whether other deliveries are to be counted from now on.
     pub fn sample(
         &mut self,
         view: View,
@@ -214,7 +214,7 @@ impl Roles {
         self.watch_roots(view, map, growth, delivered.len())
     }
 
-    /// Counts what went through the roots of the trees with these numbers.
+    /// Counts the payload that passed the roots of the trees with these numbers.
     fn feed(
         &mut self,
         view: View,
@@ -230,7 +230,7 @@ impl Roles {
         let is_inner = |&(root, _): &(u32, u32)| endpoint(root) == NONE;
         let has_inner = watched.iter().any(is_inner);
         let of_link = given(watched.iter().copied().filter(is_inner), map.links.len());
-        // A power of two: sums of bytes are the same in any order.
+        // The factor is a power of two, so sums of bytes do not depend on the order.
         let scale = (self.watch.mask + 1) as f64;
         for &(sender, bytes) in delivered {
             let who = Who { class: sender.class, host: sender.host };
@@ -269,7 +269,7 @@ impl Roles {
         }
     }
 
-    /// Counts the packets inside of those that feed trees. Of a tree that is new, they are all that is known.
+    /// Counts the packets inside that belong to contributors. For a new tree there is no other information.
     fn count_inside(
         &mut self,
         view: View,
@@ -305,12 +305,12 @@ impl Roles {
         }
     }
 
-    /// Whose deliveries are to be counted.
+    /// The hosts and flows whose deliveries are to be counted.
     pub fn watch(&self) -> &Watch {
         &self.watch
     }
 
-    /// Has what hosts behind the roots that live take in counted from now on. Returns whether that is a change.
+    /// Watches the hosts behind the roots that are alive. Returns whether this is a change.
     fn watch_roots(&mut self, view: View, map: &Map, growth: &Growth, flows: usize) -> bool {
         let is_new = growth.live() != self.watched;
         let mask = if self.watched.is_empty() {
@@ -330,7 +330,7 @@ impl Roles {
                     *is_watched = true;
                 } else if let Some((switch, output)) = link.switch {
                     let ports = view.ports(switch);
-                    // Where routes are not those of the table alone, any may come.
+                    // Where the table alone does not determine routes, packets of any host may arrive.
                     let takes_any = !ports.is_by_destination();
                     for (&route, is_watched) in ports.table().iter().zip(&mut self.watch.hosts) {
                         *is_watched |= takes_any || route == output;
@@ -346,7 +346,7 @@ impl Roles {
         false
     }
 
-    /// What a host offered and sent: of a named flow its own, else all of the host together.
+    /// The payload that a host offered and sent: for a named flow its own, else that of the whole host.
     fn load(&self, view: View, Who { class, host }: Who, span: Time) -> Load {
         let (at, meters) = (usize::from(class), view.totals);
         let sender = view.host(host as usize);
@@ -354,7 +354,7 @@ impl Roles {
         let most = link.min(self.injection) * self.payload_share;
         let offers = |one: u16| {
             let sources = sender.sources.iter().filter(|source| source.class == one || one == u16::MAX);
-            // A job offers what its ranks have handed over.
+            // A job offers the messages that its ranks have posted.
             let sources = sources.filter(|source| !matches!(source.clock, Clock::Fed) || source.backlog > 0);
             let sum: f64 =
                 sources.map(|source| self.offered(&source.clock, &source.chooser, source.message)).sum();
@@ -370,7 +370,7 @@ impl Roles {
         Load { offered: offered * span.as_secs_f64() / 8.0, sent }
     }
 
-    /// What a source offers, in bits per second.
+    /// The rate that a source offers, in bits per second.
     fn offered(&self, clock: &Clock, chooser: &Chooser, message: u32) -> f64 {
         let per = |bytes: u32, time: Time| f64::from(bytes) * 8.0 / time.as_secs_f64();
         match (clock, chooser) {
@@ -381,7 +381,8 @@ impl Roles {
         }
     }
 
-    /// Counts what of a host and class waits for trees, by what its packets on the way to trees met, in order.
+    /// Records the traffic of a host and class that waits for trees, given what its packets meet on their routes, in
+    /// order.
     fn wait(
         &mut self,
         group: &[Met],
@@ -391,7 +392,7 @@ impl Roles {
     ) {
         for same in group.chunk_by(|one, other| one.meets == other.meets) {
             let Meets::Branch(link) = same[0].meets else { continue };
-            // Of what was held back, the part of those that wait; trees that do share it.
+            // The payload held back is divided among the waiting packets, and then among the trees that cause it.
             let trees = moment.trees_of(link).count().max(1);
             let share = same.len() as f64 / (group.len() * trees) as f64;
             for root in moment.trees_of(link) {
@@ -408,7 +409,7 @@ impl Roles {
     }
 }
 
-/// For each of so many hosts or links the number that comes with it, or [`NONE`].
+/// A vector that holds, for each of `count` hosts or links, the number that is paired with it, or [`NONE`].
 fn given(pairs: impl Iterator<Item = (u32, u32)>, count: usize) -> Vec<u32> {
     let mut numbers = vec![NONE; count];
     for (at, number) in pairs.filter(|one| one.0 != NONE) {
@@ -417,10 +418,10 @@ fn given(pairs: impl Iterator<Item = (u32, u32)>, count: usize) -> Vec<u32> {
     numbers
 }
 
-/// What meets trees, by sending host, of each by class, and then by what it meets.
+/// What packets meet, ordered by sending host, then by class, and then by what they meet.
 fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
     let all = || met.iter().filter(|one| one.meets != Meets::Nothing);
-    // Hosts are many and have few packets each: they are counted, and packets put where theirs begin.
+    // There are many hosts with few packets each, so a counting sort is used.
     let mut places = vec![0; hosts];
     all().for_each(|one| places[one.who.host as usize] += 1);
     let mut sum = 0;
@@ -439,8 +440,8 @@ fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
     sorted
 }
 
-/// What packets inside, and messages that wait to come in, meet on their ways. Of many packets, those are looked at
-/// that some of their bits say, which are the same however a run is done.
+/// What packets inside, and messages that wait for injection, meet on their routes. If there are many packets, a subset
+/// is examined that some of their bits select; it does not depend on the scheduler or the number of partitions.
 fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
     let mask = (view.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {
@@ -453,7 +454,7 @@ fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
         destination: key.destination,
         payload,
     };
-    // Most are passed over: that is done in a loop of its own.
+    // Most are skipped, in a separate loop.
     let mut packets: Vec<&Packet> = Vec::with_capacity(2 * Roles::MOST);
     view.packets().filter(is_looked_at).for_each(|packet| packets.push(packet));
     let mut all = Vec::with_capacity(2 * packets.len());
@@ -461,7 +462,7 @@ fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
         let (source, destination, connection) = (packet.src, packet.dst, u32::from(packet.source));
         met(packet.class, (FlowKey { source, destination, connection }, packet.vl.0), packet.payload)
     }));
-    // Where a host's link waits, all that the host has to send does.
+    // If a host's link waits, all of the host's traffic waits.
     let senders = view.hosts().zip(&map.of_host);
     let held = senders.filter(|(_, link)| moment.members.get(**link as usize).is_some_and(Member::is_in));
     for (host, _) in held {

@@ -9,7 +9,7 @@ use super::{Forest, Judged, NONE, column};
 use crate::outcome::{Table, Values};
 use crate::partition::View;
 
-/// What the numbers of the columns `kind`, `root_kind`, `origin` and `end` mean.
+/// The meanings of the numbers in the columns `kind`, `root_kind`, `origin` and `end`.
 const KINDS: [&str; 3] = ["silent", "windy", "moving"];
 const ROOT_KINDS: [&str; 2] = ["endpoint", "inner"];
 const ORIGINS: [&str; 3] = ["new", "split", "moved"];
@@ -31,7 +31,7 @@ pub(super) fn write(
     ]
 }
 
-/// Which link leads from where to where.
+/// The two ends of each link.
 pub(super) fn wiring(forest: &Forest, view: View, (links, hosts): (&[String], &[String])) -> Table {
     let all = &forest.map.links;
     let mut sender = vec![0; all.len()];
@@ -75,7 +75,7 @@ fn coded(codes: Vec<u32>, names: &[&str]) -> Values {
     Values::Name { codes, names: Arc::new(names.iter().map(ToString::to_string).collect()) }
 }
 
-/// Trees count from 1 in tables; 0 is none.
+/// Trees are numbered from 1 in tables; 0 means no tree.
 fn shown(tree: Option<u32>) -> u32 {
     tree.map_or(0, |tree| tree + 1)
 }
@@ -142,7 +142,7 @@ fn of_links(rows: super::LinkRows, links: Arc<Vec<String>>) -> Table {
     }
 }
 
-/// The columns that `contributors` and `victims` begin with: trees, who, and their first and last times.
+/// The first columns of `contributors` and `victims`: trees, hosts and classes, and first and last times.
 fn beginning(
     rows: impl Iterator<Item = (u32, Who, u64, u64)>,
     names: &[Arc<Vec<String>>; 2],

@@ -1,15 +1,18 @@
-//! What a tree was, in the end: who fed it, who suffered, whether it was silent or windy, and whether it moved.
+//! The classification of a tree at the end: its contributors and victims, whether it was silent or windy, and whether
+//! it moved.
 
 use rustc_hash::FxHashMap;
 
 use super::growth::{End, Tree};
 use super::roles::{Around, Feeding, Waiting, Who};
 
-/// A contributor that sends at least this part of its packets through the root sends there alone.
+/// A contributor that sends at least this share of its packets through the root counts as sending only there.
 const ALL: f64 = 0.999;
-/// Who sends at least this part of all that it sends through a root feeds the tree, much or little.
+/// A host and class that send at least this share of their traffic through a root are contributors, whatever the
+/// amount.
 const OWN: f64 = 0.25;
-/// So many times what it sends to another host goes through the root of who feeds the tree with a small part.
+/// A host and class with a smaller share are contributors if they send at least this multiple of what they send to
+/// another host through the root.
 const PREFERRED: f64 = 2.0;
 
 /// See the module.
@@ -17,9 +20,9 @@ const PREFERRED: f64 = 2.0;
 pub(crate) struct Verdict {
     pub contributors: Vec<(Who, Feeding)>,
     pub victims: Vec<(Who, Waiting)>,
-    /// Payload through the root, of contributors and all others.
+    /// Payload through the root, from contributors and all others.
     pub through_root: f64,
-    /// The share of what its contributors sent that went through the root.
+    /// The share of the contributors' traffic that went through the root.
     pub share: f64,
     is_silent: bool,
     pub moved_from: Option<u32>,
@@ -43,7 +46,7 @@ impl Verdict {
         victims.sort_unstable_by_key(|one| one.0);
         let mut hosts: FxHashMap<u32, (Feeding, f64)> = FxHashMap::default();
         for (who, feeding) in &contributors {
-            // What a host sends and has inside is the same for all its classes.
+            // Counts of the whole host are the same for all its classes.
             let (all, own) = hosts.entry(who.host).or_default();
             all.own_packets += feeding.own_packets;
             all.packets = all.packets.max(feeding.packets);
@@ -60,7 +63,7 @@ impl Verdict {
         Self { contributors, victims, through_root, share, is_silent, moved_from: None, moved_to: None }
     }
 
-    /// 0 for a silent tree, 1 for a windy one, 2 for one that moved.
+    /// 0 for a silent tree, 1 for a windy one, 2 for a moving one.
     pub fn kind(&self) -> u32 {
         match (self.moved_from.or(self.moved_to), self.is_silent) {
             (Some(_), _) => 2,
@@ -69,25 +72,25 @@ impl Verdict {
     }
 }
 
-/// Those of who sends through the root that feed the tree. Whoever sends to a hotspot now and then, as to any
-/// of the other `hosts`, does not.
+/// Selects the contributors among the senders through the root. A host that sends to a hotspot at times, as to any of
+/// the other `hosts`, is not one.
 fn contributors(
     (born_ns, last_ns, samples): (u64, u64, u32),
     feeding: &[(Who, Feeding)],
     hosts: usize,
 ) -> Vec<(Who, Feeding)> {
-    // Who came late has its rate from then on, but not from the last moment on.
+    // A sender that came late is rated from its first interval on, but over at least half of the tree's life.
     let half = last_ns.saturating_sub(born_ns) / 2;
     let rate = |one: &Feeding| one.bytes / last_ns.saturating_sub(one.first_ns).max(half).max(1) as f64;
     let sum = |power| feeding.iter().map(|one| rate(&one.1).powi(power)).sum::<f64>();
-    // An eighth of the rate of a byte's sender, on average over bytes.
+    // An eighth of the sender's rate, averaged over bytes.
     let least = sum(2) / sum(1).max(f64::MIN_POSITIVE) / 8.0;
     let is_own = |one: &Feeding| {
         let is_often = 10 * u64::from(one.samples) >= u64::from(samples);
         one.bytes >= OWN * one.sent_bytes as f64 && is_often && (one.fed > 1 || rate(one) >= least)
     };
     let is_preferred = |one: &Feeding| {
-        // In so many intervals it would have sent there had it sent to all others alike.
+        // The number of intervals in which it would have sent through the root had it sent equally to all other hosts.
         let to_others = (one.sent_bytes as f64 - one.bytes).max(0.0) / hosts.saturating_sub(2).max(1) as f64;
         let by_chance = f64::from(one.fed) * to_others / one.bytes.max(1.0);
         let enough = 3.0f64.min(f64::from(samples) / 2.0);
@@ -97,11 +100,11 @@ fn contributors(
         feeding.iter().filter(|one| feeds(&one.1)).copied().collect()
     };
     let found = all(&|one| is_own(one) || is_preferred(one));
-    // Where all send to all alike, those do who send most.
+    // Where all hosts send equally to all others, those that send most are the contributors.
     if found.is_empty() { all(&|one| rate(one) >= least) } else { found }
 }
 
-/// What the trees were.
+/// Classifies the trees.
 pub(super) fn judge(
     trees: &[Tree],
     (around, hosts): (&[Around], usize),
@@ -115,7 +118,7 @@ pub(super) fn judge(
     verdicts
 }
 
-/// Finds trees whose hotspot moved: half of the contributors of either, or more, went on to feed the other one.
+/// Finds moving trees: at least half of the contributors of either tree later fed the other one.
 fn find_moves(trees: &[Tree], verdicts: &mut [Verdict], is_endpoint: impl Fn(&Tree) -> bool) {
     let mut fed: FxHashMap<(u16, u32), Vec<u32>> = FxHashMap::default();
     for (number, verdict) in verdicts.iter().enumerate().filter(|one| is_endpoint(&trees[one.0])) {
@@ -125,7 +128,7 @@ fn find_moves(trees: &[Tree], verdicts: &mut [Verdict], is_endpoint: impl Fn(&Tr
     }
     let mut shared: FxHashMap<(u32, u32), usize> = FxHashMap::default();
     for list in fed.values() {
-        // Numbers are in the order of births.
+        // Trees are numbered in the order in which they began.
         for pair in list.windows(2) {
             *shared.entry((pair[0], pair[1])).or_default() += 1;
         }
@@ -147,8 +150,8 @@ fn find_moves(trees: &[Tree], verdicts: &mut [Verdict], is_endpoint: impl Fn(&Tr
 mod tests {
     use super::*;
 
-    /// Hosts that contribute to a tree of 10 ms in a network of 102, of those that send so many bytes through
-    /// the root and in all, in so many intervals.
+    /// The contributors of a tree of 10 ms in a network of 102 hosts, given per sender: bytes through the root, bytes
+    /// in total, and number of intervals.
     fn found(senders: &[(f64, u64, u32)]) -> Vec<u32> {
         let feeding = senders.iter().zip(0..).map(|(&(bytes, sent_bytes, fed), host)| {
             let seen =
@@ -160,22 +163,22 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_there_alone_contributes_however_little() {
+    fn a_sender_to_the_root_alone_contributes_whatever_the_amount() {
         assert_eq!(found(&[(1e6, 1_000_000, 100), (1e4, 10_000, 20), (1e4, 1_000_000, 5)]), [0, 1]);
         assert_eq!(found(&[(1e6, 1_000_000, 100), (1e4, 10_000, 2)]), [0], "seldom");
     }
 
     #[test]
-    fn who_sends_there_more_than_to_others_contributes() {
+    fn a_sender_that_prefers_the_root_contributes() {
         // 1 MB to others are 10 kB for each of 100.
         let windy = (1e5, 1_100_000, 50);
         assert_eq!(found(&[windy, windy, (1e4, 1_010_000, 10), (19_000.0, 1_019_000, 19)]), [0, 1]);
-        // Few packets more than by chance may be chance.
+        // A few packets more than expected by chance may still be chance.
         assert_eq!(found(&[windy, (4e3, 104_000, 4), (8e3, 108_000, 8)]), [0, 2]);
     }
 
     #[test]
-    fn where_all_send_to_all_alike_those_contribute_who_send_most() {
+    fn under_uniform_traffic_the_largest_senders_contribute() {
         assert_eq!(found(&[(1e4, 1_010_000, 10), (9e3, 910_000, 9), (1e3, 101_000, 1)]), [0, 1]);
         assert!(found(&[]).is_empty());
     }
