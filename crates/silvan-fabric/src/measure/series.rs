@@ -190,12 +190,12 @@ impl Series {
         let span = (core.now - self.last_time).as_secs_f64();
         let rows = &mut self.link_rows;
         let mut all_congested = 0;
+        // All links have the lanes of the switches.
+        let lanes = switches.first().map_or(1, |switch| switch.ports().lanes);
         for (index, (link, last)) in self.links.iter().zip(&mut rows.last).enumerate() {
             let (mut marks, mut queued, mut congested) = (0, 0, false);
-            let mut lanes = 1;
             if let Some((switch, output)) = link.switch {
                 let switch = &switches[switch as usize];
-                lanes = switch.ports().lanes;
                 queued = switch.queued_bytes(core, output);
                 (marks, congested) = switch.marks(core, output);
             }
