@@ -1,3 +1,5 @@
+//! Tests of the reader of ibnetdiscover files.
+
 use std::path::Path;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests of the readers of forwarding tables.
+
 use std::path::Path;
 
 use super::*;
