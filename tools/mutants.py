@@ -1,4 +1,4 @@
-"""Draws mutants of the model, runs the tests on each, and counts those that no test noticed.
+"""Selects random mutants of the model, runs the tests on each, and counts those that no test detected.
 
     python3 tools/mutants.py [--count N] [--seed S] [MODULE...]
 
@@ -72,7 +72,7 @@ def module_of(mutant: dict[str, str], modules: tuple[str, ...]) -> str | None:
 
 
 def run(names: list[str]) -> list[tuple[str, str, str]]:
-    """Run mutants; return of each the name, the file and what came of it."""
+    """Run mutants; return the name, the file and the outcome of each."""
     only = [word for name in names for word in ("--re", f"^{re.escape(name)}$")]
     # The build folder is kept, so that packages outside of the workspace are compiled once.
     env = {**os.environ, "CARGO_TARGET_DIR": str(OUT / "build"), "CARGO_INCREMENTAL": "1"}
@@ -105,7 +105,7 @@ def report(results: list[tuple[str, str, str]], modules: tuple[str, ...]) -> Non
 
 
 def main() -> int:
-    """Draw, run and report; return the exit status."""
+    """Select, run and report mutants; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)

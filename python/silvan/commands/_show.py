@@ -298,7 +298,7 @@ def _lanes(table: Table, found: Lanes) -> None:
 
 
 def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print simulated numbers beside published ones."""
+    """Print simulated and published numbers."""
     from silvan.papers.rows import counts, marks, simulated_text, tolerance_text
 
     table = _table("", ("id", "quantity"), ("published", "simulated", "ratio", "tolerance"))

@@ -24,7 +24,7 @@ class RunData:
     tables: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     wall_s: float = 0.0
-    #: The most memory that the process had when the run was over; NaN if nobody looked.
+    #: The peak memory of the process at the end of the run; NaN if it was not measured.
     peak_memory_mb: float = float("nan")
     #: Where the run's folder is, in the folder of runs.
     folder: str | None = None

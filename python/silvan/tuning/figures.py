@@ -1,4 +1,4 @@
-"""Figures of a tuning: how the search went, what each parameter does, the best beside known settings."""
+"""Figures of a tuning: the search, the effect of each parameter, the best and known settings."""
 
 from __future__ import annotations
 
