@@ -248,7 +248,7 @@ impl Simulation {
             isolation: summary.isolation.as_ref(),
             stopped_early: !self.done,
         });
-        for (sentence, warning) in jobs.iter().map(Closed::tell) {
+        for (sentence, warning) in jobs.iter().map(Closed::describe) {
             account.push(sentence);
             warnings.extend(warning);
         }

@@ -23,7 +23,7 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
-#: How a simulated number is compared with the expected one, other than by a relative tolerance: with a bound on
+#: How a simulated number is compared with the expected, other than by a relative tolerance: with a bound on
 #: one side, or not at all where the source gives no number to compare with.
 ONE_SIDED = ("at least", "at most")
 SHOWN = "shown"
